@@ -1,0 +1,1 @@
+"""Adapters between the ports and real Kafka clusters."""

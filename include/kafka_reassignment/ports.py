@@ -1,0 +1,117 @@
+"""What the engine needs of a cluster. Adapters implement it; tests run one contract suite over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol, Self
+
+from kafka_reassignment.model import (
+    ClusterDescription,
+    ConfigChange,
+    ConfigResource,
+    ConfigValue,
+    InFlight,
+    LogDirsReport,
+    PartitionState,
+    Refusal,
+    Replicas,
+    TopicPartition,
+)
+
+
+class ClusterPort(Protocol):
+    """One Kafka cluster, as far as reassignments need it.
+
+    Every call asks the cluster afresh; nothing is cached, because a decision must rest on what the
+    cluster shows now. Calls block. All raise ``ClusterUnavailableError`` when no broker (or no
+    controller) answers in time, and ``NotAuthorizedError`` when an ACL is missing; what is said
+    below comes on top.
+    """
+
+    def describe_cluster(self) -> ClusterDescription:
+        """Return id, brokers with racks, controller, and which APIs the brokers have."""
+        ...
+
+    def describe_partitions(self, topics: Collection[str] | None = None) -> dict[TopicPartition, PartitionState]:
+        """Return every partition of the topics, or of all topics; unknown topics are left out."""
+        ...
+
+    def list_reassignments(
+        self, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, InFlight]:
+        """Return the reassignments in flight (KIP-455), of the whole cluster or of some partitions.
+
+        Unknown partitions are left out.
+        """
+        ...
+
+    def alter_reassignments(
+        self,
+        targets: Mapping[TopicPartition, Replicas | None],
+        *,
+        allow_replication_factor_change: bool = False,
+    ) -> dict[TopicPartition, Refusal | None]:
+        """Submit, modify, or (with None) cancel reassignments (KIP-455).
+
+        The reply is per partition and partial by nature: None is accepted, a Refusal carries the
+        controller's code and message. After ``ClusterUnavailableError`` the request may have been
+        applied or not: list, compare, then act (F14).
+
+        Args:
+            targets: at most 500 partitions; callers slice (F13).
+            allow_replication_factor_change: KIP-860's guard, sent where the broker has it and
+                checked on our side where not.
+        """
+        ...
+
+    def describe_configs(
+        self, resources: Collection[ConfigResource], keys: Collection[str]
+    ) -> dict[ConfigResource, dict[str, ConfigValue]]:
+        """Return the asked keys of each resource; a key the broker does not know is left out.
+
+        Broker resources are asked of that broker itself: one that does not answer is left out of the
+        result. Unknown topics are left out as well.
+        """
+        ...
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[ConfigResource, Refusal | None]:
+        """Apply incremental changes (KIP-339), all of one resource in one request.
+
+        A broker that cannot be reached gives ``Refusal("UNREACHABLE", …)``.
+        """
+        ...
+
+    def describe_log_dirs(
+        self, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None
+    ) -> LogDirsReport:
+        """Ask each broker for its log dirs and replicas (KIP-113), in parallel; the dead are reported, not raised.
+
+        Args:
+            brokers: whom to ask.
+            partitions: only these; all when None.
+        """
+        ...
+
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return each leader's log end offset; partitions without a leader are left out."""
+        ...
+
+    def elect_preferred_leaders(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal | None]:
+        """Make the preferred leader lead (KIP-460); None also when it already did."""
+        ...
+
+    def close(self) -> None:
+        """Release the connections; safe to call twice."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Group partition numbers by topic, both in order of appearance."""
+    grouped: dict[str, list[int]] = {}
+    for p in partitions:
+        grouped.setdefault(p.topic, []).append(p.partition)
+    return grouped

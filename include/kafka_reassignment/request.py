@@ -1,0 +1,164 @@
+"""What a person asks for: one reassignment of one cluster, as a form, an API call or a schedule gives it.
+
+The model checks everything that can be checked without looking at the cluster. Its messages name the
+item, what was expected, what was found, and the next step.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError
+
+MEGABYTE = 1_000_000
+"""Bytes in the MB of every rate here (decimal, as Kafka's own documentation counts)."""
+
+LOWEST_RATE_MB = 1.0
+"""Below 1 MB/s Kafka's quota (1 s samples, whole fetches counted) is too coarse to hold (F9, KIP-179)."""
+
+
+class Job(StrEnum):
+    """What the planner is asked to do."""
+
+    DECOMMISSION = "decommission"
+    ADD_BROKERS = "add_brokers"
+    REBALANCE = "rebalance"
+    REPLICATION_FACTOR = "replication_factor"
+    MOVE_TOPICS = "move_topics"
+    RESTORE_RACKS = "restore_racks"
+    LEADERS = "leaders"
+    APPLY_JSON = "apply_json"
+
+
+BrokerId = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
+TopicPattern = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._\-*?\[\]]+$")]
+
+
+class Limits(BaseModel):
+    """KIP-435's limits on what one batch may do, plus how much it may copy."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    partition_movements: int = Field(default=50, ge=1, le=5_000, description="P: partitions moved at once")
+    replica_movements: int = Field(default=1, ge=1, le=100, description="R: new replicas per partition at once")
+    leader_movements: int = Field(default=50, ge=1, le=5_000, description="L: preferred leaders changed per batch")
+    batch_bytes: int | None = Field(default=None, ge=1, description="aim for this many bytes per batch")
+    max_batches: int = Field(default=1_000, ge=1, le=100_000, description="refuse a plan of more batches")
+
+
+class ReassignmentRequest(BaseModel):
+    """One request. Fields a job does not use must be left empty."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    job: Job
+    kafka_conn_id: str = Field(default="kafka_default", min_length=1, max_length=250)
+    expected_cluster_id: str | None = Field(default=None, max_length=250)
+    brokers: tuple[BrokerId, ...] = ()
+    topics: tuple[TopicPattern, ...] = ()
+    exclude_topics: tuple[TopicPattern, ...] = ()
+    exclude_brokers: tuple[BrokerId, ...] = ()
+    replication_factor: int | None = Field(default=None, ge=1, le=1_000)
+    reassignment_json: str | None = None
+    mode: Literal["fewest_bytes", "balanced"] = "fewest_bytes"
+    tolerance: float = Field(default=0.10, gt=0, le=1)
+    balance_leaders: bool | None = None
+    throttle_mb_per_second: float | None = Field(default=None, gt=0, le=1_000_000, allow_inf_nan=False)
+    unthrottled: bool = False
+    allow_low_throttle: bool = False
+    limits: Limits = Limits()
+    catch_up_timeout_minutes: int = Field(default=24 * 60, ge=1, le=60 * 24 * 60)
+    require_approval: bool = False
+    validate_only: bool = False
+
+    @field_validator("brokers", "exclude_brokers", "topics", "exclude_topics")
+    @classmethod
+    def _named_once(cls, items: tuple[Any, ...]) -> tuple[Any, ...]:
+        repeated = sorted({i for i in items if items.count(i) > 1}) if len(items) < 10_000 else []
+        if repeated:
+            raise ValueError(f"{repeated[0]!r} is named twice; name each one once")
+        return items
+
+    @model_validator(mode="after")
+    def _fits_the_job(self) -> Self:
+        needs: dict[Job, tuple[str, ...]] = {
+            Job.DECOMMISSION: ("brokers",),
+            Job.ADD_BROKERS: ("brokers",),
+            Job.REPLICATION_FACTOR: ("topics", "replication_factor"),
+            Job.MOVE_TOPICS: ("topics", "brokers"),
+            Job.APPLY_JSON: ("reassignment_json",),
+        }
+        for name in needs.get(self.job, ()):
+            if not getattr(self, name):
+                raise ValueError(f"job '{self.job}' needs '{name}', found none; fill it in")
+        for name, job in (
+            ("reassignment_json", Job.APPLY_JSON),
+            ("replication_factor", Job.REPLICATION_FACTOR),
+        ):
+            if getattr(self, name) is not None and self.job is not job:
+                raise ValueError(
+                    f"'{name}' belongs to job '{job}' only, found it with '{self.job}'; "
+                    "leave it empty or change the job"
+                )
+        if not self.unthrottled and self.throttle_mb_per_second is None:
+            raise ValueError(
+                "no throttle: expected 'throttle_mb_per_second' (at least 1), or 'unthrottled' set to true "
+                "when moves may take all the bandwidth there is"
+            )
+        if self.unthrottled and self.throttle_mb_per_second is not None:
+            raise ValueError(
+                f"both 'throttle_mb_per_second' ({self.throttle_mb_per_second:g}) and 'unthrottled' are given; "
+                "choose one"
+            )
+        rate = self.throttle_mb_per_second
+        if rate is not None and rate < LOWEST_RATE_MB and not self.allow_low_throttle:
+            raise ValueError(
+                f"throttle_mb_per_second is {rate:g}, expected at least {LOWEST_RATE_MB:g}: Kafka cannot hold lower "
+                "rates accurately; raise it, or set 'allow_low_throttle' if you accept that"
+            )
+        return self
+
+    @property
+    def throttle_bytes_per_second(self) -> int | None:
+        """The rate each broker may send and may receive at; None when unthrottled."""
+        return None if self.throttle_mb_per_second is None else round(self.throttle_mb_per_second * MEGABYTE)
+
+    @property
+    def balances_leaders(self) -> bool:
+        """Whether leaders are balanced by reordering: by default in the jobs that balance."""
+        if self.balance_leaders is not None:
+            return self.balance_leaders
+        return self.job in {Job.REBALANCE, Job.LEADERS} or (
+            self.mode == "balanced" and self.job in {Job.DECOMMISSION, Job.ADD_BROKERS}
+        )
+
+
+def parse_request(fields: dict[str, Any]) -> ReassignmentRequest:
+    """Read a request from the form or the API.
+
+    Raises:
+        InvalidThrottleError: what is wrong is the rate.
+        InvalidRequestError: anything else; one message for all that is wrong.
+    """
+    try:
+        return ReassignmentRequest.model_validate(fields)
+    except ValidationError as invalid:
+        problems = invalid.errors(include_url=False, include_context=False)
+        told = "; ".join(_tell(p["loc"], p["msg"], p["type"], p.get("input")) for p in problems[:5])
+        more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
+        about_rate = any("throttle" in str(p["loc"]) or "throttle" in p["msg"] for p in problems)
+        error = InvalidThrottleError if about_rate else InvalidRequestError
+        raise error(f"The request cannot be carried out: {told}{more}. Nothing was changed in the cluster.") from None
+
+
+def _tell(where: tuple[int | str, ...], message: str, kind: str, found: object) -> str:
+    if kind == "extra_forbidden":
+        return f"'{'.'.join(map(str, where))}' is not a known field; check its spelling"
+    text = message.removeprefix("Value error, ")
+    if not where:
+        return text
+    shown = repr(found) if len(repr(found)) <= 60 else repr(found)[:57] + "..."
+    return f"'{'.'.join(map(str, where))}': {text}" + ("" if kind == "value_error" else f" (found {shown})")

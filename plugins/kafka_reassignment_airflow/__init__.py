@@ -1,0 +1,1 @@
+"""Everything that knows Airflow: hook, operators, sensors, triggers."""
