@@ -1,0 +1,45 @@
+# Two commands do it all: `make demo` and `make test`. Everything else is a part of them or for developers.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow quick lint lock clean
+
+help:  ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.installed  ## make the virtual environment from the locked dependencies
+
+$(VENV)/.installed: requirements/dev.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 14) else f"Python 3.11 to 3.13 is needed, found {sys.version.split()[0]}: set PYTHON=")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q 'uv>=0.9'
+	$(BIN)/uv pip sync -q --python $(BIN)/python --require-hashes requirements/dev.lock
+	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e .
+	@touch $@
+
+demo: setup  ## a throttled decommission on six real brokers, run by Airflow (ARGS="--help" for options)
+	@$(BIN)/python -m kafka_reassignment_airflow.demo $(ARGS)
+
+lint: setup  ## format check, lint, strict types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+quick: setup  ## the part of the tests that takes under a minute
+	$(BIN)/python -m pytest -m quick -q
+
+test: setup lint  ## everything CI runs: lint, then all tests but the slow ones
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: setup  ## the long tests, hours included
+	$(BIN)/python -m pytest -m slow
+
+lock: setup  ## resolve the locked dependencies anew
+	$(BIN)/uv pip compile -q --upgrade --group dev pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--python-version 3.11 --custom-compile-command "make lock" -o requirements/dev.lock
+
+clean:  ## remove the virtual environment and caches inside the checkout
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
