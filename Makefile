@@ -40,6 +40,8 @@ test-slow: setup  ## the long tests, hours included
 lock: setup  ## resolve the locked dependencies anew
 	$(BIN)/uv pip compile -q --upgrade --group dev pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--python-version 3.11 --custom-compile-command "make lock" -o requirements/dev.lock
+	$(BIN)/uv pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--python-version 3.11 --custom-compile-command "make lock" -c requirements/dev.lock -o requirements/runtime.lock
 
 clean:  ## remove the virtual environment and caches inside the checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

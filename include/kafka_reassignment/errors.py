@@ -114,6 +114,14 @@ class ThrottleInUseError(ReassignmentError):
     """Clearing was refused: moves of ours are still in flight, and would run at full speed."""
 
 
+class NotSubmittedError(ReassignmentError):
+    """A later step of a batch runs though the batch was never submitted."""
+
+
+class BatchIncompleteError(ReassignmentError):
+    """A batch is not at its target, so that what comes after it must not run."""
+
+
 class CatchUpTimeoutError(ReassignmentError):
     """Replicas did not join the ISR within the time the request allows."""
 
@@ -132,3 +140,8 @@ class VerificationError(ReassignmentError):
 
 class RecordError(ReassignmentError):
     """The record of the reassignment is missing, incomplete or was altered."""
+
+
+def is_worth_a_retry(error: BaseException) -> bool:
+    """Whether another try may not meet this error; every other ``ReassignmentError`` is final."""
+    return isinstance(error, (ClusterUnavailableError, RecordError))

@@ -56,6 +56,7 @@ class ReassignmentRequest(BaseModel):
 
     job: Job
     kafka_conn_id: str = Field(default="kafka_default", min_length=1, max_length=250)
+    spark_conn_id: str | None = Field(default=None, max_length=250)
     expected_cluster_id: str | None = Field(default=None, max_length=250)
     brokers: tuple[BrokerId, ...] = ()
     topics: tuple[TopicPattern, ...] = ()
@@ -73,6 +74,18 @@ class ReassignmentRequest(BaseModel):
     catch_up_timeout_minutes: int = Field(default=24 * 60, ge=1, le=60 * 24 * 60)
     require_approval: bool = False
     validate_only: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_limits(cls, fields: Any) -> Any:  # noqa: ANN401 - whatever was sent
+        """Accept the limits flat, as a form shows them, beside the other fields."""
+        if not isinstance(fields, dict):
+            return fields
+        flat = {name: fields[name] for name in Limits.model_fields if name in fields}
+        if not flat or not isinstance(fields.get("limits", {}), dict):
+            return fields
+        rest = {name: value for name, value in fields.items() if name not in flat}
+        return rest | {"limits": rest.get("limits", {}) | flat}
 
     @field_validator("brokers", "exclude_brokers", "topics", "exclude_topics")
     @classmethod
@@ -137,14 +150,14 @@ class ReassignmentRequest(BaseModel):
 
 
 def parse_request(fields: dict[str, Any]) -> ReassignmentRequest:
-    """Read a request from the form or the API.
+    """Read a request from the form or the API; a field that is None counts as left out.
 
     Raises:
         InvalidThrottleError: what is wrong is the rate.
         InvalidRequestError: anything else; one message for all that is wrong.
     """
     try:
-        return ReassignmentRequest.model_validate(fields)
+        return ReassignmentRequest.model_validate({k: v for k, v in fields.items() if v is not None})
     except ValidationError as invalid:
         problems = invalid.errors(include_url=False, include_context=False)
         told = "; ".join(_tell(p["loc"], p["msg"], p["type"], p.get("input")) for p in problems[:5])

@@ -1,0 +1,50 @@
+"""One run = one reassignment of one cluster: plan it, run its batches, verify its end.
+
+The run id is the reassignment's identity (KIP-240). The batches are runs of ``kafka_reassignment_batch``.
+No run has a timeout: Airflow skips teardowns when one strikes, and a throttle would stay.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+
+from kafka_reassignment_airflow.form import request_params
+from kafka_reassignment_airflow.operators.reassignment import (
+    ApprovePlanOperator,
+    ElectLeadersOperator,
+    PlanOperator,
+    PreflightOperator,
+    ReportOperator,
+    StartBatchesOperator,
+    VerifyOperator,
+)
+from kafka_reassignment_airflow.sensors.reassignment import BatchesSensor
+
+WHICH = {"kafka_conn_id": "{{ params.kafka_conn_id }}", "reassignment_id": "{{ run_id }}"}
+
+with DAG(
+    dag_id="kafka_reassignment",
+    schedule=None,
+    catchup=False,
+    max_active_runs=16,
+    tags=["kafka", "reassignment"],
+    doc_md=__doc__,
+    params=request_params(),
+    default_args={"retries": 4, "retry_delay": timedelta(seconds=10), **WHICH},
+) as dag:
+    preflight = PreflightOperator(task_id="preflight")
+    plan = PlanOperator(task_id="plan", spark_conn_id="{{ params.spark_conn_id or '' }}")
+    approve = ApprovePlanOperator(
+        task_id="approve",
+        subject="Approve the reassignment {{ run_id }}?",
+        body="{{ ti.xcom_pull(task_ids='plan') }}",
+    )
+    start_batches = StartBatchesOperator(task_id="start_batches")
+    wait_for_batches = BatchesSensor(task_id="wait_for_batches", poll_seconds=10)
+    elect_leaders = ElectLeadersOperator(task_id="elect_leaders")
+    verify = VerifyOperator(task_id="verify")
+    report = ReportOperator(task_id="report")
+
+    preflight >> plan >> approve >> start_batches >> wait_for_batches >> elect_leaders >> verify >> report

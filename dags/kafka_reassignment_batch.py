@@ -1,0 +1,53 @@
+"""One run = one batch of a reassignment; in the grid: rows are steps, columns are batches.
+
+Started by ``kafka_reassignment`` and then by its own last task, batch after batch. No run has a timeout:
+Airflow skips teardowns when one strikes, and the throttle would stay.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from kafka_reassignment_airflow.operators.batch import (
+    BATCH_DAG_ID,
+    ClearThrottleOperator,
+    DropOldReplicasOperator,
+    SetThrottleOperator,
+    StartNextBatchOperator,
+    SubmitBatchOperator,
+)
+from kafka_reassignment_airflow.sensors.batch import AdmitBatchSensor, IsrCatchUpSensor
+
+WHICH = {
+    "kafka_conn_id": "{{ params.kafka_conn_id }}",
+    "reassignment_id": "{{ params.reassignment_id }}",
+    "batch": "{{ params.batch }}",
+}
+
+with DAG(
+    dag_id=BATCH_DAG_ID,
+    schedule=None,
+    catchup=False,
+    max_active_runs=16,
+    tags=["kafka", "reassignment"],
+    doc_md=__doc__,
+    params={
+        "kafka_conn_id": Param("kafka_default", type="string", minLength=1, description="connection of the cluster"),
+        "reassignment_id": Param("", type="string", description="run id of the kafka_reassignment run"),
+        "batch": Param(1, type="integer", minimum=1, description="number of the batch"),
+    },
+    default_args={"retries": 4, "retry_delay": timedelta(seconds=10), **WHICH},
+) as dag:
+    admit = AdmitBatchSensor(task_id="admit", poll_seconds=15)
+    set_throttle = SetThrottleOperator(task_id="set_throttle")
+    submit_batch = SubmitBatchOperator(task_id="submit_batch")
+    sense_isr_catch_up = IsrCatchUpSensor(task_id="sense_isr_catch_up")
+    drop_old_replicas = DropOldReplicasOperator(task_id="drop_old_replicas")
+    clear_throttle = ClearThrottleOperator(task_id="clear_throttle")
+    start_next_batch = StartNextBatchOperator(task_id="start_next_batch")
+
+    clear_throttle.as_teardown(setups=set_throttle.as_setup(), on_failure_fail_dagrun=True)
+    admit >> set_throttle >> submit_batch >> sense_isr_catch_up >> drop_old_replicas >> clear_throttle
+    [drop_old_replicas, clear_throttle] >> start_next_batch

@@ -1,0 +1,345 @@
+"""The steps of one batch: admit, throttle, submit, sense, drop, clear, next. Each may run again at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from kafka_reassignment.errors import (
+    BatchIncompleteError,
+    CancelledByOtherError,
+    CatchUpTimeoutError,
+    NotSubmittedError,
+    PartialRefusalError,
+    ThrottleInUseError,
+    UnsafeDropError,
+    name_some,
+)
+from kafka_reassignment.execution.context import StepContext, StillWaiting, utc_now
+from kafka_reassignment.execution.observing import observe
+from kafka_reassignment.execution.opening import require_hold
+from kafka_reassignment.execution.throttling import ensure_throttle, restore_configs
+from kafka_reassignment.model import Batch, Refusal, Replicas, Step, TopicPartition, View
+from kafka_reassignment.planning.moves import (
+    Phase,
+    catch_up,
+    drops_to_submit,
+    expansions_to_submit,
+    phase,
+)
+from kafka_reassignment.ports import ClusterPort
+from kafka_reassignment.record.store import FinishedBatch, Record, SubmittedBatch
+
+SLICE = 100
+"""Partitions per submission: replies are per partition (F13), and a drop stalls its partitions a moment (F35)."""
+
+CONFIRMATIONS = 3
+"""Looks before something is believed to be gone: a broker's metadata may lag the controller by a moment."""
+
+SETTLE_SECONDS = 60
+"""How long a submitted drop may take to show as done; it copies nothing."""
+
+
+def admit(step: StepContext, number: int, started_at: datetime) -> None:
+    """Let the batch in when nothing speaks against it.
+
+    Raises:
+        StillWaiting: something does that may pass; the reason says what.
+        BatchIncompleteError: an earlier batch is not finished.
+        ReassignmentInProgressError: another reassignment has the cluster.
+    """
+    with step.audited("admit", number, started_at=started_at) as event:
+        batch = step.batch(number)
+        if step.record.finished(number) is not None:
+            event.summary = f"batch {number} is finished already; its steps have nothing left to do"
+            return
+        earlier = [n for n in range(1, number) if n not in step.record.finished_batches()]
+        if earlier:
+            raise BatchIncompleteError(
+                f"Batch {number} must wait for batch {name_some(earlier)}, which is not finished: steps of one partition "
+                "run in order. Rerun the failed step of that batch; the chain reaches this one by itself"
+            )
+        require_hold(step)
+        reasons = _reasons_to_wait(step.cluster, batch)
+        if reasons:
+            raise StillWaiting(f"batch {number} waits: {name_some(reasons)}")
+        event.summary = (
+            f"batch {number} admitted: {len(batch.steps)} partitions, {batch.bytes_to_copy / 1e6:.1f} MB to copy"
+        )
+
+
+def set_throttle(step: StepContext, number: int) -> None:
+    """Put the batch's throttle in place, journal first; nothing to do when nothing is left to copy."""
+    with step.audited("set_throttle", number) as event:
+        require_hold(step)
+        batch = step.batch(number)
+        left = _left_to_copy(batch, observe(step.cluster, batch.partitions))
+        if not left.steps:
+            event.summary = f"batch {number} has nothing left to copy; no throttle is set"
+            return
+        ensure_throttle(step, left, event)
+        event.summary = f"throttle of batch {number} in place"
+
+
+def submit_batch(step: StepContext, number: int) -> None:
+    """Submit the expansions the controller has not been told of yet, under the throttle.
+
+    Stale partitions and those the controller refuses are left out of the batch and reported; the rest
+    goes on.
+
+    Raises:
+        PartialRefusalError: the controller refused every partition.
+        ThrottleMissingError: the throttle could not be put in place.
+    """
+    with step.audited("submit_batch", number) as event:
+        require_hold(step)
+        batch = step.batch(number)
+        view = observe(step.cluster, batch.partitions)
+        wanted = expansions_to_submit(batch, view)
+        if wanted.to_submit:
+            ensure_throttle(step, _left_to_copy(batch, view), event)
+        refused = _submit(step, batch, wanted.to_submit)
+        left_out = {str(p): reason for p, reason in {**wanted.stale, **wanted.foreign}.items()}
+        left_out |= {str(p): str(refusal) for p, refusal in refused.items()}
+        accepted = [str(p) for p in batch.partitions if str(p) not in left_out]
+        step.record.write_submitted(
+            number, SubmittedBatch(submitted_at=step.now(), accepted=tuple(accepted), left_out=left_out)
+        )
+        event.facts |= {
+            "submitted": {str(p): list(r) for p, r in wanted.to_submit.items()},
+            "replicas_before": {str(p): list(s.replicas) for p, s in sorted(view.partitions.items())},
+            "left_out": left_out,
+        }
+        event.summary = f"{len(wanted.to_submit) - len(refused)} expansions submitted" + (
+            f"; left out {len(left_out)}: {name_some(f'{p}: {r}' for p, r in left_out.items())}" if left_out else ""
+        )
+        if refused and len(refused) == len(batch.steps):
+            raise PartialRefusalError(0, refused, "Nothing of this batch was started; mend the cause and rerun this step")
+        for partition, reason in left_out.items():
+            step.log.warning("Left out of batch %d: %s: %s", number, partition, reason)
+
+
+def sense_isr_catch_up(step: StepContext, number: int, started_at: datetime) -> None:
+    """Return when the ISR of every partition of the batch holds its whole target.
+
+    Raises:
+        StillWaiting: some replicas are still catching up.
+        NotSubmittedError: the batch was never submitted.
+        CancelledByOtherError: somebody cancelled a move of ours.
+        CatchUpTimeoutError: the time the request allows is over.
+    """
+    with step.audited("sense_isr_catch_up", number, started_at=started_at) as event:
+        require_hold(step)
+        batch = taking_part(step.record, step.batch(number))
+        view = _confirmed_view(step, batch)
+        seen = catch_up(batch, view, submitted=step.record.submitted(number) is not None)
+        if seen.not_submitted:
+            raise NotSubmittedError(
+                f"Batch {number}: {name_some(seen.not_submitted)} of {len(batch.steps)} partitions were never submitted. "
+                "Rerun submit_batch first"
+            )
+        if seen.cancelled_by_other:
+            raise CancelledByOtherError(
+                f"Batch {number}: the reassignment of {name_some(seen.cancelled_by_other)} is gone though the adding "
+                "replicas are not there: somebody else cancelled it. Find out who (Cruise Control does so when it starts, "
+                "unless auto.stop.external.agent is false), then rerun submit_batch and what follows"
+            )
+        if seen.complete:
+            event.summary = f"batch {number}: {len(seen.in_sync)} partitions have their whole target in sync"
+            return
+        ensure_throttle(step, _left_to_copy(batch, view), event)
+        if step.now() >= deadline(step, started_at):
+            raise CatchUpTimeoutError(
+                f"Batch {number}: {len(seen.waiting)} of {len(batch.steps)} partitions did not catch up within "
+                f"{step.record.opening().request.catch_up_timeout_minutes} min: {_told(seen.waiting)}. They go on under the "
+                "throttle. Raise the rate or mend the broker, then rerun this step"
+            )
+        raise StillWaiting(_waiting_text(number, batch, seen.waiting, seen.blocked))
+
+
+def drop_old_replicas(step: StepContext, number: int) -> None:
+    """Submit the targets of the batch, each slice right after a look at its ISR.
+
+    Raises:
+        UnsafeDropError: some partitions cannot be dropped now; those that could were.
+        NotSubmittedError: the batch was never submitted.
+    """
+    with step.audited("drop_old_replicas", number) as event:
+        require_hold(step)
+        batch = taking_part(step.record, step.batch(number))
+        if step.record.submitted(number) is None:
+            raise NotSubmittedError(f"Batch {number} was never submitted: nothing can be dropped. Rerun submit_batch first")
+        view = observe(step.cluster, batch.partitions)
+        if view.in_flight:
+            ensure_throttle(step, _left_to_copy(batch, view), event)
+        dropped: dict[TopicPartition, Replicas] = {}
+        kept: dict[TopicPartition, str] = {}
+        refused: dict[TopicPartition, Refusal] = {}
+        for part in _slices(batch):
+            wanted = drops_to_submit(part, observe(step.cluster, part.partitions))
+            kept |= wanted.waiting
+            refused |= _submit(step, part, wanted.to_submit)
+            dropped |= wanted.to_submit
+        event.facts |= {
+            "submitted": {str(p): list(r) for p, r in dropped.items()},
+            "replicas_before": {str(p): list(s.replicas) for p, s in sorted(view.partitions.items())},
+            "refused": {str(p): str(r) for p, r in refused.items()},
+            "kept": {str(p): reason for p, reason in kept.items()},
+        }
+        if refused:
+            raise PartialRefusalError(len(dropped) - len(refused), refused, "Mend the cause and rerun this step")
+        if kept:
+            raise UnsafeDropError(
+                f"Batch {number}: old replicas of {len(kept)} partitions were kept: {_told(kept)}. The other "
+                f"{len(dropped)} are dropped. Rerun sense_isr_catch_up and what follows"
+            )
+        _wait_until_settled(step, batch)
+        event.summary = f"batch {number}: {len(dropped)} partitions brought to their target"
+
+
+def clear_throttle(step: StepContext, number: int) -> None:
+    """Restore what the throttle replaced; refuse while our moves are in flight, fail when the batch is not done.
+
+    Raises:
+        ThrottleInUseError: moves of ours are in flight; nothing was cleared.
+        BatchIncompleteError: cleared, but the batch is not at its target.
+    """
+    with step.audited("clear_throttle", number) as event:
+        batch = step.batch(number)
+        view = observe(step.cluster, batch.partitions)
+        ours = [s.partition for s in batch.steps if phase(s, view).phase in {Phase.EXPANDING, Phase.DROPPING, Phase.STUCK}]
+        if ours:
+            raise ThrottleInUseError(
+                f"Refusing to clear the replication throttle: {len(ours)} of {len(batch.steps)} partitions of batch "
+                f"{number} are still reassigning ({name_some(ours)}). Without the throttle they would copy at full speed. "
+                "Rerun the failed step: the batch goes on from where it is, and this task with it"
+            )
+        owed = restore_configs(step, event)
+        taking = taking_part(step.record, batch)
+        undone = [s.partition for s in taking.steps if phase(s, view).phase not in {Phase.DONE, Phase.GONE}]
+        event.summary = "earlier throttle values restored" + (f"; still owed: {name_some(owed)}" if owed else "")
+        if undone:
+            raise BatchIncompleteError(
+                f"The throttle is cleared, but batch {number} is not done: {name_some(undone)} of {len(taking.steps)} "
+                "partitions are not at their target. Clear the failed tasks of this run: it goes on from where it is"
+            )
+        submitted = step.record.submitted(number)
+        step.record.write_finished(
+            FinishedBatch(
+                number=number,
+                partitions=len(taking.steps),
+                bytes_copied=taking.bytes_to_copy,
+                started_at=submitted.submitted_at if submitted else step.now(),
+                finished_at=step.now(),
+                left_out=submitted.left_out if submitted else {},
+            )
+        )
+
+
+def next_batch(step: StepContext, number: int) -> int | None:
+    """Return the number of the batch to start next, or None after the last.
+
+    Raises:
+        BatchIncompleteError: this batch is not finished.
+    """
+    with step.audited("start_next_batch", number) as event:
+        if step.record.finished(number) is None:
+            raise BatchIncompleteError(
+                f"Batch {number} is not finished, so batch {number + 1} must not start. Clear the failed tasks of this run"
+            )
+        if number >= step.plan().batches:
+            event.outcome, event.summary = "skipped", f"batch {number} was the last one"
+            return None
+        event.summary = f"starting batch {number + 1} of {step.plan().batches}"
+        return number + 1
+
+
+def deadline(step: StepContext, started_at: datetime) -> datetime:
+    """Return when a wait that began then is over."""
+    return started_at + timedelta(minutes=step.record.opening().request.catch_up_timeout_minutes)
+
+
+def taking_part(record: Record, batch: Batch) -> Batch:
+    """Return the batch without the partitions that were left out when it was submitted."""
+    submitted = record.submitted(batch.number)
+    left_out = submitted.left_out if submitted else {}
+    return replace(batch, steps=tuple(s for s in batch.steps if str(s.partition) not in left_out))
+
+
+def _reasons_to_wait(cluster: ClusterPort, batch: Batch) -> list[str]:
+    """Say what speaks against starting: dead target brokers, foreign moves, offline partitions."""
+    view = observe(cluster, batch.partitions)
+    reasons = []
+    receivers = {b for s in batch.steps for b in s.reassignment.target}
+    if dead := sorted(receivers - view.live_brokers):
+        reasons.append(f"broker {name_some(dead)} is down, and the batch puts or keeps replicas there")
+    if offline := [p for p, state in view.partitions.items() if state.leader is None]:
+        reasons.append(f"{name_some(sorted(offline))} is offline")
+    if foreign := [s.partition for s in batch.steps if phase(s, view).phase is Phase.FOREIGN]:
+        reasons.append(f"somebody else is reassigning {name_some(foreign)}")
+    return reasons
+
+
+def _left_to_copy(batch: Batch, view: View) -> Batch:
+    """Return the steps that may still copy: those the throttle is for."""
+    over = {Phase.DONE, Phase.GONE, Phase.STALE, Phase.FOREIGN, Phase.CAUGHT_UP, Phase.DROPPING}
+    return replace(
+        batch,
+        steps=tuple(s for s in batch.steps if s.reassignment.adding and phase(s, view).phase not in over),
+    )
+
+
+def _submit(
+    step: StepContext, batch: Batch, targets: Mapping[TopicPartition, Replicas]
+) -> dict[TopicPartition, Refusal]:
+    """Submit in slices and return the refusals; replication factors change only where a step means it."""
+    refused: dict[TopicPartition, Refusal] = {}
+    of = {s.partition: s.reassignment for s in batch.steps}
+    for changes_rf in (False, True):
+        due = [p for p in targets if (len(targets[p]) != len(of[p].current)) is changes_rf]
+        for i in range(0, len(due), SLICE):
+            part = {p: targets[p] for p in due[i : i + SLICE]}
+            replies = step.cluster.alter_reassignments(part, allow_replication_factor_change=changes_rf)
+            refused |= {p: refusal for p, refusal in replies.items() if refusal is not None}
+    return refused
+
+
+def _confirmed_view(step: StepContext, batch: Batch) -> View:
+    """Look again before believing that moves of ours are gone."""
+    for _ in range(CONFIRMATIONS - 1):
+        view = observe(step.cluster, batch.partitions)
+        seen = catch_up(batch, view, submitted=True)
+        if not seen.cancelled_by_other:
+            return view
+        step.sleep(1)
+    return observe(step.cluster, batch.partitions)
+
+
+def _wait_until_settled(step: StepContext, batch: Batch) -> None:
+    until = step.now() + timedelta(seconds=SETTLE_SECONDS)
+    while True:
+        view = observe(step.cluster, batch.partitions)
+        unsettled = [s.partition for s in batch.steps if phase(s, view).phase not in {Phase.DONE, Phase.GONE}]
+        if not unsettled:
+            return
+        if step.now() >= until:
+            raise UnsafeDropError(
+                f"Batch {batch.number}: {len(unsettled)} partitions were told their target {SETTLE_SECONDS} s ago and are not "
+                f"there ({name_some(unsettled)}). Rerun this step; if it stays so, look at the controller's log"
+            )
+        step.sleep(0.5)
+
+
+def _slices(batch: Batch) -> list[Batch]:
+    return [replace(batch, steps=batch.steps[i : i + SLICE]) for i in range(0, len(batch.steps), SLICE)]
+
+
+def _told(reasons: Mapping[TopicPartition, object]) -> str:
+    return name_some(f"{p} ({reason})" for p, reason in reasons.items())
+
+
+def _waiting_text(number: int, batch: Batch, waiting: Mapping[TopicPartition, object], blocked: Mapping[TopicPartition, str]) -> str:
+    done = len(batch.steps) - len(waiting)
+    text = f"batch {number}: {done} of {len(batch.steps)} partitions in sync"
+    return text + (f"; blocked: {_told(blocked)}" if blocked else "")

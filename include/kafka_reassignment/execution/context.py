@@ -1,0 +1,124 @@
+"""What every step works with, and how it leaves its audit event."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from kafka_reassignment.errors import RecordError
+from kafka_reassignment.model import Batch
+from kafka_reassignment.ports import ClusterPort
+from kafka_reassignment.record.audit import Actor, AuditEvent, Outcome
+from kafka_reassignment.record.store import FrozenPlan, Record, RecordStore
+from kafka_reassignment.spark.plan_io import read_batch
+
+
+def utc_now() -> datetime:
+    """Return the present moment in UTC."""
+    return datetime.now(UTC)
+
+
+@dataclass
+class Event:
+    """What a step tells of itself while it runs; written once, when it ends."""
+
+    summary: str = ""
+    outcome: Outcome = "succeeded"
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StepContext:
+    """One try of one step: the cluster it acts on, the record it writes, and who asked.
+
+    ``now`` and ``sleep`` are given so that tests need not wait.
+    """
+
+    cluster: ClusterPort
+    store: RecordStore
+    record: Record
+    actor: Actor
+    log: logging.Logger
+    now: Callable[[], datetime] = utc_now
+    sleep: Callable[[float], None] = time.sleep
+
+    @contextmanager
+    def audited(self, step: str, batch: int | None = None, *, started_at: datetime | None = None) -> Iterator[Event]:
+        """Run a step and leave one audit event, whatever its end.
+
+        An error passes on after its event is written; so does the want to wait, which is a
+        ``StillWaiting`` and leaves no event: the try goes on later.
+        """
+        event = Event()
+        began = started_at or self.now()
+        try:
+            yield event
+        except StillWaiting:
+            raise
+        except BaseException as error:
+            event.outcome, event.summary = "failed", f"{type(error).__name__}: {error}"
+            self._write(step, batch, began, event)
+            raise
+        self._write(step, batch, began, event)
+
+    def _write(self, step: str, batch: int | None, started_at: datetime, event: Event) -> None:
+        plan = self.record.frozen_plan()
+        written = self.record.audit.append(
+            AuditEvent(
+                sequence=0,
+                previous_hash="",
+                cluster_id=self.record.cluster_id,
+                reassignment_id=self.record.reassignment_id,
+                step=step,
+                batch=batch,
+                actor=self.actor,
+                started_at=started_at,
+                finished_at=self.now(),
+                outcome=event.outcome,
+                summary=event.summary,
+                plan_hash=plan.plan_hash if plan else None,
+                facts=event.facts,
+            )
+        )
+        self.log.info("%s: %s (audit event %d)", event.outcome, event.summary or step, written.sequence)
+
+    def plan(self) -> FrozenPlan:
+        """Return the frozen plan.
+
+        Raises:
+            RecordError: there is none yet.
+        """
+        plan = self.record.frozen_plan()
+        if plan is None:
+            raise RecordError(
+                f"Reassignment {self.record.reassignment_id} has no frozen plan at {self.record.root}. "
+                "Run its plan step first"
+            )
+        return plan
+
+    def batch(self, number: int) -> Batch:
+        """Return one batch of the frozen plan.
+
+        Raises:
+            RecordError: the plan has no such batch.
+        """
+        plan = self.plan()
+        if not 1 <= number <= plan.batches:
+            raise RecordError(
+                f"Reassignment {self.record.reassignment_id} has batches 1 to {plan.batches}, asked for {number}. "
+                "Trigger the batch DAG with a number in that range"
+            )
+        return read_batch(self.record.plan_uri, number)
+
+
+class StillWaiting(Exception):  # noqa: N818 - not an error: the step has to be looked at again later
+    """The step is not done and nothing is wrong; ``reason`` says what it waits for."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

@@ -1,0 +1,112 @@
+"""After the last batch: leaders, verification, report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kafka_reassignment.errors import VerificationError, name_some
+from kafka_reassignment.execution.context import StepContext
+from kafka_reassignment.execution.observing import observe
+from kafka_reassignment.model import Reassignment
+from kafka_reassignment.planning.moves import verification
+from kafka_reassignment.spark.plan_io import read_target
+
+SLICE = 200
+"""Partitions per election or look: each election stalls the producers of its partitions for a moment (F35)."""
+
+
+def elect_leaders(step: StepContext) -> None:
+    """Make the preferred leader of every planned partition lead where it does not and is in sync (KIP-460)."""
+    with step.audited("elect_leaders") as event:
+        elected: list[str] = []
+        refused: dict[str, str] = {}
+        for moves in _slices(read_target(step.record.plan_uri)):
+            view = observe(step.cluster, [m.partition for m in moves])
+            due = [
+                m.partition
+                for m in moves
+                if (state := view.partitions.get(m.partition)) is not None
+                and state.replicas
+                and state.leader != state.replicas[0]
+                and state.replicas[0] in state.isr
+            ]
+            if not due:
+                continue
+            for partition, refusal in step.cluster.elect_preferred_leaders(due).items():
+                if refusal is None:
+                    elected.append(str(partition))
+                else:
+                    refused[str(partition)] = str(refusal)
+        event.summary = f"{len(elected)} preferred leaders elected" + (
+            f", {len(refused)} refused: {name_some(f'{p} ({r})' for p, r in refused.items())}" if refused else ""
+        )
+        event.facts = {"elected": elected, "refused": refused}
+
+
+def verify(step: StepContext) -> None:
+    """Compare the cluster with the plan, and the throttle journal with what is still owed.
+
+    Raises:
+        VerificationError: something is not as planned; the message names it and the next step.
+    """
+    with step.audited("verify") as event:
+        at_target = gone = 0
+        wrong: list[str] = []
+        for moves in _slices(read_target(step.record.plan_uri)):
+            result = verification(moves, observe(step.cluster, [m.partition for m in moves]))
+            at_target += len(result.at_target)
+            gone += len(result.gone)
+            wrong += result.elsewhere.values()
+            wrong += [f"{p} is still being reassigned" for p in result.in_flight]
+            wrong += [f"{p} is under-replicated" for p in result.under_replicated]
+        owed = step.record.journal().owed_texts()
+        event.summary = f"{at_target} partitions at their target" + (f", {gone} deleted meanwhile" if gone else "")
+        event.facts = {"at_target": at_target, "gone": gone, "wrong": wrong, "throttle_owed": list(owed)}
+        if wrong or owed:
+            left_out = _left_out(step)
+            raise VerificationError(
+                f"The reassignment is not as planned: {name_some([*wrong, *owed], 5)}. "
+                + (f"Left out on the way: {name_some(left_out, 3)}. " if left_out else "")
+                + "Rerun the batch that moves them, or trigger a new reassignment for what is left; then rerun verify"
+            )
+
+
+def report(step: StepContext) -> str:
+    """Write the report, give the cluster back, and return the report's text."""
+    with step.audited("report") as event:
+        opening, plan = step.record.opening(), step.plan()
+        batches = [b for n in range(1, plan.batches + 1) if (b := step.record.finished(n)) is not None]
+        elapsed = step.now() - opening.started_at
+        moved = sum(b.bytes_copied for b in batches)
+        lines = [
+            f"Reassignment {opening.reassignment_id} of cluster {opening.cluster_id}",
+            f"asked for by {opening.requested_by}: {opening.request.job}",
+            f"{len(batches)} batches, {sum(b.partitions for b in batches)} steps, {moved / 1e9:.3f} GB copied "
+            f"in {elapsed.total_seconds() / 60:.1f} min",
+            *(f"left out: {text}" for text in _left_out(step)),
+        ]
+        text = "\n".join(lines)
+        step.record.write_file("report.txt", text.encode())
+        step.store.release(step.record.cluster_id, step.record.reassignment_id)
+        event.summary = lines[2]
+        return text
+
+
+def _left_out(step: StepContext) -> list[str]:
+    plan = step.plan()
+    told: dict[str, str] = {}
+    for number in range(1, plan.batches + 1):
+        submitted = step.record.submitted(number)
+        told.update(submitted.left_out if submitted else {})
+    return [f"{partition}: {reason}" for partition, reason in told.items()]
+
+
+def _slices(moves: Iterator[Reassignment]) -> Iterator[Sequence[Reassignment]]:
+    part: list[Reassignment] = []
+    for move in moves:
+        part.append(move)
+        if len(part) == SLICE:
+            yield part
+            part = []
+    if part:
+        yield part

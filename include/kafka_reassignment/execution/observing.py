@@ -1,0 +1,34 @@
+"""Looking at the cluster: one view of the partitions a step is about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kafka_reassignment.model import ConfigResource, TopicPartition, View
+from kafka_reassignment.ports import ClusterPort
+
+MIN_ISR = "min.insync.replicas"
+
+
+def observe(cluster: ClusterPort, partitions: Collection[TopicPartition]) -> View:
+    """Return what the cluster shows of these partitions now.
+
+    Replicas and ISR are read before the list of reassignments: a move that completes in between shows
+    as complete in neither, never as stuck in flight.
+    """
+    topics = sorted({p.topic for p in partitions})
+    wanted = set(partitions)
+    states = {p: s for p, s in cluster.describe_partitions(topics).items() if p in wanted}
+    in_flight = cluster.list_reassignments(sorted(wanted))
+    return View(
+        live_brokers=cluster.describe_cluster().live_brokers,
+        partitions=states,
+        in_flight=in_flight,
+        min_insync_replicas=min_insync_replicas(cluster, topics),
+    )
+
+
+def min_insync_replicas(cluster: ClusterPort, topics: Collection[str]) -> dict[str, int]:
+    """Return min.insync.replicas by topic, as it is in force."""
+    configs = cluster.describe_configs([ConfigResource.topic(t) for t in sorted(topics)], [MIN_ISR])
+    return {r.name: int(values[MIN_ISR].value or 1) for r, values in configs.items() if MIN_ISR in values}

@@ -1,0 +1,225 @@
+"""Before the first batch: preflight, approval, and where the chain of batches stands."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from kafka_reassignment.errors import (
+    InvalidReplicationFactorError,
+    ReassignmentInProgressError,
+    UnknownBrokerError,
+    UnknownTopicOrPartitionError,
+    WrongClusterError,
+    name_some,
+)
+from kafka_reassignment.execution.context import StepContext
+from kafka_reassignment.execution.observing import min_insync_replicas
+from kafka_reassignment.model import ClusterDescription, PartitionState, TopicPartition
+from kafka_reassignment.planning.plan_files import parse_plan
+from kafka_reassignment.record.store import Hold, Opening, Record
+from kafka_reassignment.request import Job, ReassignmentRequest
+
+Verdict = Literal["go", "ask", "stop"]
+
+
+def preflight(step: StepContext, request: ReassignmentRequest, requested_by: str) -> None:
+    """Check the request against the cluster, open the record and take the cluster.
+
+    Raises:
+        WrongClusterError, UnknownBrokerError, UnknownTopicOrPartitionError, InvalidRequestError: the
+            request does not fit the cluster.
+        ReassignmentInProgressError: another reassignment, of ours or of others, is under way.
+    """
+    with step.audited("preflight") as event:
+        description = step.cluster.describe_cluster()
+        if request.expected_cluster_id and request.expected_cluster_id != description.cluster_id:
+            raise WrongClusterError(
+                f"Connection '{request.kafka_conn_id}' leads to cluster {description.cluster_id}, expected "
+                f"{request.expected_cluster_id}. Correct the connection or the request"
+            )
+        partitions = step.cluster.describe_partitions()
+        _check_brokers(request, description, partitions)
+        _check_topics(request, partitions)
+        _check_job(step, request, description, partitions)
+        if step.record.frozen_plan() is None:
+            _check_nothing_in_flight(step)
+        now = step.now()
+        step.store.acquire(
+            step.record.cluster_id,
+            Hold(reassignment_id=step.record.reassignment_id, since=now, requested_by=requested_by),
+        )
+        step.record.open(
+            Opening(
+                cluster_id=description.cluster_id,
+                reassignment_id=step.record.reassignment_id,
+                started_at=now,
+                requested_by=requested_by,
+                request=request,
+            )
+        )
+        event.summary = (
+            f"cluster {description.cluster_id}: {len(description.live_brokers)} brokers alive, "
+            f"{len(partitions)} partitions; {request.job} may be planned"
+        )
+        event.facts = {"request": request.model_dump(mode="json", exclude_defaults=True)}
+
+
+def approval(step: StepContext) -> Verdict:
+    """Return whether to go on, to ask a person first, or to stop because only a validation was asked for."""
+    request = step.record.opening().request
+    if request.validate_only:
+        with step.audited("approve") as event:
+            step.store.release(step.record.cluster_id, step.record.reassignment_id)
+            event.outcome, event.summary = "skipped", "validated only; nothing was changed in the cluster"
+        return "stop"
+    return "ask" if request.require_approval else "go"
+
+
+def answered(step: StepContext, *, approved: bool, by: str) -> None:
+    """Record a person's answer; a rejection gives the cluster back."""
+    with step.audited("approve") as event:
+        event.outcome = "succeeded" if approved else "refused"
+        event.summary = f"{'approved' if approved else 'rejected'} by {by}"
+        if not approved:
+            step.store.release(step.record.cluster_id, step.record.reassignment_id)
+
+
+def first_batch(step: StepContext) -> int | None:
+    """Return the first batch that is not finished, or None when all are.
+
+    Raises:
+        ReassignmentInProgressError: another reassignment has the cluster by now.
+    """
+    plan = step.plan()
+    finished = step.record.finished_batches()
+    unfinished = [n for n in range(1, plan.batches + 1) if n not in finished]
+    with step.audited("start_batches") as event:
+        if unfinished:
+            require_hold(step)
+        event.summary = f"{len(finished)} of {plan.batches} batches finished" + (
+            f"; starting batch {unfinished[0]}" if unfinished else "; nothing to start"
+        )
+    return unfinished[0] if unfinished else None
+
+
+def require_hold(step: StepContext) -> None:
+    """Make sure that this reassignment holds the cluster; a rerun days later takes it again if it is free.
+
+    Raises:
+        ReassignmentInProgressError: another one has it.
+    """
+    opening = step.record.opening()
+    step.store.acquire(
+        step.record.cluster_id,
+        Hold(reassignment_id=opening.reassignment_id, since=step.now(), requested_by=opening.requested_by),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchesProgress:
+    """How far the chain of batches is."""
+
+    finished: int
+    batches: int
+    next_batch: int
+    detail: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every batch is finished."""
+        return self.finished >= self.batches
+
+    @property
+    def text(self) -> str:
+        """One line for people."""
+        return f"{self.finished} of {self.batches} batches finished" + (f"; {self.detail}" if self.detail else "")
+
+
+def batches_progress(record: Record) -> BatchesProgress:
+    """Return how far the chain is, from the record alone."""
+    plan = record.frozen_plan()
+    batches = plan.batches if plan else 0
+    finished = record.finished_batches()
+    left = [n for n in range(1, batches + 1) if n not in finished]
+    told = record.progress() if left else None
+    detail = f"batch {told.batch}: {told.text}" if told and told.batch in left else ""
+    return BatchesProgress(len(finished), batches, left[0] if left else batches, detail)
+
+
+def _check_brokers(
+    request: ReassignmentRequest,
+    description: ClusterDescription,
+    partitions: Mapping[TopicPartition, PartitionState],
+) -> None:
+    live = description.live_brokers
+    hosting = {b for state in partitions.values() for b in state.replicas}
+    # A dead broker may be emptied, but nothing can be put on it.
+    known = live | hosting if request.job is Job.DECOMMISSION else live
+    for name, brokers, allowed in (
+        ("brokers", request.brokers, known),
+        ("exclude_brokers", request.exclude_brokers, live | hosting),
+    ):
+        unknown = [b for b in brokers if b not in allowed]
+        if unknown:
+            raise UnknownBrokerError(
+                f"'{name}' names broker {name_some(unknown)}, expected brokers of cluster {description.cluster_id} "
+                f"(alive: {name_some(sorted(live), 20)}). Correct the ids, or start the broker first"
+            )
+
+
+def _check_topics(request: ReassignmentRequest, partitions: Mapping[TopicPartition, PartitionState]) -> None:
+    names = {p.topic for p in partitions}
+    for pattern in request.topics:
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+            raise UnknownTopicOrPartitionError(
+                f"'topics' names {pattern!r}, which no topic of the cluster matches. Correct the name or the pattern"
+            )
+
+
+def _check_job(
+    step: StepContext,
+    request: ReassignmentRequest,
+    description: ClusterDescription,
+    partitions: Mapping[TopicPartition, PartitionState],
+) -> None:
+    if request.replication_factor is not None and request.replication_factor > len(description.live_brokers):
+        raise InvalidReplicationFactorError(
+            f"replication_factor is {request.replication_factor}, expected at most {len(description.live_brokers)}: that "
+            "many brokers are alive. Lower it or add brokers"
+        )
+    if request.job is not Job.APPLY_JSON or request.reassignment_json is None:
+        return
+    targets = parse_plan(request.reassignment_json)
+    unknown = [p for p in targets if p not in partitions]
+    if unknown:
+        raise UnknownTopicOrPartitionError(
+            f"The reassignment JSON names {name_some(unknown)}, which the cluster does not have. Remove or correct them"
+        )
+    dead = {p: [b for b in target if b not in description.live_brokers] for p, target in targets.items()}
+    for partition, brokers in dead.items():
+        new = [b for b in brokers if b not in partitions[partition].replicas]
+        if new:
+            raise UnknownBrokerError(
+                f"The reassignment JSON puts {partition} on broker {name_some(new)}, expected brokers that are alive "
+                f"({name_some(sorted(description.live_brokers), 20)}). Correct the target or start the broker first"
+            )
+    minimum = min_insync_replicas(step.cluster, {p.topic for p in targets})
+    for partition, target in targets.items():
+        if len(target) < minimum.get(partition.topic, 1):
+            raise InvalidReplicationFactorError(
+                f"The reassignment JSON gives {partition} {len(target)} replicas, expected at least "
+                f"{minimum[partition.topic]}: that is its topic's min.insync.replicas, and producers with acks=all would "
+                "stop. Give it more replicas, or lower min.insync.replicas first"
+            )
+
+
+def _check_nothing_in_flight(step: StepContext) -> None:
+    in_flight = step.cluster.list_reassignments()
+    if in_flight:
+        raise ReassignmentInProgressError(
+            f"{len(in_flight)} partitions of the cluster are being reassigned already ({name_some(sorted(in_flight))}), "
+            "not by this reassignment. Wait until they are done, or cancel them where they were started"
+        )

@@ -1,0 +1,114 @@
+"""The audit trail: one immutable event per step and try, chained by hashes.
+
+Each event is one small object named by its sequence number and created at most once; it names the
+hash of the event before it, so that a missing or altered event shows. Events hold no secrets: they
+are built from partitions, replicas, configs of throttles and texts only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+from upath import UPath
+
+from kafka_reassignment.errors import RecordError
+from kafka_reassignment.record.objects import create_object, read_model, read_object
+
+Outcome = Literal["succeeded", "failed", "waiting", "skipped", "refused"]
+
+_BEGINNING = "0" * 64
+
+
+class Actor(BaseModel):
+    """Who asked and which task did it, as Airflow tells."""
+
+    model_config = ConfigDict(frozen=True)
+
+    requested_by: str = "unknown"
+    dag_id: str = ""
+    run_id: str = ""
+    task_id: str = ""
+    try_number: int = 1
+
+
+class AuditEvent(BaseModel):
+    """What one try of one step saw, decided and did. Times are UTC; ``facts`` depends on the step."""
+
+    model_config = ConfigDict(frozen=True)
+
+    sequence: int
+    previous_hash: str
+    cluster_id: str
+    reassignment_id: str
+    step: str
+    batch: int | None
+    actor: Actor
+    started_at: datetime
+    finished_at: datetime
+    outcome: Outcome
+    summary: str
+    plan_hash: str | None = None
+    facts: dict[str, Any] = {}
+
+
+class AuditLog:
+    """The events of one reassignment, in the order they happened."""
+
+    def __init__(self, folder: UPath) -> None:
+        self._folder = folder
+
+    def append(self, event: AuditEvent) -> AuditEvent:
+        """Store the event behind the last one and return it with its number and link.
+
+        ``sequence`` and ``previous_hash`` of the argument are replaced. Two writers at once get
+        different numbers: creating an object that exists fails, and the loser takes the next.
+        """
+        sequence = self._last() + 1
+        while True:
+            linked = event.model_copy(update={"sequence": sequence, "previous_hash": self._hash_of(sequence - 1)})
+            if create_object(self._object(sequence), linked.model_dump_json(indent=1).encode()):
+                return linked
+            sequence += 1
+
+    def __iter__(self) -> Iterator[AuditEvent]:
+        """Yield the events, oldest first."""
+        for sequence in range(1, self._last() + 1):
+            event = read_model(self._object(sequence), AuditEvent)
+            if event is None:
+                raise RecordError(f"Audit event {sequence} of {self._folder} is missing; the trail was altered")
+            yield event
+
+    def verify(self) -> int:
+        """Check that every event is there and unaltered; return how many there are.
+
+        Raises:
+            RecordError: an event is missing, out of its place, or its predecessor was altered.
+        """
+        count = 0
+        for event in self:
+            count += 1
+            if event.sequence != count or event.previous_hash != self._hash_of(count - 1):
+                raise RecordError(
+                    f"Audit event {count} of {self._folder} does not fit the one before it: expected the link "
+                    f"{self._hash_of(count - 1)[:12]}…, found {event.previous_hash[:12]}…; the trail was altered"
+                )
+        return count
+
+    def _object(self, sequence: int) -> UPath:
+        return self._folder / f"{sequence:06d}.json"
+
+    def _last(self) -> int:
+        if not self._folder.exists():
+            return 0
+        numbers = [int(p.stem) for p in self._folder.iterdir() if p.suffix == ".json" and p.stem.isdigit()]
+        return max(numbers, default=0)
+
+    def _hash_of(self, sequence: int) -> str:
+        if sequence == 0:
+            return _BEGINNING
+        content = read_object(self._object(sequence))
+        return hashlib.sha256(content).hexdigest() if content is not None else "missing"

@@ -1,0 +1,107 @@
+"""Small objects under a URI: written whole or not at all, and created at most once where that matters.
+
+Paths are ``UPath`` (Airflow's ``ObjectStoragePath`` is one), so that a record may live on a local
+disk or in an object store. Object stores do not append and do not rename: nothing here relies on
+either, except on local disks, where a rename is what makes a write atomic.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TypeVar
+
+from pydantic import BaseModel
+from upath import UPath
+
+from kafka_reassignment.errors import RecordError
+
+M = TypeVar("M", bound=BaseModel)
+
+_SAFE = re.compile(r"[^A-Za-z0-9._-]")
+
+
+def path_part(identity: str) -> str:
+    """Return a name that is safe as one part of a path and different for different identities.
+
+    Run ids come from people and hold ``:``, ``+``, ``/`` or ``..``; what is not plain is replaced, and
+    a digest keeps two identities apart that would otherwise look the same.
+    """
+    plain = _SAFE.sub("_", identity)[:100]
+    if plain == identity and plain.strip("."):
+        return plain
+    return f"{plain.strip('.') or '_'}-{hashlib.sha256(identity.encode()).hexdigest()[:10]}"
+
+
+def write_object(path: UPath, content: bytes) -> None:
+    """Write the whole object, replacing an earlier one; a crash leaves the earlier or the new one, never half.
+
+    Raises:
+        RecordError: the store does not take it (full, read-only, unreachable).
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.protocol in ("", "file", "local"):
+            part = path.with_name(path.name + ".part")
+            part.write_bytes(content)
+            part.rename(path)
+        else:
+            path.write_bytes(content)
+    except OSError as error:
+        raise RecordError(_cannot("write", path, error)) from error
+
+
+def create_object(path: UPath, content: bytes) -> bool:
+    """Create the object unless it exists; return whether this call created it.
+
+    Raises:
+        RecordError: the store does not take it.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as new:
+            new.write(content)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise RecordError(_cannot("create", path, error)) from error
+    return True
+
+
+def read_object(path: UPath) -> bytes | None:
+    """Return the object's content, or None when there is none.
+
+    Raises:
+        RecordError: the store does not answer.
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RecordError(_cannot("read", path, error)) from error
+
+
+def read_model(path: UPath, model: type[M]) -> M | None:
+    """Return the object parsed as a model, or None when there is none.
+
+    Raises:
+        RecordError: the object is not what the model says.
+    """
+    content = read_object(path)
+    if content is None:
+        return None
+    try:
+        return model.model_validate_json(content)
+    except ValueError as error:
+        raise RecordError(
+            f"{path} is not a readable {model.__name__}: {error}. It was altered or written by another version; "
+            "restore it from a copy, or remove the reassignment's folder if nothing of it is in flight"
+        ) from error
+
+
+def _cannot(verb: str, path: UPath, error: OSError) -> str:
+    return (
+        f"Cannot {verb} {path}: {error}. The record must be writable before anything is done to the cluster; "
+        "free space or repair access to the record store, then rerun the step"
+    )

@@ -1,0 +1,256 @@
+"""Where the records of all clusters live, and who holds a cluster.
+
+Layout under the base URI::
+
+    <cluster id>/hold.json                        which reassignment holds the cluster, since when
+    <cluster id>/<reassignment id>/request.json   what was asked, by whom, when
+                                  /snapshot/      Parquet: the cluster as the planner saw it
+                                  /plan/          Parquet, with summary.json; frozen by frozen.json
+                                  /reassignment.json, rollback.json   for kafka-reassign-partitions
+                                  /throttle-journal.json
+                                  /batches/0001.submitted.json, 0001.done.json
+                                  /audit/000001.json …
+                                  /progress.json, report.json
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict
+from upath import UPath
+
+from kafka_reassignment.errors import ReassignmentInProgressError, RecordError
+from kafka_reassignment.planning.throttle import Journal
+from kafka_reassignment.record.audit import AuditLog
+from kafka_reassignment.record.objects import create_object, path_part, read_model, read_object, write_object
+from kafka_reassignment.request import ReassignmentRequest
+
+
+class Hold(BaseModel):
+    """One reassignment's claim on a cluster; there is at most one, over all that share the record store."""
+
+    model_config = ConfigDict(frozen=True)
+
+    reassignment_id: str
+    since: datetime
+    requested_by: str
+
+
+class Opening(BaseModel):
+    """The beginning of a reassignment: its identity (KIP-240) and what was asked. Written once."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cluster_id: str
+    reassignment_id: str
+    started_at: datetime
+    requested_by: str
+    request: ReassignmentRequest
+
+
+class FrozenPlan(BaseModel):
+    """The plan that may be carried out: no other hash than this one runs."""
+
+    model_config = ConfigDict(frozen=True)
+
+    plan_hash: str
+    batches: int
+    frozen_at: datetime
+
+
+class SubmittedBatch(BaseModel):
+    """Which partitions of a batch the controller accepted, and which were left out and why."""
+
+    model_config = ConfigDict(frozen=True)
+
+    submitted_at: datetime
+    accepted: tuple[str, ...]
+    left_out: dict[str, str]
+
+
+class FinishedBatch(BaseModel):
+    """A batch that is at its target, with its throttle cleared."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int
+    partitions: int
+    bytes_copied: int
+    started_at: datetime
+    finished_at: datetime
+    left_out: dict[str, str]
+
+
+class ProgressNote(BaseModel):
+    """The latest word on the batch in flight; overwritten at each look."""
+
+    model_config = ConfigDict(frozen=True)
+
+    batch: int
+    at: datetime
+    text: str
+    bytes_left: int | None = None
+    bytes_per_second: float | None = None
+
+
+class Record:
+    """The record of one reassignment. Every method reads or writes the store; nothing is cached."""
+
+    def __init__(self, root: UPath, cluster_id: str, reassignment_id: str) -> None:
+        self.root = root
+        self.cluster_id = cluster_id
+        self.reassignment_id = reassignment_id
+        self.audit = AuditLog(root / "audit")
+
+    def open(self, opening: Opening) -> Opening:
+        """Write the opening unless there is one, and return the one that holds: the start time never changes.
+
+        Raises:
+            RecordError: a different request was recorded under this id.
+        """
+        path = self.root / "request.json"
+        if create_object(path, opening.model_dump_json(indent=1).encode()):
+            return opening
+        earlier = self.opening()
+        if earlier.request != opening.request:
+            raise RecordError(
+                f"Reassignment {self.reassignment_id} was begun at {earlier.started_at:%Y-%m-%d %H:%M:%S %Z} with another "
+                "request. A reassignment keeps its request for life; trigger a new run for the new one"
+            )
+        return earlier
+
+    def opening(self) -> Opening:
+        """Return what was asked.
+
+        Raises:
+            RecordError: this reassignment has no record.
+        """
+        opening = read_model(self.root / "request.json", Opening)
+        if opening is None:
+            raise RecordError(
+                f"There is no record of reassignment {self.reassignment_id} of cluster {self.cluster_id} at {self.root}. "
+                "Run its preflight first, or correct the id"
+            )
+        return opening
+
+    @property
+    def snapshot_uri(self) -> str:
+        """Folder of the snapshot's tables."""
+        return str(self.root / "snapshot")
+
+    @property
+    def plan_uri(self) -> str:
+        """Folder of the plan's tables."""
+        return str(self.root / "plan")
+
+    def frozen_plan(self) -> FrozenPlan | None:
+        """Return the frozen plan, or None while planning is not done."""
+        return read_model(self.root / "frozen.json", FrozenPlan)
+
+    def freeze_plan(self, plan: FrozenPlan) -> FrozenPlan:
+        """Fix the plan for the rest of this reassignment's life and return the one that is fixed."""
+        if create_object(self.root / "frozen.json", plan.model_dump_json(indent=1).encode()):
+            return plan
+        frozen = self.frozen_plan()
+        assert frozen is not None
+        return frozen
+
+    def write_file(self, name: str, content: bytes) -> str:
+        """Write one of the record's own files (a plan JSON, a report) and return its URI."""
+        path = self.root / path_part(name)
+        write_object(path, content)
+        return str(path)
+
+    def read_file(self, name: str) -> bytes | None:
+        """Return one of the record's own files."""
+        return read_object(self.root / path_part(name))
+
+    def journal(self) -> Journal:
+        """Return the throttle journal; an empty one before the first throttle."""
+        return read_model(self.root / "throttle-journal.json", Journal) or Journal()
+
+    def write_journal(self, journal: Journal) -> None:
+        """Store the journal; done before any throttle is set (KIP-179)."""
+        write_object(self.root / "throttle-journal.json", journal.model_dump_json(indent=1).encode())
+
+    def progress(self) -> ProgressNote | None:
+        """Return the latest word on the batch in flight."""
+        return read_model(self.root / "progress.json", ProgressNote)
+
+    def write_progress(self, note: ProgressNote) -> None:
+        """Replace the latest word on the batch in flight."""
+        write_object(self.root / "progress.json", note.model_dump_json().encode())
+
+    def submitted(self, batch: int) -> SubmittedBatch | None:
+        """Return what was submitted of a batch, or None when its submission was never recorded."""
+        return read_model(self._batch(batch, "submitted"), SubmittedBatch)
+
+    def write_submitted(self, batch: int, submitted: SubmittedBatch) -> None:
+        """Store what the controller accepted; a resubmission adds to the earlier one."""
+        write_object(self._batch(batch, "submitted"), submitted.model_dump_json(indent=1).encode())
+
+    def finished(self, batch: int) -> FinishedBatch | None:
+        """Return a batch's end, or None while it is not finished."""
+        return read_model(self._batch(batch, "done"), FinishedBatch)
+
+    def write_finished(self, finished: FinishedBatch) -> None:
+        """Store a batch's end, once."""
+        create_object(self._batch(finished.number, "done"), finished.model_dump_json(indent=1).encode())
+
+    def finished_batches(self) -> frozenset[int]:
+        """Return the numbers of the batches that are finished."""
+        folder = self.root / "batches"
+        if not folder.exists():
+            return frozenset()
+        return frozenset(int(p.name.split(".")[0]) for p in folder.iterdir() if p.name.endswith(".done.json"))
+
+    def _batch(self, number: int, what: str) -> UPath:
+        return self.root / "batches" / f"{number:04d}.{what}.json"
+
+
+class RecordStore:
+    """All records under one base URI, and the holds on clusters."""
+
+    def __init__(self, base: UPath) -> None:
+        self._base = base
+
+    def record(self, cluster_id: str, reassignment_id: str) -> Record:
+        """Return the record of one reassignment; nothing is read or written yet."""
+        root = self._base / path_part(cluster_id) / path_part(reassignment_id)
+        return Record(root, cluster_id, reassignment_id)
+
+    def holder(self, cluster_id: str) -> Hold | None:
+        """Return who holds the cluster."""
+        return read_model(self._hold(cluster_id), Hold)
+
+    def acquire(self, cluster_id: str, hold: Hold) -> Hold:
+        """Take the cluster for a reassignment; taking it again for the same one changes nothing.
+
+        Raises:
+            ReassignmentInProgressError: another reassignment holds it.
+        """
+        if create_object(self._hold(cluster_id), hold.model_dump_json(indent=1).encode()):
+            return hold
+        held = self.holder(cluster_id)
+        if held is None:  # released between the two calls
+            return self.acquire(cluster_id, hold)
+        if held.reassignment_id != hold.reassignment_id:
+            raise ReassignmentInProgressError(
+                f"Cluster {cluster_id} is held by reassignment {held.reassignment_id}, asked for by {held.requested_by}, "
+                f"since {held.since:%Y-%m-%d %H:%M:%S %Z}. One reassignment runs at a time per cluster: wait for its end, "
+                "or rerun its failed step; if its run was deleted, release the cluster with "
+                f"'kafka-reassignment hold release {cluster_id} {held.reassignment_id}'"
+            )
+        return held
+
+    def release(self, cluster_id: str, reassignment_id: str) -> bool:
+        """Give the cluster back if this reassignment holds it; return whether it did."""
+        held = self.holder(cluster_id)
+        if held is None or held.reassignment_id != reassignment_id:
+            return False
+        self._hold(cluster_id).unlink(missing_ok=True)
+        return True
+
+    def _hold(self, cluster_id: str) -> UPath:
+        return self._base / path_part(cluster_id) / "hold.json"

@@ -1,0 +1,125 @@
+"""The trigger form of a reassignment: its fields, from the request's own model.
+
+Airflow's form and API check types, enums and bounds from these schemas; the preflight checks the rest
+with the same model, unknown fields included (the API lets those through).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Param
+
+from kafka_reassignment.request import Job, Limits, ReassignmentRequest
+
+LIMITS = "Limits of a batch (KIP-435)"
+EXPERT = "Expert"
+
+
+def request_params() -> dict[str, Param]:
+    """Return the form's fields, the most used ones first and without a section."""
+    return {
+        "kafka_conn_id": Param("kafka_default", type="string", minLength=1, description="Connection of the cluster."),
+        "job": Param(Job.REBALANCE, type="string", enum=[str(j) for j in Job], description="What to plan."),
+        "brokers": _array(
+            "integer", "Broker ids: to empty (decommission), to fill (add_brokers), to use (move_topics)."
+        ),
+        "topics": _array("string", "Topics by name or pattern, one per line; every topic when empty."),
+        "throttle_mb_per_second": Param(
+            None,
+            type=["null", "number"],
+            exclusiveMinimum=0,
+            description="Rate at which each broker may send and may receive, in MB (10^6 bytes) per second; at least 1.",
+        ),
+        "require_approval": Param(False, type="boolean", description="Wait for a person to approve the plan."),
+        "validate_only": Param(False, type="boolean", description="Plan and say what would be done; move nothing."),
+        "partition_movements": _limit("partition_movements"),
+        "replica_movements": _limit("replica_movements"),
+        "leader_movements": _limit("leader_movements"),
+        "batch_bytes": Param(
+            None, type=["null", "integer"], minimum=1, section=LIMITS, description=_about(Limits, "batch_bytes")
+        ),
+        "max_batches": _limit("max_batches"),
+        "mode": Param(
+            "fewest_bytes",
+            type="string",
+            enum=["fewest_bytes", "balanced"],
+            section=EXPERT,
+            description="For decommission and add_brokers: copy as little as possible, or end balanced.",
+        ),
+        "tolerance": Param(
+            0.1,
+            type="number",
+            exclusiveMinimum=0,
+            maximum=1,
+            section=EXPERT,
+            description="Balanced means every broker within this share of its fair load.",
+        ),
+        "balance_leaders": Param(
+            None,
+            type=["null", "boolean"],
+            section=EXPERT,
+            description="Balance preferred leaders too; by default in the jobs that balance.",
+        ),
+        "replication_factor": Param(
+            None,
+            type=["null", "integer"],
+            minimum=1,
+            section=EXPERT,
+            description="For replication_factor: the wanted number of replicas.",
+        ),
+        "reassignment_json": Param(
+            None,
+            type=["null", "string"],
+            format="multiline",
+            section=EXPERT,
+            description="For apply_json: a kafka-reassign-partitions file.",
+        ),
+        "exclude_topics": _array("string", "Topics by name or pattern that stay where they are.", section=EXPERT),
+        "exclude_brokers": _array("integer", "Brokers that get no new replica.", section=EXPERT),
+        "unthrottled": Param(
+            False,
+            type="boolean",
+            section=EXPERT,
+            description="Move without a throttle: takes all the bandwidth there is.",
+        ),
+        "allow_low_throttle": Param(
+            False,
+            type="boolean",
+            section=EXPERT,
+            description="Accept a rate under 1 MB/s, which Kafka cannot hold accurately.",
+        ),
+        "catch_up_timeout_minutes": Param(
+            _default("catch_up_timeout_minutes"),
+            type="integer",
+            minimum=1,
+            section=EXPERT,
+            description="How long the replicas of one batch may take to join the ISR.",
+        ),
+        "expected_cluster_id": Param(
+            None, type=["null", "string"], section=EXPERT, description="Refuse to run on any other cluster than this."
+        ),
+        "spark_conn_id": Param(
+            None,
+            type=["null", "string"],
+            section=EXPERT,
+            description="Spark connection for the planner; this machine when empty.",
+        ),
+    }
+
+
+def _array(items: str, description: str, **more: Any) -> Param:  # noqa: ANN401 - schema keywords
+    return Param(None, type=["null", "array"], items={"type": items}, description=description, **more)
+
+
+def _limit(name: str) -> Param:
+    default = Limits.model_fields[name].default
+    return Param(default, type="integer", minimum=1, section=LIMITS, description=_about(Limits, name))
+
+
+def _about(model: type[Limits], name: str) -> str:
+    return (model.model_fields[name].description or name).capitalize() + "."
+
+
+def _default(name: str) -> Any:  # noqa: ANN401 - whatever the model has
+    return ReassignmentRequest.model_fields[name].default

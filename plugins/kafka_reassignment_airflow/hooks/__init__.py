@@ -1,0 +1,1 @@
+"""Hooks: they own the connections."""

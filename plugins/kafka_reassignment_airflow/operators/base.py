@@ -1,0 +1,113 @@
+"""What all step operators share: opening the cluster and the record, and which errors are worth a retry."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowFailException
+
+from kafka_reassignment.errors import ClusterUnavailableError, InvalidRequestError, ReassignmentError, RecordError
+from kafka_reassignment.execution.context import StepContext
+from kafka_reassignment.record.audit import Actor
+from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook, record_store
+
+WORTH_A_RETRY = (ClusterUnavailableError, RecordError)
+"""Errors that another try may not meet; every other ``ReassignmentError`` fails the task at once."""
+
+
+class ReassignmentStepOperator(BaseOperator):
+    """
+    One step of a reassignment: observe, decide, act, record.
+
+    Every subclass may run twice, be killed anywhere, and run again days later.
+
+    :param kafka_conn_id: connection of the cluster (templated).
+    :param reassignment_id: run id of the ``kafka_reassignment`` run it belongs to (templated).
+    """
+
+    template_fields: Sequence[str] = ("kafka_conn_id", "reassignment_id")
+    ui_color = "#e8f1fa"
+
+    def __init__(self, *, kafka_conn_id: str, reassignment_id: str, **kwargs: Any) -> None:  # noqa: ANN401 - BaseOperator's own
+        super().__init__(**kwargs)
+        self.kafka_conn_id = kafka_conn_id
+        self.reassignment_id = reassignment_id
+
+    def execute(self, context: Context) -> Any:  # noqa: ANN401 - an operator's result goes to XCom as it is
+        """Run the step; its result goes to XCom."""
+        with telling_final_errors(), self.open_step(context) as step:
+            return self.run_step(step, context)
+
+    @abstractmethod
+    def run_step(self, step: StepContext, context: Context) -> Any:  # noqa: ANN401
+        """Do it, through ``kafka_reassignment.execution``."""
+
+    @contextmanager
+    def open_step(self, context: Context) -> Iterator[StepContext]:
+        """Open the cluster and the record for one try."""
+        with KafkaReassignmentHook(self.kafka_conn_id).get_conn() as cluster:
+            store = record_store()
+            record = store.record(cluster.describe_cluster().cluster_id, self.reassignment_id)
+            yield StepContext(cluster=cluster, store=store, record=record, actor=actor_of(context), log=self.log)
+
+
+class BatchStepOperator(ReassignmentStepOperator):
+    """
+    One step of one batch.
+
+    :param batch: number of the batch, counted from 1 (templated).
+    """
+
+    template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "batch")
+
+    def __init__(self, *, batch: int | str, **kwargs: Any) -> None:  # noqa: ANN401
+        super().__init__(**kwargs)
+        self.batch = batch
+
+    @property
+    def batch_number(self) -> int:
+        """The rendered batch number.
+
+        Raises:
+            InvalidRequestError: it is not a whole number from 1 on.
+        """
+        text = str(self.batch)
+        if not (text.isascii() and text.isdigit() and int(text) >= 1):
+            raise InvalidRequestError(
+                f"Batch is {text[:60]!r}, expected a whole number from 1 on. "
+                "The batch DAG is started by kafka_reassignment; by hand give reassignment_id and batch"
+            )
+        return int(text)
+
+
+@contextmanager
+def telling_final_errors() -> Iterator[None]:
+    """Turn errors that no retry can mend into one that Airflow does not retry."""
+    try:
+        yield
+    except WORTH_A_RETRY:
+        raise
+    except ReassignmentError as error:
+        raise AirflowFailException(str(error)) from error
+
+
+def actor_of(context: Context) -> Actor:
+    """Return who asked for the run and which try of which task this is."""
+    ti, run = context["ti"], context["dag_run"]
+    return Actor(
+        requested_by=requested_by(context),
+        dag_id=ti.dag_id,
+        run_id=run.run_id,
+        task_id=ti.task_id,
+        try_number=ti.try_number,
+    )
+
+
+def requested_by(context: Context) -> str:
+    """Return the Airflow user who triggered the run, or how it came about."""
+    run = context["dag_run"]
+    return run.triggering_user_name or f"Airflow ({run.run_type})"

@@ -1,0 +1,103 @@
+"""The steps of one batch, in the order of the ``kafka_reassignment_batch`` DAG."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from kafka_reassignment.execution import batch_steps
+from kafka_reassignment.execution.context import StepContext
+from kafka_reassignment_airflow.operators.base import BatchStepOperator, telling_final_errors
+
+BATCH_DAG_ID = "kafka_reassignment_batch"
+
+
+class SetThrottleOperator(BatchStepOperator):
+    """
+    Put the batch's replication throttle in place (KIP-73, KIP-179).
+
+    The journal with the earlier values is written first, so a failure at any point still ends with them
+    back. Left behind when it dies half-way: part of the throttle, all of it in the journal.
+    """
+
+    def run_step(self, step: StepContext, context: Context) -> None:
+        """Set what is not set yet."""
+        batch_steps.set_throttle(step, self.batch_number)
+
+
+class SubmitBatchOperator(BatchStepOperator):
+    """
+    Ask the controller to add every adding replica of a batch (KIP-455).
+
+    Only adds: removing replicas stay until ``DropOldReplicasOperator``, so a failure after this task costs
+    disk, not durability. Safe to retry: moves the controller knows of are skipped.
+    """
+
+    def run_step(self, step: StepContext, context: Context) -> None:
+        """Submit the expansions that are missing."""
+        batch_steps.submit_batch(step, self.batch_number)
+
+
+class DropOldReplicasOperator(BatchStepOperator):
+    """
+    Submit the batch's targets, by which the removing replicas are dropped.
+
+    Looks at the ISR, min.insync.replicas and the next leader of each partition in the same breath, and
+    refuses where they do not allow it. Left behind when it dies half-way: some partitions at their
+    target, the others with all replicas, old and new.
+    """
+
+    def run_step(self, step: StepContext, context: Context) -> None:
+        """Drop what is safe to drop; fail with the reason for the rest."""
+        batch_steps.drop_old_replicas(step, self.batch_number)
+
+
+class ClearThrottleOperator(BatchStepOperator):
+    """
+    Take back the throttle that this reassignment set, and restore what was there before.
+
+    Refuses while moves of the batch are in flight, and fails when the batch is not at its target, so that
+    "clear only failed" takes it along. Left behind when it dies half-way: the rest, in the journal.
+    """
+
+    def run_step(self, step: StepContext, context: Context) -> None:
+        """Clear by the journal."""
+        batch_steps.clear_throttle(step, self.batch_number)
+
+
+class StartNextBatchOperator(BatchStepOperator, TriggerDagRunOperator):
+    """
+    Start the run of the next batch; skipped after the last one, or where that run exists already.
+
+    Safe to retry: the next run's id is fixed by the reassignment and the batch number.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - BaseOperator's own
+        super().__init__(trigger_dag_id=BATCH_DAG_ID, skip_when_already_exists=True, **kwargs)
+
+    def run_step(self, step: StepContext, context: Context) -> None:
+        """Name the next run; Airflow's own operator starts it."""
+        following = batch_steps.next_batch(step, self.batch_number)
+        if following is None:
+            raise AirflowSkipException(f"Batch {self.batch_number} was the last one")
+        self.trigger_run_id = batch_run_id(self.reassignment_id, following)
+        self.conf = batch_conf(self.kafka_conn_id, self.reassignment_id, following)
+
+    def execute(self, context: Context) -> Any:  # noqa: ANN401
+        """Decide which batch follows, then trigger it."""
+        with telling_final_errors(), self.open_step(context) as step:
+            self.run_step(step, context)
+        return TriggerDagRunOperator.execute(self, context)
+
+
+def batch_run_id(reassignment_id: str, batch: int) -> str:
+    """Return the run id of a batch: the same for each try, so that no batch is started twice."""
+    return f"{reassignment_id}__{batch:04d}"
+
+
+def batch_conf(kafka_conn_id: str, reassignment_id: str, batch: int) -> dict[str, Any]:
+    """Return what a run of the batch DAG needs to know: references, never plans."""
+    return {"kafka_conn_id": kafka_conn_id, "reassignment_id": reassignment_id, "batch": batch}

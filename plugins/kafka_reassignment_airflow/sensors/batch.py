@@ -1,0 +1,106 @@
+"""Deferrable sensors of a batch: they hold no worker slot while they wait."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from datetime import datetime
+from typing import Any, ClassVar
+
+from airflow.sdk import Context
+
+from kafka_reassignment.execution import batch_steps
+from kafka_reassignment.execution.context import StepContext, StillWaiting, utc_now
+from kafka_reassignment_airflow.operators.base import BatchStepOperator, telling_final_errors
+from kafka_reassignment_airflow.triggers.polling import AdmissionTrigger, BatchTrigger, CatchUpTrigger, Woken
+
+
+class DeferringBatchSensor(BatchStepOperator):
+    """
+    Check; while there is something to wait for, check again for a short while, then defer.
+
+    Not Airflow's own sensor class: that one fails without a retry when its deferral times out. Here the
+    task is woken at its deadline and says itself what was not reached.
+
+    :param poll_seconds: time between two looks of the trigger.
+    :param patience_seconds: how long to go on checking before deferring. Short waits end within it, and a
+        deferral has a cost of its own: another start of the task, and the race of apache/airflow#71580.
+    """
+
+    trigger_class: ClassVar[type[BatchTrigger]]
+    ui_color = "#fdf3e1"
+
+    def __init__(self, *, poll_seconds: float = 10, patience_seconds: float = 10, **kwargs: Any) -> None:  # noqa: ANN401
+        super().__init__(**kwargs)
+        self.poll_seconds = poll_seconds
+        self.patience_seconds = patience_seconds
+
+    def run_step(self, step: StepContext, context: Context) -> Any:  # noqa: ANN401
+        """Check for the first time."""
+        return self._check(step, utc_now())
+
+    def resume(self, context: Context, event: Woken, started_at: str) -> Any:  # noqa: ANN401
+        """Check again after the trigger fired."""
+        self.log.info("Woken: %s", event["reason"])
+        with telling_final_errors(), self.open_step(context) as step:
+            return self._check(step, datetime.fromisoformat(started_at))
+
+    def _check(self, step: StepContext, started_at: datetime) -> Any:  # noqa: ANN401
+        patient_until = time.monotonic() + self.patience_seconds
+        while True:
+            try:
+                return self.check(step, started_at)
+            except StillWaiting as waiting:
+                self.log.info("%s", waiting.reason)
+                if time.monotonic() < patient_until:
+                    step.sleep(1)
+                    continue
+            deadline = batch_steps.deadline(step, started_at)
+            self.defer(
+                trigger=self.trigger_class(
+                    kafka_conn_id=self.kafka_conn_id,
+                    reassignment_id=self.reassignment_id,
+                    batch=self.batch_number,
+                    deadline=deadline.isoformat(),
+                    poll_seconds=self.poll_seconds,
+                ),
+                method_name="resume",
+                kwargs={"started_at": started_at.isoformat()},
+            )
+
+    @abstractmethod
+    def check(self, step: StepContext, started_at: datetime) -> Any:  # noqa: ANN401
+        """Check once.
+
+        Raises:
+            StillWaiting: check again later.
+        """
+
+
+class AdmitBatchSensor(DeferringBatchSensor):
+    """
+    Let the batch in when nothing speaks against it, and say why while something does.
+
+    Leaves nothing behind: it only looks.
+    """
+
+    trigger_class = AdmissionTrigger
+
+    def check(self, step: StepContext, started_at: datetime) -> None:
+        """Check the reasons to wait."""
+        batch_steps.admit(step, self.batch_number, started_at)
+
+
+class IsrCatchUpSensor(DeferringBatchSensor):
+    """
+    Wait until every adding replica of the batch is in the ISR.
+
+    Makes sure of the throttle first, since a rerun of this task alone comes after it was cleared. Leaves
+    nothing else behind; when it fails the copies go on, under the throttle.
+    """
+
+    trigger_class = CatchUpTrigger
+
+    def check(self, step: StepContext, started_at: datetime) -> None:
+        """Check the ISR of every partition."""
+        batch_steps.sense_isr_catch_up(step, self.batch_number, started_at)

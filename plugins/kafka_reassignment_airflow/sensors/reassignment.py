@@ -1,0 +1,57 @@
+"""The deferrable sensor of a whole reassignment."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import Context
+
+from kafka_reassignment.execution import opening
+from kafka_reassignment.execution.context import StepContext, utc_now
+from kafka_reassignment_airflow.operators.base import ReassignmentStepOperator, telling_final_errors
+from kafka_reassignment_airflow.operators.batch import BATCH_DAG_ID
+from kafka_reassignment_airflow.triggers.batches import BatchesTrigger
+from kafka_reassignment_airflow.triggers.polling import Woken
+
+LONGEST_DEFERRAL = timedelta(days=7)
+
+
+class BatchesSensor(ReassignmentStepOperator):
+    """
+    Wait until every batch of the reassignment is finished; hold no worker slot meanwhile.
+
+    A failed batch does not fail this task: its rerun carries the reassignment on. Only looks.
+
+    :param poll_seconds: time between two looks.
+    """
+
+    ui_color = "#fdf3e1"
+
+    def __init__(self, *, poll_seconds: float = 10, **kwargs: Any) -> None:  # noqa: ANN401 - BaseOperator's own
+        super().__init__(**kwargs)
+        self.poll_seconds = poll_seconds
+
+    def run_step(self, step: StepContext, context: Context) -> str:
+        """Check; defer while batches are left."""
+        progress = opening.batches_progress(step.record)
+        self.log.info("%s", progress.text)
+        if progress.complete:
+            return progress.text
+        self.defer(
+            trigger=BatchesTrigger(
+                cluster_id=step.record.cluster_id,
+                reassignment_id=self.reassignment_id,
+                batch_dag_id=BATCH_DAG_ID,
+                deadline=(utc_now() + LONGEST_DEFERRAL).isoformat(),
+                poll_seconds=self.poll_seconds,
+            ),
+            method_name="resume",
+        )
+        raise AssertionError("defer() always raises")
+
+    def resume(self, context: Context, event: Woken) -> str:
+        """Check again after the trigger fired."""
+        self.log.info("Woken: %s", event["reason"])
+        with telling_final_errors(), self.open_step(context) as step:
+            return self.run_step(step, context)

@@ -1,0 +1,1 @@
+"""Triggers: they look at the cluster while a sensor is deferred."""
