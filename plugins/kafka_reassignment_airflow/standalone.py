@@ -201,6 +201,15 @@ class LocalAirflow:
         found = self.get(f"/dags/{dag_id}/dagRuns/{run}/taskInstances", limit=100)["task_instances"]
         return {ti["task_id"]: ti for ti in found}
 
+    def find_tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
+        """Return the task instances of a run by task id; none when there is no such run."""
+        try:
+            return self.tasks(dag_id, run_id)
+        except AirflowApiError as error:
+            if "HTTP 404" in str(error):
+                return {}
+            raise
+
     def runs(self, dag_id: str) -> dict[str, str]:
         """Return the states of all runs of a DAG by run id."""
         found = self.get(f"/dags/{dag_id}/dagRuns", limit=100, order_by="id")["dag_runs"]

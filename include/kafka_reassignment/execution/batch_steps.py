@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from kafka_reassignment.errors import (
@@ -16,11 +16,11 @@ from kafka_reassignment.errors import (
     UnsafeDropError,
     name_some,
 )
-from kafka_reassignment.execution.context import StepContext, StillWaiting, utc_now
+from kafka_reassignment.execution.context import StepContext, StillWaiting
 from kafka_reassignment.execution.observing import observe
 from kafka_reassignment.execution.opening import require_hold
 from kafka_reassignment.execution.throttling import ensure_throttle, restore_configs
-from kafka_reassignment.model import Batch, Refusal, Replicas, Step, TopicPartition, View
+from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.planning.moves import (
     Phase,
     catch_up,
@@ -115,7 +115,9 @@ def submit_batch(step: StepContext, number: int) -> None:
             f"; left out {len(left_out)}: {name_some(f'{p}: {r}' for p, r in left_out.items())}" if left_out else ""
         )
         if refused and len(refused) == len(batch.steps):
-            raise PartialRefusalError(0, refused, "Nothing of this batch was started; mend the cause and rerun this step")
+            raise PartialRefusalError(
+                0, refused, "Nothing of this batch was started; mend the cause and rerun this step"
+            )
         for partition, reason in left_out.items():
             step.log.warning("Left out of batch %d: %s: %s", number, partition, reason)
 
@@ -169,7 +171,9 @@ def drop_old_replicas(step: StepContext, number: int) -> None:
         require_hold(step)
         batch = taking_part(step.record, step.batch(number))
         if step.record.submitted(number) is None:
-            raise NotSubmittedError(f"Batch {number} was never submitted: nothing can be dropped. Rerun submit_batch first")
+            raise NotSubmittedError(
+                f"Batch {number} was never submitted: nothing can be dropped. Rerun submit_batch first"
+            )
         view = observe(step.cluster, batch.partitions)
         if view.in_flight:
             ensure_throttle(step, _left_to_copy(batch, view), event)
@@ -208,7 +212,9 @@ def clear_throttle(step: StepContext, number: int) -> None:
     with step.audited("clear_throttle", number) as event:
         batch = step.batch(number)
         view = observe(step.cluster, batch.partitions)
-        ours = [s.partition for s in batch.steps if phase(s, view).phase in {Phase.EXPANDING, Phase.DROPPING, Phase.STUCK}]
+        ours = [
+            s.partition for s in batch.steps if phase(s, view).phase in {Phase.EXPANDING, Phase.DROPPING, Phase.STUCK}
+        ]
         if ours:
             raise ThrottleInUseError(
                 f"Refusing to clear the replication throttle: {len(ours)} of {len(batch.steps)} partitions of batch "
@@ -339,7 +345,9 @@ def _told(reasons: Mapping[TopicPartition, object]) -> str:
     return name_some(f"{p} ({reason})" for p, reason in reasons.items())
 
 
-def _waiting_text(number: int, batch: Batch, waiting: Mapping[TopicPartition, object], blocked: Mapping[TopicPartition, str]) -> str:
+def _waiting_text(
+    number: int, batch: Batch, waiting: Mapping[TopicPartition, object], blocked: Mapping[TopicPartition, str]
+) -> str:
     done = len(batch.steps) - len(waiting)
     text = f"batch {number}: {done} of {len(batch.steps)} partitions in sync"
     return text + (f"; blocked: {_told(blocked)}" if blocked else "")

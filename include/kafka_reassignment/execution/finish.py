@@ -81,8 +81,10 @@ def report(step: StepContext) -> str:
         lines = [
             f"Reassignment {opening.reassignment_id} of cluster {opening.cluster_id}",
             f"asked for by {opening.requested_by}: {opening.request.job}",
-            f"{len(batches)} batches, {sum(b.partitions for b in batches)} steps, {moved / 1e9:.3f} GB copied "
-            f"in {elapsed.total_seconds() / 60:.1f} min",
+            (
+                f"{len(batches)} batches, {sum(b.partitions for b in batches)} steps, {moved / 1e9:.3f} GB copied "
+                f"in {elapsed.total_seconds() / 60:.1f} min"
+            ),
             *(f"left out: {text}" for text in _left_out(step)),
         ]
         text = "\n".join(lines)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from kafka_reassignment.errors import ThrottleMissingError, name_some
 from kafka_reassignment.execution.context import Event, StepContext
-from kafka_reassignment.model import Batch, ConfigChange, ConfigResource, ConfigValue, Refusal, TopicPartition
+from kafka_reassignment.model import Batch, ConfigChange, ConfigResource, ConfigValue, Refusal
 from kafka_reassignment.planning.throttle import (
     THROTTLE_KEYS,
     clear_throttle,
@@ -54,7 +54,7 @@ def ensure_throttle(step: StepContext, batch: Batch, event: Event) -> None:
         )
 
 
-def restore_configs(step: StepContext, event: Event, *, in_flight: Collection[TopicPartition] = ()) -> tuple[str, ...]:
+def restore_configs(step: StepContext, event: Event) -> tuple[str, ...]:
     """Take back what the journal says is ours, and return what is still owed.
 
     The journal is written again after each round with what is left, so a crash anywhere loses nothing.
@@ -90,7 +90,9 @@ def _apply(step: StepContext, changes: Iterable[ConfigChange]) -> dict[str, str]
 
 def str_change(change: ConfigChange) -> str:
     """Return a change as one line of the audit trail."""
-    return f"{change.resource}: {change.operation} {change.key}" + (f" {change.value}" if change.value is not None else "")
+    return f"{change.resource}: {change.operation} {change.key}" + (
+        f" {change.value}" if change.value is not None else ""
+    )
 
 
 def shown(configs: Configs) -> dict[str, dict[str, str]]:

@@ -21,8 +21,7 @@ DEFAULT_SPARK_MASTER = "local[*]"
 
 
 class KafkaReassignmentHook(BaseHook):
-    """
-    Open the cluster behind an Airflow connection of the Kafka provider's type ``kafka``.
+    """Open the cluster behind an Airflow connection of the Kafka provider's type ``kafka``.
 
     :param kafka_conn_id: the connection; its extra holds librdkafka keys, and for clusters below Kafka 2.4
         a ``zookeeper`` section.

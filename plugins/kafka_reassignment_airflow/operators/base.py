@@ -20,8 +20,7 @@ WORTH_A_RETRY = (ClusterUnavailableError, RecordError)
 
 
 class ReassignmentStepOperator(BaseOperator):
-    """
-    One step of a reassignment: observe, decide, act, record.
+    """One step of a reassignment: observe, decide, act, record.
 
     Every subclass may run twice, be killed anywhere, and run again days later.
 
@@ -56,8 +55,7 @@ class ReassignmentStepOperator(BaseOperator):
 
 
 class BatchStepOperator(ReassignmentStepOperator):
-    """
-    One step of one batch.
+    """One step of one batch.
 
     :param batch: number of the batch, counted from 1 (templated).
     """

@@ -16,8 +16,7 @@ BATCH_DAG_ID = "kafka_reassignment_batch"
 
 
 class SetThrottleOperator(BatchStepOperator):
-    """
-    Put the batch's replication throttle in place (KIP-73, KIP-179).
+    """Put the batch's replication throttle in place (KIP-73, KIP-179).
 
     The journal with the earlier values is written first, so a failure at any point still ends with them
     back. Left behind when it dies half-way: part of the throttle, all of it in the journal.
@@ -29,8 +28,7 @@ class SetThrottleOperator(BatchStepOperator):
 
 
 class SubmitBatchOperator(BatchStepOperator):
-    """
-    Ask the controller to add every adding replica of a batch (KIP-455).
+    """Ask the controller to add every adding replica of a batch (KIP-455).
 
     Only adds: removing replicas stay until ``DropOldReplicasOperator``, so a failure after this task costs
     disk, not durability. Safe to retry: moves the controller knows of are skipped.
@@ -42,8 +40,7 @@ class SubmitBatchOperator(BatchStepOperator):
 
 
 class DropOldReplicasOperator(BatchStepOperator):
-    """
-    Submit the batch's targets, by which the removing replicas are dropped.
+    """Submit the batch's targets, by which the removing replicas are dropped.
 
     Looks at the ISR, min.insync.replicas and the next leader of each partition in the same breath, and
     refuses where they do not allow it. Left behind when it dies half-way: some partitions at their
@@ -56,8 +53,7 @@ class DropOldReplicasOperator(BatchStepOperator):
 
 
 class ClearThrottleOperator(BatchStepOperator):
-    """
-    Take back the throttle that this reassignment set, and restore what was there before.
+    """Take back the throttle that this reassignment set, and restore what was there before.
 
     Refuses while moves of the batch are in flight, and fails when the batch is not at its target, so that
     "clear only failed" takes it along. Left behind when it dies half-way: the rest, in the journal.
@@ -69,8 +65,7 @@ class ClearThrottleOperator(BatchStepOperator):
 
 
 class StartNextBatchOperator(BatchStepOperator, TriggerDagRunOperator):
-    """
-    Start the run of the next batch; skipped after the last one, or where that run exists already.
+    """Start the run of the next batch; skipped after the last one, or where that run exists already.
 
     Safe to retry: the next run's id is fixed by the reassignment and the batch number.
     """

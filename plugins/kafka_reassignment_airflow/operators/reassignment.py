@@ -21,8 +21,7 @@ IN_MOTION = ("queued", "running")
 
 
 class PreflightOperator(ReassignmentStepOperator):
-    """
-    Check the request against the cluster and take the cluster for this reassignment.
+    """Check the request against the cluster and take the cluster for this reassignment.
 
     Nothing is written to the cluster. Left behind when it dies half-way: the hold on the cluster, which
     its rerun finds to be its own.
@@ -37,8 +36,7 @@ class PreflightOperator(ReassignmentStepOperator):
 
 
 class PlanOperator(ReassignmentStepOperator):
-    """
-    Take the snapshot and plan on Spark; the plan is frozen with its hash and never changes after.
+    """Take the snapshot and plan on Spark; the plan is frozen with its hash and never changes after.
 
     Safe to retry: a frozen plan is kept, an unfinished one is made anew. Left behind when it dies
     half-way: an unfrozen plan, which nothing carries out.
@@ -60,8 +58,7 @@ class PlanOperator(ReassignmentStepOperator):
 
 
 class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
-    """
-    Ask a person to approve the plan when the request wants that; end here when it only validates.
+    """Ask a person to approve the plan when the request wants that; end here when it only validates.
 
     Rejecting fails the task, so that nothing after it runs, and gives the cluster back.
     """
@@ -94,8 +91,7 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
 
 
 class StartBatchesOperator(ReassignmentStepOperator, TriggerDagRunOperator):
-    """
-    Start the first batch that is not finished; the batches start each other from there.
+    """Start the first batch that is not finished; the batches start each other from there.
 
     Safe to retry and to rerun days later: finished batches are not started again, and a batch whose run
     exists and is not in motion is cleared, so that it goes on from what the cluster shows.
@@ -130,8 +126,7 @@ class StartBatchesOperator(ReassignmentStepOperator, TriggerDagRunOperator):
 
 
 class ElectLeadersOperator(ReassignmentStepOperator):
-    """
-    Make the preferred leaders of the moved partitions lead (KIP-460), in slices.
+    """Make the preferred leaders of the moved partitions lead (KIP-460), in slices.
 
     Safe to retry: partitions already led by their preferred leader are left alone.
     """
@@ -142,8 +137,7 @@ class ElectLeadersOperator(ReassignmentStepOperator):
 
 
 class VerifyOperator(ReassignmentStepOperator):
-    """
-    Compare the cluster with the plan: replicas in order, ISR, leaders, nothing in flight, throttles gone.
+    """Compare the cluster with the plan: replicas in order, ISR, leaders, nothing in flight, throttles gone.
 
     Only looks; fails with what is not as planned.
     """

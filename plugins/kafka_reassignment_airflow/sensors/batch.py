@@ -16,8 +16,7 @@ from kafka_reassignment_airflow.triggers.polling import AdmissionTrigger, BatchT
 
 
 class DeferringBatchSensor(BatchStepOperator):
-    """
-    Check; while there is something to wait for, check again for a short while, then defer.
+    """Check; while there is something to wait for, check again for a short while, then defer.
 
     Not Airflow's own sensor class: that one fails without a retry when its deferral times out. Here the
     task is woken at its deadline and says itself what was not reached.
@@ -78,8 +77,7 @@ class DeferringBatchSensor(BatchStepOperator):
 
 
 class AdmitBatchSensor(DeferringBatchSensor):
-    """
-    Let the batch in when nothing speaks against it, and say why while something does.
+    """Let the batch in when nothing speaks against it, and say why while something does.
 
     Leaves nothing behind: it only looks.
     """
@@ -92,8 +90,7 @@ class AdmitBatchSensor(DeferringBatchSensor):
 
 
 class IsrCatchUpSensor(DeferringBatchSensor):
-    """
-    Wait until every adding replica of the batch is in the ISR.
+    """Wait until every adding replica of the batch is in the ISR.
 
     Makes sure of the throttle first, since a rerun of this task alone comes after it was cleared. Leaves
     nothing else behind; when it fails the copies go on, under the throttle.

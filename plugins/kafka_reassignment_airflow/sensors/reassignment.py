@@ -18,8 +18,7 @@ LONGEST_DEFERRAL = timedelta(days=7)
 
 
 class BatchesSensor(ReassignmentStepOperator):
-    """
-    Wait until every batch of the reassignment is finished; hold no worker slot meanwhile.
+    """Wait until every batch of the reassignment is finished; hold no worker slot meanwhile.
 
     A failed batch does not fail this task: its rerun carries the reassignment on. Only looks.
 

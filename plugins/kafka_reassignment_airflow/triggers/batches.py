@@ -13,8 +13,7 @@ from kafka_reassignment_airflow.triggers.polling import PollingTrigger
 
 
 class BatchesTrigger(PollingTrigger):
-    """
-    Wait until the record shows every batch as finished.
+    """Wait until the record shows every batch as finished.
 
     A failed batch does not end the wait: rerunning its failed step carries the chain on, and this wait
     with it. Until then every look says which run has failed.

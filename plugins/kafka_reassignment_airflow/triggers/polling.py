@@ -27,8 +27,7 @@ class Woken(TypedDict):
 
 
 class PollingTrigger(BaseTrigger):
-    """
-    Fire when ``look`` no longer says that there is something to wait for, or at the deadline.
+    """Fire when ``look`` no longer says that there is something to wait for, or at the deadline.
 
     :param deadline: ISO time at which the task is woken in any case; it decides what being late means.
     :param poll_seconds: time between two looks; the first is after one such time, because a trigger that
@@ -81,8 +80,7 @@ class PollingTrigger(BaseTrigger):
 
 
 class BatchTrigger(PollingTrigger):
-    """
-    A look at one batch.
+    """A look at one batch.
 
     :param kafka_conn_id: connection of the cluster.
     :param reassignment_id: run id of the ``kafka_reassignment`` run.

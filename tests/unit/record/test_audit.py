@@ -1,0 +1,67 @@
+from datetime import UTC, datetime
+
+import pytest
+from upath import UPath
+
+from kafka_reassignment.errors import RecordError
+from kafka_reassignment.record.audit import Actor, AuditEvent, AuditLog
+
+pytestmark = pytest.mark.quick
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def event(step: str) -> AuditEvent:
+    return AuditEvent(
+        sequence=0,
+        previous_hash="",
+        cluster_id="c",
+        reassignment_id="r",
+        step=step,
+        batch=1,
+        actor=Actor(),
+        started_at=NOON,
+        finished_at=NOON,
+        outcome="succeeded",
+        summary=step,
+    )
+
+
+@pytest.fixture
+def log(tmp_path):
+    return AuditLog(UPath(tmp_path / "audit"))
+
+
+def test_events_keep_their_order_and_link_to_the_one_before(log):
+    for step in ("admit", "set_throttle", "submit_batch"):
+        log.append(event(step))
+    assert [(e.sequence, e.step) for e in log] == [(1, "admit"), (2, "set_throttle"), (3, "submit_batch")]
+    assert log.verify() == 3
+
+
+def test_two_writers_never_overwrite_each_other(tmp_path):
+    one, other = AuditLog(UPath(tmp_path)), AuditLog(UPath(tmp_path))
+    one.append(event("a"))
+    other.append(event("b"))
+    one.append(event("c"))
+    assert [e.step for e in other] == ["a", "b", "c"]
+
+
+def test_an_altered_event_breaks_the_chain(log, tmp_path):
+    for step in ("admit", "set_throttle"):
+        log.append(event(step))
+    first = tmp_path / "audit" / "000001.json"
+    first.write_text(first.read_text().replace('"summary": "admit"', '"summary": "nothing"'))
+    with pytest.raises(RecordError, match="Audit event 2 .* does not fit the one before it.*altered"):
+        log.verify()
+
+
+def test_a_missing_event_is_told(log, tmp_path):
+    for step in ("admit", "set_throttle", "submit_batch"):
+        log.append(event(step))
+    (tmp_path / "audit" / "000002.json").unlink()
+    with pytest.raises(RecordError, match="Audit event 2 .* is missing"):
+        log.verify()
+
+
+def test_a_trail_without_events_is_complete(log):
+    assert log.verify() == 0

@@ -1,0 +1,116 @@
+from datetime import UTC, datetime
+
+import pytest
+from upath import UPath
+
+from kafka_reassignment.errors import ReassignmentInProgressError, RecordError
+from kafka_reassignment.record.objects import create_object, path_part, read_object, write_object
+from kafka_reassignment.record.store import FinishedBatch, FrozenPlan, Hold, Opening, RecordStore
+from kafka_reassignment.request import Job, ReassignmentRequest
+
+pytestmark = pytest.mark.quick
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture(params=["file", "memory"])
+def store(request, tmp_path):
+    return RecordStore(UPath(f"file://{tmp_path}" if request.param == "file" else f"memory://{tmp_path.name}"))
+
+
+def hold(reassignment: str) -> Hold:
+    return Hold(reassignment_id=reassignment, since=NOON, requested_by="ann")
+
+
+def opening(rate: float = 5) -> Opening:
+    request = ReassignmentRequest(job=Job.REBALANCE, throttle_mb_per_second=rate)
+    return Opening(cluster_id="c", reassignment_id="r", started_at=NOON, requested_by="ann", request=request)
+
+
+def test_one_reassignment_holds_a_cluster_and_the_second_is_told_who_and_since_when(store):
+    store.acquire("c", hold("first"))
+    with pytest.raises(ReassignmentInProgressError, match=r"held by reassignment first, asked for by ann, since 2026-01-01 12:00:00 UTC"):
+        store.acquire("c", hold("second"))
+
+
+def test_the_holder_may_take_its_cluster_again(store):
+    store.acquire("c", hold("first"))
+    assert store.acquire("c", hold("first").model_copy(update={"requested_by": "bob"})).requested_by == "ann"
+
+
+def test_different_clusters_do_not_wait_for_each_other(store):
+    store.acquire("c", hold("first"))
+    store.acquire("d", hold("second"))
+    assert store.holder("d").reassignment_id == "second"
+
+
+def test_only_the_holder_can_release(store):
+    store.acquire("c", hold("first"))
+    assert not store.release("c", "second")
+    assert store.release("c", "first")
+    assert store.holder("c") is None
+
+
+def test_the_start_time_of_a_reassignment_never_changes(store):
+    record = store.record("c", "r")
+    record.open(opening())
+    later = opening().model_copy(update={"started_at": NOON.replace(hour=13)})
+    assert record.open(later).started_at == NOON
+
+
+def test_a_reassignment_keeps_its_request_for_life(store):
+    record = store.record("c", "r")
+    record.open(opening(rate=5))
+    with pytest.raises(RecordError, match="begun at 2026-01-01 12:00:00 UTC with another request"):
+        record.open(opening(rate=50))
+
+
+def test_a_frozen_plan_stays(store):
+    record = store.record("c", "r")
+    first = FrozenPlan(plan_hash="a", batches=2, frozen_at=NOON)
+    assert record.freeze_plan(first) == first
+    assert record.freeze_plan(first.model_copy(update={"plan_hash": "b"})) == first
+
+
+def test_finished_batches_are_listed_by_number(store):
+    record = store.record("c", "r")
+    assert record.finished_batches() == frozenset()
+    for number in (1, 12):
+        record.write_finished(
+            FinishedBatch(number=number, partitions=1, bytes_copied=1, started_at=NOON, finished_at=NOON, left_out={})
+        )
+    assert record.finished_batches() == {1, 12}
+
+
+@pytest.mark.parametrize("identity", ["../../etc/passwd", "..", ".", "", "a/b", "manual__2026-01-01T00:00:00+00:00", "x" * 300, "a\x00b"])
+def test_an_id_never_leaves_its_folder(identity, tmp_path):
+    part = path_part(identity)
+    assert "/" not in part
+    assert part.strip(".")
+    assert len(part) <= 120
+    write_object(UPath(tmp_path) / part / "x", b"1")
+    assert (tmp_path / part / "x").exists()
+
+
+def test_ids_that_look_alike_have_different_folders():
+    assert path_part("a/b") != path_part("a:b") != path_part("a_b")
+
+
+def test_a_damaged_object_is_told_with_its_place(store):
+    record = store.record("c", "r")
+    record.open(opening())
+    write_object(record.root / "request.json", b"{}")
+    with pytest.raises(RecordError, match=r"request.json is not a readable Opening"):
+        record.opening()
+
+
+def test_creating_an_object_twice_keeps_the_first(tmp_path):
+    path = UPath(tmp_path) / "x"
+    assert create_object(path, b"first")
+    assert not create_object(path, b"second")
+    assert read_object(path) == b"first"
+
+
+def test_a_store_that_cannot_be_written_says_so(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(RecordError, match=r"Cannot write .*then rerun the step"):
+        write_object(UPath(tmp_path) / "file" / "x", b"1")
