@@ -1,1 +1,1 @@
-"""Pure decisions: every function takes what is wanted and what the cluster shows, and returns what is left to do."""
+"""Pure decisions: each takes (what the plan wants, what the cluster shows now) and returns what is left to do."""
