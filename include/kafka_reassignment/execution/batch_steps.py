@@ -12,6 +12,7 @@ from kafka_reassignment.errors import (
     CatchUpTimeoutError,
     NotSubmittedError,
     PartialRefusalError,
+    StalePlanError,
     ThrottleInUseError,
     UnsafeDropError,
     name_some,
@@ -34,8 +35,11 @@ from kafka_reassignment.record.store import FinishedBatch, Record, SubmittedBatc
 SLICE = 100
 """Partitions per submission: replies are per partition (F13), and a drop stalls its partitions a moment (F35)."""
 
-CONFIRMATIONS = 3
-"""Looks before something is believed to be gone: a broker's metadata may lag the controller by a moment."""
+DOUBTFUL = frozenset({Phase.NOT_SUBMITTED, Phase.PARTLY_EXPANDED, Phase.STALE})
+"""Phases to be seen twice before they are believed: brokers' metadata lags the controller's list, and right after
+a move completes it is neither listed nor at its target (up to 0.25 s on Kafka 4.3.1)."""
+
+CONFIRM_SECONDS = 1.0
 
 SETTLE_SECONDS = 60
 """How long a submitted drop may take to show as done; it copies nothing."""
@@ -95,12 +99,12 @@ def submit_batch(step: StepContext, number: int) -> None:
     with step.audited("submit_batch", number) as event:
         require_hold(step)
         batch = step.batch(number)
-        view = observe(step.cluster, batch.partitions)
+        view = _confirmed_view(step, batch, DOUBTFUL - {Phase.NOT_SUBMITTED})
         wanted = expansions_to_submit(batch, view)
         if wanted.to_submit:
             ensure_throttle(step, _left_to_copy(batch, view), event)
-        refused = _submit(step, batch, wanted.to_submit)
-        left_out = {str(p): reason for p, reason in {**wanted.stale, **wanted.foreign}.items()}
+        refused = _submit(step, view, wanted.to_submit)
+        left_out = {str(p): reason for p, reason in {**wanted.stale, **wanted.foreign, **wanted.waiting}.items()}
         left_out |= {str(p): str(refusal) for p, refusal in refused.items()}
         accepted = [str(p) for p in batch.partitions if str(p) not in left_out]
         step.record.write_submitted(
@@ -134,7 +138,7 @@ def sense_isr_catch_up(step: StepContext, number: int, started_at: datetime) -> 
     with step.audited("sense_isr_catch_up", number, started_at=started_at) as event:
         require_hold(step)
         batch = taking_part(step.record, step.batch(number))
-        view = _confirmed_view(step, batch)
+        view = _confirmed_view(step, batch, DOUBTFUL)
         seen = catch_up(batch, view, submitted=step.record.submitted(number) is not None)
         if seen.not_submitted:
             raise NotSubmittedError(
@@ -146,6 +150,11 @@ def sense_isr_catch_up(step: StepContext, number: int, started_at: datetime) -> 
                 f"Batch {number}: the reassignment of {name_some(seen.cancelled_by_other)} is gone though the adding "
                 "replicas are not there: somebody else cancelled it. Find out who (Cruise Control does so when it starts, "
                 "unless auto.stop.external.agent is false), then rerun submit_batch and what follows"
+            )
+        if seen.stale:
+            raise StalePlanError(
+                f"Batch {number}: {_told(seen.stale)}. Somebody else has moved these partitions meanwhile. Rerun "
+                "submit_batch and what follows: it leaves them out and goes on with the rest"
             )
         if seen.complete:
             event.summary = f"batch {number}: {len(seen.in_sync)} partitions have their whole target in sync"
@@ -174,16 +183,17 @@ def drop_old_replicas(step: StepContext, number: int) -> None:
             raise NotSubmittedError(
                 f"Batch {number} was never submitted: nothing can be dropped. Rerun submit_batch first"
             )
-        view = observe(step.cluster, batch.partitions)
+        view = _confirmed_view(step, batch, DOUBTFUL)
         if view.in_flight:
             ensure_throttle(step, _left_to_copy(batch, view), event)
         dropped: dict[TopicPartition, Replicas] = {}
         kept: dict[TopicPartition, str] = {}
         refused: dict[TopicPartition, Refusal] = {}
         for part in _slices(batch):
-            wanted = drops_to_submit(part, observe(step.cluster, part.partitions))
+            now = observe(step.cluster, part.partitions)
+            wanted = drops_to_submit(part, now)
             kept |= wanted.waiting
-            refused |= _submit(step, part, wanted.to_submit)
+            refused |= _submit(step, now, wanted.to_submit)
             dropped |= wanted.to_submit
         event.facts |= {
             "submitted": {str(p): list(r) for p, r in dropped.items()},
@@ -296,30 +306,28 @@ def _left_to_copy(batch: Batch, view: View) -> Batch:
     )
 
 
-def _submit(
-    step: StepContext, batch: Batch, targets: Mapping[TopicPartition, Replicas]
-) -> dict[TopicPartition, Refusal]:
-    """Submit in slices and return the refusals; replication factors change only where a step means it."""
+def _submit(step: StepContext, view: View, targets: Mapping[TopicPartition, Replicas]) -> dict[TopicPartition, Refusal]:
+    """Submit in slices and return the refusals.
+
+    KIP-860's guard stays on wherever the number of replicas is meant to stay as it was just seen.
+    """
     refused: dict[TopicPartition, Refusal] = {}
-    of = {s.partition: s.reassignment for s in batch.steps}
-    for changes_rf in (False, True):
-        due = [p for p in targets if (len(targets[p]) != len(of[p].current)) is changes_rf]
+    for changes in (False, True):
+        due = [p for p, target in targets.items() if (len(target) != len(view.partitions[p].replicas)) is changes]
         for i in range(0, len(due), SLICE):
             part = {p: targets[p] for p in due[i : i + SLICE]}
-            replies = step.cluster.alter_reassignments(part, allow_replication_factor_change=changes_rf)
+            replies = step.cluster.alter_reassignments(part, allow_replication_factor_change=changes)
             refused |= {p: refusal for p, refusal in replies.items() if refusal is not None}
     return refused
 
 
-def _confirmed_view(step: StepContext, batch: Batch) -> View:
-    """Look again before believing that moves of ours are gone."""
-    for _ in range(CONFIRMATIONS - 1):
+def _confirmed_view(step: StepContext, batch: Batch, doubtful: frozenset[Phase]) -> View:
+    """Look, and look again when a step shows a phase that may only be a broker's old news."""
+    view = observe(step.cluster, batch.partitions)
+    if any(phase(s, view).phase in doubtful for s in batch.steps):
+        step.sleep(CONFIRM_SECONDS)
         view = observe(step.cluster, batch.partitions)
-        seen = catch_up(batch, view, submitted=True)
-        if not seen.cancelled_by_other:
-            return view
-        step.sleep(1)
-    return observe(step.cluster, batch.partitions)
+    return view
 
 
 def _wait_until_settled(step: StepContext, batch: Batch) -> None:

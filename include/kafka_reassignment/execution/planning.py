@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from datetime import timedelta
 
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.execution.context import StepContext
 from kafka_reassignment.execution.opening import require_hold
-from kafka_reassignment.model import Broker, ClusterDescription, ConfigResource, ConfigValue, PartitionState
-from kafka_reassignment.planning.plan_files import render_plan
+from kafka_reassignment.model import ConfigResource, ConfigValue
 from kafka_reassignment.record.store import FrozenPlan
-from kafka_reassignment.spark.pipeline import PlanSummary, plan
-from kafka_reassignment.spark.plan_io import plan_hash, read_summary, read_target
+from kafka_reassignment.spark.pipeline import plan
+from kafka_reassignment.spark.plan_io import read_summary
+from kafka_reassignment.spark.plan_json import write_reassignment_json
 from kafka_reassignment.spark.session import planner_session
 from kafka_reassignment.spark.snapshot import TopicFacts, write_snapshot
+from kafka_reassignment.spark.summary import PlanSummary
+
+SHOWN_BROKERS = 30
+"""Rows of the table that people approve by; the record has all of them."""
 
 TOPIC_KEYS = ("min.insync.replicas", "remote.storage.enable")
 
@@ -37,9 +41,46 @@ def make_plan(step: StepContext, *, master: str) -> str:
                 step.store.release(step.record.cluster_id, step.record.reassignment_id)
                 raise
         summary = read_summary(step.record.plan_uri)
-        event.summary = summary.headline()
+        event.summary = headline(summary)
         event.facts = {"plan_uri": step.record.plan_uri, "assumptions": list(summary.assumptions)}
-        return summary.text()
+        return in_words(summary)
+
+
+def headline(summary: PlanSummary) -> str:
+    """Return a plan in one line."""
+    if summary.is_empty:
+        return f"{summary.job}: nothing to do, the cluster is as asked for"
+    return (
+        f"{summary.job}: {summary.partitions} of {summary.partitions_in_cluster} partitions in {len(summary.batches)} "
+        f"batches, {summary.bytes_to_copy / 1e9:.3f} GB to copy (lower bound {summary.lower_bound_bytes / 1e9:.3f} GB)"
+    )
+
+
+def in_words(summary: PlanSummary) -> str:
+    """Return a plan as Markdown, for whoever has to approve it."""
+    lines = [headline(summary), ""]
+    if summary.seconds_at_rate is not None:
+        lines += [f"About {timedelta(seconds=summary.seconds_at_rate)} at the asked rate.", ""]
+    lines += [
+        (
+            f"Brokers outside the tolerance of {summary.tolerance:.0%}: {summary.outside_before} now, "
+            f"{summary.outside_after} after; {summary.leader_changes} preferred leaders change."
+        ),
+        "",
+        "| broker | rack | GB now | GB after | replicas now | after | leaders now | after |",
+        "|-|-|-|-|-|-|-|-|",
+    ]
+    changed = sorted(summary.brokers, key=lambda b: -abs(b.bytes_after - b.bytes_before))[:SHOWN_BROKERS]
+    lines += [
+        f"| {b.broker}{'' if b.alive else ' (down)'} | {b.rack or '-'} | {b.bytes_before / 1e9:.3f} | {b.bytes_after / 1e9:.3f} "
+        f"| {b.replicas_before} | {b.replicas_after} | {b.leaders_before} | {b.leaders_after} |"
+        for b in sorted(changed, key=lambda b: b.broker)
+    ]
+    if len(summary.brokers) > SHOWN_BROKERS:
+        lines.append(f"\nThe {SHOWN_BROKERS} brokers that change most of {len(summary.brokers)}.")
+    lines += ["", *(f"* Assumed: {text}" for text in summary.assumptions)]
+    lines += [f"* Left unbalanced: {text}" for text in summary.left_unbalanced]
+    return "\n".join(lines).strip()
 
 
 def _plan_and_freeze(step: StepContext, master: str) -> None:
@@ -47,13 +88,10 @@ def _plan_and_freeze(step: StepContext, master: str) -> None:
     take_snapshot(step)
     step.log.info("Snapshot written to %s; planning on Spark master %s", step.record.snapshot_uri, master)
     with planner_session(master) as spark:
-        summary: PlanSummary = plan(spark, step.record.snapshot_uri, request, step.record.plan_uri)
-    moves = list(read_target(step.record.plan_uri))
-    step.record.write_file("reassignment.json", render_plan({m.partition: m.target for m in moves}).encode())
-    step.record.write_file("rollback.json", render_plan({m.partition: m.current for m in moves}).encode())
-    step.record.freeze_plan(
-        FrozenPlan(plan_hash=plan_hash(step.record.plan_uri), batches=summary.batches, frozen_at=step.now())
-    )
+        summary = plan(spark, step.record.snapshot_uri, request, step.record.plan_uri)
+    write_reassignment_json(step.record.plan_uri, str(step.record.root / "reassignment.json"), "target")
+    write_reassignment_json(step.record.plan_uri, str(step.record.root / "rollback.json"), "current")
+    step.record.freeze_plan(FrozenPlan(plan_hash=summary.plan_hash, batches=len(summary.batches), frozen_at=step.now()))
 
 
 def take_snapshot(step: StepContext) -> None:
@@ -61,19 +99,11 @@ def take_snapshot(step: StepContext) -> None:
     description = step.cluster.describe_cluster()
     partitions = step.cluster.describe_partitions()
     step.log.info("%d partitions on %d live brokers", len(partitions), len(description.live_brokers))
-    described = with_dead_brokers(description, partitions.values())
     log_dirs = step.cluster.describe_log_dirs(sorted(description.live_brokers))
     topics = sorted({p.topic for p in partitions})
     configs = step.cluster.describe_configs([ConfigResource.topic(t) for t in topics], TOPIC_KEYS)
     facts = {resource.name: _topic_facts(values) for resource, values in configs.items()}
-    write_snapshot(described, partitions, log_dirs, facts, step.record.snapshot_uri)
-
-
-def with_dead_brokers(description: ClusterDescription, states: Iterable[PartitionState]) -> ClusterDescription:
-    """Return the description with the brokers that host replicas but are not alive."""
-    hosting = {broker for state in states for broker in state.replicas}
-    dead = {b: Broker(b, rack=None, alive=False) for b in sorted(hosting - description.brokers.keys())}
-    return replace(description, brokers={**description.brokers, **dead})
+    write_snapshot(description, partitions, log_dirs, facts, step.record.snapshot_uri)
 
 
 def _topic_facts(values: Mapping[str, ConfigValue]) -> TopicFacts:

@@ -1,0 +1,95 @@
+"""The DAGs as Airflow parses them, and what survives its serialization."""
+
+from importlib import import_module
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+
+from kafka_reassignment.request import Limits, ReassignmentRequest
+from kafka_reassignment_airflow.form import request_params
+from kafka_reassignment_airflow.standalone import PROJECT
+from kafka_reassignment_airflow.triggers.batches import BatchesTrigger
+from kafka_reassignment_airflow.triggers.polling import AdmissionTrigger, CatchUpTrigger
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.fixture(scope="module")
+def dags():
+    bag = DagBag(str(PROJECT / "dags"))
+    assert bag.import_errors == {}
+    return bag.dags
+
+
+def test_every_dag_file_parses(dags):
+    assert set(dags) == {"kafka_reassignment", "kafka_reassignment_batch"}
+
+
+def test_the_steps_of_a_batch_follow_each_other(dags):
+    batch = dags["kafka_reassignment_batch"]
+    order = [t.task_id for t in batch.topological_sort()]
+    assert order == [
+        "admit",
+        "set_throttle",
+        "submit_batch",
+        "sense_isr_catch_up",
+        "drop_old_replicas",
+        "clear_throttle",
+        "start_next_batch",
+    ]
+
+
+def test_the_throttle_is_setup_and_teardown_of_what_moves_data(dags):
+    batch = dags["kafka_reassignment_batch"]
+    assert batch.get_task("set_throttle").is_setup
+    clear = batch.get_task("clear_throttle")
+    assert clear.is_teardown
+    assert clear.on_failure_fail_dagrun
+    assert {"set_throttle", "drop_old_replicas"} <= clear.upstream_task_ids
+
+
+@pytest.mark.parametrize("dag_id", ["kafka_reassignment", "kafka_reassignment_batch"])
+def test_no_run_has_a_timeout_because_it_would_skip_the_teardown(dags, dag_id):
+    assert dags[dag_id].dagrun_timeout is None
+
+
+def test_every_task_is_retried(dags):
+    for dag in dags.values():
+        for task in dag.tasks:
+            assert task.retries >= 2, f"{dag.dag_id}.{task.task_id}"
+
+
+def test_the_form_has_every_field_of_the_request_and_no_other():
+    model = set(ReassignmentRequest.model_fields) - {"limits"} | set(Limits.model_fields)
+    assert set(request_params()) == model
+
+
+def test_the_form_and_the_request_have_the_same_defaults():
+    params = request_params()
+    for name, field in {**ReassignmentRequest.model_fields, **Limits.model_fields}.items():
+        if name in {"limits", "job"}:
+            continue
+        default = field.default or None if isinstance(field.default, tuple) else field.default
+        assert params[name].value == default, name
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        CatchUpTrigger(
+            kafka_conn_id="k", reassignment_id="r", batch=3, deadline="2026-01-01T00:00:00+00:00", poll_seconds=10
+        ),
+        AdmissionTrigger(
+            kafka_conn_id="k", reassignment_id="r", batch=3, deadline="2026-01-01T00:00:00+00:00", poll_seconds=10
+        ),
+        BatchesTrigger(
+            cluster_id="c", reassignment_id="r", batch_dag_id="d", deadline="2026-01-01T00:00:00+00:00", poll_seconds=5
+        ),
+    ],
+    ids=lambda t: type(t).__name__,
+)
+def test_a_trigger_is_the_same_after_serialization(trigger):
+    path, arguments = trigger.serialize()
+    module, _, name = path.rpartition(".")
+    rebuilt = getattr(import_module(module), name)(**arguments)
+    assert rebuilt.serialize() == trigger.serialize()

@@ -1,0 +1,274 @@
+"""The real DAGs on a real Airflow against real brokers, rerun in every way the UI offers."""
+
+import json
+import signal
+
+import pytest
+from kafka_reassignment.local.data import Ledger, fill_topics
+from kafka_reassignment.planning.throttle import THROTTLE_KEYS
+
+from kafka_reassignment.cluster import open_cluster
+from kafka_reassignment.cluster.settings import ClusterSettings
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
+from kafka_reassignment_airflow.operators.batch import BATCH_DAG_ID, batch_run_id
+from kafka_reassignment_airflow.standalone import AirflowApiError
+
+pytestmark = [pytest.mark.airflow, pytest.mark.kafka]
+
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+LEADER_LIST = "leader.replication.throttled.replicas"
+STEPS = [
+    "admit",
+    "set_throttle",
+    "submit_batch",
+    "sense_isr_catch_up",
+    "drop_old_replicas",
+    "clear_throttle",
+    "start_next_batch",
+]
+
+
+@pytest.fixture(scope="module")
+def port(kafka):
+    with open_cluster(
+        ClusterSettings.from_extra({"bootstrap.servers": kafka.bootstrap_servers}, name="tests")
+    ) as opened:
+        yield opened
+
+
+@pytest.fixture
+def configs(port):
+    """Every throttle config of every broker and of the given topics, with its source."""
+
+    def describe(*topics):
+        brokers = [ConfigResource.broker(b) for b in sorted(port.describe_cluster().live_brokers)]
+        return port.describe_configs([*brokers, *map(ConfigResource.topic, topics)], THROTTLE_KEYS)
+
+    return describe
+
+
+@pytest.fixture
+def by_hand(port):
+    """Configs somebody else has set before; taken back after the test."""
+    done = []
+
+    def set_config(resource, key, value):
+        assert not any(port.alter_configs([ConfigChange(resource, key, ConfigOperation.SET, value)]).values())
+        done.append(ConfigChange(resource, key, ConfigOperation.DELETE))
+
+    yield set_config
+    for change in done:
+        port.alter_configs([change])
+
+
+def replicas(port, topic):
+    return {p.partition: s.replicas for p, s in sorted(port.describe_partitions([topic]).items())}
+
+
+def move_json(topic, targets):
+    entries = [{"topic": topic, "partition": p, "replicas": list(r)} for p, r in targets.items()]
+    return json.dumps({"version": 1, "partitions": entries})
+
+
+def test_a_decommission_under_throttle_ends_verified_with_everything_as_before(
+    kafka, port, create_topic, reassignments, configs, by_hand
+):
+    topic = create_topic({i: (1 + i % 3, 4 + i % 3) for i in range(6)}, configs={"min.insync.replicas": "1"})
+    fill_topics(kafka.bootstrap_servers, [topic], 12_000_000)
+    by_hand(ConfigResource.broker(1), FOLLOWER_RATE, "77000000")
+    by_hand(ConfigResource.topic(topic), LEADER_LIST, "0:1")
+    before = configs(topic)
+    with Ledger(kafka.bootstrap_servers, [topic]) as ledger:
+        run = reassignments.trigger(
+            "decommission",
+            job="decommission",
+            brokers=[6],
+            topics=[topic],
+            throttle_mb_per_second=5,
+            partition_movements=1,
+        )
+        assert reassignments.wait(run) == "success", reassignments.story(run)
+        ledger.stop()
+        told = ledger.verify()
+    assert told.lost == 0
+    assert told.acknowledged > 0
+    assert configs(topic) == before
+    assert all(6 not in r and len(r) == 2 for r in replicas(port, topic).values())
+
+    # One column per batch, one row per step, each with its own try, log and audit event.
+    record = reassignments.record(run)
+    assert record.frozen_plan().batches == 2
+    for number in (1, 2):
+        tasks = reassignments.airflow.tasks(BATCH_DAG_ID, batch_run_id(run, number))
+        assert {t: i["state"] for t, i in tasks.items()} == dict.fromkeys(STEPS, "success") | (
+            {"start_next_batch": "skipped"} if number == 2 else {}
+        )
+        assert "audit event" in reassignments.log(run, "submit_batch", number)
+        assert sorted(e.step for e in record.audit if e.batch == number) == sorted(STEPS)
+    assert {e.actor.requested_by for e in record.audit if e.batch is None} == {"admin"}
+    assert record.audit.verify() == 2 * len(STEPS) + 7
+
+    # Days later: one step alone, then everything again. Nothing is left to do, and nothing is changed.
+    after = replicas(port, topic)
+    cleared = reassignments.clear(run, 1, "sense_isr_catch_up", only_failed=False)
+    assert set(cleared) == {"set_throttle", "sense_isr_catch_up", "clear_throttle"}
+    reassignments.wait_for_batch(run, 1, "success")
+    reassignments.airflow.clear("kafka_reassignment", run, only_failed=False)
+    assert reassignments.wait(run) == "success", reassignments.story(run)
+    assert replicas(port, topic) == after
+    assert configs(topic) == before
+
+
+def test_a_failed_sensor_is_rerun_and_the_chain_goes_on_by_itself(kafka, port, create_topic, reassignments, configs):
+    topic = create_topic({0: (1, 2), 1: (1, 2)})
+    fill_topics(kafka.bootstrap_servers, [topic], 50_000_000)
+    before = configs(topic)
+    run = reassignments.trigger(
+        "failed-sensor",
+        job="apply_json",
+        reassignment_json=move_json(topic, {0: (1, 3), 1: (1, 3)}),
+        throttle_mb_per_second=1.5,
+        partition_movements=1,
+    )
+    reassignments.wait_for_task(run, "sense_isr_catch_up", "running", "deferred", batch=1)
+
+    # Another request for the same cluster is told who has it.
+    second = reassignments.trigger("second", job="rebalance", throttle_mb_per_second=5)
+    assert reassignments.wait(second) == "failed"
+    assert "held by reassignment failed-sensor, asked for by admin, since" in reassignments.log(second, "preflight")
+
+    # The sensor fails while data moves: the throttle must stay.
+    batch = batch_run_id(run, 1)
+    reassignments.airflow.patch(
+        f"/dags/{BATCH_DAG_ID}/dagRuns/{batch}/taskInstances/sense_isr_catch_up", {"new_state": "failed"}
+    )
+    reassignments.wait_for_batch(run, 1, "failed")
+    assert "Refusing to clear the replication throttle: 1 of 1 partitions of batch 1" in reassignments.log(
+        run, "clear_throttle", 1
+    )
+    assert port.list_reassignments([TopicPartition(topic, 0), TopicPartition(topic, 1)])
+    assert configs(topic) != before
+
+    # "Clear only failed" on the run, as the UI does it: the batch, the next one and the whole go on.
+    reassignments.clear(run, 1, only_failed=True)
+    assert reassignments.wait(run) == "success", reassignments.story(run)
+    assert replicas(port, topic) == {0: (1, 3), 1: (1, 3)}
+    assert configs(topic) == before
+
+
+def test_somebody_elses_cancel_is_told_and_the_step_can_be_submitted_again(
+    kafka, port, create_topic, reassignments, configs
+):
+    topic = create_topic({0: (1, 2)})
+    fill_topics(kafka.bootstrap_servers, [topic], 40_000_000)
+    before = configs(topic)
+    run = reassignments.trigger(
+        "cancelled", job="apply_json", reassignment_json=move_json(topic, {0: (3, 2)}), throttle_mb_per_second=1.5
+    )
+    partition = TopicPartition(topic, 0)
+    reassignments.wait_for_task(run, "sense_isr_catch_up", "running", "deferred", batch=1)
+    assert port.alter_reassignments({partition: None}) == {partition: None}
+    reassignments.wait_for_batch(run, 1, "failed")
+    assert "somebody else cancelled it" in reassignments.log(run, "sense_isr_catch_up", 1)
+
+    # The sensor alone cannot help, and says what can.
+    reassignments.clear(run, 1, "sense_isr_catch_up", only_failed=True)
+    reassignments.wait_for_batch(run, 1, "failed")
+    assert "rerun submit_batch and what follows" in reassignments.log(run, "sense_isr_catch_up", 1)
+
+    reassignments.clear(run, 1, "submit_batch", only_failed=False, downstream=True)
+    assert reassignments.wait(run) == "success", reassignments.story(run)
+    assert replicas(port, topic) == {0: (3, 2)}
+    assert configs(topic) == before
+
+
+def test_a_partition_that_moved_since_the_plan_is_left_out_and_told(kafka, port, create_topic, reassignments, configs):
+    topic = create_topic({0: (1, 2), 1: (1, 2)})
+    before = configs(topic)
+    run = reassignments.trigger(
+        "stale",
+        job="apply_json",
+        reassignment_json=move_json(topic, {0: (1, 3), 1: (1, 3)}),
+        throttle_mb_per_second=5,
+        require_approval=True,
+    )
+    reassignments.wait_for_task(run, "approve", "awaiting_input")
+    port.alter_reassignments({TopicPartition(topic, 1): (1, 5)}, allow_replication_factor_change=False)
+    reassignments.airflow.patch(
+        f"/dags/kafka_reassignment/dagRuns/{run}/taskInstances/approve/-1/hitlDetails",
+        {"chosen_options": ["Approve"], "params_input": {}},
+    )
+    assert reassignments.wait(run) == "failed", reassignments.story(run)
+    assert replicas(port, topic) == {0: (1, 3), 1: (1, 5)}
+    log = reassignments.log(run, "verify")
+    assert f"There is no active reassignment of partition {topic}-1, but replica set is 1,5 rather than 1,3." in log
+    assert "stale plan" in log
+    assert configs(topic) == before
+    reassignments.release(run)
+
+
+def test_killing_airflow_in_the_middle_of_a_batch_and_starting_it_again_completes_the_reassignment(
+    kafka, port, create_topic, reassignments, configs
+):
+    topic = create_topic({0: (1, 2), 1: (2, 1)})
+    fill_topics(kafka.bootstrap_servers, [topic], 40_000_000)
+    before = configs(topic)
+    run = reassignments.trigger(
+        "killed",
+        job="apply_json",
+        reassignment_json=move_json(topic, {0: (1, 3), 1: (4, 1)}),
+        throttle_mb_per_second=2,
+        partition_movements=1,
+    )
+    reassignments.wait_for_task(run, "sense_isr_catch_up", "running", "deferred", batch=1)
+    # The scheduler's process group holds the LocalExecutor's workers and their tasks: all are gone at once.
+    for component in ("scheduler", "triggerer"):
+        reassignments.airflow.kill_component(component, signal_number=signal.SIGKILL)
+    for component in ("scheduler", "triggerer"):
+        reassignments.airflow.start_component(component)
+    assert reassignments.wait(run, seconds=300) == "success", reassignments.story(run)
+    assert replicas(port, topic) == {0: (1, 3), 1: (4, 1)}
+    assert configs(topic) == before
+
+
+@pytest.mark.parametrize(
+    ("conf", "message"),
+    [
+        ({"job": "decommission", "brokers": [99]}, "'brokers' names broker 99, expected brokers of cluster"),
+        (
+            {"job": "move_topics", "topics": ["nowhere"], "brokers": [1]},
+            "'topics' names 'nowhere', which no topic of the cluster matches",
+        ),
+        ({"job": "rebalance", "rate": 5}, "'rate' is not a known field; check its spelling"),
+        ({"job": "apply_json", "reassignment_json": "{"}, "reassignment"),
+        ({"job": "rebalance", "kafka_conn_id": "nowhere"}, "Kafka connection 'nowhere' does not exist in this Airflow"),
+        ({"job": "rebalance", "throttle_mb_per_second": 0.5}, "throttle_mb_per_second is 0.5, expected at least 1"),
+    ],
+    ids=["unknown broker", "unknown topic", "unknown field", "broken JSON", "unknown connection", "low rate"],
+)
+def test_a_request_that_cannot_be_carried_out_fails_at_preflight_with_one_message(
+    reassignments, port, conf, message, request
+):
+    run = reassignments.trigger(
+        "bad-" + request.node.callspec.id.replace(" ", "-"), **{"throttle_mb_per_second": 5, **conf}
+    )
+    assert reassignments.wait(run) == "failed"
+    assert message in reassignments.log(run, "preflight")
+    assert reassignments.state(run, "plan") == "upstream_failed"
+    assert port.list_reassignments() == {}
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"throttle_mb_per_second": 0},
+        {"throttle_mb_per_second": -1},
+        {"throttle_mb_per_second": "fast"},
+        {"partition_movements": 0},
+        {"job": "explode"},
+    ],
+    ids=str,
+)
+def test_the_form_refuses_what_its_schema_can_tell(reassignments, conf):
+    with pytest.raises(AirflowApiError, match="HTTP 400"):
+        reassignments.trigger("never", **{"job": "rebalance", "throttle_mb_per_second": 5, **conf})

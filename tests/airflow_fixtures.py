@@ -1,0 +1,114 @@
+"""A real Airflow, shared by all tests of the session that need one, connected to the shared brokers."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+from upath import UPath
+
+from kafka_reassignment.record.store import Record, RecordStore
+from kafka_reassignment_airflow.operators.batch import BATCH_DAG_ID, batch_run_id
+from kafka_reassignment_airflow.standalone import LocalAirflow, kafka_connection
+
+DAG_ID = "kafka_reassignment"
+
+
+class Reassignments:
+    """What the tests do with Airflow: trigger, wait, look, clear; with readable failures."""
+
+    def __init__(self, airflow: LocalAirflow, cluster_id: str) -> None:
+        self.airflow = airflow
+        self._store = RecordStore(UPath(airflow.record_uri))
+        self._cluster_id = cluster_id
+
+    def record(self, run_id: str) -> Record:
+        return self._store.record(self._cluster_id, run_id)
+
+    def trigger(self, run_id: str, **conf: object) -> str:
+        return self.airflow.trigger(DAG_ID, {"kafka_conn_id": "kafka_default", **conf}, run_id)
+
+    def state(self, run_id: str, task_id: str, batch: int | None = None) -> str | None:
+        dag_id, run = (DAG_ID, run_id) if batch is None else (BATCH_DAG_ID, batch_run_id(run_id, batch))
+        task = self.airflow.find_tasks(dag_id, run).get(task_id)
+        return task["state"] if task else None
+
+    def wait_for_task(
+        self, run_id: str, task_id: str, *states: str, batch: int | None = None, seconds: float = 150
+    ) -> str:
+        return self._until(
+            lambda: s if (s := self.state(run_id, task_id, batch)) in states else None,
+            seconds,
+            lambda: (
+                f"{task_id} of {run_id} batch {batch} is {self.state(run_id, task_id, batch)}, expected {states}; {self.story(run_id)}"
+            ),
+        )
+
+    def wait(self, run_id: str, *, seconds: float = 240) -> str:
+        """Wait for the end of the reassignment's run and return its state."""
+        return self._until(
+            lambda: s if (s := self.airflow.run_state(DAG_ID, run_id)) in {"success", "failed"} else None,
+            seconds,
+            lambda: f"{run_id} did not end; {self.story(run_id)}",
+        )
+
+    def wait_for_batch(self, run_id: str, batch: int, *states: str, seconds: float = 150) -> str:
+        run = batch_run_id(run_id, batch)
+        return self._until(
+            lambda: s if (s := self.airflow.runs(BATCH_DAG_ID).get(run)) in states else None,
+            seconds,
+            lambda: f"{run} is {self.airflow.runs(BATCH_DAG_ID).get(run)}, expected {states}; {self.story(run_id)}",
+        )
+
+    def log(self, run_id: str, task_id: str, batch: int | None = None) -> str:
+        """The log of the last try of a task."""
+        dag_id, run = (DAG_ID, run_id) if batch is None else (BATCH_DAG_ID, batch_run_id(run_id, batch))
+        tries = self.airflow.tasks(dag_id, run)[task_id]["try_number"]
+        return self.airflow.task_log(dag_id, run, task_id, tries)
+
+    def clear(self, run_id: str, batch: int, *task_ids: str, only_failed: bool, downstream: bool = False) -> list[str]:
+        return self.airflow.clear(
+            BATCH_DAG_ID,
+            batch_run_id(run_id, batch),
+            task_ids=list(task_ids),
+            only_failed=only_failed,
+            downstream=downstream,
+        )
+
+    def release(self, run_id: str) -> None:
+        """Give the cluster back for a run that is meant to stay failed."""
+        assert self._store.release(self._cluster_id, run_id)
+
+    def story(self, run_id: str) -> str:
+        """Everything a reader of a failed test needs: states of all tasks, and the audit trail."""
+        lines = [f"{DAG_ID} {run_id}: " + self._states(DAG_ID, run_id)]
+        for run in self.airflow.runs(BATCH_DAG_ID):
+            if run.startswith(run_id):
+                lines.append(f"{run}: " + self._states(BATCH_DAG_ID, run))
+        lines += [
+            f"{e.step} {e.batch or ''} try {e.actor.try_number} {e.outcome}: {e.summary}"
+            for e in self.record(run_id).audit
+        ]
+        return "\n".join(lines)
+
+    def _states(self, dag_id: str, run_id: str) -> str:
+        return ", ".join(f"{t}={i['state']}" for t, i in self.airflow.find_tasks(dag_id, run_id).items())
+
+    @staticmethod
+    def _until(look: Callable[[], str | None], seconds: float, told: Callable[[], str]) -> str:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if (found := look()) is not None:
+                return found
+            time.sleep(0.5)
+        raise AssertionError(told())
+
+
+@pytest.fixture(scope="session")
+def airflow(kafka):
+    with LocalAirflow(connections={"kafka_default": kafka_connection(kafka.bootstrap_servers)}) as running:
+        yield running
+
+
+@pytest.fixture
+def reassignments(airflow, kafka):
+    return Reassignments(airflow, kafka.cluster_id)
