@@ -1,0 +1,90 @@
+"""A target assignment that a person brings along as a kafka-reassign-partitions JSON."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from kafka_reassignment.errors import UnknownBrokerError, UnknownTopicOrPartitionError, name_some
+from kafka_reassignment.planning.plan_files import parse_plan
+from kafka_reassignment.spark.columns import ELEMENT, matrix
+from kafka_reassignment.spark.goals import Band
+from kafka_reassignment.spark.measure import measure
+from kafka_reassignment.spark.orders import ABSENT
+from kafka_reassignment.spark.rounds import Assignment, Loads, broker_shares, ordered
+from kafka_reassignment.spark.schemas import TARGET
+from kafka_reassignment.spark.scope import Scope
+
+GIVEN = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("target", pa.list_(ELEMENT), nullable=False),
+    ]
+)
+"""The JSON as a table: one row per partition that it names."""
+
+
+def given_assignment(session: SparkSession, facts: DataFrame, scope: Scope) -> Assignment:
+    """Take the request's JSON as the target, after checking it against the snapshot.
+
+    In: ``FACTS``.
+
+    Raises:
+        InvalidPlanFileError: the JSON is malformed; and its kin for what ``parse_plan`` refuses.
+        UnknownTopicOrPartitionError: it names a partition that does not exist.
+        UnknownBrokerError: it names a broker that is not there, or would copy to one that is not alive.
+    """
+    given = _given_table(scope.request.reassignment_json or "")
+    rows = session.createDataFrame(given).join(facts, ["topic", "partition"], "left").toArrow()
+    unknown = ordered(rows.filter(rows["replicas"].is_null()))
+    if len(unknown):
+        names = zip(unknown["topic"].to_pylist(), unknown["partition"].to_pylist(), strict=True)
+        raise UnknownTopicOrPartitionError(
+            f"The reassignment JSON names {len(unknown)} partitions that do not exist "
+            f"({name_some(f'{t}-{p}' for t, p in names)}): expected partitions of the cluster. Take them out, or "
+            "create them first."
+        )
+    columns = [rows["topic"], rows["partition"], rows["replicas"], rows["target"], rows["size_bytes"].fill_null(0)]
+    wish = ordered(pa.table([c.cast(f.type) for c, f in zip(columns, TARGET, strict=True)], schema=TARGET))
+    _check_brokers(wish, scope)
+    current, target = matrix(wish["current"]), matrix(wish["target"])
+    width = max(current.shape[1], target.shape[1])
+    differs = (_widened(current, width) != _widened(target, width)).any(axis=1)
+    changes = wish.filter(pa.array(differs))
+    measures = measure(facts, scope.fleet)
+    before = Loads(measures.bytes, measures.replicas, measures.leaders)
+    band = Band.around(broker_shares(scope, measures), scope.request.tolerance)
+    return Assignment(changes, measures, before, before.after(changes, scope.fleet), band, lower_bound=0)
+
+
+def _given_table(text: str) -> pa.Table:
+    plan = parse_plan(text)
+    columns = [[p.topic for p in plan], [p.partition for p in plan], list(plan.values())]
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, GIVEN, strict=True)], schema=GIVEN)
+
+
+def _check_brokers(wish: pa.Table, scope: Scope) -> None:
+    fleet = scope.fleet
+    target = matrix(wish["target"])
+    named = np.unique(target[target != ABSENT])
+    unknown = named[~np.isin(named, fleet.ids)]
+    if len(unknown):
+        raise UnknownBrokerError(
+            f"The reassignment JSON names broker {name_some(unknown.tolist())}, which is not part of the cluster: "
+            f"expected some of {name_some(fleet.ids.tolist(), 10)}. Correct the JSON."
+        )
+    current = matrix(wish["current"])
+    new = (target != ABSENT) & ~(target[:, :, None] == current[:, None, :]).any(axis=2)
+    dead = fleet.ids[~fleet.alive]
+    to_dead = np.unique(target[new & np.isin(target, dead)])
+    if len(to_dead):
+        raise UnknownBrokerError(
+            f"The reassignment JSON gives new replicas to broker {name_some(to_dead.tolist())}, which is not alive: "
+            "they would never join the ISR. Start it, or correct the JSON."
+        )
+
+
+def _widened(rows: np.ndarray, width: int) -> np.ndarray:
+    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=ABSENT)

@@ -1,0 +1,97 @@
+"""What the driver tells every shard: who may give, who may take, and how much.
+
+A planning round decides centrally *how many bytes* and *how many leaders* each broker gives and takes
+(a few numbers per broker), and leaves *which partitions* these are to the shards, each of which gets
+an equal share of every number. Arrays are indexed by the broker's place in ``Fleet.ids``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Longs = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+ABSENT = -1
+"""Pads replica matrices: no replica in this column."""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The brokers of a plan, dead and leaving ones included, and what each may do.
+
+    ``takes``: may be given replicas or leaderships. ``gives``: may be asked to give some for the
+    sake of balance. ``leaves``: what the request is about must go from it. ``rack_of`` numbers the
+    racks from 0 in the order of ``racks``.
+    """
+
+    ids: Longs
+    racks: tuple[str, ...]
+    rack_of: Longs
+    alive: Flags
+    takes: Flags
+    gives: Flags
+    leaves: Flags
+
+    @property
+    def size(self) -> int:
+        """Number of brokers."""
+        return len(self.ids)
+
+    @property
+    def racks_to_spread_over(self) -> int:
+        """Racks that can hold replicas of what the request is about: those with a live broker that it does not leave."""
+        return len(np.unique(self.rack_of[self.alive & ~self.leaves]))
+
+    def index_of(self, broker_ids: Longs) -> Longs:
+        """Turn broker ids into places; every id is one of ``ids``, or ``ABSENT`` and stays so."""
+        places = np.searchsorted(self.ids, broker_ids)
+        indexes: Longs = np.where(broker_ids == ABSENT, ABSENT, places)
+        return indexes
+
+
+@dataclass(frozen=True)
+class Orders:
+    """One round's instructions. Bytes are int64, leaders and surpluses are counts.
+
+    Args:
+        fleet: the brokers.
+        shed: bytes each broker gives beyond what has to leave it anyway.
+        inflow: bytes each broker takes, all told.
+        free: bytes each broker can take at all before its disks are too full.
+        excess: bytes above the fair share (below: negative); a copy to drop is dropped where it is highest.
+        leader_surplus: leaderships each broker gives by reordering alone.
+        leader_room: leaderships each broker can take and still be within the tolerance.
+        restore_racks: whether partitions that share racks are to be spread.
+    """
+
+    fleet: Fleet
+    shed: Longs
+    inflow: Longs
+    free: Longs
+    excess: Longs
+    leader_surplus: Longs
+    leader_room: Longs
+    restore_racks: bool = False
+
+    def share(self, shard: int, shards: int) -> Orders:
+        """Return the part of one shard; the parts of all shards add up to the whole exactly."""
+
+        def part(total: Longs) -> Longs:
+            each, rest = np.divmod(total, shards)
+            mine: Longs = each + (rest * (shard + 1) // shards - rest * shard // shards)
+            return mine
+
+        return Orders(
+            self.fleet,
+            part(self.shed),
+            part(self.inflow),
+            part(self.free),
+            part(self.excess),
+            part(self.leader_surplus),
+            part(self.leader_room),
+            self.restore_racks,
+        )

@@ -1,0 +1,207 @@
+"""What a request means for one snapshot: who may give and take, and which topics it is about.
+
+Everything that can be refused without reading the partitions is refused here, before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from kafka_reassignment.errors import (
+    InfeasiblePlanError,
+    InvalidReplicationFactorError,
+    UnknownBrokerError,
+    UnknownTopicOrPartitionError,
+    name_some,
+)
+from kafka_reassignment.request import Job, ReassignmentRequest
+from kafka_reassignment.spark.columns import longs
+from kafka_reassignment.spark.orders import Flags, Fleet, Longs
+from kafka_reassignment.spark.snapshot import Snapshot
+
+NO_RACK = "(no rack)"
+"""The rack of brokers that name none: they may stand in the same place, so they count as one."""
+
+DISK_MARGIN = 0.05
+"""Part of a volume that stays free when every copy is there and nothing has been deleted yet."""
+
+FREE_UNKNOWN = 2**55
+"""Free bytes of a broker that did not tell: more than any broker has, and far from overflow."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A request resolved against a snapshot.
+
+    ``takes_part`` are the brokers that have a fair share of the bytes; ``topics`` is None when the
+    request is about all topics.
+    """
+
+    request: ReassignmentRequest
+    fleet: Fleet
+    takes_part: Flags
+    free: Longs
+    topics: frozenset[str] | None
+
+    @property
+    def balances_bytes(self) -> bool:
+        """Whether brokers are brought into the tolerance by moves that nothing else asks for."""
+        job = self.request.job
+        if job in {Job.REBALANCE, Job.ADD_BROKERS}:
+            return True
+        may_balance = {Job.DECOMMISSION, Job.REPLICATION_FACTOR, Job.RESTORE_RACKS}
+        return self.request.mode == "balanced" and job in may_balance
+
+    @property
+    def restores_racks(self) -> bool:
+        """Whether partitions that share racks are to be spread."""
+        return self.request.job is Job.RESTORE_RACKS
+
+
+def resolve(request: ReassignmentRequest, snapshot: Snapshot) -> Scope:
+    """Resolve brokers and topics.
+
+    Raises:
+        UnknownBrokerError: a named broker is not there, or not alive where it has to be.
+        UnknownTopicOrPartitionError: a named topic is not there.
+        InvalidReplicationFactorError: above the live brokers, or below min.insync.replicas.
+        InfeasiblePlanError: nobody would be left to take the replicas.
+    """
+    ids = longs(snapshot.brokers["broker"])
+    alive = snapshot.brokers["alive"].to_numpy(zero_copy_only=False).astype(bool)
+    rack_names = [rack or NO_RACK for rack in snapshot.brokers["rack"].to_pylist()]
+    racks = tuple(sorted(set(rack_names)))
+    rack_of = np.array([racks.index(r) for r in rack_names], dtype=np.int64)
+    _check_brokers(request, ids, alive)
+    named, excluded = np.isin(ids, request.brokers), np.isin(ids, request.exclude_brokers)
+    nobody = np.zeros(len(ids), dtype=bool)
+    job = request.job
+    leaves, takes = nobody, alive & ~excluded
+    takes_part = takes
+    gives = takes
+    if job is Job.DECOMMISSION:
+        leaves = named
+        takes = takes_part = gives = takes & ~named
+    elif job is Job.ADD_BROKERS and request.mode == "fewest_bytes":
+        takes = takes & named
+    elif job is Job.MOVE_TOPICS:
+        leaves, takes = ~named, takes & named
+        takes_part = takes
+    elif job is Job.REBALANCE and request.brokers:
+        takes = takes_part = gives = takes & named
+    fleet = Fleet(ids, racks, rack_of, alive, takes, gives, leaves)
+    topics = topics_in_scope(request, snapshot.topics["topic"].to_pylist())
+    _check_replication_factor(request, snapshot, fleet, topics)
+    _check_racks_left(request, fleet, named)
+    return Scope(request, fleet, takes_part, free_bytes(snapshot, ids), topics)
+
+
+def _check_brokers(request: ReassignmentRequest, ids: Longs, alive: Flags) -> None:
+    known = dict(zip(ids.tolist(), alive.tolist(), strict=True))
+    unknown = [b for b in (*request.brokers, *request.exclude_brokers) if b not in known]
+    if unknown:
+        raise UnknownBrokerError(
+            f"Broker {name_some(unknown)} is not part of the cluster: expected some of {name_some(sorted(known), 10)}. "
+            "Check the ids; a broker that is to be added must have registered first."
+        )
+    must_live = {Job.ADD_BROKERS, Job.MOVE_TOPICS, Job.REBALANCE}
+    dead = [b for b in request.brokers if not known[b]]
+    if dead and request.job in must_live:
+        raise UnknownBrokerError(
+            f"Broker {name_some(dead)} is not alive: job '{request.job}' would give it replicas, which would never "
+            "join the ISR. Start it, or leave it out of 'brokers'."
+        )
+
+
+def topics_in_scope(request: ReassignmentRequest, names: Collection[str]) -> frozenset[str] | None:
+    """Return the topics that match, or None for all.
+
+    Raises:
+        UnknownTopicOrPartitionError: a name or pattern matches no topic.
+    """
+    if not request.topics and not request.exclude_topics:
+        return None
+    known = frozenset(names)
+    chosen = _matching(request.topics, known, "topics") if request.topics else known
+    return chosen - _matching(request.exclude_topics, known, "exclude_topics")
+
+
+def _matching(patterns: Iterable[str], names: frozenset[str], where: str) -> frozenset[str]:
+    found: set[str] = set()
+    missing = []
+    for pattern in patterns:
+        if pattern in names:
+            found.add(pattern)
+        elif any(c in pattern for c in "*?[") and (matches := {n for n in names if fnmatchcase(n, pattern)}):
+            found |= matches
+        else:
+            missing.append(repr(pattern))
+    if missing:
+        raise UnknownTopicOrPartitionError(
+            f"{name_some(missing)} in '{where}' matches no topic of the cluster: expected names, or patterns with "
+            f"'*' and '?', of its {len(names)} topics. Check the spelling."
+        )
+    return frozenset(found)
+
+
+def _check_replication_factor(
+    request: ReassignmentRequest, snapshot: Snapshot, fleet: Fleet, topics: frozenset[str] | None
+) -> None:
+    wanted = request.replication_factor
+    if wanted is None:
+        return
+    takers = int(fleet.takes.sum())
+    if wanted > takers:
+        raise InvalidReplicationFactorError(
+            f"Replication factor {wanted} is above the {takers} brokers that may hold replicas (alive and not "
+            f"excluded): expected at most {takers}. Lower it, or add brokers."
+        )
+    names = snapshot.topics["topic"].to_pylist()
+    least = snapshot.topics["min_insync_replicas"].to_pylist()
+    above = [
+        (name, minimum)
+        for name, minimum in zip(names, least, strict=True)
+        if minimum is not None and minimum > wanted and (topics is None or name in topics)
+    ]
+    if above:
+        raise InvalidReplicationFactorError(
+            f"Replication factor {wanted} is below min.insync.replicas of {len(above)} topics "
+            f"({name_some(f'{name}: {minimum}' for name, minimum in above)}): producers with acks=all would be "
+            "refused for ever. Raise the replication factor, or lower min.insync.replicas of those topics first."
+        )
+
+
+def _check_racks_left(request: ReassignmentRequest, fleet: Fleet, named: Flags) -> None:
+    told = name_some(fleet.ids[named].tolist(), 10)
+    if not fleet.takes.any():
+        raise InfeasiblePlanError(
+            f"No broker may take replicas: expected at least one that is alive, not excluded and not leaving, found "
+            f"none of {fleet.size} (named: {told or 'none'}). Name fewer brokers, or exclude fewer."
+        )
+    if request.job is not Job.DECOMMISSION:
+        return
+    before = set(fleet.rack_of[fleet.alive].tolist())
+    emptied = sorted(before - set(fleet.rack_of[fleet.alive & ~named].tolist()))
+    if emptied and len(before) > 1:
+        raise InfeasiblePlanError(
+            f"Cannot decommission broker {told}: rack {name_some(repr(fleet.racks[r]) for r in emptied)} would have no "
+            "live broker left, expected at least one, because replicas are kept on distinct racks. Leave one broker "
+            "of the rack, or add one to it first."
+        )
+
+
+def free_bytes(snapshot: Snapshot, ids: Longs) -> Longs:
+    """Return the bytes each broker can take at the peak: sources still there, copies complete, a margin kept."""
+    free = np.full(len(ids), FREE_UNKNOWN, dtype=np.int64)
+    told: dict[int, int] = {}
+    for row in snapshot.log_dirs.to_pylist():
+        if row["error"] is None and row["usable_bytes"] is not None and row["total_bytes"] is not None:
+            room = max(0, row["usable_bytes"] - int(row["total_bytes"] * DISK_MARGIN))
+            told[row["broker"]] = told.get(row["broker"], 0) + room
+    for at, broker in enumerate(ids.tolist()):
+        free[at] = told.get(broker, FREE_UNKNOWN)
+    return free

@@ -1,0 +1,147 @@
+"""From a plan's columns to its score card."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kafka_reassignment.planning.batching import NOBODY, StepColumns
+from kafka_reassignment.spark import plan_hash as hashes
+from kafka_reassignment.spark.columns import longs, matrix
+from kafka_reassignment.spark.orders import ABSENT, Flags, Longs
+from kafka_reassignment.spark.rounds import Assignment
+from kafka_reassignment.spark.scope import Scope
+from kafka_reassignment.spark.snapshot import Snapshot
+from kafka_reassignment.spark.steps_table import adding
+from kafka_reassignment.spark.summary import BatchSummary, BrokerSummary, PlanSummary
+
+
+def batch_summaries(steps: StepColumns, numbers: Longs, batch_hashes: tuple[str, ...]) -> tuple[BatchSummary, ...]:
+    """Sum up each batch; arrays of ``steps`` are as given to batching, ``numbers`` as it gave them back."""
+    count = len(batch_hashes)
+    copies = steps.receivers != NOBODY
+    received = _most_by_batch(
+        np.broadcast_to(numbers[:, None], copies.shape)[copies],
+        steps.receivers[copies],
+        np.broadcast_to(steps.size[:, None], copies.shape)[copies],
+        count,
+    )
+    sends = steps.sender != NOBODY
+    sent = _most_by_batch(numbers[sends], steps.sender[sends], steps.bytes_to_copy[sends], count)
+    total = np.zeros(count + 1, dtype=np.int64)
+    np.add.at(total, numbers, steps.bytes_to_copy)
+    movements = np.bincount(numbers, weights=steps.moves_leader, minlength=count + 1)
+    size = np.bincount(numbers, minlength=count + 1)
+    return tuple(
+        BatchSummary(
+            number=n,
+            steps=int(size[n]),
+            bytes_to_copy=int(total[n]),
+            leader_movements=int(movements[n]),
+            receivers=int(received[0][n]),
+            busiest_receiver_bytes=int(received[1][n]),
+            senders=int(sent[0][n]),
+            busiest_sender_bytes=int(sent[1][n]),
+            steps_hash=batch_hashes[n - 1],
+        )
+        for n in range(1, count + 1)
+    )
+
+
+def _most_by_batch(numbers: Longs, brokers: Longs, amounts: Longs, count: int) -> tuple[Longs, Longs]:
+    """By batch: how many brokers take part, and the bytes of the busiest."""
+    width = int(brokers.max(initial=0)) + 1
+    pairs, inverse = np.unique(numbers * width + brokers, return_inverse=True)
+    sums = np.zeros(len(pairs), dtype=np.int64)
+    np.add.at(sums, inverse, amounts)
+    batch = pairs[sums > 0] // width
+    most = np.zeros(count + 1, dtype=np.int64)
+    np.maximum.at(most, batch, sums[sums > 0])
+    return np.bincount(batch, minlength=count + 1), most
+
+
+def summarize(
+    scope: Scope, assignment: Assignment, snapshot: Snapshot, batches: tuple[BatchSummary, ...]
+) -> PlanSummary:
+    """Make the score card."""
+    changes, fleet, request = assignment.changes, scope.fleet, scope.request
+    current, target = matrix(changes["current"]), matrix(changes["target"])
+    size = longs(changes["size_bytes"])
+    new = fleet.index_of(adding(current, target))
+    copies = new != ABSENT
+    received = np.zeros(fleet.size, dtype=np.int64)
+    np.add.at(received, new[copies], np.broadcast_to(size[:, None], copies.shape)[copies])
+    sent = np.zeros(fleet.size, dtype=np.int64)
+    np.add.at(sent, fleet.index_of(current[:, 0]), size * copies.sum(axis=1))
+    before, after, share = assignment.before, assignment.after, assignment.band.share
+    racks = snapshot.brokers["rack"].to_pylist()
+    brokers = tuple(
+        BrokerSummary(
+            broker=int(fleet.ids[b]),
+            rack=racks[b],
+            alive=bool(fleet.alive[b]),
+            share_bytes=round(share[b]) if scope.takes_part[b] else None,
+            bytes_before=int(before.bytes[b]),
+            bytes_after=int(after.bytes[b]),
+            replicas_before=int(before.replicas[b]),
+            replicas_after=int(after.replicas[b]),
+            leaders_before=int(before.leaders[b]),
+            leaders_after=int(after.leaders[b]),
+            bytes_received=int(received[b]),
+            bytes_sent=int(sent[b]),
+        )
+        for b in range(fleet.size)
+    )
+    return PlanSummary(
+        job=request.job,
+        mode=request.mode,
+        tolerance=request.tolerance,
+        plan_hash=hashes.plan_hash(b.steps_hash for b in batches),
+        partitions_in_cluster=assignment.measures.partitions,
+        partitions=len(changes),
+        bytes_to_copy=int((size * copies.sum(axis=1)).sum()),
+        lower_bound_bytes=assignment.lower_bound,
+        leader_changes=int((current[:, 0] != target[:, 0]).sum()),
+        outside_before=int(_outside(assignment, scope, before.bytes).sum()),
+        outside_after=int(_outside(assignment, scope, after.bytes).sum()),
+        seconds_at_rate=_seconds(batches, request.throttle_bytes_per_second),
+        brokers=brokers,
+        batches=batches,
+        assumptions=snapshot.assumptions + _assumed(assignment),
+        left_unbalanced=_left(scope, assignment),
+    )
+
+
+def _outside(assignment: Assignment, scope: Scope, load: Longs) -> Flags:
+    band = assignment.band
+    outside: Flags = scope.takes_part & ((load > band.high) | (load < band.low))
+    return outside
+
+
+def _seconds(batches: tuple[BatchSummary, ...], rate: int | None) -> int | None:
+    """Time of the copies alone: batch after batch, each as long as its busiest broker takes."""
+    if rate is None:
+        return None
+    return round(sum(max(b.busiest_receiver_bytes, b.busiest_sender_bytes) for b in batches) / rate)
+
+
+def _assumed(assignment: Assignment) -> tuple[str, ...]:
+    unknown = assignment.measures.unknown_sizes
+    if not unknown:
+        return ()
+    return (f"{unknown} partitions have no known size (no broker that hosts them told one): they count as empty.",)
+
+
+def _left(scope: Scope, assignment: Assignment) -> tuple[str, ...]:
+    outside = np.flatnonzero(_outside(assignment, scope, assignment.after.bytes))
+    if not len(outside):
+        return ()
+    if scope.balances_bytes:
+        why = "no replica of the right size is left that racks, free space and the request's topics allow to move"
+    else:
+        why = f"job '{scope.request.job}' in mode '{scope.request.mode}' moves only what has to move"
+    part = assignment.after.bytes / np.maximum(assignment.band.share, 1.0)
+    worst = sorted(outside.tolist(), key=lambda b: (-abs(part[b] - 1), b))
+    few = ", ".join(f"broker {scope.fleet.ids[b]} at {part[b]:.2f} of its fair share" for b in worst[:3]) + (
+        f" and {len(worst) - 3} more" if len(worst) > 3 else ""
+    )
+    return (f"{len(worst)} brokers stay outside the tolerance ({few}): {why}.",)

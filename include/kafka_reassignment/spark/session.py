@@ -1,0 +1,122 @@
+"""The Spark session the planner runs in: this machine's cores by default, any master by its URL."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import kafka_reassignment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ARROW_BATCH_ROWS = 65_536
+"""Rows per Arrow batch: enough that numpy works in long strides, few enough that a batch stays under 10 MB."""
+
+
+@contextmanager
+def planner_session(
+    master: str = "local[*]",
+    *,
+    name: str = "kafka-reassignment planner",
+    memory: str = "1536m",
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[SparkSession]:
+    """Start a Spark session for planning and stop it, and its JVM, afterwards.
+
+    Nothing is left in the working directory. On a cluster the executors get this package by zip
+    file; they need Python of the same minor version, numpy and pyarrow.
+
+    Args:
+        master: ``local[*]`` uses every core of this machine.
+        name: what the cluster's own page shows.
+        memory: heap of the driver's JVM, which in local mode is the whole of Spark.
+        settings: further Spark settings; they win over the ones made here.
+    """
+    from pyspark import SparkContext  # noqa: PLC0415 - slow to import, and not needed to read a plan
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    scratch = Path(tempfile.mkdtemp(prefix="planner-"))
+    is_local = master.startswith("local")
+    chosen = {
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_ROWS),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.local.dir": str(scratch / "spark"),
+        "spark.driver.memory": memory,
+        "spark.log.level": "ERROR",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
+        # A task's Python worker stays for the next stage: importing numpy and pyarrow again costs 0.5 s each.
+        "spark.python.worker.reuse": "true",
+    }
+    if is_local:
+        chosen |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": "8",
+            # The planner's frames are tens of megabytes: smaller splits keep all cores busy.
+            "spark.sql.files.maxPartitionBytes": "8m",
+            "spark.sql.files.openCostInBytes": "1m",
+            "spark.driver.extraJavaOptions": (
+                f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -Dderby.system.home={scratch / 'derby'}"
+            ),
+        }
+    chosen |= settings or {}
+    before = os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = None
+    try:
+        builder = SparkSession.builder.master(master).appName(name)
+        for key, value in chosen.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+        if not is_local:
+            session.sparkContext.addPyFile(str(_package_zip(scratch)))
+        yield session
+    finally:
+        if session is not None:
+            session.stop()
+            _end_jvm(SparkContext)
+        if before is None:
+            os.environ.pop("PYSPARK_PYTHON", None)
+        else:
+            os.environ["PYSPARK_PYTHON"] = before
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _package_zip(scratch: Path) -> Path:
+    root = Path(kafka_reassignment.__path__[0])
+    packed = scratch / "kafka_reassignment.zip"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for module in sorted(root.rglob("*.py")):
+            archive.write(module, Path(root.name) / module.relative_to(root))
+    return packed
+
+
+def _end_jvm(context_class: type) -> None:
+    """End the JVM that ``SparkSession.stop`` leaves running, so that a long-lived worker does not keep its memory.
+
+    PySpark starts one JVM per Python process and ends it at exit only (PySpark 4.3); the next
+    session starts a new one when the gateway is gone.
+    """
+    gateway = context_class._gateway  # type: ignore[attr-defined]
+    if gateway is None:
+        return
+    process = getattr(gateway, "proc", None)
+    gateway.shutdown()
+    if process is not None:
+        process.stdin.close()  # the JVM ends when its stdin does
+        process.wait(timeout=30)
+    context_class._gateway = None  # type: ignore[attr-defined]
+    context_class._jvm = None  # type: ignore[attr-defined]

@@ -1,0 +1,86 @@
+"""Placement as a Spark stage: the partitions are dealt to shards by a hash, each shard is placed on its own.
+
+A shard is decided by names alone, never by where a row happened to be read, so that any number of
+cores or machines gives the same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.types import BooleanType, StructField, StructType
+
+from kafka_reassignment.spark.columns import longs, matrix, replica_lists
+from kafka_reassignment.spark.orders import ABSENT, Orders
+from kafka_reassignment.spark.placement import Partitions, place
+from kafka_reassignment.spark.schemas import TARGET, struct_of
+
+SHARD_PARTITIONS = 250_000
+"""Partitions per shard: enough that each broker's share is many replicas, few enough for one core's memory."""
+
+IMPOSSIBLE = "impossible"
+"""Column of ``placed``: no valid broker was left for the partition, ``target`` is what it has now."""
+
+
+def shards_for(partitions: int) -> int:
+    """How many shards so many partitions are dealt to."""
+    return max(1, -(-partitions // SHARD_PARTITIONS))
+
+
+def placed(facts: DataFrame, orders: Orders, shards: int) -> DataFrame:
+    """Decide the new replicas of every partition.
+
+    In: ``FACTS``. Out: ``TARGET`` and ``impossible boolean``; only partitions that change, or should and cannot.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parts = list(batches)
+        if not parts:
+            return
+        rows = pa.Table.from_batches(parts)
+        shard = longs(rows["shard"])
+        for number in np.unique(shard).tolist():
+            mine = rows.filter(pa.array(shard == number))
+            yield from _place_shard(mine, orders.share(number, shards)).to_batches()
+
+    dealt = facts.withColumn("tie", sql.xxhash64("topic", "partition")).withColumn(
+        "shard", sql.pmod("tie", sql.lit(shards)).cast("int")
+    )
+    out = StructType([*struct_of(TARGET).fields, StructField(IMPOSSIBLE, BooleanType(), nullable=False)])
+    return dealt.repartitionById(shards, "shard").mapInArrow(run, out)
+
+
+def _place_shard(rows: pa.Table, orders: Orders) -> pa.Table:
+    # A shuffle brings rows in any order; from here on it is always the same one.
+    rows = rows.take(pc.sort_indices(rows, [("tie", "ascending"), ("topic", "ascending"), ("partition", "ascending")]))
+    ids = matrix(rows["replicas"])
+    partitions = Partitions(
+        size=longs(rows["size_bytes"]),
+        replicas=orders.fleet.index_of(ids).astype(np.int32),
+        wanted=longs(rows["wanted"]),
+        in_scope=rows["in_scope"].to_numpy(zero_copy_only=False),
+        tie=np.arange(len(rows), dtype=np.int64),
+    )
+    placement = place(partitions, orders)
+    changed = np.fromiter(sorted(placement.target), np.int64, len(placement.target))
+    width = max((len(t) for t in placement.target.values()), default=1)
+    target = np.full((len(changed), width), ABSENT, dtype=np.int64)
+    for at, row in enumerate(changed.tolist()):
+        replicas = placement.target[row]
+        target[at, : len(replicas)] = replicas
+    target_ids = np.where(target == ABSENT, ABSENT, orders.fleet.ids[target])
+    done = _columns(rows.take(changed), replica_lists(target_ids), impossible=False)
+    stuck = rows.take(np.array(placement.impossible, dtype=np.int64))
+    return pa.concat_tables([done, _columns(stuck, stuck["replicas"], impossible=True)])
+
+
+def _columns(rows: pa.Table, target: pa.Array | pa.ChunkedArray, *, impossible: bool) -> pa.Table:
+    columns = [rows["topic"], rows["partition"], rows["replicas"], target, pc.fill_null(rows["size_bytes"], 0)]
+    schema = TARGET.remove_metadata().append(pa.field(IMPOSSIBLE, pa.bool_(), nullable=False))
+    arrays = [c.cast(f.type) for c, f in zip(columns, schema, strict=False)]
+    return pa.table([*arrays, pa.array(np.full(len(rows), impossible))], schema=schema)

@@ -1,0 +1,74 @@
+"""The score card of a plan, as data: what people look at before anything moves, and what tools check."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from kafka_reassignment.request import Job
+
+
+class BrokerSummary(BaseModel):
+    """One broker before and after; ``share_bytes`` is its fair share afterwards, None where it takes no part."""
+
+    model_config = ConfigDict(frozen=True)
+
+    broker: int
+    rack: str | None
+    alive: bool
+    share_bytes: int | None
+    bytes_before: int
+    bytes_after: int
+    replicas_before: int
+    replicas_after: int
+    leaders_before: int
+    leaders_after: int
+    bytes_received: int
+    bytes_sent: int
+
+
+class BatchSummary(BaseModel):
+    """One batch: how much it moves, and how level; ``busiest_…`` are of one broker in this batch."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int
+    steps: int
+    bytes_to_copy: int
+    leader_movements: int
+    receivers: int
+    senders: int
+    busiest_receiver_bytes: int
+    busiest_sender_bytes: int
+    steps_hash: str
+
+
+class PlanSummary(BaseModel):
+    """The plan in numbers; ``plan_hash`` identifies it.
+
+    ``lower_bound_bytes``: no plan that reaches the goal copies less (racks and sizes left aside).
+    ``outside_before`` and ``outside_after`` count brokers outside the tolerance around their fair share.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    job: Job
+    mode: str
+    tolerance: float
+    plan_hash: str
+    partitions_in_cluster: int
+    partitions: int
+    bytes_to_copy: int
+    lower_bound_bytes: int
+    leader_changes: int
+    outside_before: int
+    outside_after: int
+    seconds_at_rate: int | None
+    brokers: tuple[BrokerSummary, ...]
+    batches: tuple[BatchSummary, ...]
+    assumptions: tuple[str, ...]
+    left_unbalanced: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self.batches

@@ -1,0 +1,53 @@
+"""Reading and writing the small tables without Spark: one folder of Parquet each, local or at any fsspec URL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import fsspec  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+PART = "part-00000.parquet"
+"""The one file of a table written here; readers take every Parquet file of the folder."""
+
+
+def filesystem(url: str) -> tuple[Any, str]:
+    """Return the file system of a path or URL, and the path within it."""
+    files, path = fsspec.core.url_to_fs(url)
+    return files, path
+
+
+def write_table(directory: str, schema: pa.Schema, parts: Iterable[pa.Table | pa.RecordBatch]) -> None:
+    """Write a table as one file, part by part, so that only one part is in memory. An earlier file is replaced."""
+    files, path = filesystem(directory)
+    files.makedirs(path, exist_ok=True)
+    with files.open(f"{path}/{PART}", "wb") as sink, pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for part in parts:
+            writer.write(part)
+
+
+def read_table(directory: str) -> pa.Table:
+    """Read every Parquet file of a folder, in the order of their names.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    parts = list(iterate_table(directory))
+    return pa.concat_tables(parts)
+
+
+def iterate_table(directory: str) -> Iterator[pa.Table]:
+    """Read a folder file by file.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    files, path = filesystem(directory)
+    names = sorted(files.glob(f"{path}/*.parquet"))
+    if not names:
+        raise FileNotFoundError(directory)
+    for name in names:
+        with files.open(name, "rb") as source:
+            yield pq.read_table(source)
