@@ -1,0 +1,68 @@
+"""What a local cluster writes down about itself, so that another process can steer it and a later one restart it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kafka_reassignment.local.errors import LocalClusterError
+from kafka_reassignment.local.nodes import Node, Role
+from kafka_reassignment.local.processes import Identity
+
+STATE_FILE = "cluster.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a cluster was asked to be; ``static_configs`` is by broker and wins over ``configs``."""
+
+    version: str
+    racks: int
+    log_dirs: int = 1
+    configs: Mapping[str, str] = field(default_factory=dict)
+    static_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A cluster on disk: its mode (``kraft`` or ``zookeeper``), nodes, and their processes by node name."""
+
+    mode: str
+    settings: Settings
+    cluster_id: str
+    keeps_directory: bool
+    nodes: tuple[Node, ...]
+    processes: Mapping[str, Identity]
+
+
+def write_state(directory: Path, state: State) -> None:
+    """Write atomically: a reader sees the old state or the new one."""
+    partial = directory / f"{STATE_FILE}.partial"
+    partial.write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
+    partial.replace(directory / STATE_FILE)
+
+
+def read_state(directory: Path) -> State | None:
+    """Read what ``write_state`` wrote; None when there is no cluster in this directory.
+
+    Raises:
+        LocalClusterError: there is a file, but not one of ours.
+    """
+    file = directory / STATE_FILE
+    try:
+        fields: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        settings = fields.pop("settings")
+        settings["static_configs"] = {int(broker): of for broker, of in settings["static_configs"].items()}
+        nodes = tuple(Node(**{**node, "role": Role(node["role"])}) for node in fields.pop("nodes"))
+        processes = {name: Identity(**identity) for name, identity in fields.pop("processes").items()}
+        return State(settings=Settings(**settings), nodes=nodes, processes=processes, **fields)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError) as broken:
+        raise LocalClusterError(
+            f"{file} does not describe a local cluster: expected what 'local start' writes, found {broken!r}. "
+            "Name another directory, or remove this one."
+        ) from None

@@ -1,0 +1,3 @@
+"""Shared fixtures of all tests."""
+
+pytest_plugins = ["tests.kafka_fixtures"]

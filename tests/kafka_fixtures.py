@@ -1,0 +1,71 @@
+"""Fixtures with real brokers: one cluster for the whole session, started when the first test asks for it."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kafka_reassignment.local.clients import admin_client
+from kafka_reassignment.local.cluster import LocalCluster
+
+_numbers = itertools.count(1)
+
+CreateTopic = Callable[..., str]
+"""``create_topic({0: (1, 2), 1: (2, 3)}, configs={...}, name=None)`` returns the topic's name."""
+
+
+def fresh_topic_name(prefix: str = "topic") -> str:
+    """A name no topic of this or an earlier session has."""
+    return f"{prefix}-{next(_numbers)}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[LocalCluster]:
+    """Six real brokers (1..6) on racks a, b, c, shared by all tests: leave nothing behind on it.
+
+    A test that kills or pauses brokers asks for ``breakable_kafka`` instead.
+    """
+    with LocalCluster(brokers=6, racks=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def breakable_kafka(kafka: LocalCluster) -> Iterator[LocalCluster]:
+    """The shared cluster; whatever the test killed or paused is brought back and in sync afterwards."""
+    try:
+        yield kafka
+    finally:
+        kafka.heal()
+
+
+@pytest.fixture(scope="session")
+def kafka_admin(kafka: LocalCluster) -> AdminClient:
+    """A quiet confluent-kafka admin client of the shared cluster."""
+    return admin_client(kafka.bootstrap_servers)
+
+
+@pytest.fixture
+def create_topic(kafka: LocalCluster, kafka_admin: AdminClient) -> Iterator[CreateTopic]:
+    """Create topics with given replicas on the shared cluster; they are deleted after the test."""
+    created: list[str] = []
+
+    def create(
+        replicas: Mapping[int, Sequence[int]], *, configs: Mapping[str, str] | None = None, name: str | None = None
+    ) -> str:
+        topic = name or fresh_topic_name()
+        assignment = [list(replicas[partition]) for partition in range(len(replicas))]
+        new = NewTopic(topic, len(assignment), replica_assignment=assignment, config=dict(configs or {}))
+        kafka_admin.create_topics([new])[topic].result()
+        created.append(topic)
+        kafka.wait_until_in_sync()
+        return topic
+
+    yield create
+    if created:
+        for deletion in kafka_admin.delete_topics(created).values():
+            deletion.result()
