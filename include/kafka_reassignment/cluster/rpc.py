@@ -1,0 +1,281 @@
+"""One conversation with a cluster by kafka-python.
+
+confluent-kafka has no reassignment requests; so that there is one way to reach a cluster, not two, all
+requests go this way. They are built as protocol messages, because kafka-python's admin client hides
+what is needed here: the broker's own words for each refused partition, the flag of KIP-860, and whom
+to ask. Each conversation is a client of its own (10-20 ms), so nothing in it is older than the question:
+the admin client keeps the controller it saw first, and after that broker died says
+``UnknownBrokerIdError`` for good.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias
+
+import kafka.errors as kafka_errors
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from kafka_reassignment.cluster.settings import ClusterSettings
+from kafka_reassignment.errors import (
+    ClusterUnavailableError,
+    NotAuthorizedError,
+    ReassignmentError,
+    UnsupportedClusterError,
+    name_some,
+)
+
+Message: TypeAlias = Any
+"""A request or response of kafka-python, which publishes no types."""
+
+RECEIVE_MAX_BYTES = 500_000_000
+"""Largest reply taken; the metadata of two million partitions is 92 MB."""
+
+# Each failure is raised to us with its reason, or asked for below; kafka-python's own log lines (five
+# for a healthy connection) would only bury the task's log. An operator may still set the level.
+if logging.getLogger("kafka").level == logging.NOTSET:
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+# kafka-python 3.0 has names of its own for some of Kafka's error codes (org.apache.kafka.common.protocol.Errors).
+_NAMES = {6: "NOT_LEADER_OR_FOLLOWER", 39: "INVALID_REPLICA_ASSIGNMENT"}
+
+NO_ERROR = 0
+UNKNOWN_TOPIC_OR_PARTITION = 3
+REQUEST_TIMED_OUT = 7
+NOT_CONTROLLER = 41
+ELECTION_NOT_NEEDED = 84
+_DESCRIBE_QUORUM = 55
+"""API key that only KRaft brokers have."""
+_AUTHORIZATION = frozenset({29, 31, 53})  # topic, cluster, transactional id
+_UNAVAILABLE = frozenset({5, 6, 7, 8, 13, 14, 41, 56})  # leader, broker or controller moved, or disk of it failed
+
+
+class NothingSentError(ClusterUnavailableError):
+    """No broker could be connected to, so the request certainly had no effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAddress:
+    """A broker as Metadata names it."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class Conversation:
+    """Requests to one cluster over one client; a context manager.
+
+    ``versions`` has the highest version of each API key the answering broker knows.
+    """
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self._settings = settings
+        config = {"receive_message_max_bytes": RECEIVE_MAX_BYTES, **settings.kafka_python_config()}
+        self._net = NetworkSelector(**config)
+        self._manager = KafkaConnectionManager(self._net, **config)
+        self._answering: str | None = None
+        self.versions: Mapping[int, int] = {}
+
+    def __enter__(self) -> Self:
+        self._net.start()
+        try:
+            self._bootstrap()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        # In this order: the manager's tasks hold weak references to the loop.
+        self._manager.close()
+        self._net.close()
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        return str(self._manager.cluster.cluster_id)
+
+    @property
+    def brokers(self) -> dict[int, BrokerAddress]:
+        """The live brokers, as one broker told when the conversation began."""
+        return {
+            b.node_id: BrokerAddress(b.node_id, b.host, b.port, b.rack or None) for b in self._manager.cluster.brokers()
+        }
+
+    @property
+    def controller(self) -> int | None:
+        """ZooKeeper mode: the controller's id. KRaft: that of some live broker."""
+        node = self._manager.cluster.controller
+        return node.node_id if node is not None and node.node_id >= 0 else None
+
+    def ask(self, request: Message, broker: int | None = None, *, seconds: float | None = None) -> Message:
+        """Send one request to a broker, or to the one that answered first, and return its response.
+
+        Raises:
+            ClusterUnavailableError: no answer. When this happens after sending, a request that writes
+                may have been applied or not.
+            NotAuthorizedError: the broker refused the credentials.
+            UnsupportedClusterError: the broker does not know the request.
+        """
+        with self._told(f"Broker {broker}" if broker is not None else f"A broker of {self._settings}"):
+            node = self._answering if broker is None else broker
+            return self._manager.run(self._send, request, node, seconds)
+
+    def ask_controller(self, request: Message, *, seconds: float | None = None) -> Message:
+        """Send one request, once, to the controller; on KRaft the broker that answered first forwards it (KIP-590).
+
+        Raises:
+            NothingSentError: the controller is unknown, or could not be connected to.
+            ClusterUnavailableError: as in ``ask``.
+        """
+        if _DESCRIBE_QUORUM in self.versions:
+            return self.ask(request, seconds=seconds)
+        controller = self.controller
+        if controller is None:
+            raise NothingSentError(f"{self._settings} has no controller now. Nothing was sent. Try again.")
+        try:
+            with self._told(f"The controller, broker {controller},"):
+                self._manager.run(self._connect, controller)
+        except ClusterUnavailableError as gone:
+            raise NothingSentError(f"{gone}. Nothing was sent. Try again when a new controller is elected.") from None
+        return self.ask(request, controller, seconds=seconds)
+
+    def ask_each(self, requests: Mapping[int, Message], *, seconds: float | None = None) -> dict[int, Message]:
+        """Send each broker its request, all at once; the value is its response, or the error in its place.
+
+        Raises:
+            NotAuthorizedError: a broker refused the credentials: so would all others.
+        """
+        answers: dict[int, Message] = self._manager.run(self._send_each, requests, seconds)
+        results: dict[int, Message] = {}
+        for broker, answer in answers.items():
+            if isinstance(answer, Exception):
+                try:
+                    with self._told(f"Broker {broker}"):
+                        raise answer
+                except (ClusterUnavailableError, UnsupportedClusterError) as gone:
+                    results[broker] = gone
+            else:
+                results[broker] = answer
+        return results
+
+    async def _send(self, request: Message, node: int | str | None, seconds: float | None) -> Message:
+        milliseconds = None if seconds is None else int(seconds * 1000)
+        return await self._manager.send(request, node, request_timeout_ms=milliseconds)
+
+    async def _send_each(self, requests: Mapping[int, Message], seconds: float | None) -> dict[int, Message]:
+        milliseconds = None if seconds is None else int(seconds * 1000)
+        pending: dict[int, Message] = {}
+        answers: dict[int, Message] = {}
+        for broker, request in requests.items():
+            try:
+                pending[broker] = self._manager.send(request, broker, request_timeout_ms=milliseconds)
+            except kafka_errors.KafkaError as unknown:
+                answers[broker] = unknown
+        for broker, future in pending.items():
+            try:
+                answers[broker] = await future
+            except Exception as failed:  # noqa: BLE001  # handed over, and told by the caller
+                answers[broker] = failed
+        return answers
+
+    async def _connect(self, broker: int | str) -> Message:
+        connection = self._manager.get_connection(
+            broker, timeout_ms=self._settings.connect_seconds * 1000, refresh_metadata_on_err=False
+        )
+        await connection
+        return connection
+
+    def _bootstrap(self) -> None:
+        """Ask the bootstrap servers in turn who is in the cluster.
+
+        Instead of kafka-python's own: that one tells nothing but "unable to bootstrap", goes on trying
+        for its whole timeout even when the password is wrong, and leaves a refresh loop running.
+        """
+        reasons = []
+        servers = list(self._manager.cluster.bootstrap_brokers())
+        random.shuffle(servers)  # another try should not meet the same sick broker first
+        for server in servers:
+            try:
+                with self._told(f"{server.host}:{server.port}"):
+                    connection = self._manager.run(self._connect, server.node_id)
+                    self._manager.run(self._manager.cluster.refresh_metadata, server.node_id)
+                self._answering = server.node_id
+                known = connection.broker_version_data.api_versions
+                self.versions = {key: highest for key, (_, highest) in known.items()}
+                return
+            except ClusterUnavailableError as gone:
+                reasons.append(str(gone))
+        raise NothingSentError(
+            f"No broker of {self._settings} answers: {name_some(reasons)}. "
+            "Check that the brokers are up and that 'bootstrap.servers' names them as seen from here."
+        )
+
+    @contextmanager
+    def _told(self, who: str) -> Iterator[None]:
+        """Turn kafka-python's errors into ours, without secrets."""
+        try:
+            yield
+        except ReassignmentError:
+            raise
+        except kafka_errors.IncompatibleBrokerVersion as lacking:
+            raise UnsupportedClusterError(f"{who}: {self._settings.redact(lacking)}") from None
+        except (
+            kafka_errors.SaslAuthenticationFailedError,
+            kafka_errors.AuthorizationError,
+            kafka_errors.UnsupportedSaslMechanismError,
+        ) as refused:
+            raise NotAuthorizedError(
+                f"{who} refused the credentials of {self._settings}: {self._settings.redact(refused)}. "
+                "Check security.protocol, sasl.mechanism, sasl.username and sasl.password of the connection."
+            ) from None
+        except (kafka_errors.KafkaError, OSError) as failed:
+            raise ClusterUnavailableError(f"{who} did not answer: {self._settings.redact(_reason(failed))}") from None
+
+
+def code_name(code: int) -> str:
+    """Kafka's name of an error code, such as ``INVALID_REPLICA_ASSIGNMENT``."""
+    return _NAMES.get(code) or str(getattr(kafka_errors.for_code(code), "message", "") or f"ERROR_{code}")
+
+
+def raise_if_general(code: int, message: str | None, doing: str) -> None:
+    """Raise if an error code means the cluster or our rights as a whole, not the one item it came with.
+
+    Args:
+        code: Kafka's error code.
+        message: the broker's own words, if any.
+        doing: what was asked, for the message: ``listing reassignments``.
+
+    Raises:
+        NotAuthorizedError: an ACL is missing.
+        ClusterUnavailableError: leader, controller or broker is moving, or too slow.
+    """
+    told = f"{code_name(code)}: {message}" if message else code_name(code)
+    if code in _AUTHORIZATION:
+        raise NotAuthorizedError(
+            f"Not authorised for {doing} ({told}). Give the connection's principal ALTER, ALTER_CONFIGS, DESCRIBE and "
+            "DESCRIBE_CONFIGS on the cluster and the topics (KIP-455)."
+        )
+    if code in _UNAVAILABLE:
+        raise ClusterUnavailableError(f"The cluster could not answer while {doing} ({told}). Try again.")
+
+
+def raise_for(code: int, message: str | None, doing: str) -> None:
+    """Raise if an error code is anything but success; arguments as in ``raise_if_general``."""
+    raise_if_general(code, message, doing)
+    if code != NO_ERROR:
+        told = f"{code_name(code)}: {message}" if message else code_name(code)
+        raise ReassignmentError(f"The cluster refused {doing} ({told}).")
+
+
+def _reason(failed: BaseException) -> str:
+    if isinstance(failed, kafka_errors.UnknownBrokerIdError):
+        return "it is not among the live brokers"
+    return str(failed.args[0]) if failed.args else type(failed).__name__

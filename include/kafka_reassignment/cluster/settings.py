@@ -1,0 +1,245 @@
+"""How to reach one cluster: the librdkafka keys of an Airflow Kafka connection, for all the clients used here.
+
+A connection is written once, in librdkafka's words (the ``extra`` of a connection of type ``kafka``).
+confluent-kafka takes those keys as they are; kafka-python and kazoo want their own. What cannot be
+said to every client is refused: two clients that reach a cluster in two different ways would be worse.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self, cast
+
+from kafka_reassignment.cluster.tls import TlsOptions
+from kafka_reassignment.cluster.tokens import OAuthToken, OidcTokens, TokensOfCallback, TokenSource
+from kafka_reassignment.cluster.zookeeper_settings import ZookeeperSettings
+from kafka_reassignment.errors import InvalidRequestError
+
+REQUEST_SECONDS = 15.0
+"""How long one request may take when the connection does not say (``socket.timeout.ms``)."""
+
+CONNECT_SECONDS = 5.0
+"""How long reaching one broker may take when the connection does not say (``socket.connection.setup.timeout.ms``)."""
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
+
+_BOOTSTRAP = ("bootstrap.servers", "metadata.broker.list")
+_MECHANISM = ("sasl.mechanism", "sasl.mechanisms")
+_CALLBACKS = ("error_cb", "throttle_cb", "stats_cb", "log_cb", "on_commit", "logger")
+_CODE_LOADING = ("plugin.library.paths",)
+
+# Keys that decide how a broker is reached: each must be understood here, or is refused. All other keys
+# (fetch sizes, group.id, …) concern neither metadata nor reassignments and go to librdkafka alone.
+_WAY_TO_CONNECT = ("ssl.", "sasl.", "security.", "enable.ssl.", "enable.sasl.", "https.", "broker.address.")
+_UNDERSTOOD = frozenset(
+    {
+        *TlsOptions.KEYS,
+        *_MECHANISM,
+        "security.protocol",
+        "sasl.username",
+        "sasl.password",
+        "sasl.kerberos.service.name",
+        "sasl.oauthbearer.config",
+        "sasl.oauthbearer.method",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.extensions",
+        "sasl.oauthbearer.token.endpoint.url",
+        "https.ca.location",
+        "https.ca.pem",
+        "broker.address.family",
+        "broker.address.ttl",
+    }
+)
+_SECRET_WORDS = ("password", "secret", ".pem", "oauthbearer.config", "token", "jwt", "assertion", "jaas")
+
+_librdkafka_log = logging.getLogger("kafka_reassignment.librdkafka")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """How to reach one cluster; prints without secrets.
+
+    Attributes:
+        name: the connection's id, for messages.
+        librdkafka: librdkafka's keys, as they will be given to confluent-kafka.
+        zookeeper: where a cluster below Kafka 2.4 keeps its reassignments; None elsewhere.
+    """
+
+    name: str
+    librdkafka: Mapping[str, Any] = field(repr=False)
+    zookeeper: ZookeeperSettings | None = None
+
+    @classmethod
+    def of(cls, extra: Mapping[str, Any], *, name: str = "kafka_default") -> Self:
+        """Read the ``extra`` of a connection; ``oauth_cb`` may be a function, as confluent-kafka takes it.
+
+        Raises:
+            InvalidRequestError: a key is missing, unknown, or cannot be said to every client.
+        """
+        config = {key: value for key, value in extra.items() if key != "zookeeper" and key not in _CALLBACKS}
+        zookeeper = None
+        if extra.get("zookeeper"):
+            zookeeper = ZookeeperSettings.of(extra["zookeeper"], connection=name)
+        settings = cls(name, config, zookeeper)
+        settings._check()
+        return settings
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Comma-separated ``host:port``."""
+        return str(next((self.librdkafka[k] for k in _BOOTSTRAP if self.librdkafka.get(k)), "")).strip()
+
+    @property
+    def security_protocol(self) -> str:
+        """One of ``PROTOCOLS``."""
+        return str(self.librdkafka.get("security.protocol") or "PLAINTEXT").upper()
+
+    @property
+    def sasl_mechanism(self) -> str | None:
+        """One of ``MECHANISMS``; None without SASL."""
+        if not self.security_protocol.startswith("SASL"):
+            return None
+        return str(next((self.librdkafka[k] for k in _MECHANISM if self.librdkafka.get(k)), "GSSAPI")).upper()
+
+    @property
+    def request_seconds(self) -> float:
+        """How long one request may take."""
+        return float(self.librdkafka.get("socket.timeout.ms", REQUEST_SECONDS * 1000)) / 1000
+
+    @property
+    def connect_seconds(self) -> float:
+        """How long reaching one broker may take."""
+        return float(self.librdkafka.get("socket.connection.setup.timeout.ms", CONNECT_SECONDS * 1000)) / 1000
+
+    def __str__(self) -> str:
+        return f"connection '{self.name}' ({self.bootstrap_servers}, {self.security_protocol})"
+
+    def redact(self, text: object) -> str:
+        """Take every secret of this connection out of a text, so that it may be shown."""
+        shown = str(text)
+        for key, value in self.librdkafka.items():
+            if isinstance(value, str) and value and any(word in key for word in _SECRET_WORDS):
+                shown = shown.replace(value, "***")
+        return shown
+
+    def confluent_config(self) -> dict[str, Any]:
+        """The keys for a confluent-kafka client, with a logger: librdkafka writes to stderr without one."""
+        return {
+            "socket.timeout.ms": int(REQUEST_SECONDS * 1000),
+            "socket.connection.setup.timeout.ms": int(CONNECT_SECONDS * 1000),
+            **self.librdkafka,
+            "logger": _librdkafka_log,
+        }
+
+    def kafka_python_config(self) -> dict[str, Any]:
+        """The same connection as arguments of kafka-python."""
+        config: dict[str, Any] = {
+            "bootstrap_servers": [s.strip() for s in self.bootstrap_servers.split(",")],
+            "client_id": str(self.librdkafka.get("client.id", "kafka-reassignment")),
+            "security_protocol": self.security_protocol,
+            "request_timeout_ms": int(self.request_seconds * 1000),
+            "socket_connection_setup_timeout_ms": int(self.connect_seconds * 1000),
+            "socket_connection_setup_timeout_max_ms": int(self.connect_seconds * 1000),
+        }
+        if self.security_protocol in {"SSL", "SASL_SSL"}:
+            config["ssl_context"] = self._tls().context()
+        mechanism = self.sasl_mechanism
+        if mechanism is None:
+            return config
+        config["sasl_mechanism"] = mechanism
+        if mechanism == "GSSAPI":
+            config["sasl_kerberos_service_name"] = self.librdkafka.get("sasl.kerberos.service.name", "kafka")
+        elif mechanism == "OAUTHBEARER":
+            config["sasl_oauth_token_provider"] = self._tokens()
+        else:
+            config["sasl_plain_username"] = self.librdkafka["sasl.username"]
+            config["sasl_plain_password"] = self.librdkafka["sasl.password"]
+        return config
+
+    def _tls(self) -> TlsOptions:
+        return TlsOptions.of(self.librdkafka, connection=self.name)
+
+    def _tokens(self) -> TokenSource:
+        config = self.librdkafka
+        callback = config.get("oauth_cb")
+        if callable(callback):
+            ask = cast("Callable[[str], tuple[Any, ...]]", callback)
+            return TokensOfCallback(lambda: OAuthToken.of_reply(ask(str(config.get("sasl.oauthbearer.config", "")))))
+        return OidcTokens(
+            url=config["sasl.oauthbearer.token.endpoint.url"],
+            client_id=config["sasl.oauthbearer.client.id"],
+            client_secret=config["sasl.oauthbearer.client.secret"],
+            scope=config.get("sasl.oauthbearer.scope"),
+            extensions=_pairs(str(config.get("sasl.oauthbearer.extensions", ""))),
+            ca_location=config.get("https.ca.location"),
+            ca_pem=config.get("https.ca.pem"),
+        )
+
+    def _check(self) -> None:
+        self._check_servers()
+        for key in _CODE_LOADING:
+            if key in self.librdkafka:
+                raise self._refused(key, "it loads native code into every process; take it out of the connection")
+        if isinstance(self.librdkafka.get("oauth_cb"), str):
+            raise self._refused("oauth_cb", "it must be resolved to a function before; let the Airflow hook do so")
+        if self.security_protocol not in PROTOCOLS:
+            raise self._refused("security.protocol", f"expected one of {', '.join(PROTOCOLS)}")
+        if self.sasl_mechanism is not None:
+            self._check_sasl(self.sasl_mechanism)
+        for key in self.librdkafka:
+            if key.startswith(_WAY_TO_CONNECT) and key not in _UNDERSTOOD:
+                raise self._refused(
+                    key,
+                    "it changes how brokers are reached, but the client that submits reassignments has no such thing; "
+                    "use PEM files (ssl.ca.location, ssl.certificate.location, ssl.key.location), "
+                    "SASL PLAIN, SCRAM or OAUTHBEARER with method=oidc instead",
+                )
+        if self.security_protocol in {"SSL", "SASL_SSL"}:
+            self._tls().context()
+
+    def _check_servers(self) -> None:
+        if not self.bootstrap_servers:
+            raise InvalidRequestError(
+                f"Kafka connection '{self.name}' has no 'bootstrap.servers', expected host:port of at least one broker "
+                f"in its extra, found the keys {sorted(self.librdkafka) or 'none'}. Edit the connection in Airflow "
+                "(Admin, Connections)."
+            )
+        for server in self.bootstrap_servers.split(","):
+            host, colon, port = server.strip().rpartition(":")
+            if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 2**16):
+                raise InvalidRequestError(
+                    f"Kafka connection '{self.name}': 'bootstrap.servers' expects host:port, found {server.strip()!r}. "
+                    "Edit the connection in Airflow (Admin, Connections)."
+                )
+
+    def _check_sasl(self, mechanism: str) -> None:
+        if mechanism not in MECHANISMS:
+            raise self._refused("sasl.mechanism", f"expected one of {', '.join(MECHANISMS)}")
+        needed: tuple[str, ...] = ()
+        if mechanism == "OAUTHBEARER" and not callable(self.librdkafka.get("oauth_cb")):
+            if str(self.librdkafka.get("sasl.oauthbearer.method", "default")).lower() != "oidc":
+                raise self._refused(
+                    "sasl.oauthbearer.method", "expected 'oidc' (client credentials), or an oauth_cb function"
+                )
+            needed = tuple(f"sasl.oauthbearer.{k}" for k in ("token.endpoint.url", "client.id", "client.secret"))
+        elif mechanism not in {"OAUTHBEARER", "GSSAPI"}:
+            needed = ("sasl.username", "sasl.password")
+        for key in needed:
+            if not self.librdkafka.get(key):
+                raise InvalidRequestError(
+                    f"Kafka connection '{self.name}' has no '{key}', which {mechanism} needs. Edit the connection."
+                )
+
+    def _refused(self, key: str, why: str) -> InvalidRequestError:
+        found = self.redact(repr(self.librdkafka.get(key)))
+        shown = f", found {found}" if not any(w in key for w in _SECRET_WORDS) and len(found) < 100 else ""
+        return InvalidRequestError(f"Kafka connection '{self.name}': '{key}' cannot be used here{shown}: {why}.")
+
+
+def _pairs(text: str) -> dict[str, str]:
+    return {k.strip(): v.strip() for k, sign, v in (part.partition("=") for part in text.split(",")) if sign}
