@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
+from kafka_reassignment.local import data
 from kafka_reassignment.local.clients import admin_client
 from kafka_reassignment.local.cluster import LocalCluster
 
@@ -58,11 +58,8 @@ def create_topic(kafka: LocalCluster, kafka_admin: AdminClient) -> Iterator[Crea
         replicas: Mapping[int, Sequence[int]], *, configs: Mapping[str, str] | None = None, name: str | None = None
     ) -> str:
         topic = name or fresh_topic_name()
-        assignment = [list(replicas[partition]) for partition in range(len(replicas))]
-        new = NewTopic(topic, len(assignment), replica_assignment=assignment, config=dict(configs or {}))
-        kafka_admin.create_topics([new])[topic].result()
+        data.create_topic(kafka.bootstrap_servers, topic, [tuple(replicas[p]) for p in range(len(replicas))], configs)
         created.append(topic)
-        kafka.wait_until_in_sync()
         return topic
 
     yield create

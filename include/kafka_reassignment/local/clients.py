@@ -50,15 +50,23 @@ def controller_answers(bootstrap_servers: str, timeout_seconds: float) -> bool:
     return True
 
 
-def under_replicated(bootstrap_servers: str, timeout_seconds: float) -> list[TopicPartition] | None:
-    """Partitions whose ISR is not the whole replica set, or that have no leader; None without answer."""
+def under_replicated(
+    bootstrap_servers: str, timeout_seconds: float, topic: str | None = None
+) -> list[TopicPartition] | None:
+    """Partitions (of one topic, or all) whose ISR is not the whole replica set, or that have no leader.
+
+    None when there is no answer, or the topic is not known yet.
+    """
+    admin = admin_client(bootstrap_servers)
     try:
-        shown = admin_client(bootstrap_servers).list_topics(timeout=timeout_seconds)
+        shown = admin.list_topics(topic=topic, timeout=timeout_seconds)
     except KafkaException:
         return None
+    if any(not found.partitions for found in shown.topics.values()):
+        return None
     return [
-        TopicPartition(topic.topic, partition.id)
-        for topic in shown.topics.values()
-        for partition in topic.partitions.values()
+        TopicPartition(found.topic, partition.id)
+        for found in shown.topics.values()
+        for partition in found.partitions.values()
         if partition.leader < 0 or set(partition.isrs) != set(partition.replicas)
     ]
