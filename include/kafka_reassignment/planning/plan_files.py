@@ -1,0 +1,197 @@
+"""Plans as JSON in the format of Kafka's kafka-reassign-partitions, read strictly and written byte for byte the same.
+
+    {"version":1,"partitions":[{"topic":"orders","partition":3,"replicas":[1,2,4]}]}
+
+Kafka's own reader is lenient in dangerous ways (a repeated partition: the last one wins; ids as text end up in
+ZooKeeper as text); here everything that is not exactly the format is refused, with the place where it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NoReturn, TypeGuard
+
+from kafka_reassignment.errors import DuplicatePartitionError, InvalidAssignmentError, InvalidPlanFileError
+from kafka_reassignment.model import Reassignment, Replicas, TopicPartition
+
+VERSION = 1
+"""The one version of the format there is."""
+
+LARGEST_BYTES = 256 * 1024 * 1024
+"""Size of a plan for some three million partitions; anything larger is no plan."""
+
+ANY_LOG_DIR = "any"
+"""The only log dir accepted: moves between log dirs of one broker are another operation (KIP-113)."""
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_LARGEST_ID = 2**31 - 1
+_REQUIRED = {"topic", "partition", "replicas"}
+
+
+def parse_plan(text: str | bytes, *, largest_bytes: int = LARGEST_BYTES) -> dict[TopicPartition, Replicas]:
+    """Read a plan: target replicas by partition, in file order.
+
+    Args:
+        text: the JSON; bytes are UTF-8, without a byte order mark.
+        largest_bytes: refuse more than this before looking inside.
+
+    Raises:
+        DuplicatePartitionError: a partition is named twice.
+        InvalidAssignmentError: a replica list is empty, repeats a broker or has a negative id.
+        InvalidPlanFileError: anything else. Each message names the item, what was expected and found, and what
+            to do.
+    """
+    document = _decoded(text, largest_bytes)
+    if not isinstance(document, dict):
+        _refuse(
+            "The plan", "be a JSON object with 'version' and 'partitions'", document, "give the whole file of the tool"
+        )
+    _check_keys("The plan", document, {"version", "partitions"})
+    if document["version"] != VERSION or not _is_int(document["version"]):
+        _refuse(
+            "'version'", f"be the number {VERSION}", document["version"], "use a plan of the format that Kafka prints"
+        )
+    entries = document["partitions"]
+    if not isinstance(entries, list) or not entries:
+        _refuse("'partitions'", "be a list with at least one partition", entries, "name the partitions to reassign")
+    plan: dict[TopicPartition, Replicas] = {}
+    for index, entry in enumerate(entries):
+        partition, replicas = _entry(f"partitions[{index}]", entry)
+        if partition in plan:
+            raise DuplicatePartitionError(
+                f"partitions[{index}]: partition {partition} is named twice, expected once, found replicas "
+                f"{_shown(list(plan[partition]))} and {_shown(list(replicas))}; remove one of them"
+            )
+        plan[partition] = replicas
+    return plan
+
+
+def render_plan(assignments: Mapping[TopicPartition, Replicas]) -> str:
+    """Return the plan as Kafka's tool reads it: one line, by topic and partition, the same bytes for the same plan."""
+    entries = ",".join(
+        f'{{"topic":{json.dumps(p.topic)},"partition":{p.partition},"replicas":[{",".join(map(str, assignments[p]))}]}}'
+        for p in sorted(assignments)
+    )
+    return f'{{"version":{VERSION},"partitions":[{entries}]}}'
+
+
+def render_target(moves: Iterable[Reassignment]) -> str:
+    """Return the plan that carries the moves out."""
+    return render_plan({move.partition: move.target for move in moves})
+
+
+def render_rollback(moves: Iterable[Reassignment]) -> str:
+    """Return the plan that brings every partition back to its current replicas, order included (KIP-455)."""
+    return render_plan({move.partition: move.current for move in moves})
+
+
+def _decoded(text: str | bytes, largest_bytes: int) -> object:
+    if len(text) > largest_bytes:
+        _refuse("The plan", f"be at most {largest_bytes} bytes", len(text), "split it into several plans")
+    try:
+        unicode = text if isinstance(text, str) else text.decode()
+        plan: object = json.loads(unicode, object_pairs_hook=_no_key_twice, parse_constant=_no_constant)
+        return plan
+    except RecursionError:
+        message = "nested far too deeply"
+    except UnicodeDecodeError as wrong:
+        message = f"byte {wrong.start} is not UTF-8"
+    except json.JSONDecodeError as wrong:
+        if wrong.msg == "Extra data":
+            message = (
+                f"more text follows the plan at line {wrong.lineno}, column {wrong.colno}; 'kafka-reassign-partitions "
+                "--generate' prints two plans with titles: give the one you mean only"
+            )
+        else:
+            message = f"{wrong.msg} at line {wrong.lineno}, column {wrong.colno}"
+    except ValueError as wrong:  # a number of thousands of digits
+        message = str(wrong).partition(";")[0]
+    raise InvalidPlanFileError(
+        f"The plan is not JSON: expected the format of kafka-reassign-partitions, found: {message}. Correct the file"
+    )
+
+
+def _no_key_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise InvalidPlanFileError(
+            f"The plan has the key {_shown(twice)} twice in one object, expected once; remove one of them"
+        )
+    return result
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise InvalidPlanFileError(f"The plan has the value {name}, which JSON does not know; correct the file")
+
+
+def _entry(where: str, entry: object) -> tuple[TopicPartition, Replicas]:
+    if not isinstance(entry, dict):
+        _refuse(where, "be an object with topic, partition and replicas", entry, "correct the entry")
+    _check_keys(where, entry, _REQUIRED, optional={"log_dirs"})
+    topic, number, replicas = entry["topic"], entry["partition"], entry["replicas"]
+    if not isinstance(topic, str) or not _TOPIC.fullmatch(topic) or topic in {".", ".."}:
+        _refuse(
+            f"{where}: 'topic'",
+            "be a Kafka topic name (1 to 249 of letters, digits, '.', '_', '-')",
+            topic,
+            "correct it",
+        )
+    if not _is_int(number) or not 0 <= number <= _LARGEST_ID:
+        _refuse(f"{where} (topic {topic}): 'partition'", "be a whole number from 0", number, "correct it")
+    partition = TopicPartition(topic, number)
+    where = f"{where} ({partition})"
+    if not isinstance(replicas, list) or not all(_is_int(b) for b in replicas):
+        _refuse(f"{where}: 'replicas'", "be a list of broker ids as whole numbers", replicas, "correct it")
+    if not replicas or len(set(replicas)) != len(replicas) or not all(0 <= b <= _LARGEST_ID for b in replicas):
+        raise InvalidAssignmentError(
+            f"{where}: 'replicas' must be at least one broker id, none negative and each named once, found "
+            f"{_shown(replicas)}; correct the list, the first broker is the preferred leader"
+        )
+    log_dirs = entry.get("log_dirs", [ANY_LOG_DIR] * len(replicas))
+    if log_dirs != [ANY_LOG_DIR] * len(replicas):
+        _refuse(
+            f"{where}: 'log_dirs'",
+            f"be '{ANY_LOG_DIR}' for each of the {len(replicas)} replicas",
+            log_dirs,
+            "leave it out: moves to a chosen log dir are not supported",
+        )
+    return partition, tuple(replicas)
+
+
+def _check_keys(where: str, found: dict[str, object], required: set[str], optional: set[str] | None = None) -> None:
+    if missing := sorted(required - found.keys()):
+        _refuse(where, f"have the keys {', '.join(sorted(required))}", sorted(found)[:10], f"add '{missing[0]}'")
+    if unknown := sorted(found.keys() - required - (optional or set())):
+        _refuse(
+            where,
+            f"have only the keys {', '.join(sorted(required))}",
+            unknown[:10],
+            "remove what is not part of the format",
+        )
+
+
+def _refuse(item: str, expected: str, found: object, next_step: str) -> NoReturn:
+    raise InvalidPlanFileError(f"{item} must {expected}, found {_shown(found)}; {next_step}")
+
+
+def _is_int(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _shown(value: object) -> str:
+    """Show a value from the file on one printable line, however large, deep or odd it is."""
+    if isinstance(value, list):
+        value = value[:20]
+    elif isinstance(value, str):
+        value = value[:120]
+    elif isinstance(value, dict):
+        value = dict(list(value.items())[:5])
+    try:
+        text = json.dumps(value)
+    except RecursionError:
+        text = "something nested very deeply"
+    return text if len(text) <= 120 else text[:117] + "..."
