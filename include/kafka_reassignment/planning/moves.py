@@ -209,7 +209,7 @@ def catch_up(batch: Batch, seen: View, *, submitted: bool) -> CatchUp:
 
     ``submitted`` says that the controller had accepted the expansions: one that is gone all the same was
     cancelled by somebody else (F30). A partition counts as in sync as soon as the ISR holds the target, even
-    while its expansion is still listed: a dead old replica keeps it there, and the drop ends it.
+    while its expansion is still listed: before Kafka 4.3 a dead old replica keeps it there, and the drop ends it.
     """
     in_sync: list[TopicPartition] = []
     unsubmitted: list[TopicPartition] = []
@@ -264,7 +264,8 @@ def drops_to_submit(batch: Batch, seen: View) -> Drops:
 
     A target may go over our own expansion while that is in flight: its adding replicas are all in the target,
     so none can end up both added and removed (F34), and Kafka completes it at once. That is how a replica on a
-    dead broker is replaced: Kafka completes no expansion while one of the old replicas is out of sync.
+    dead broker is replaced before 4.3: those versions complete no expansion while an old replica is out of sync
+    (seen on 3.9.2; 4.3.1 waits for the adding ones only).
     """
     to_submit: dict[TopicPartition, Replicas] = {}
     waiting: dict[TopicPartition, str] = {}
