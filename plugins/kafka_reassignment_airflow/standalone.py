@@ -290,6 +290,7 @@ class LocalAirflow:
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            "AIRFLOW__CORE__LAZY_LOAD_PLUGINS": "False",
             "AIRFLOW__CORE__PARALLELISM": "8",
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{self.user}:admin",

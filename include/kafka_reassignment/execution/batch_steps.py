@@ -65,7 +65,7 @@ def admit(step: StepContext, number: int, started_at: datetime) -> None:
                 "run in order. Rerun the failed step of that batch; the chain reaches this one by itself"
             )
         require_hold(step)
-        reasons = _reasons_to_wait(step.cluster, batch)
+        reasons = reasons_to_wait(step.cluster, batch)
         if reasons:
             raise StillWaiting(f"batch {number} waits: {name_some(reasons)}")
         event.summary = (
@@ -283,7 +283,7 @@ def taking_part(record: Record, batch: Batch) -> Batch:
     return replace(batch, steps=tuple(s for s in batch.steps if str(s.partition) not in left_out))
 
 
-def _reasons_to_wait(cluster: ClusterPort, batch: Batch) -> list[str]:
+def reasons_to_wait(cluster: ClusterPort, batch: Batch) -> list[str]:
     """Say what speaks against starting: dead target brokers, foreign moves, offline partitions."""
     view = observe(cluster, batch.partitions)
     reasons = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from kafka_reassignment.errors import ThrottleMissingError, name_some
 from kafka_reassignment.execution.context import Event, StepContext
@@ -14,6 +14,8 @@ from kafka_reassignment.planning.throttle import (
     set_throttle,
     throttle_for,
 )
+
+SETTLE_LOOKS = 6
 
 Configs = Mapping[ConfigResource, Mapping[str, ConfigValue]]
 
@@ -32,14 +34,15 @@ def ensure_throttle(step: StepContext, batch: Batch, event: Event) -> None:
         event.facts["throttle"] = "none: the request asks for no throttle"
         return
     live = step.cluster.describe_cluster().live_brokers
-    plan = throttle_for(batch, asked_bytes_per_second=rate).restricted_to(live)
+    earlier = step.record.journal()
+    plan = throttle_for(batch, asked_bytes_per_second=rate, retargets=earlier.retargets).restricted_to(live)
     before = _describe(step, plan.resources)
-    journal, changes = set_throttle(plan, step.record.journal(), before)
+    journal, changes = set_throttle(plan, earlier, before)
     if not changes:
         return
     step.record.write_journal(journal)
     refused = _apply(step, changes)
-    missing = in_place(plan, _describe(step, plan.resources))
+    missing = in_place(plan, _settled(step, plan.resources, lambda seen: not in_place(plan, seen, journal)), journal)
     event.facts["throttle"] = {
         "asked_bytes_per_second": rate,
         "changes": [str_change(c) for c in changes],
@@ -63,7 +66,9 @@ def restore_configs(step: StepContext, event: Event) -> tuple[str, ...]:
     before = _describe(step, journal.resources)
     clearing = clear_throttle(journal, before)
     refused = _apply(step, clearing.changes)
-    after = clear_throttle(journal, _describe(step, journal.resources))
+    after = clear_throttle(
+        journal, _settled(step, journal.resources, lambda seen: not clear_throttle(journal, seen).changes)
+    )
     step.record.write_journal(after.journal)
     event.facts["throttle"] = {
         "changes": [str_change(c) for c in clearing.changes],
@@ -78,6 +83,16 @@ def restore_configs(step: StepContext, event: Event) -> tuple[str, ...]:
 
 def _describe(step: StepContext, resources: Iterable[ConfigResource]) -> Configs:
     return step.cluster.describe_configs(sorted(resources), THROTTLE_KEYS)
+
+
+def _settled(step: StepContext, resources: Collection[ConfigResource], done: Callable[[Configs], bool]) -> Configs:
+    """Describe until it shows what was just set: brokers learn of a change a moment after it is accepted."""
+    for _ in range(SETTLE_LOOKS - 1):
+        seen = _describe(step, resources)
+        if done(seen):
+            return seen
+        step.sleep(0.5)
+    return _describe(step, resources)
 
 
 def _apply(step: StepContext, changes: Iterable[ConfigChange]) -> dict[str, str]:

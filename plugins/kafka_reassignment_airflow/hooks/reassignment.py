@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from airflow.sdk import BaseHook, Connection, ObjectStoragePath
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from kafka_reassignment.cluster import open_cluster
+from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.ports import ClusterPort
@@ -44,8 +43,8 @@ class KafkaReassignmentHook(BaseHook):
             UnsupportedClusterError: the cluster has no API for reassignments.
         """
         connection = _connection(self.kafka_conn_id, "Kafka")
-        settings = ClusterSettings.from_extra(connection.extra_dejson, name=self.kafka_conn_id)
-        return open_cluster(settings, logger=logging.getLogger(__name__))
+        settings = ClusterSettings.of(connection.extra_dejson, name=self.kafka_conn_id)
+        return KafkaCluster(settings)
 
 
 def spark_master(spark_conn_id: str | None) -> str:

@@ -10,13 +10,10 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
-from kafka_reassignment.errors import ClusterUnavailableError, InvalidRequestError, ReassignmentError, RecordError
+from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, is_worth_a_retry
 from kafka_reassignment.execution.context import StepContext
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook, record_store
-
-WORTH_A_RETRY = (ClusterUnavailableError, RecordError)
-"""Errors that another try may not meet; every other ``ReassignmentError`` fails the task at once."""
 
 
 class ReassignmentStepOperator(BaseOperator):
@@ -87,9 +84,9 @@ def telling_final_errors() -> Iterator[None]:
     """Turn errors that no retry can mend into one that Airflow does not retry."""
     try:
         yield
-    except WORTH_A_RETRY:
-        raise
     except ReassignmentError as error:
+        if is_worth_a_retry(error):
+            raise
         raise AirflowFailException(str(error)) from error
 
 

@@ -14,9 +14,9 @@ from typing import Any, TypedDict
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from kafka_reassignment.errors import ReassignmentError
-from kafka_reassignment.execution import batch_steps
+from kafka_reassignment.errors import ReassignmentError, is_worth_a_retry
 from kafka_reassignment.execution.context import StillWaiting, utc_now
+from kafka_reassignment.execution.watching import Watch, watch_admission, watch_catch_up
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook, record_store
 
 
@@ -59,11 +59,10 @@ class PollingTrigger(BaseTrigger):
             except StillWaiting as waiting:
                 self.log.info("%s", waiting.reason)
             except ReassignmentError as error:
-                # The cluster may be away for a moment: the trigger outlives that. Anything final shows at
-                # the task's own look, which is due at the deadline at the latest.
-                if batch_steps.is_final(error):
+                if not is_worth_a_retry(error):
                     yield TriggerEvent(Woken(reason=str(error)))
                     return
+                # The cluster or the store may be away for a moment: the trigger outlives that.
                 self.log.warning("Looking again in %.0f s: %s", self.poll_seconds, error)
             else:
                 yield TriggerEvent(Woken(reason=reason))
@@ -102,24 +101,24 @@ class BatchTrigger(PollingTrigger):
         """Look at the cluster through a connection of this look's own."""
         with KafkaReassignmentHook(self.kafka_conn_id).get_conn() as cluster:
             record = record_store().record(cluster.describe_cluster().cluster_id, self.reassignment_id)
-            return self.look_at(batch_steps.Watch(cluster, record, self.batch))
+            return self.look_at(Watch(cluster, record, self.batch))
 
     @abstractmethod
-    def look_at(self, watch: batch_steps.Watch) -> str:
+    def look_at(self, watch: Watch) -> str:
         """Look, with the cluster and the record open."""
 
 
 class AdmissionTrigger(BatchTrigger):
     """Wait until nothing speaks against starting the batch."""
 
-    def look_at(self, watch: batch_steps.Watch) -> str:
+    def look_at(self, watch: Watch) -> str:
         """Return when the batch may start."""
-        return batch_steps.watch_admission(watch)
+        return watch_admission(watch)
 
 
 class CatchUpTrigger(BatchTrigger):
     """Wait until the ISR of every partition of the batch holds its whole target; log the progress."""
 
-    def look_at(self, watch: batch_steps.Watch) -> str:
+    def look_at(self, watch: Watch) -> str:
         """Return when the task should check."""
-        return batch_steps.watch_catch_up(watch)
+        return watch_catch_up(watch)

@@ -28,7 +28,10 @@ def opening(rate: float = 5) -> Opening:
 
 def test_one_reassignment_holds_a_cluster_and_the_second_is_told_who_and_since_when(store):
     store.acquire("c", hold("first"))
-    with pytest.raises(ReassignmentInProgressError, match=r"held by reassignment first, asked for by ann, since 2026-01-01 12:00:00 UTC"):
+    with pytest.raises(
+        ReassignmentInProgressError,
+        match=r"held by reassignment first, asked for by ann, since 2026-01-01 12:00:00 UTC",
+    ):
         store.acquire("c", hold("second"))
 
 
@@ -81,7 +84,9 @@ def test_finished_batches_are_listed_by_number(store):
     assert record.finished_batches() == {1, 12}
 
 
-@pytest.mark.parametrize("identity", ["../../etc/passwd", "..", ".", "", "a/b", "manual__2026-01-01T00:00:00+00:00", "x" * 300, "a\x00b"])
+@pytest.mark.parametrize(
+    "identity", ["../../etc/passwd", "..", ".", "", "a/b", "manual__2026-01-01T00:00:00+00:00", "x" * 300, "a\x00b"]
+)
 def test_an_id_never_leaves_its_folder(identity, tmp_path):
     part = path_part(identity)
     assert "/" not in part
