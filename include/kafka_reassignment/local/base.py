@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import subprocess
 import tempfile
 import time
 from abc import ABC, abstractmethod
@@ -17,13 +16,14 @@ from typing import ClassVar, Self
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.local.clients import controller_answers, live_brokers, under_replicated
 from kafka_reassignment.local.errors import LocalClusterError
-from kafka_reassignment.local.jars import JarSet, Tell, fetch_jars
-from kafka_reassignment.local.java import JVM_FLAGS, Java, find_java
-from kafka_reassignment.local.nodes import Node, Role, free_ports, last_words, logging_flags, port_was_taken, rack_of
+from kafka_reassignment.local.jars import Tell
+from kafka_reassignment.local.nodes import Node, Role, free_ports, last_words, port_was_taken, rack_of, read_property
 from kafka_reassignment.local.processes import Lifeline
+from kafka_reassignment.local.programs import Programs
 from kafka_reassignment.local.releases import DEFAULT_VERSION, Release
 from kafka_reassignment.local.runner import Runner
-from kafka_reassignment.local.state import Settings, State, read_state, write_state
+from kafka_reassignment.local.state import Settings, State, read_state, require_between, write_state
+from kafka_reassignment.local.waiting import wait_until_settled
 
 log = logging.getLogger(__name__)
 
@@ -72,11 +72,7 @@ class EmbeddedCluster(ABC):
         keep_directory: bool | None = None,
         tell: Tell = log.info,
     ) -> None:
-        for what, found, most in (("brokers", brokers, 100), ("racks", racks, 26), ("log dirs", log_dirs, 20)):
-            if not 1 <= found <= most:
-                raise LocalClusterError(
-                    f"A local cluster has 1 to {most} {what}, found {found}. Choose a number in between."
-                )
+        require_between(1, brokers, 100, "brokers")
         if detached and directory is None:
             raise LocalClusterError("A detached cluster needs a directory to be found by, found none. Give one.")
         self._release = Release.parse(version)
@@ -93,30 +89,31 @@ class EmbeddedCluster(ABC):
         self._detached = detached
         self._tell = tell
         self._owner = os.getpid()
-        self._cluster_id = ""
         planned = [Node(i, Role.BROKER, 0, rack_of(i - 1, racks)) for i in range(1, brokers + 1)]
         self._nodes = {node.name: node for node in (self._new_coordinator(), *planned)}
         # What is there while it is started
         self._directory: Path | None = None
         self._runner = Runner(None)
-        self._jars: JarSet
-        self._java: Java
+        self._programs: Programs
 
     @classmethod
     def attach(cls, directory: Path | str) -> Self:
         """Return the detached cluster of a directory, to steer it from this process."""
         path = Path(directory).expanduser().absolute()
         state = read_state(path)
-        if state is None or state.mode != cls.mode:
+        if state is None or state.mode != cls.mode or not state.detached:
+            found = "none" if state is None else f"one of {state.mode}{'' if state.detached else ' in the foreground'}"
             raise LocalClusterError(
-                f"Expected a local {cls.mode} cluster in {path}, found "
-                f"{'none' if state is None else f'a {state.mode} cluster'}. Start one there, or name its directory."
+                f"Expected a detached local cluster of {cls.mode} in {path}, found {found}. "
+                "Start one there with --detach, or name its directory."
             )
-        cluster = cls(version=state.settings.version, directory=path, detached=True)
+        cluster = cls(
+            version=state.settings.version, directory=path, detached=True, keep_directory=state.keeps_directory
+        )
         cluster._directory = path
         cluster._adopt(state)
         cluster._runner = Runner(None, state.processes)
-        cluster._find_programs()
+        cluster._programs = cluster._find_programs()
         return cluster
 
     # What the kinds of cluster differ in
@@ -130,10 +127,6 @@ class EmbeddedCluster(ABC):
         """The node that brokers coordinate by; its port is chosen later."""
 
     @abstractmethod
-    def _new_cluster(self) -> None:
-        """Prepare an empty directory, and the cluster's id where we choose it."""
-
-    @abstractmethod
     def _write_files(self, node: Node) -> list[str]:
         """Write the configuration of a node, and its storage when it has none; return main class and arguments."""
 
@@ -141,9 +134,12 @@ class EmbeddedCluster(ABC):
     def _tool_target(self) -> list[str]:
         """The option by which kafka-reassign-partitions finds the cluster."""
 
-    def _class_archive(self) -> list[str]:
-        """JVM flags for classes that are loaded ready-made."""
-        return []
+    def _heap(self, node: Node) -> list[str]:
+        return ["-Xmx128m" if node.role is Role.ZOOKEEPER else "-Xmx400m", "-Xms64m"]
+
+    def _find_programs(self) -> Programs:
+        """Get ready what nodes and tools are run by."""
+        return Programs.find(self._release, self._tell)
 
     # What it is
 
@@ -154,8 +150,11 @@ class EmbeddedCluster(ABC):
 
     @property
     def cluster_id(self) -> str:
-        """Kafka's id of the cluster; empty before the first start."""
-        return self._cluster_id
+        """Kafka's id of the cluster, from its data; empty when there is none."""
+        for node in self._nodes.values() if self._directory else ():
+            if found := read_property(self._data_dirs(node)[0] / "meta.properties", "cluster.id"):
+                return found
+        return ""
 
     @property
     def directory(self) -> Path:
@@ -206,7 +205,7 @@ class EmbeddedCluster(ABC):
         """Start all nodes and wait until every broker shows every broker."""
         if self._directory is not None:
             raise LocalClusterError(f"The local cluster in {self._directory} is already started. Stop it first.")
-        self._find_programs()
+        self._programs = self._find_programs()
         self._open_directory()
         try:
             for attempt in range(1, _PORT_ATTEMPTS + 1):
@@ -248,41 +247,37 @@ class EmbeddedCluster(ABC):
         """Wait until every broker that runs, asked itself, shows all of these alive, and the controller answers."""
         deadline = time.monotonic() + timeout_seconds
         self.wait_until_live(self.running_brokers, timeout_seconds)
-        while not controller_answers(self.bootstrap_servers, timeout_seconds=2):
+
+        def missing() -> str | None:
             self._check_for_crashes()
-            if time.monotonic() > deadline:
-                raise LocalClusterError(
-                    f"The local cluster is not ready after {timeout_seconds:g} s: expected its controller to answer, "
-                    f"found no answer. The coordinator's log ends with: {last_words(self._folder(self._coordinator))}"
-                )
-            time.sleep(0.1)
+            answers = controller_answers(self.bootstrap_servers, timeout_seconds=2)
+            return None if answers else "expected its controller to answer, found no answer"
+
+        wait_until_settled("The local cluster", missing, deadline, f"See {self._folder(self._coordinator)}.")
 
     def wait_until_live(self, brokers: Collection[int], timeout_seconds: float = 60) -> None:
         """Wait until each of these brokers, asked itself, shows exactly these as registered and not fenced."""
-        wanted = frozenset(brokers)
         deadline = time.monotonic() + timeout_seconds
+        wanted = frozenset(brokers)
         for broker in sorted(wanted):
-            while (shown := live_brokers(self.address(broker), timeout_seconds=2)) != wanted:
+
+            def missing(broker: int = broker) -> str | None:
                 self._check_for_crashes()
-                if time.monotonic() > deadline:
-                    raise LocalClusterError(
-                        f"The local cluster is not ready after {timeout_seconds:g} s: expected brokers "
-                        f"{_listed(wanted)} alive, broker {broker} shows {_listed(shown)}. Its log ends with: "
-                        f"{last_words(self._folder(self._broker(broker)))}"
-                    )
-                time.sleep(0.1)
+                shown = live_brokers(self.address(broker), timeout_seconds=2)
+                return None if shown == wanted else f"expected brokers {_listed(wanted)} alive, found {_listed(shown)}"
+
+            wait_until_settled(f"Broker {broker}", missing, deadline, f"See {self.log_path(broker)}.")
 
     def wait_until_in_sync(self, timeout_seconds: float = 60) -> None:
         """Wait until every partition has a leader and its whole replica set in the ISR."""
+
+        def missing() -> str | None:
+            lagging = under_replicated(self.bootstrap_servers, timeout_seconds=5)
+            found = "no answer" if lagging is None else name_some(lagging)
+            return None if lagging == [] else f"expected no under-replicated partition, found {found}"
+
         deadline = time.monotonic() + timeout_seconds
-        while (lagging := under_replicated(self.bootstrap_servers, timeout_seconds=5)) != []:
-            if time.monotonic() > deadline:
-                raise LocalClusterError(
-                    f"The local cluster is not in sync after {timeout_seconds:g} s: expected no under-replicated "
-                    f"partition, found {'no answer' if lagging is None else name_some(lagging)}. "
-                    "Look which of their brokers are down."
-                )
-            time.sleep(0.2)
+        wait_until_settled("The local cluster", missing, deadline, "Look which of their brokers are down.")
 
     def heal(self, timeout_seconds: float = 90) -> None:
         """Bring back everything that was killed or paused, and wait until it is in sync."""
@@ -343,31 +338,10 @@ class EmbeddedCluster(ABC):
         Raises:
             LocalClusterError: it exited with an error; the message has its output.
         """
-        work = self.directory / "tool"
-        work.mkdir(exist_ok=True)
-        flags = ["-Xmx256m", *JVM_FLAGS, *self._class_archive(), *logging_flags(self._release, work, to_file=False)]
         main = [self._release.reassignment_tool, *self._tool_target(), *args]
-        ran = subprocess.run(
-            [self._java.path, *flags, "-cp", self._jars.classpath, *main],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            check=False,
-            timeout=timeout_seconds,
-        )
-        if ran.returncode != 0:
-            raise LocalClusterError(
-                f"kafka-reassign-partitions {' '.join(args)}: expected success, found exit code {ran.returncode} "
-                f"and this output:\n{ran.stdout}"
-            )
-        return ran.stdout
+        return self._programs.run_tool(main, self.directory / "tool", timeout_seconds)
 
     # Inside
-
-    def _find_programs(self) -> None:
-        self._java = find_java(self._release.java)
-        self._jars = fetch_jars(self.version, tell=self._tell)
 
     def _open_directory(self) -> None:
         """Make the directory ours, and take up the stopped cluster that is in it."""
@@ -375,7 +349,7 @@ class EmbeddedCluster(ABC):
         directory.mkdir(parents=True, exist_ok=True)
         state = read_state(directory)
         if state is not None:
-            if running := [n for n, i in state.processes.items() if Runner(None, {n: i}).is_running(n)]:
+            if running := sorted(Runner(None, state.processes).identities):
                 raise LocalClusterError(
                     f"The local cluster in {directory} is already running ({name_some(running)}). "
                     "Stop it first, or name another directory."
@@ -386,16 +360,13 @@ class EmbeddedCluster(ABC):
                     f"one of {self.mode} and {self.version}. Name another directory, or start that one."
                 )
             self._adopt(state)
+            self._tell(f"Starting the cluster that is in {directory}: brokers {_listed(self.brokers)}.")
         self._directory = directory
         lifeline = None if self._detached else Lifeline(None if self._keeps_directory else directory)
         self._runner = Runner(lifeline)
-        if state is None:
-            self._new_cluster()
 
     def _adopt(self, state: State) -> None:
         self._settings = state.settings
-        self._cluster_id = state.cluster_id
-        self._keeps_directory = state.keeps_directory
         self._nodes = {node.name: node for node in state.nodes}
 
     def _start_all(self, timeout_seconds: float) -> None:
@@ -410,8 +381,8 @@ class EmbeddedCluster(ABC):
         folder = self._folder(node)
         folder.mkdir(exist_ok=True)
         main = self._write_files(node)
-        flags = ["-Xmx400m", "-Xms64m", *JVM_FLAGS, *self._class_archive(), *logging_flags(self._release, folder)]
-        self._runner.start(node.name, [self._java.path, *flags, "-cp", self._jars.classpath, *main], folder)
+        command = self._programs.node_command(main, folder, self._heap(node))
+        self._runner.start(node.name, command, folder)
         self._save()
 
     def _end(self, node: Node, grace_seconds: float) -> None:
@@ -429,7 +400,14 @@ class EmbeddedCluster(ABC):
         nodes = tuple(self._nodes.values())
         write_state(
             self.directory,
-            State(self.mode, self._settings, self.cluster_id, self._keeps_directory, nodes, self._runner.identities),
+            State(
+                mode=self.mode,
+                settings=self._settings,
+                detached=self._detached,
+                keeps_directory=self._keeps_directory,
+                nodes=nodes,
+                processes=self._runner.identities,
+            ),
         )
 
     def _check_for_crashes(self) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
+from typing import ClassVar
 
 from kafka_reassignment.local.base import EmbeddedCluster
 from kafka_reassignment.local.errors import LocalClusterError
 from kafka_reassignment.local.nodes import Node, Role, broker_defaults, random_uuid, write_properties
+from kafka_reassignment.local.programs import Programs
 from kafka_reassignment.local.warmup import Warmth, warm_up
 
 _CONTROLLER_ID = 9_000
@@ -19,7 +22,7 @@ class LocalCluster(EmbeddedCluster):
     A killed or paused broker is fenced after 6 s (Kafka's default is 9 s).
     """
 
-    mode = "kraft"
+    mode: ClassVar[str] = "kraft"
     _warmth: Warmth
 
     def kill_controller(self) -> None:
@@ -48,25 +51,20 @@ class LocalCluster(EmbeddedCluster):
     def _new_coordinator(self) -> Node:
         return Node(_CONTROLLER_ID, Role.CONTROLLER, 0)
 
-    def _find_programs(self) -> None:
-        super()._find_programs()
-        self._warmth = warm_up(self._jars, self._java, self._tell)
-
-    def _new_cluster(self) -> None:
-        self._cluster_id = random_uuid()
-
-    def _class_archive(self) -> list[str]:
-        archive = self._warmth.class_archive
-        return [f"-XX:SharedArchiveFile={archive}"] if archive else []
+    def _find_programs(self) -> Programs:
+        programs = super()._find_programs()
+        self._warmth = warm_up(programs, self._tell)
+        return replace(programs, class_archive=self._warmth.class_archive)
 
     def _write_files(self, node: Node) -> list[str]:
+        cluster_id = self.cluster_id or random_uuid()
         properties = self._folder(node) / "server.properties"
         write_properties(properties, self._properties(node))
         for log_dir in self._data_dirs(node):
             if not (log_dir / "meta.properties").exists():
                 log_dir.mkdir(parents=True, exist_ok=True)
                 # What 'kafka-storage format' writes, without a JVM for each node.
-                identity = {"version": 1, "cluster.id": self.cluster_id, "node.id": node.node_id}
+                identity = {"version": 1, "cluster.id": cluster_id, "node.id": node.node_id}
                 write_properties(log_dir / "meta.properties", {**identity, "directory.id": random_uuid()})
                 if node.role is Role.CONTROLLER:
                     shutil.copy(self._warmth.bootstrap_metadata, log_dir)

@@ -21,6 +21,7 @@ from confluent_kafka.cimpl import NewTopic
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.local.clients import QUIET, admin_client, under_replicated
 from kafka_reassignment.local.errors import LocalClusterError
+from kafka_reassignment.local.waiting import wait_until_settled
 from kafka_reassignment.model import Replicas, TopicPartition
 
 _ANSWER_SECONDS = 30
@@ -46,14 +47,14 @@ def create_topic(
         raise LocalClusterError(
             f"Topic {topic} was not created: expected success, found: {refused}. Check its name, replicas and configs."
         ) from refused
+
+    def missing() -> str | None:
+        lagging = under_replicated(bootstrap_servers, _ANSWER_SECONDS, topic)
+        found = "no answer" if lagging is None else name_some(lagging)
+        return None if lagging == [] else f"expected it in sync, found {found} under-replicated"
+
     deadline = time.monotonic() + _ANSWER_SECONDS
-    while (lagging := under_replicated(bootstrap_servers, _ANSWER_SECONDS, topic)) != []:
-        if time.monotonic() > deadline:
-            raise LocalClusterError(
-                f"Topic {topic} is not in sync after {_ANSWER_SECONDS} s: expected no under-replicated partition, found "
-                f"{'no answer' if lagging is None else name_some(lagging)}. Look which of their brokers are down."
-            )
-        time.sleep(0.05)
+    wait_until_settled(f"Topic {topic}", missing, deadline, "Look which of its brokers are down.")
 
 
 def fill_topics(
@@ -295,7 +296,9 @@ class Ledger:
             self._produce(producer, number)
             number += 1
             due = self._started + number * self._interval
-            producer.poll(max(0.0, min(due - time.monotonic(), 1.0)))
+            producer.poll(0)
+            while (early := due - time.monotonic()) > 0 and not self._stopping.is_set():
+                producer.poll(min(early, 0.5))  # comes back at the first acknowledgement
         producer.flush()  # ends at the latest with message.timeout.ms, each message acknowledged or failed
 
     def _produce(self, producer: Producer, number: int) -> None:

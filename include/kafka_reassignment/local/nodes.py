@@ -102,6 +102,14 @@ def write_properties(file: Path, properties: Mapping[str, object]) -> None:
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def read_property(file: Path, key: str) -> str | None:
+    """One value of a Java properties file that has no escapes; None when the file or the key is not there."""
+    if not file.exists():
+        return None
+    lines = (line.partition("=") for line in file.read_text(encoding="utf-8").splitlines())
+    return next((value.strip() for name, _, value in lines if name.strip() == key), None)
+
+
 def broker_defaults(brokers: int) -> dict[str, object]:
     """Configs that keep a broker small and quick; everything else is as Kafka has it."""
     replication_factor = min(3, brokers)

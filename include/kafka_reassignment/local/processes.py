@@ -77,20 +77,20 @@ class Identity:
     pid: int
     birth: str
 
-    @classmethod
-    def of(cls, pid: int) -> Self | None:
-        """Look the process up; None when there is none, or only a zombie."""
-        try:
-            # after the command name, which may hold blanks and brackets: state is field 3, start time field 22
-            fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-            state, birth = fields[0], fields[19]
-        except OSError:
-            if Path("/proc/self/stat").exists():
-                return None
-            command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
-            asked = subprocess.run(command, capture_output=True, text=True, check=False)
-            state, _, birth = asked.stdout.strip().partition(" ")
-        return None if state[:1] in {"", "Z", "X"} else cls(pid, birth.strip())
+
+def look_up(pid: int) -> tuple[Identity, bool] | None:
+    """Return who has this pid and whether it is stopped (SIGSTOP); None when nobody, or only a zombie."""
+    try:
+        # after the command name, which may hold blanks and brackets: state is field 3, start time field 22
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        state, birth = fields[0], fields[19]
+    except OSError:
+        if Path("/proc/self/stat").exists():
+            return None
+        command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
+        asked = subprocess.run(command, capture_output=True, text=True, check=False)
+        state, _, birth = asked.stdout.strip().partition(" ")
+    return None if state[:1] in {"", "Z", "X"} else (Identity(pid, birth.strip()), state[:1] == "T")
 
 
 class NodeProcess:
@@ -119,20 +119,26 @@ class NodeProcess:
                 process_group=lifeline.group if lifeline else None,
                 start_new_session=lifeline is None,
             )
-        identity = Identity.of(started.pid)
-        if identity is None:
+        found = look_up(started.pid)
+        if found is None:
             raise LocalClusterError(
                 f"A node ended at once: expected {command[0]} to run, found exit code {started.wait()}. "
                 f"See console.log in {directory}."
             )
-        return cls(identity, started)
+        return cls(found[0], started)
 
     @property
     def is_running(self) -> bool:
         """Whether it exists; a paused process runs in this sense."""
         if self._started is not None:
             return self._started.poll() is None
-        return Identity.of(self.identity.pid) == self.identity
+        return self._found() is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is stopped by SIGSTOP, by us or by anybody."""
+        found = self._found()
+        return found is not None and found[1]
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, unless the process is gone."""
@@ -153,6 +159,10 @@ class NodeProcess:
                 return False
             time.sleep(_POLL_SECONDS)
         return True
+
+    def _found(self) -> tuple[Identity, bool] | None:
+        found = look_up(self.identity.pid)
+        return found if found is not None and found[0] == self.identity else None
 
 
 def stop_all(processes: Sequence[NodeProcess], grace_seconds: float) -> None:

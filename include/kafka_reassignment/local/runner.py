@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,7 +21,6 @@ class Runner:
 
     def __init__(self, lifeline: Lifeline | None, found: Mapping[str, Identity] | None = None) -> None:
         self._lifeline = lifeline
-        self._paused: set[str] = set()
         self._processes = {name: NodeProcess(identity) for name, identity in (found or {}).items()}
         for name in [name for name, process in self._processes.items() if not process.is_running]:
             del self._processes[name]
@@ -34,7 +34,7 @@ class Runner:
         """Start a node; one that runs already is an error, one that crashed is not."""
         process = self._processes.get(name)
         if process is not None and process.is_running:
-            raise LocalClusterError(f"Cannot start {name}: expected it down, found it running as {process}.")
+            raise LocalClusterError(f"Cannot start {name}: expected it down, found it running. Stop it first.")
         self._processes[name] = NodeProcess.start(command, folder, self._lifeline)
 
     def end(self, names: Sequence[str], grace_seconds: float) -> None:
@@ -42,17 +42,17 @@ class Runner:
         stop_all([self._processes[name] for name in names if name in self._processes], grace_seconds)
         for name in names:
             self._processes.pop(name, None)
-            self._paused.discard(name)
 
     def pause(self, name: str) -> None:
-        """SIGSTOP."""
-        self._running(name, "pause").signal(signal.SIGSTOP)
-        self._paused.add(name)
+        """SIGSTOP, and wait until it has stopped."""
+        process = self._running(name, "pause")
+        process.signal(signal.SIGSTOP)
+        while process.is_running and not process.is_paused:
+            time.sleep(0.01)
 
     def resume(self, name: str) -> None:
         """SIGCONT."""
         self._running(name, "resume").signal(signal.SIGCONT)
-        self._paused.discard(name)
 
     def is_running(self, name: str) -> bool:
         """Whether the node's process exists, paused or not."""
@@ -60,8 +60,8 @@ class Runner:
         return process is not None and process.is_running
 
     def is_paused(self, name: str) -> bool:
-        """Whether we paused it."""
-        return name in self._paused and self.is_running(name)
+        """Whether the node hangs by a SIGSTOP."""
+        return self.is_running(name) and self._processes[name].is_paused
 
     def pid(self, name: str) -> int | None:
         """Process id of a running node."""

@@ -25,6 +25,18 @@ class Settings:
     configs: Mapping[str, str] = field(default_factory=dict)
     static_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        require_between(1, self.racks, 26, "racks")
+        require_between(1, self.log_dirs, 20, "log dirs of each broker")
+
+
+def require_between(least: int, found: int, most: int, what: str) -> None:
+    """Raise ``LocalClusterError`` when a number asked for is out of range."""
+    if not least <= found <= most:
+        raise LocalClusterError(
+            f"A local cluster has {least} to {most} {what}, found {found}. Choose a number in between."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -32,7 +44,7 @@ class State:
 
     mode: str
     settings: Settings
-    cluster_id: str
+    detached: bool
     keeps_directory: bool
     nodes: tuple[Node, ...]
     processes: Mapping[str, Identity]

@@ -9,27 +9,24 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from filelock import FileLock
 
 from kafka_reassignment.local.clients import live_brokers
-from kafka_reassignment.local.errors import LocalClusterError
-from kafka_reassignment.local.jars import JarSet, Tell
-from kafka_reassignment.local.java import JVM_FLAGS, Java
+from kafka_reassignment.local.jars import Tell
 from kafka_reassignment.local.nodes import (
     HOST,
     broker_defaults,
     free_ports,
-    logging_flags,
     random_uuid,
     write_properties,
 )
 from kafka_reassignment.local.processes import Lifeline
+from kafka_reassignment.local.programs import Programs
 from kafka_reassignment.local.runner import Runner
 
 _BOOTSTRAP = "bootstrap.checkpoint"
@@ -46,13 +43,14 @@ class Warmth:
     class_archive: Path | None
 
 
-def warm_up(jars: JarSet, java: Java, tell: Tell) -> Warmth:
+def warm_up(programs: Programs, tell: Tell) -> Warmth:
     """Return what was prepared for these jars and this Java, preparing it when it is not there.
 
     Raises:
         LocalClusterError: Kafka's storage tool failed.
     """
-    home = jars.directory / f"warm-{hashlib.sha256(java.build.encode()).hexdigest()[:12]}"
+    jars = programs.jars
+    home = jars.directory / f"warm-{hashlib.sha256(programs.java.build.encode()).hexdigest()[:12]}"
     with FileLock(jars.directory / "warm.lock"):
         if not (home / _BOOTSTRAP).exists():
             tell(f"Preparing Kafka {jars.release} for quick starts (some ten seconds, once) ...")
@@ -61,7 +59,7 @@ def warm_up(jars: JarSet, java: Java, tell: Tell) -> Warmth:
             work = Path(tempfile.mkdtemp(prefix=".warm.", dir=jars.directory))
             lifeline = Lifeline(remove=work)
             try:
-                _prepare(jars, java, work, Runner(lifeline))
+                _prepare(programs, work, Runner(lifeline))
                 shutil.rmtree(home, ignore_errors=True)
                 (work / "result").rename(home)
             finally:
@@ -71,7 +69,7 @@ def warm_up(jars: JarSet, java: Java, tell: Tell) -> Warmth:
     return Warmth(home / _BOOTSTRAP, archive if archive.exists() else None)
 
 
-def _prepare(jars: JarSet, java: Java, work: Path, runner: Runner) -> None:
+def _prepare(programs: Programs, work: Path, runner: Runner) -> None:
     result = work / "result"
     result.mkdir()
     broker_port, controller_port = free_ports(2)
@@ -89,27 +87,20 @@ def _prepare(jars: JarSet, java: Java, work: Path, runner: Runner) -> None:
             "log.dirs": work / "data",
         },
     )
-    java_command = [java.path, *JVM_FLAGS, *logging_flags(jars.release, work)]
-    tool = ["kafka.tools.StorageTool", "format", "--cluster-id", random_uuid(), "--config", str(properties)]
-    formatting = subprocess.run(
-        [*java_command, "-cp", jars.classpath, *tool],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if formatting.returncode != 0:
-        raise LocalClusterError(
-            f"Kafka {jars.release} cannot format its storage with Java {java.major}: expected success, found exit code "
-            f"{formatting.returncode}: {formatting.stdout.strip()[-500:]}"
-        )
+    storage_tool = ["kafka.tools.StorageTool", "format", "--cluster-id", random_uuid(), "--config", str(properties)]
+    programs.run_tool(storage_tool, work, timeout_seconds=_TRAINING_SECONDS)
     shutil.copyfile(work / "data" / _BOOTSTRAP, result / _BOOTSTRAP)
-    if java.major < _ARCHIVES_SINCE:
+    if programs.java.major < _ARCHIVES_SINCE:
         return
     # The archive is written when the JVM ends in good order; without it everything works, only slower.
-    flags = ["-Xmx400m", f"-XX:ArchiveClassesAtExit={result / _ARCHIVE}"]
-    runner.start("trainee", [*java_command, *flags, "-cp", jars.classpath, "kafka.Kafka", str(properties)], work)
+    heap = ["-Xmx400m", f"-XX:ArchiveClassesAtExit={result / _ARCHIVE}"]
+    runner.start("trainee", programs.node_command(["kafka.Kafka", str(properties)], work, heap), work)
     deadline = time.monotonic() + _TRAINING_SECONDS
-    while not live_brokers(f"{HOST}:{broker_port}", timeout_seconds=1) and time.monotonic() < deadline:
+    while not (live_brokers(f"{HOST}:{broker_port}", timeout_seconds=1) or runner.crashed()):
+        if time.monotonic() > deadline:
+            break
         time.sleep(0.2)
     runner.end(["trainee"], grace_seconds=_TRAINING_SECONDS)
+    tried = replace(programs, class_archive=result / _ARCHIVE)
+    if not tried.class_archive_fits():
+        (result / _ARCHIVE).unlink(missing_ok=True)
