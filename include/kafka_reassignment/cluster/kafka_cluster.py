@@ -122,8 +122,9 @@ class KafkaCluster:
     def describe_log_dirs(
         self, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None
     ) -> LogDirsReport:
-        """See the port."""
-        return self._read(lambda c: reassignment_rpc.describe_log_dirs(c, brokers, partitions))
+        """See the port. ``offset_lag`` is measured against the leader where partitions are named, else as brokers tell."""
+        seconds = self._settings.request_seconds
+        return self._read(lambda c: reassignment_rpc.describe_log_dirs(c, brokers, partitions, seconds=seconds))
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """See the port; a partition whose leader does not answer is left out as well."""

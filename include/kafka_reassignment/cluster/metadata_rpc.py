@@ -7,7 +7,7 @@ brokers name at random, and when that broker has just died it waits out the whol
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from kafka.protocol.admin import DescribeClusterRequest
 from kafka.protocol.consumer import ListOffsetsRequest
@@ -22,12 +22,14 @@ from kafka_reassignment.cluster.rpc import (
     raise_if_general,
 )
 from kafka_reassignment.model import Broker, ClusterDescription, PartitionState, TopicPartition
+from kafka_reassignment.ports import by_topic
 
 _ALTER, _DESCRIBE_CLUSTER = 45, 60
 _INVALID_TOPIC = 17
 _LATEST = -1
-_ANY_REPLICA = -1
-_LEADER_IS_ELSEWHERE = frozenset({6, 74, 76})  # not leader, fenced or unknown leader epoch
+_DEBUGGING_REPLICA = -2
+"""Asks any replica for its log end offset; an ordinary client only gets the leader's high watermark."""
+_NOT_HERE = frozenset({6, 9, 74, 76})  # not leader or follower, replica not available, leader epoch fenced or unknown
 
 
 def describe_cluster(conversation: Conversation) -> ClusterDescription:
@@ -78,29 +80,45 @@ def end_offsets(
         without a leader, those whose leader does not answer, and those that do not exist.
     """
     states = describe_partitions(conversation, {p.topic for p in partitions}, seconds=seconds)
-    by_leader: dict[int, dict[str, list[int]]] = {}
+    by_leader: dict[int, list[TopicPartition]] = {}
     for p in dict.fromkeys(partitions):
         leader = states[p].leader if p in states else None
         if leader is not None:
-            by_leader.setdefault(leader, {}).setdefault(p.topic, []).append(p.partition)
-    answers = conversation.ask_each(
-        {leader: _offsets_of(grouped) for leader, grouped in by_leader.items()}, seconds=seconds
-    )
+            by_leader.setdefault(leader, []).append(p)
     found: dict[TopicPartition, int] = {}
     moving: set[TopicPartition] = set()
-    for answer in answers.values():
+    for (_, partition), offset in log_end_offsets(conversation, by_leader, seconds=seconds).items():
+        if offset is None:
+            moving.add(partition)
+        else:
+            found[partition] = offset
+    return found, moving
+
+
+def log_end_offsets(
+    conversation: Conversation, replicas: Mapping[int, Collection[TopicPartition]], *, seconds: float
+) -> dict[tuple[int, TopicPartition], int | None]:
+    """Ask brokers for the log end offsets of replicas they host, leading or not.
+
+    Returns:
+        By broker and partition; None where the broker hosts no such replica (any more). Left out are
+        brokers that do not answer and partitions that do not exist.
+    """
+    answers = conversation.ask_each({b: _offsets_of(asked) for b, asked in replicas.items()}, seconds=seconds)
+    found: dict[tuple[int, TopicPartition], int | None] = {}
+    for broker, answer in answers.items():
         if isinstance(answer, Exception):
             continue
         for topic in answer.topics:
             for p in topic.partitions:
                 partition = TopicPartition(topic.name, p.partition_index)
                 if p.error_code == NO_ERROR:
-                    found[partition] = p.offset
-                elif p.error_code in _LEADER_IS_ELSEWHERE:
-                    moving.add(partition)
+                    found[broker, partition] = p.offset
+                elif p.error_code in _NOT_HERE:
+                    found[broker, partition] = None
                 elif p.error_code != UNKNOWN_TOPIC_OR_PARTITION:
                     raise_if_general(p.error_code, None, f"asking for the end offset of {partition}")
-    return found, moving
+    return found
 
 
 def _topics(conversation: Conversation, topics: Collection[str] | None, seconds: float) -> list[Message]:
@@ -122,10 +140,10 @@ def _topics(conversation: Conversation, topics: Collection[str] | None, seconds:
     return found
 
 
-def _offsets_of(grouped: dict[str, list[int]]) -> Message:
+def _offsets_of(partitions: Collection[TopicPartition]) -> Message:
     row = ListOffsetsRequest.ListOffsetsTopic
     return ListOffsetsRequest(
-        replica_id=_ANY_REPLICA,
+        replica_id=_DEBUGGING_REPLICA,
         isolation_level=0,
         topics=[
             row(
@@ -135,6 +153,6 @@ def _offsets_of(grouped: dict[str, list[int]]) -> Message:
                     for n in numbers
                 ],
             )
-            for topic, numbers in grouped.items()
+            for topic, numbers in by_topic(partitions).items()
         ],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kafka.protocol.admin import (
@@ -12,6 +13,7 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
 )
 
+from kafka_reassignment.cluster.metadata_rpc import end_offsets, log_end_offsets
 from kafka_reassignment.cluster.rpc import (
     ELECTION_NOT_NEEDED,
     NO_ERROR,
@@ -155,9 +157,18 @@ def elect_preferred_leaders(
 
 
 def describe_log_dirs(
-    conversation: Conversation, brokers: Collection[int], partitions: Collection[TopicPartition] | None
+    conversation: Conversation,
+    brokers: Collection[int],
+    partitions: Collection[TopicPartition] | None,
+    *,
+    seconds: float,
 ) -> LogDirsReport:
-    """Ask every broker at once; one that does not answer is told in ``unreachable``."""
+    """Ask every broker at once; one that does not answer is told in ``unreachable``.
+
+    Where partitions are named, ``offset_lag`` is the distance to the leader's log end. What brokers
+    report themselves is the distance to the high watermark they know: 0 for a replica that is still
+    copying.
+    """
     topics = None
     if partitions is not None:
         wanted = DescribeLogDirsRequest.DescribableLogDirTopic
@@ -195,6 +206,8 @@ def describe_log_dirs(
                 for t in found.topics
                 for p in t.partitions
             )
+    if partitions is not None:
+        replicas = _measured_lags(conversation, replicas, seconds=seconds)
     return LogDirsReport(tuple(log_dirs), tuple(replicas), unreachable)
 
 
@@ -235,6 +248,23 @@ def check_size(targets: Collection[TopicPartition]) -> None:
             f"One alter request names {len(targets)} partitions, expected at most {MOST_PARTITIONS}: the controller "
             "starts some of a larger one and fails the rest. Submit it in slices."
         )
+
+
+def _measured_lags(conversation: Conversation, replicas: list[LogReplica], *, seconds: float) -> list[LogReplica]:
+    hosted: dict[int, list[TopicPartition]] = {}
+    for replica in replicas:
+        if not replica.is_future:
+            hosted.setdefault(replica.broker, []).append(replica.partition)
+    ends = log_end_offsets(conversation, hosted, seconds=seconds)
+    leaders, _ = end_offsets(conversation, {r.partition for r in replicas}, seconds=seconds)
+    measured = []
+    for replica in replicas:
+        end, leader = ends.get((replica.broker, replica.partition)), leaders.get(replica.partition)
+        if replica.is_future or end is None or leader is None:
+            measured.append(replica)
+        else:
+            measured.append(replace(replica, offset_lag=max(leader - end, 0)))
+    return measured
 
 
 def _ambiguous(targets: Mapping[TopicPartition, Replicas | None], why: str) -> str:

@@ -1,0 +1,153 @@
+"""What the contract suite needs of a cluster beyond the port: topics, data, and moves that stay in flight."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from confluent_kafka import Producer
+from tests.kafka_fixtures import CreateTopic, fresh_topic_name
+
+from kafka_reassignment.cluster.fake_cluster import FakeCluster
+from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
+from kafka_reassignment.cluster.settings import ClusterSettings
+from kafka_reassignment.local.cluster import LocalCluster
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Replicas, TopicPartition
+from kafka_reassignment.ports import ClusterPort
+
+HELD_BYTES = 8_000_000
+"""More than a fetch takes (1 MB), so that a throttle of one byte per second holds a copy for a minute."""
+
+_Seen = TypeVar("_Seen")
+
+
+class Lab(Protocol):
+    """A cluster of brokers 1..6 on racks a, b, c, and how a test sets it up."""
+
+    cluster: ClusterPort
+
+    def create_topic(
+        self, replicas: Sequence[Replicas], *, configs: Mapping[str, str] | None = None
+    ) -> list[TopicPartition]:
+        """Make a topic and return its partitions."""
+        ...
+
+    def write(self, partition: TopicPartition, *, messages: int, size_bytes: int) -> None:
+        """Have messages acknowledged by the whole ISR, of this size together."""
+        ...
+
+    def create_held_topic(self, replicas: Sequence[Replicas]) -> list[TopicPartition]:
+        """Make a topic with data whose new replicas do not catch up until ``release``."""
+        ...
+
+    def release(self, partitions: Sequence[TopicPartition]) -> None:
+        """Let the new replicas catch up."""
+        ...
+
+    def kill(self, broker: int) -> None:
+        """Kill a broker and wait until the controller has noticed."""
+        ...
+
+    def restart(self, broker: int) -> None:
+        """Start a killed broker again."""
+        ...
+
+
+class FakeLab:
+    """The lab of the fake cluster."""
+
+    def __init__(self) -> None:
+        self.fake = FakeCluster()
+        self.cluster: ClusterPort = self.fake
+
+    def create_topic(
+        self, replicas: Sequence[Replicas], *, configs: Mapping[str, str] | None = None
+    ) -> list[TopicPartition]:
+        return self.fake.create_topic(fresh_topic_name(), replicas, configs=configs)
+
+    def write(self, partition: TopicPartition, *, messages: int, size_bytes: int) -> None:
+        self.fake.produce(partition, messages=messages, size_bytes=size_bytes)
+
+    def create_held_topic(self, replicas: Sequence[Replicas]) -> list[TopicPartition]:
+        partitions = self.fake.create_topic(fresh_topic_name(), replicas, size_bytes=HELD_BYTES, messages=80)
+        for partition, present in zip(partitions, replicas, strict=True):
+            self.fake.hold_back(partition, *({1, 2, 3, 4, 5, 6} - set(present)))
+        return partitions
+
+    def release(self, partitions: Sequence[TopicPartition]) -> None:
+        for partition in partitions:
+            self.fake.catch_up(partition)
+
+    def kill(self, broker: int) -> None:
+        self.fake.kill(broker)
+
+    def restart(self, broker: int) -> None:
+        self.fake.restart(broker)
+
+
+class KafkaLab:
+    """The lab of real brokers: moves are held by a throttle of one byte per second on this topic's replicas."""
+
+    def __init__(self, kafka: LocalCluster, create_topic: CreateTopic) -> None:
+        settings = ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers}, name="contract")
+        self.cluster: ClusterPort = KafkaCluster(settings)
+        self._producer = Producer({**settings.confluent_config(), "acks": "all"})
+        self._kafka = kafka
+        self._dead: set[int] = set()
+        self._create = create_topic
+
+    def create_topic(
+        self, replicas: Sequence[Replicas], *, configs: Mapping[str, str] | None = None
+    ) -> list[TopicPartition]:
+        topic = self._create(dict(enumerate(replicas)), configs=configs)
+        return [TopicPartition(topic, number) for number in range(len(replicas))]
+
+    def write(self, partition: TopicPartition, *, messages: int, size_bytes: int) -> None:
+        for _ in range(messages):
+            self._producer.produce(partition.topic, bytes(size_bytes // messages), partition=partition.partition)
+        assert self._producer.flush(30) == 0
+
+    def create_held_topic(self, replicas: Sequence[Replicas]) -> list[TopicPartition]:
+        partitions = self.create_topic(
+            replicas,
+            configs={"leader.replication.throttled.replicas": "*", "follower.replication.throttled.replicas": "*"},
+        )
+        for partition in partitions:
+            self.write(partition, messages=80, size_bytes=HELD_BYTES)
+        set_rates(self.cluster, "1")
+        return partitions
+
+    def release(self, partitions: Sequence[TopicPartition]) -> None:
+        set_rates(self.cluster, None)
+
+    def kill(self, broker: int) -> None:
+        self._kafka.kill(broker)
+        self._dead.add(broker)
+        self._kafka.wait_until_live({1, 2, 3, 4, 5, 6} - self._dead)
+
+    def restart(self, broker: int) -> None:
+        self._kafka.start_broker(broker)
+        self._kafka.wait_until_up()
+
+
+def set_rates(cluster: ClusterPort, rate: str | None) -> None:
+    """Set or take away the dynamic throttle rates of all six brokers."""
+    operation = ConfigOperation.DELETE if rate is None else ConfigOperation.SET
+    replies = cluster.alter_configs(
+        [
+            ConfigChange(ConfigResource.broker(broker), f"{side}.replication.throttled.rate", operation, rate)
+            for broker in range(1, 7)
+            for side in ("leader", "follower")
+        ]
+    )
+    assert set(replies.values()) == {None}
+
+
+def eventually(look: Callable[[], _Seen], is_right: Callable[[_Seen], bool], *, seconds: float = 20) -> _Seen:
+    """Look until it is right: a broker's metadata follows the controller by some 50 ms."""
+    end = time.monotonic() + seconds
+    while not is_right(seen := look()):
+        assert time.monotonic() < end, f"still {seen} after {seconds:g} s"
+        time.sleep(0.05)
+    return seen

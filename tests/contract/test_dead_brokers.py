@@ -1,0 +1,80 @@
+"""What a dead broker does to each call, on the fake and on real brokers."""
+
+from __future__ import annotations
+
+from tests.contract.lab import Lab, eventually
+
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Refusal
+
+RATE = "follower.replication.throttled.rate"
+
+
+def test_a_dead_broker_is_told_everywhere_and_raises_nowhere(breakable_lab: Lab) -> None:
+    lab, cluster = breakable_lab, breakable_lab.cluster
+    [led] = lab.create_topic([(2, 1, 3)])
+    [followed] = lab.create_topic([(1, 2)])
+    [alone] = lab.create_topic([(2,)])
+    lab.kill(2)
+
+    seen = cluster.describe_cluster()
+    assert seen.live_brokers == {1, 3, 4, 5, 6}
+    assert seen.brokers[2].alive is False
+    assert seen.brokers[2].rack == "b"
+
+    topics = [led.topic, followed.topic, alone.topic]
+    states = eventually(lambda: cluster.describe_partitions(topics), lambda s: s[led].leader == 1)
+    assert states[led].isr == {1, 3}
+    assert states[followed].isr == {1}
+    assert states[alone].leader is None
+    assert states[alone].isr == frozenset(), "Kafka 4 keeps the last member as eligible leader, not in the ISR"
+
+    report = cluster.describe_log_dirs([1, 2], [led])
+    assert [r.broker for r in report.replicas] == [1]
+    assert report.unreachable.keys() == {2}
+
+    one, two = ConfigResource.broker(1), ConfigResource.broker(2)
+    assert cluster.describe_configs([one, two], [RATE]).keys() == {one}
+    replies = cluster.alter_configs(
+        [ConfigChange(two, RATE, ConfigOperation.SET, "1000000"), ConfigChange(one, RATE, ConfigOperation.DELETE)]
+    )
+    assert replies[one] is None
+    assert replies[two] is not None
+    assert replies[two].code == "UNREACHABLE"
+
+    assert cluster.end_offsets([led, followed, alone]).keys() == {led, followed}
+    assert cluster.elect_preferred_leaders([led]) == {
+        led: Refusal("PREFERRED_LEADER_NOT_AVAILABLE", "The preferred leader was not available.")
+    }
+
+    # F12: a dead target is accepted, and in flight until the broker is back.
+    assert cluster.alter_reassignments({followed: (1, 2), led: (2, 1)}, allow_replication_factor_change=True) == {
+        followed: None,
+        led: None,
+    }
+    assert led in cluster.list_reassignments([led, followed])
+    eventually(lambda: cluster.describe_partitions([led.topic])[led].replicas, lambda r: r == (2, 1, 3))
+    assert cluster.describe_partitions([led.topic])[led].isr == {1, 3}, (
+        "nothing is dropped while the target lacks a member"
+    )
+
+    lab.restart(2)
+    eventually(lambda: cluster.describe_partitions([led.topic])[led].replicas, lambda r: r == (2, 1), seconds=30)
+    state = eventually(lambda: cluster.describe_partitions([alone.topic])[alone], lambda s: s.leader == 2)
+    assert state.isr == {2}
+
+
+def test_a_cancel_that_would_leave_only_dead_replicas_is_refused(breakable_lab: Lab) -> None:
+    """F15: going back would need an unclean election."""
+    lab, cluster = breakable_lab, breakable_lab.cluster
+    [p] = lab.create_topic([(2,)])
+    lab.kill(5)
+    cluster.alter_reassignments({p: (4, 5)}, allow_replication_factor_change=True)
+    eventually(lambda: cluster.describe_partitions([p.topic])[p].isr, lambda isr: isr == {2, 4})
+    lab.kill(2)
+    eventually(lambda: cluster.describe_partitions([p.topic])[p].isr, lambda isr: isr == {4})
+    assert cluster.alter_reassignments({p: None}) == {
+        p: Refusal(
+            "INVALID_REPLICA_ASSIGNMENT",
+            f"Unable to revert partition assignment for {p.topic}:0 because it would require an unclean leader election.",
+        )
+    }
