@@ -156,7 +156,7 @@ def _needs_setting(rate: BrokerRate, present: ConfigValue, record: RateRecord | 
 
 
 def _recorded(rate: BrokerRate, present: ConfigValue, record: RateRecord | None) -> RateRecord:
-    """Journal a rate. What was there before stays what it was, unless somebody else changed it since."""
+    """Journal a rate. A value that is ours never becomes the earlier one; what somebody else set since does."""
     want = str(rate.set_bytes_per_second)
     if record is None:
         return RateRecord(broker=rate.broker, side=rate.side, earlier=Earlier.of(present), set_values=(want,))
@@ -165,7 +165,7 @@ def _recorded(rate: BrokerRate, present: ConfigValue, record: RateRecord | None)
     )
     return record.model_copy(
         update={
-            "earlier": record.earlier if ours or record.earlier.is_back(present) else Earlier.of(present),
+            "earlier": record.earlier if ours else Earlier.of(present),
             "set_values": (*(v for v in record.set_values if v != want), want),
         }
     )
