@@ -6,7 +6,6 @@ up until Ctrl-C.
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 import time
@@ -19,8 +18,6 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
-from kafka_reassignment.local.data import Ledger, create_topic, fill_topics
-from kafka_reassignment.planning.throttle import THROTTLE_KEYS
 from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
@@ -28,10 +25,12 @@ from rich.table import Table
 from rich.text import Text
 from upath import UPath
 
-from kafka_reassignment.cluster import open_cluster
+from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.local.cluster import LocalCluster
+from kafka_reassignment.local.data import Ledger, create_topic, fill_topics
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Replicas
+from kafka_reassignment.planning.throttle import THROTTLE_KEYS
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.store import Record, RecordStore
 from kafka_reassignment_airflow.operators.batch import BATCH_DAG_ID, batch_run_id
@@ -207,8 +206,8 @@ def _watch(airflow: LocalAirflow, record: Record, run_id: str) -> str:
             view, line = _grid(airflow, record, run_id, plan.batches if plan else 0)
             if console.is_terminal:
                 live.update(view)
-            elif line and line != told:
-                console.print(line)
+            elif line != told:
+                console.print(f"{time.strftime('%H:%M:%S')} {line}", soft_wrap=True)
                 told = line
             if state in {"success", "failed"}:
                 return state
@@ -295,8 +294,8 @@ def _load_table(before: dict[int, Load], after: dict[int, Load]) -> Table:
 
 @contextmanager
 def _open(cluster: LocalCluster) -> Iterator[ClusterPort]:
-    settings = ClusterSettings.from_extra({"bootstrap.servers": cluster.bootstrap_servers}, name="demo")
-    with open_cluster(settings, logger=logging.getLogger("demo")) as port:
+    settings = ClusterSettings.of({"bootstrap.servers": cluster.bootstrap_servers}, name="demo")
+    with KafkaCluster(settings) as port:
         yield port
 
 
@@ -321,7 +320,7 @@ def _tell(text: str) -> None:
 
 
 def _say(began: float, text: str) -> None:
-    console.print(f"[{time.monotonic() - began:5.0f} s] {text}", markup=False)
+    console.print(f"[{time.monotonic() - began:5.0f} s] {text}", markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,11 @@ import json
 import signal
 
 import pytest
-from kafka_reassignment.local.data import Ledger, fill_topics
-from kafka_reassignment.planning.throttle import THROTTLE_KEYS
 
-from kafka_reassignment.cluster import open_cluster
 from kafka_reassignment.cluster.settings import ClusterSettings
+from kafka_reassignment.local.data import Ledger, fill_topics
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
+from kafka_reassignment.planning.throttle import THROTTLE_KEYS
 from kafka_reassignment_airflow.operators.batch import BATCH_DAG_ID, batch_run_id
 from kafka_reassignment_airflow.standalone import AirflowApiError
 
@@ -30,9 +29,7 @@ STEPS = [
 
 @pytest.fixture(scope="module")
 def port(kafka):
-    with open_cluster(
-        ClusterSettings.from_extra({"bootstrap.servers": kafka.bootstrap_servers}, name="tests")
-    ) as opened:
+    with KafkaCluster(ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers}, name="tests")) as opened:
         yield opened
 
 
