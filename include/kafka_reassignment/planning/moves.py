@@ -25,6 +25,7 @@ from kafka_reassignment.model import (
     TopicPartition,
     View,
 )
+from kafka_reassignment.planning.seen import ids, in_sync_now
 
 
 class Phase(StrEnum):
@@ -79,11 +80,10 @@ def phase(step: Step, seen: View) -> StepState:
     flight = seen.in_flight.get(step.partition)
     state = seen.partitions.get(step.partition)
     if flight is not None:
-        isr = state.isr & seen.live_brokers if state else frozenset[int]()
-        return _phase_in_flight(move, flight, isr)
+        return _phase_in_flight(move, flight, in_sync_now(step.partition, seen))
     if state is None:
         return StepState(Phase.GONE, f"{step.partition} does not exist (any more)")
-    return _phase_at_rest(move, state, state.isr & seen.live_brokers)
+    return _phase_at_rest(move, state, in_sync_now(step.partition, seen))
 
 
 def never_completes(flight: InFlight) -> Replicas:
@@ -98,11 +98,11 @@ def never_completes(flight: InFlight) -> Replicas:
 def _phase_in_flight(move: Reassignment, flight: InFlight, in_sync: frozenset[int]) -> StepState:
     expands = bool(move.adding) and set(flight.target) == set(move.expanded) and set(flight.adding) <= set(move.adding)
     ours = expands or flight.target == move.target
-    heading = f"in flight to {_ids(flight.target)}"
+    heading = f"in flight to {ids(flight.target)}"
     if twice := never_completes(flight):
         return StepState(
             Phase.STUCK,
-            f"{heading}, which Kafka never completes: broker {_ids(twice)} is both added and removed. Cancel it",
+            f"{heading}, which Kafka never completes: broker {ids(twice)} is both added and removed. Cancel it",
             ours,
         )
     if not ours:
@@ -111,14 +111,14 @@ def _phase_in_flight(move: Reassignment, flight: InFlight, in_sync: frozenset[in
         )
     if flight.target and set(flight.target) <= in_sync:
         return StepState(Phase.STUCK, f"{heading} though all of it is in sync: it should have completed")
-    missing = _ids(b for b in flight.target if b not in in_sync)
+    missing = ids(b for b in flight.target if b not in in_sync)
     return StepState(Phase.EXPANDING if expands else Phase.DROPPING, f"{heading}, waiting for {missing}")
 
 
 def _phase_at_rest(move: Reassignment, state: PartitionState, in_sync: frozenset[int]) -> StepState:
     here, current, target = set(state.replicas), set(move.current), set(move.target)
-    at = f"at {_ids(state.replicas)}"
-    out_of_sync = _ids(b for b in move.target if b not in in_sync)
+    at = f"at {ids(state.replicas)}"
+    out_of_sync = ids(b for b in move.target if b not in in_sync)
     waits = f"{out_of_sync} out of sync" if out_of_sync else "whole target in sync"
     if state.replicas == move.target:
         return StepState(Phase.DONE, f"{at}, {waits}")
@@ -128,9 +128,9 @@ def _phase_at_rest(move: Reassignment, state: PartitionState, in_sync: frozenset
         if current == here:
             return StepState(Phase.NOT_SUBMITTED, at)
         if current < here:
-            return StepState(Phase.PARTLY_EXPANDED, f"{at}, {_ids(b for b in move.adding if b not in here)} not added")
+            return StepState(Phase.PARTLY_EXPANDED, f"{at}, {ids(b for b in move.adding if b not in here)} not added")
     return StepState(
-        Phase.STALE, f"{at}, expected {_ids(move.current)} or a state on the way to {_ids(move.target)}: stale plan"
+        Phase.STALE, f"{at}, expected {ids(move.current)} or a state on the way to {ids(move.target)}: stale plan"
     )
 
 
@@ -219,7 +219,7 @@ def catch_up(batch: Batch, seen: View, *, submitted: bool) -> CatchUp:
     stale: dict[TopicPartition, str] = {}
     for step in batch.steps:
         at = phase(step, seen)
-        missing = tuple(b for b in step.reassignment.target if b not in _in_sync(step.partition, seen))
+        missing = tuple(b for b in step.reassignment.target if b not in in_sync_now(step.partition, seen))
         match at.phase:
             case Phase.GONE:
                 gone.append(step.partition)
@@ -298,11 +298,11 @@ def _unsafe_to_drop(step: Step, at: StepState, seen: View) -> str | None:
     would_hang = flight is not None and (never_completes(flight) or not set(flight.adding) <= set(move.target))
     if state is None or not_there or would_hang:
         return f"{at.phase}: {at.reason}"
-    in_sync = _in_sync(partition, seen)
+    synced = in_sync_now(partition, seen)
     next_leader = state.leader if state.leader in move.target else move.target[0]
-    if missing := _ids(b for b in move.target if b not in in_sync):
-        why = f"broker {missing} of the target {_ids(move.target)} is not in sync"
-        return f"{why}; broker {next_leader} is to lead" if next_leader not in in_sync else why
+    if missing := ids(b for b in move.target if b not in synced):
+        why = f"broker {missing} of the target {ids(move.target)} is not in sync"
+        return f"{why}; broker {next_leader} is to lead" if next_leader not in synced else why
     return _below_min_insync(move, seen) if set(state.replicas) - set(move.target) else None
 
 
@@ -311,7 +311,7 @@ def _below_min_insync(move: Reassignment, seen: View) -> str | None:
     if least is None:
         return f"min.insync.replicas of topic {move.partition.topic} is unknown"
     if len(move.target) < least:
-        return f"the target {_ids(move.target)} has fewer replicas than min.insync.replicas, {least}"
+        return f"the target {ids(move.target)} has fewer replicas than min.insync.replicas, {least}"
     return None
 
 
@@ -351,7 +351,7 @@ def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verificat
         elif state.replicas != target:
             elsewhere[partition] = (
                 f"There is no active reassignment of partition {partition}, but replica set is "
-                f"{_ids(state.replicas)} rather than {_ids(target)}."
+                f"{ids(state.replicas)} rather than {ids(target)}."
             )
         else:
             at_target.append(partition)
@@ -363,16 +363,10 @@ def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verificat
     return Verification(tuple(at_target), tuple(in_flight), elsewhere, tuple(gone), under_replicated, wrong_leader)
 
 
-def _in_sync(partition: TopicPartition, seen: View) -> frozenset[int]:
-    """The ISR on live brokers: a broker that just died is still in the ISR for a while."""
-    state = seen.partitions.get(partition)
-    return state.isr & seen.live_brokers if state else frozenset()
-
-
 def _blocked(move: Reassignment, seen: View) -> str | None:
     """Why a step cannot catch up by itself. Kafka accepts a target broker that is down and waits for ever (F12)."""
-    if dead := _ids(b for b in move.target if b not in seen.live_brokers):
-        return f"broker {dead} of the target {_ids(move.target)} is down"
+    if dead := ids(b for b in move.target if b not in seen.live_brokers):
+        return f"broker {dead} of the target {ids(move.target)} is down"
     state = seen.partitions.get(move.partition)
     return "the partition is offline: it has no leader" if state is not None and state.leader is None else None
 
@@ -381,8 +375,4 @@ def _held_up_by_kept(move: Reassignment, missing: Replicas) -> str | None:
     """One sick replica that does not even move blocks completion (F11)."""
     if set(missing) & set(move.adding):
         return None
-    return f"broker {_ids(missing)}, which stays, is out of sync; every adding replica has caught up"
-
-
-def _ids(brokers: Iterable[int]) -> str:
-    return ",".join(map(str, brokers))
+    return f"broker {ids(missing)}, which stays, is out of sync; every adding replica has caught up"

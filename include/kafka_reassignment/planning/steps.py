@@ -25,11 +25,12 @@ add, what is left to remove goes at once, since removing copies nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from kafka_reassignment.errors import InvalidAssignmentError
 from kafka_reassignment.model import Reassignment, Replicas, Step
+from kafka_reassignment.planning.seen import ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +107,12 @@ def next_step(
     _check(current, target, replica_movements)
     in_sync = [b for b in current if b in isr and b in live_brokers]
     if current == target:
-        return Waiting(f"nothing to do: the partition is at its target {_ids(target)}")
+        return Waiting(f"nothing to do: the partition is at its target {ids(target)}")
     if not in_sync:
-        return Waiting(f"the partition is offline: none of its replicas {_ids(current)} is in sync on a live broker")
+        return Waiting(f"the partition is offline: none of its replicas {ids(current)} is in sync on a live broker")
     adding = [b for b in target if b not in current]
     if adding and not any(b in live_brokers for b in adding):
-        return Waiting(f"every broker that is still to be added is down: {_ids(adding)}")
+        return Waiting(f"every broker that is still to be added is down: {ids(adding)}")
     most = max(len(current), len(target)) + replica_movements if most_replicas is None else most_replicas
     if adding and most <= len(current):
         return Waiting(f"there are {len(current)} replicas already, no room for another one below {most}")
@@ -153,9 +154,5 @@ def _check(current: Replicas, target: Replicas, replica_movements: int) -> None:
     for name, replicas in (("current", current), ("target", target)):
         if not replicas or len(set(replicas)) != len(replicas):
             raise InvalidAssignmentError(
-                f"The {name} replicas are ({_ids(replicas)}), expected at least one broker, each named once; correct them"
+                f"The {name} replicas are ({ids(replicas)}), expected at least one broker, each named once; correct them"
             )
-
-
-def _ids(brokers: Iterable[int]) -> str:
-    return ",".join(map(str, brokers))

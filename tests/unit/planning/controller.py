@@ -9,9 +9,10 @@ from kafka_reassignment.model import InFlight, PartitionState, Replicas, TopicPa
 
 @dataclass
 class Controller:
-    """One partition on Kafka 4.3.1 (an expansion completes when the adding replicas are in sync).
+    """One partition on Kafka 4.3.1: a move that removes nothing completes when the adding replicas are in sync.
 
-    With ``waits_for_all`` it does as 3.9.2: every replica that stays has to be in sync, old ones included.
+    With ``waits_for_all`` it does as 3.9.2: every replica that stays has to be in sync, old ones included. Both
+    complete a move that removes replicas only when the whole rest is in sync.
     """
 
     partition: TopicPartition
@@ -76,7 +77,7 @@ class Controller:
 
     def _complete(self) -> None:
         staying = tuple(b for b in self.replicas if b not in self.removing)
-        needed = set(staying) | set(self.adding) if self.waits_for_all else set(self.adding)
+        needed = {*self.adding, *(staying if self.removing or self.waits_for_all else ())}
         if (self.adding or self.removing) and staying and needed <= self.isr - set(self.removing):
             if not self.isr & set(staying):
                 return
