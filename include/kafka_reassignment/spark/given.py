@@ -9,10 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from kafka_reassignment.errors import UnknownBrokerError, UnknownTopicOrPartitionError, name_some
 from kafka_reassignment.planning.plan_files import parse_plan
 from kafka_reassignment.spark.columns import ELEMENT, matrix
-from kafka_reassignment.spark.goals import Band
 from kafka_reassignment.spark.measure import measure
 from kafka_reassignment.spark.orders import ABSENT
-from kafka_reassignment.spark.rounds import Assignment, Loads, broker_shares, ordered
+from kafka_reassignment.spark.rounds import Assignment, Loads, ordered, scope_band
 from kafka_reassignment.spark.schemas import TARGET
 from kafka_reassignment.spark.scope import Scope
 
@@ -55,8 +54,8 @@ def given_assignment(session: SparkSession, facts: DataFrame, scope: Scope) -> A
     changes = wish.filter(pa.array(differs))
     measures = measure(facts, scope.fleet)
     before = Loads(measures.bytes, measures.replicas, measures.leaders)
-    band = Band.around(broker_shares(scope, measures), scope.request.tolerance)
-    return Assignment(changes, measures, before, before.after(changes, scope.fleet), band, lower_bound=0)
+    after = before.after(changes, scope.fleet)
+    return Assignment(changes, measures, before, after, scope_band(scope, measures), lower_bound=0)
 
 
 def _given_table(text: str) -> pa.Table:

@@ -28,6 +28,9 @@ BAND_MARGIN = 0.0005
 INFLOW_SPREAD = 2.0
 """No receiver takes more than this times the mean inflow, unless balance or placement needs it."""
 
+EVEN_SPREAD = 1.05
+"""Where few may take, as in one rack, and twice the mean over all is less than their even part: this times that part."""
+
 MOST_ROUTED_RACKS = 64
 """Above this many racks each partition leaves nearly all of them free, so routes are not looked at."""
 
@@ -184,10 +187,11 @@ def balancing_flows(
     if total <= 0:
         return Flows(np.zeros_like(free), np.zeros_like(free))
     shed = _shed(band, load, gives, total - forced, over)
-    inflow = _inflow(band, load, takes & (shed <= 0), total, under, free)
+    spread = INFLOW_SPREAD * total / max(int(takes.sum()), 1)
+    inflow = _inflow(band, load, takes & (shed <= 0), total, under, free, spread)
     racks = int(rack_of.max()) + 1
     if racks <= MOST_ROUTED_RACKS:
-        shed, inflow = _route(band, load, rack_of, gives, takes, free, routes, shed, inflow, over, under)
+        shed, inflow = _route(band, load, rack_of, gives, takes, free, routes, shed, inflow, over, under, spread)
     return Flows(np.ceil(shed).astype(np.int64), np.ceil(inflow).astype(np.int64))
 
 
@@ -198,13 +202,12 @@ def _shed(band: Band, load: Floats, gives: Flags, amount: float, over: Floats) -
     return np.maximum(over, cut_to(load, band.share, amount, gives & (load > band.share)))
 
 
-def _inflow(band: Band, load: Floats, takes: Flags, amount: float, under: Floats, free: Longs) -> Floats:
-    """What is missing below the band, and the rest spread over the emptiest."""
+def _inflow(band: Band, load: Floats, takes: Flags, amount: float, under: Floats, free: Longs, spread: float) -> Floats:
+    """What is missing below the band, and the rest over the emptiest, none above ``spread`` if that is possible."""
     rest = amount - under.sum()
     if rest <= 0:
         return under
-    count = max(int(takes.sum()), 1)
-    spread = INFLOW_SPREAD * amount / count
+    spread = max(spread, EVEN_SPREAD * amount / max(int(takes.sum()), 1))
     most = np.where(takes, np.minimum(free, np.maximum(0.0, band.high - load)) - under, 0.0).clip(0)
     gentle = np.minimum(most, np.maximum(0.0, spread - under))
     inflow = under + fill_to(load + under, band.share, rest, gentle)
@@ -226,6 +229,7 @@ def _route(
     inflow: Floats,
     over: Floats,
     under: Floats,
+    spread: float,
 ) -> tuple[Floats, Floats]:
     racks = int(rack_of.max()) + 1
     sinks = np.bincount(rack_of, weights=inflow, minlength=racks).astype(np.float64)
@@ -258,7 +262,7 @@ def _route(
                 over[here],
             )
         part = Band(band.share[here], band.low[here], band.high[here])
-        new_inflow[here] = _inflow(part, load[here], takes[here], arriving[rack], under[here], free[here])
+        new_inflow[here] = _inflow(part, load[here], takes[here], arriving[rack], under[here], free[here], spread)
     return new_shed, new_inflow
 
 
@@ -324,24 +328,22 @@ def forced_flows(share: Floats, load: Floats, takes: Flags, rack_of: Longs, free
     nothing = np.zeros(len(load))
     forced = float(routes.sources.sum())
     band = Band(share, nothing, np.full(len(load), np.inf))
-    inflow = _inflow(band, load, takes, forced, nothing, free)
+    spread = INFLOW_SPREAD * forced / max(int(takes.sum()), 1)
+    inflow = _inflow(band, load, takes, forced, nothing, free, spread)
     racks = int(rack_of.max()) + 1
     if forced > 0 and racks <= MOST_ROUTED_RACKS:
-        _, inflow = _route(band, load, rack_of, nobody, takes, free, routes, nothing, inflow, nothing, nothing)
+        _, inflow = _route(band, load, rack_of, nobody, takes, free, routes, nothing, inflow, nothing, nothing, spread)
     return Flows(np.zeros_like(free), np.ceil(inflow).astype(np.int64))
 
 
-def leader_goals(leaders: Longs, forced_away: Longs, takes: Flags, partitions: int) -> tuple[Longs, Longs]:
-    """Return (surplus, room) of leaderships by broker: how many to give by reordering, how many may be taken.
+def leader_room(leaders: Longs, takes: Flags, partitions: int) -> Longs:
+    """Return how many leaderships each broker can take and be within the tolerance; negative: it has too many.
 
     Args:
-        leaders: partitions each broker is the preferred leader of.
-        forced_away: of these, the ones that have to leave anyway.
+        leaders: partitions each broker is the preferred leader of, without those that must leave it.
         takes: brokers that may be given leaderships.
         partitions: partitions the leaderships are of.
     """
     brokers = max(int(takes.sum()), 1)
-    mean = partitions / brokers
-    most = max(int(mean * (1 + LEADER_TOLERANCE)), -(-partitions // brokers))
-    staying = leaders - forced_away
-    return np.where(takes, np.maximum(0, staying - most), 0), np.where(takes, most - staying, NO_ROOM)
+    most = max(int(partitions / brokers * (1 + LEADER_TOLERANCE)), -(-partitions // brokers))
+    return np.where(takes, most - leaders, NO_ROOM)

@@ -16,6 +16,9 @@ from kafka_reassignment.spark.orders import ABSENT, Fleet, Longs
 
 _SUMS = "what string, at long, value long"
 
+LARGEST = "largest"
+"""The one number that is a maximum, not a sum."""
+
 
 @dataclass(frozen=True)
 class Measures:
@@ -29,6 +32,7 @@ class Measures:
     partitions_in_scope: int
     unknown_sizes: int
     dropped_bytes: int
+    largest: int
     bytes: Longs
     replicas: Longs
     leaders: Longs
@@ -50,7 +54,8 @@ def measure(facts: DataFrame, fleet: Fleet, *, restore_racks: bool = False) -> M
         for batch in batches:
             for what, values in _sums(batch, fleet, restore_racks=restore_racks).items():
                 known = totals.get(what)
-                totals[what] = values if known is None else _add(known, values)
+                merge = np.maximum if what == LARGEST else _add
+                totals[what] = values if known is None else merge(known, values)
         for what, values in totals.items():
             at = np.flatnonzero(values)
             names = pa.array([what] * len(at), pa.string())
@@ -72,6 +77,7 @@ def measure(facts: DataFrame, fleet: Fleet, *, restore_racks: bool = False) -> M
         partitions_in_scope=int(total("partitions in scope", 1)[0]),
         unknown_sizes=int(total("unknown sizes", 1)[0]),
         dropped_bytes=int(total("dropped bytes", 1)[0]),
+        largest=int(value[what == LARGEST].max(initial=0)),
         bytes=total("bytes", brokers),
         replicas=total("replicas", brokers),
         leaders=total("leaders", brokers),
@@ -125,6 +131,7 @@ def _sums(batch: pa.RecordBatch, fleet: Fleet, *, restore_racks: bool) -> dict[s
         "partitions in scope": np.array([int(in_scope.sum())]),
         "unknown sizes": np.array([batch.column("size_bytes").null_count]),
         "dropped bytes": np.array([int((size * surplus).sum())]),
+        LARGEST: np.array([int(size.max(initial=0))]),
         "bytes": by_broker(present),
         "replicas": count_of(present),
         "leaders": count_of(lead),

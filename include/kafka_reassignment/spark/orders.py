@@ -54,6 +54,16 @@ class Fleet:
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """What each broker holds before the round, and the band it is to be in; ``counts``: whether it has one."""
+
+    load: Longs
+    low: Longs
+    high: Longs
+    counts: Flags
+
+
+@dataclass(frozen=True)
 class Orders:
     """One round's instructions. Bytes are int64, leaders and surpluses are counts.
 
@@ -63,9 +73,11 @@ class Orders:
         inflow: bytes each broker takes, all told.
         free: bytes each broker can take at all before its disks are too full.
         excess: bytes above the fair share (below: negative); a copy to drop is dropped where it is highest.
-        leader_surplus: leaderships each broker gives by reordering alone.
-        leader_room: leaderships each broker can take and still be within the tolerance.
+        leader_room: leaderships each broker can take and still be within the tolerance; negative: it has too many.
+        largest: bytes of the largest replica.
+        balance_leaders: whether leaders are reordered until nobody has too many.
         restore_racks: whether partitions that share racks are to be spread.
+        bounds: where moves for balance's sake are asked for; only a shard that is alone can close gaps by it.
     """
 
     fleet: Fleet
@@ -73,25 +85,8 @@ class Orders:
     inflow: Longs
     free: Longs
     excess: Longs
-    leader_surplus: Longs
     leader_room: Longs
+    largest: int
+    balance_leaders: bool = False
     restore_racks: bool = False
-
-    def share(self, shard: int, shards: int) -> Orders:
-        """Return the part of one shard; the parts of all shards add up to the whole exactly."""
-
-        def part(total: Longs) -> Longs:
-            each, rest = np.divmod(total, shards)
-            mine: Longs = each + (rest * (shard + 1) // shards - rest * shard // shards)
-            return mine
-
-        return Orders(
-            self.fleet,
-            part(self.shed),
-            part(self.inflow),
-            part(self.free),
-            part(self.excess),
-            part(self.leader_surplus),
-            part(self.leader_room),
-            self.restore_racks,
-        )
+    bounds: Bounds | None = None

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
 
 from kafka_reassignment.errors import InfeasiblePlanError, name_some
 from kafka_reassignment.spark.columns import longs, matrix
@@ -19,14 +20,14 @@ from kafka_reassignment.spark.goals import (
     balancing_flows,
     fair_shares,
     forced_flows,
-    leader_goals,
+    leader_room,
     least_bytes,
 )
 from kafka_reassignment.spark.measure import Measures, measure
-from kafka_reassignment.spark.orders import ABSENT, Fleet, Longs, Orders
+from kafka_reassignment.spark.orders import ABSENT, Bounds, Fleet, Longs, Orders
 from kafka_reassignment.spark.schemas import TARGET
 from kafka_reassignment.spark.scope import Scope
-from kafka_reassignment.spark.shards import IMPOSSIBLE, placed, shards_for
+from kafka_reassignment.spark.shards import IMPOSSIBLE, of_shard, placed, shards_for
 
 
 @dataclass(frozen=True)
@@ -70,20 +71,55 @@ def assign(facts: DataFrame, scope: Scope) -> Assignment:
     Raises:
         InfeasiblePlanError: for some partition no valid broker is left.
     """
-    fleet = scope.fleet
-    measures = measure(facts, fleet, restore_racks=scope.restores_racks)
+    measures = measure(facts, scope.fleet, restore_racks=scope.restores_racks)
     before = Loads(measures.bytes, measures.replicas, measures.leaders)
-    share = broker_shares(scope, measures)
-    band = Band.around(share, scope.request.tolerance)
-    staying = (measures.bytes - measures.leaving_bytes).astype(np.float64)
-    flows = _flows(scope, band, staying, measures.routes)
+    band = scope_band(scope, measures)
+    staying = Loads(
+        measures.bytes - measures.leaving_bytes, measures.replicas, measures.leaders - measures.leaving_leaders
+    )
     shards = shards_for(measures.partitions)
-    orders = _orders(scope, share, before, measures.leaving_leaders, measures, flows)
+    orders = _orders(scope, band, measures, before, staying, measures.routes, scope.free)
     changes = _placed(facts, orders, shards, scope)
-    after = before.after(changes, fleet)
+    after = before.after(changes, scope.fleet)
+    if shards > 1 and _left_over(scope, band, measures, after):
+        changes = pa.concat_tables([changes, _second_round(facts, scope, band, measures, changes, after, shards)])
+        after = before.after(changes, scope.fleet)
     forced = float(measures.routes.sources.sum())
-    bound = least_bytes(band, staying, forced) if scope.balances_bytes else forced
+    load = staying.bytes.astype(np.float64)
+    bound = least_bytes(band, load, forced) if scope.balances_bytes else forced
     return Assignment(ordered(changes), measures, before, after, band, int(np.ceil(bound)))
+
+
+def _left_over(scope: Scope, band: Band, measures: Measures, after: Loads) -> bool:
+    """Whether the shards together left a broker outside the band, or leading too much, that should not be."""
+    part = scope.takes_part
+    room = leader_room(after.leaders, part, measures.partitions)
+    return bool(
+        (scope.balances_bytes and ((after.bytes > band.high) | (after.bytes < band.low))[part].any())
+        or (scope.request.balances_leaders and (room[part] < 0).any())
+    )
+
+
+def _second_round(
+    facts: DataFrame, scope: Scope, band: Band, measures: Measures, changes: pa.Table, after: Loads, shards: int
+) -> pa.Table:
+    """Place once more what is left, among the partitions of one shard that are untouched so far.
+
+    What the first round leaves is little: each shard misses its part of a goal by less than one replica.
+    """
+    touched = facts.sparkSession.createDataFrame(changes.select(["topic", "partition"]))
+    untouched = of_shard(facts, 0, shards).join(sql.broadcast(touched), ["topic", "partition"], "left_anti")
+    nothing = Routes(
+        np.zeros_like(measures.routes.sources), np.zeros_like(measures.routes.may_go), measures.routes.may_move
+    )
+    received = Loads(*(np.zeros_like(after.bytes) for _ in range(3))).after(changes, scope.fleet).bytes
+    free = scope.free - np.maximum(0, received)
+    return _placed(untouched, _orders(scope, band, measures, after, after, nothing, free), 1, scope)
+
+
+def scope_band(scope: Scope, measures: Measures) -> Band:
+    """Return the band of the request: its tolerance around each broker's fair share."""
+    return Band.around(broker_shares(scope, measures), scope.request.tolerance)
 
 
 def broker_shares(scope: Scope, measures: Measures) -> np.ndarray:
@@ -99,31 +135,46 @@ def broker_shares(scope: Scope, measures: Measures) -> np.ndarray:
     return share * (max(0.0, wanted - elsewhere) / wanted if wanted else 1.0)
 
 
-def _flows(scope: Scope, band: Band, staying: np.ndarray, routes: Routes) -> Flows:
+def _flows(scope: Scope, aim: Band, staying: Loads, routes: Routes, free: Longs) -> Flows:
     fleet = scope.fleet
+    load = staying.bytes.astype(np.float64)
     if not scope.balances_bytes:
-        return forced_flows(band.share, staying, fleet.takes, fleet.rack_of, scope.free, routes)
+        return forced_flows(aim.share, load, fleet.takes, fleet.rack_of, free, routes)
+    return balancing_flows(aim, load, fleet.rack_of, fleet.gives, fleet.takes, free, routes)
+
+
+def _aim(scope: Scope, band: Band) -> Band:
+    """What to steer for: a little inside the band; brokers that alone are filled get no more than their share."""
     aim = Band.around(band.share, scope.request.tolerance, BAND_MARGIN)
-    return balancing_flows(aim, staying, fleet.rack_of, fleet.gives, fleet.takes, scope.free, routes)
+    if not scope.fills_only:
+        return aim
+    return Band(aim.share, aim.low, np.where(scope.fleet.takes, aim.share, aim.high))
 
 
 def _orders(
-    scope: Scope, share: np.ndarray, loads: Loads, leaving_leaders: Longs, measures: Measures, flows: Flows
+    scope: Scope, band: Band, measures: Measures, loads: Loads, staying: Loads, routes: Routes, free: Longs
 ) -> Orders:
     fleet = scope.fleet
-    elsewhere = int((loads.leaders - leaving_leaders)[~scope.takes_part].sum())
-    surplus, room = leader_goals(loads.leaders, leaving_leaders, scope.takes_part, measures.partitions - elsewhere)
-    if not scope.request.balances_leaders:
-        surplus = np.zeros_like(surplus)
+    aim = _aim(scope, band)
+    flows = _flows(scope, aim, staying, routes, free)
+    elsewhere = int(staying.leaders[~scope.takes_part].sum())
+    bounds = Bounds(
+        load=loads.bytes,
+        low=np.ceil(aim.low).astype(np.int64),
+        high=np.floor(aim.high).astype(np.int64),
+        counts=fleet.takes if scope.fills_only else scope.takes_part,
+    )
     return Orders(
         fleet=fleet,
         shed=flows.shed,
         inflow=flows.inflow,
-        free=scope.free,
-        excess=np.round(loads.bytes - share).astype(np.int64),
-        leader_surplus=np.minimum(surplus, measures.leaders_in_scope),
-        leader_room=room,
+        free=free,
+        excess=np.round(loads.bytes - band.share).astype(np.int64),
+        leader_room=leader_room(staying.leaders, scope.takes_part, measures.partitions - elsewhere),
+        largest=measures.largest,
+        balance_leaders=scope.request.balances_leaders,
         restore_racks=scope.restores_racks,
+        bounds=bounds if scope.balances_bytes else None,
     )
 
 

@@ -57,6 +57,11 @@ class Scope:
         return self.request.mode == "balanced" and job in may_balance
 
     @property
+    def fills_only(self) -> bool:
+        """Whether moves for balance's sake go to named brokers only."""
+        return self.request.job is Job.ADD_BROKERS and self.request.mode == "fewest_bytes"
+
+    @property
     def restores_racks(self) -> bool:
         """Whether partitions that share racks are to be spread."""
         return self.request.job is Job.RESTORE_RACKS

@@ -11,13 +11,15 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import BooleanType, StructField, StructType
 
 from kafka_reassignment.spark.columns import longs, matrix, replica_lists
+from kafka_reassignment.spark.dealing import share_of
 from kafka_reassignment.spark.orders import ABSENT, Orders
-from kafka_reassignment.spark.placement import Partitions, place
+from kafka_reassignment.spark.placing.placement import place
+from kafka_reassignment.spark.placing.work import Partitions
 from kafka_reassignment.spark.schemas import TARGET, struct_of
 
 SHARD_PARTITIONS = 250_000
@@ -30,6 +32,19 @@ IMPOSSIBLE = "impossible"
 def shards_for(partitions: int) -> int:
     """How many shards so many partitions are dealt to."""
     return max(1, -(-partitions // SHARD_PARTITIONS))
+
+
+def _tie() -> Column:
+    return sql.xxhash64("topic", "partition")
+
+
+def _shard(shards: int) -> Column:
+    return sql.pmod(_tie(), sql.lit(shards)).cast("int")
+
+
+def of_shard(facts: DataFrame, number: int, shards: int) -> DataFrame:
+    """The partitions that are dealt to one shard. In and out: ``FACTS``."""
+    return facts.where(_shard(shards) == number)
 
 
 def placed(facts: DataFrame, orders: Orders, shards: int) -> DataFrame:
@@ -46,11 +61,9 @@ def placed(facts: DataFrame, orders: Orders, shards: int) -> DataFrame:
         shard = longs(rows["shard"])
         for number in np.unique(shard).tolist():
             mine = rows.filter(pa.array(shard == number))
-            yield from _place_shard(mine, orders.share(number, shards)).to_batches()
+            yield from _place_shard(mine, share_of(orders, number, shards)).to_batches()
 
-    dealt = facts.withColumn("tie", sql.xxhash64("topic", "partition")).withColumn(
-        "shard", sql.pmod("tie", sql.lit(shards)).cast("int")
-    )
+    dealt = facts.withColumn("tie", _tie()).withColumn("shard", _shard(shards))
     out = StructType([*struct_of(TARGET).fields, StructField(IMPOSSIBLE, BooleanType(), nullable=False)])
     return dealt.repartitionById(shards, "shard").mapInArrow(run, out)
 
@@ -64,18 +77,17 @@ def _place_shard(rows: pa.Table, orders: Orders) -> pa.Table:
         replicas=orders.fleet.index_of(ids).astype(np.int32),
         wanted=longs(rows["wanted"]),
         in_scope=rows["in_scope"].to_numpy(zero_copy_only=False),
-        tie=np.arange(len(rows), dtype=np.int64),
     )
-    placement = place(partitions, orders)
-    changed = np.fromiter(sorted(placement.target), np.int64, len(placement.target))
-    width = max((len(t) for t in placement.target.values()), default=1)
+    work = place(partitions, orders)
+    changed = np.fromiter(sorted(work.target), np.int64, len(work.target))
+    width = max((len(t) for t in work.target.values()), default=1)
     target = np.full((len(changed), width), ABSENT, dtype=np.int64)
     for at, row in enumerate(changed.tolist()):
-        replicas = placement.target[row]
+        replicas = work.target[row]
         target[at, : len(replicas)] = replicas
     target_ids = np.where(target == ABSENT, ABSENT, orders.fleet.ids[target])
     done = _columns(rows.take(changed), replica_lists(target_ids), impossible=False)
-    stuck = rows.take(np.array(placement.impossible, dtype=np.int64))
+    stuck = rows.take(np.array(work.impossible, dtype=np.int64))
     return pa.concat_tables([done, _columns(stuck, stuck["replicas"], impossible=True)])
 
 
