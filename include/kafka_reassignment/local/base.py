@@ -5,16 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import tempfile
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Self
 
-from kafka_reassignment.errors import name_some
-from kafka_reassignment.local.clients import controller_answers, live_brokers, under_replicated
 from kafka_reassignment.local.errors import LocalClusterError
 from kafka_reassignment.local.jars import Tell
 from kafka_reassignment.local.nodes import Node, Role, free_ports, last_words, port_was_taken, rack_of, read_property
@@ -22,8 +19,8 @@ from kafka_reassignment.local.processes import Lifeline
 from kafka_reassignment.local.programs import Programs
 from kafka_reassignment.local.releases import DEFAULT_VERSION, Release
 from kafka_reassignment.local.runner import Runner
-from kafka_reassignment.local.state import Settings, State, read_state, require_between, write_state
-from kafka_reassignment.local.waiting import wait_until_settled
+from kafka_reassignment.local.state import Settings, State, claim_directory, read_state, require_between, write_state
+from kafka_reassignment.local.waiting import listed, wait_for_brokers, wait_for_controller, wait_for_isr
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +28,7 @@ _GRACE_SECONDS = 10.0
 _PORT_ATTEMPTS = 3
 
 
-class _PortTakenError(Exception):
+class _PortTakenError(LocalClusterError):
     """Between choosing a port and listening on it, somebody else took it."""
 
 
@@ -39,9 +36,9 @@ class EmbeddedCluster(ABC):
     """Brokers 1..n on racks a, b, c… of this machine, each a real process; a context manager.
 
     Nothing is left behind: the processes end with this one however it ends (even by SIGKILL), and the
-    data directory is removed unless one was given. A given directory that holds a stopped cluster is
-    started again as it was, on other ports. Methods block, are not meant for several threads at once,
-    and raise ``LocalClusterError``.
+    data directory is removed unless one was given. A stopped cluster in a given directory is started
+    again as it was, with configs added, on other ports. Methods block, are not meant for several
+    threads at once, and raise ``LocalClusterError``.
 
     Args:
         brokers: how many, with ids from 1.
@@ -94,7 +91,6 @@ class EmbeddedCluster(ABC):
         # What is there while it is started
         self._directory: Path | None = None
         self._runner = Runner(None)
-        self._programs: Programs
 
     @classmethod
     def attach(cls, directory: Path | str) -> Self:
@@ -113,7 +109,6 @@ class EmbeddedCluster(ABC):
         cluster._directory = path
         cluster._adopt(state)
         cluster._runner = Runner(None, state.processes)
-        cluster._programs = cluster._find_programs()
         return cluster
 
     # What the kinds of cluster differ in
@@ -134,11 +129,9 @@ class EmbeddedCluster(ABC):
     def _tool_target(self) -> list[str]:
         """The option by which kafka-reassign-partitions finds the cluster."""
 
-    def _heap(self, node: Node) -> list[str]:
-        return ["-Xmx128m" if node.role is Role.ZOOKEEPER else "-Xmx400m", "-Xms64m"]
-
-    def _find_programs(self) -> Programs:
-        """Get ready what nodes and tools are run by."""
+    @cached_property
+    def _programs(self) -> Programs:
+        """What nodes and tools are run by, got ready when first needed."""
         return Programs.find(self._release, self._tell)
 
     # What it is
@@ -205,7 +198,7 @@ class EmbeddedCluster(ABC):
         """Start all nodes and wait until every broker shows every broker."""
         if self._directory is not None:
             raise LocalClusterError(f"The local cluster in {self._directory} is already started. Stop it first.")
-        self._programs = self._find_programs()
+        self._tell(f"Starting Kafka {self.version} on Java {self._programs.java.major}.")
         self._open_directory()
         try:
             for attempt in range(1, _PORT_ATTEMPTS + 1):
@@ -213,12 +206,14 @@ class EmbeddedCluster(ABC):
                     self._start_all(timeout_seconds)
                 except _PortTakenError as taken:
                     self._end_all(grace_seconds=0)
-                    self._tell(f"{taken}; starting again on other ports (attempt {attempt} of {_PORT_ATTEMPTS}).")
+                    if attempt == _PORT_ATTEMPTS:
+                        raise
+                    for node in self._nodes.values():  # the next attempt is not to read of this one's trouble
+                        (self._folder(node) / "server.log").unlink(missing_ok=True)
+                    self._tell(f"{taken} Starting again on other ports.")
                 else:
-                    return self
-            raise LocalClusterError(
-                f"Local brokers need free ports, found them taken in each of {_PORT_ATTEMPTS} attempts. Start again."
-            )
+                    break
+            return self
         except BaseException:
             self.stop(graceful=False)
             raise
@@ -245,39 +240,16 @@ class EmbeddedCluster(ABC):
 
     def wait_until_up(self, timeout_seconds: float = 60) -> None:
         """Wait until every broker that runs, asked itself, shows all of these alive, and the controller answers."""
-        deadline = time.monotonic() + timeout_seconds
         self.wait_until_live(self.running_brokers, timeout_seconds)
-
-        def missing() -> str | None:
-            self._check_for_crashes()
-            answers = controller_answers(self.bootstrap_servers, timeout_seconds=2)
-            return None if answers else "expected its controller to answer, found no answer"
-
-        wait_until_settled("The local cluster", missing, deadline, f"See {self._folder(self._coordinator)}.")
+        wait_for_controller(self.bootstrap_servers, timeout_seconds, self._check_for_crashes)
 
     def wait_until_live(self, brokers: Collection[int], timeout_seconds: float = 60) -> None:
         """Wait until each of these brokers, asked itself, shows exactly these as registered and not fenced."""
-        deadline = time.monotonic() + timeout_seconds
-        wanted = frozenset(brokers)
-        for broker in sorted(wanted):
-
-            def missing(broker: int = broker) -> str | None:
-                self._check_for_crashes()
-                shown = live_brokers(self.address(broker), timeout_seconds=2)
-                return None if shown == wanted else f"expected brokers {_listed(wanted)} alive, found {_listed(shown)}"
-
-            wait_until_settled(f"Broker {broker}", missing, deadline, f"See {self.log_path(broker)}.")
+        wait_for_brokers({b: self.address(b) for b in brokers}, timeout_seconds, self._check_for_crashes)
 
     def wait_until_in_sync(self, timeout_seconds: float = 60) -> None:
         """Wait until every partition has a leader and its whole replica set in the ISR."""
-
-        def missing() -> str | None:
-            lagging = under_replicated(self.bootstrap_servers, timeout_seconds=5)
-            found = "no answer" if lagging is None else name_some(lagging)
-            return None if lagging == [] else f"expected no under-replicated partition, found {found}"
-
-        deadline = time.monotonic() + timeout_seconds
-        wait_until_settled("The local cluster", missing, deadline, "Look which of their brokers are down.")
+        wait_for_isr(self.bootstrap_servers, timeout_seconds)
 
     def heal(self, timeout_seconds: float = 90) -> None:
         """Bring back everything that was killed or paused, and wait until it is in sync."""
@@ -322,7 +294,7 @@ class EmbeddedCluster(ABC):
         broker = broker_id if broker_id is not None else max(self.brokers) + 1
         if broker in self.brokers or broker < 0:
             raise LocalClusterError(
-                f"Broker {broker} cannot be added: expected an unused id, found brokers {_listed(self.brokers)}. "
+                f"Broker {broker} cannot be added: expected an unused id, found brokers {listed(self.brokers)}. "
                 "Choose another, or use start_broker for one that is down."
             )
         port = free_ports(1, taken=frozenset(node.port for node in self._nodes.values()))[0]
@@ -345,22 +317,16 @@ class EmbeddedCluster(ABC):
 
     def _open_directory(self) -> None:
         """Make the directory ours, and take up the stopped cluster that is in it."""
-        directory = self._given_directory or Path(tempfile.mkdtemp(prefix="kafka-reassignment-"))
-        directory.mkdir(parents=True, exist_ok=True)
-        state = read_state(directory)
-        if state is not None:
-            if running := sorted(Runner(None, state.processes).identities):
-                raise LocalClusterError(
-                    f"The local cluster in {directory} is already running ({name_some(running)}). "
-                    "Stop it first, or name another directory."
-                )
-            if (state.mode, state.settings.version) != (self.mode, self.version):
-                raise LocalClusterError(
-                    f"The data in {directory} is of a {state.mode} cluster of Kafka {state.settings.version}, expected "
-                    f"one of {self.mode} and {self.version}. Name another directory, or start that one."
-                )
-            self._adopt(state)
-            self._tell(f"Starting the cluster that is in {directory}: brokers {_listed(self.brokers)}.")
+        directory, found = claim_directory(self._given_directory, self._keeps_directory, self.mode, self.version)
+        if found is not None:
+            given = self._settings
+            self._adopt(found)
+            self._settings = replace(
+                found.settings,
+                configs={**found.settings.configs, **given.configs},
+                static_configs={**found.settings.static_configs, **given.static_configs},
+            )
+            self._tell(f"Starting the cluster that is in {directory}: brokers {listed(self.brokers)}.")
         self._directory = directory
         lifeline = None if self._detached else Lifeline(None if self._keeps_directory else directory)
         self._runner = Runner(lifeline)
@@ -381,8 +347,7 @@ class EmbeddedCluster(ABC):
         folder = self._folder(node)
         folder.mkdir(exist_ok=True)
         main = self._write_files(node)
-        command = self._programs.node_command(main, folder, self._heap(node))
-        self._runner.start(node.name, command, folder)
+        self._runner.start(node.name, self._programs.node_command(main, folder, ["-Xmx400m", "-Xms64m"]), folder)
         self._save()
 
     def _end(self, node: Node, grace_seconds: float) -> None:
@@ -397,24 +362,18 @@ class EmbeddedCluster(ABC):
             self._save()
 
     def _save(self) -> None:
-        nodes = tuple(self._nodes.values())
-        write_state(
-            self.directory,
-            State(
-                mode=self.mode,
-                settings=self._settings,
-                detached=self._detached,
-                keeps_directory=self._keeps_directory,
-                nodes=nodes,
-                processes=self._runner.identities,
-            ),
-        )
+        nodes, processes = tuple(self._nodes.values()), self._runner.identities
+        state = State(self.mode, self._settings, self._detached, self._keeps_directory, nodes, processes)
+        write_state(self.directory, state)
 
     def _check_for_crashes(self) -> None:
         for name in self._runner.crashed():
             folder = self._folder(self._nodes[name])
             if port_was_taken(folder):
-                raise _PortTakenError(f"Port {self._nodes[name].port} of {name} was taken")
+                raise _PortTakenError(
+                    f"{name} of the local cluster could not listen: expected port {self._nodes[name].port} free, found "
+                    "it taken. Stop what listens there."
+                )
             raise LocalClusterError(
                 f"{name} of the local cluster ended by itself, expected it running. Its log ends with: "
                 f"{last_words(folder)}"
@@ -428,7 +387,7 @@ class EmbeddedCluster(ABC):
         node = self._nodes.get(f"{Role.BROKER}-{broker}")
         if node is None:
             raise LocalClusterError(
-                f"Broker {broker} is not of this local cluster, expected one of {_listed(self.brokers)}. "
+                f"Broker {broker} is not of this local cluster, expected one of {listed(self.brokers)}. "
                 "Name one of them, or add it with add_broker."
             )
         return node
@@ -438,7 +397,3 @@ class EmbeddedCluster(ABC):
 
     def _data_dirs(self, node: Node) -> list[Path]:
         return [self._folder(node) / f"data-{i}" for i in range(self._settings.log_dirs)]
-
-
-def _listed(brokers: Collection[int]) -> str:
-    return ", ".join(str(b) for b in sorted(brokers)) or "none"

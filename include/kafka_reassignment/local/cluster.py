@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
+from functools import cached_property
 from typing import ClassVar
 
 from kafka_reassignment.local.base import EmbeddedCluster
 from kafka_reassignment.local.errors import LocalClusterError
 from kafka_reassignment.local.nodes import Node, Role, broker_defaults, random_uuid, write_properties
 from kafka_reassignment.local.programs import Programs
-from kafka_reassignment.local.warmup import Warmth, warm_up
+from kafka_reassignment.local.warmup import warm_up
 
 _CONTROLLER_ID = 9_000
 """Far from any broker's, so that brokers may be added under any small number."""
@@ -23,7 +23,6 @@ class LocalCluster(EmbeddedCluster):
     """
 
     mode: ClassVar[str] = "kraft"
-    _warmth: Warmth
 
     def kill_controller(self) -> None:
         """SIGKILL the controller: brokers go on serving, nothing about the cluster can change."""
@@ -51,10 +50,9 @@ class LocalCluster(EmbeddedCluster):
     def _new_coordinator(self) -> Node:
         return Node(_CONTROLLER_ID, Role.CONTROLLER, 0)
 
-    def _find_programs(self) -> Programs:
-        programs = super()._find_programs()
-        self._warmth = warm_up(programs, self._tell)
-        return replace(programs, class_archive=self._warmth.class_archive)
+    @cached_property
+    def _programs(self) -> Programs:
+        return warm_up(Programs.find(self._release, self._tell), self._tell)
 
     def _write_files(self, node: Node) -> list[str]:
         cluster_id = self.cluster_id or random_uuid()
@@ -66,8 +64,8 @@ class LocalCluster(EmbeddedCluster):
                 # What 'kafka-storage format' writes, without a JVM for each node.
                 identity = {"version": 1, "cluster.id": cluster_id, "node.id": node.node_id}
                 write_properties(log_dir / "meta.properties", {**identity, "directory.id": random_uuid()})
-                if node.role is Role.CONTROLLER:
-                    shutil.copy(self._warmth.bootstrap_metadata, log_dir)
+                if node.role is Role.CONTROLLER and self._programs.bootstrap_metadata:
+                    shutil.copy(self._programs.bootstrap_metadata, log_dir)
         return ["kafka.Kafka", str(properties)]
 
     def _properties(self, node: Node) -> dict[str, object]:

@@ -19,9 +19,9 @@ from confluent_kafka import TopicPartition as Position
 from confluent_kafka.cimpl import NewTopic
 
 from kafka_reassignment.errors import name_some
-from kafka_reassignment.local.clients import QUIET, admin_client, under_replicated
+from kafka_reassignment.local.clients import QUIET, admin_client
 from kafka_reassignment.local.errors import LocalClusterError
-from kafka_reassignment.local.waiting import wait_until_settled
+from kafka_reassignment.local.waiting import wait_for_isr
 from kafka_reassignment.model import Replicas, TopicPartition
 
 _ANSWER_SECONDS = 30
@@ -47,14 +47,7 @@ def create_topic(
         raise LocalClusterError(
             f"Topic {topic} was not created: expected success, found: {refused}. Check its name, replicas and configs."
         ) from refused
-
-    def missing() -> str | None:
-        lagging = under_replicated(bootstrap_servers, _ANSWER_SECONDS, topic)
-        found = "no answer" if lagging is None else name_some(lagging)
-        return None if lagging == [] else f"expected it in sync, found {found} under-replicated"
-
-    deadline = time.monotonic() + _ANSWER_SECONDS
-    wait_until_settled(f"Topic {topic}", missing, deadline, "Look which of its brokers are down.")
+    wait_for_isr(bootstrap_servers, _ANSWER_SECONDS, topic)
 
 
 def fill_topics(

@@ -102,7 +102,7 @@ def damage_of(home: Path, release: Release) -> str | None:
         return "there is no manifest"
     except (ValueError, KeyError, TypeError):
         return "the manifest cannot be read"
-    if recipe != _recipe(release):
+    if recipe != recipe_of(release):
         return "they were fetched by another version of this project"
     found = {jar.name: jar for jar in home.glob("*.jar")}
     if strange := sorted(found.keys() ^ wanted.keys()):
@@ -117,7 +117,8 @@ def fingerprint(file: Path) -> dict[str, int | str]:
         return {"bytes": file.stat().st_size, "sha256": hashlib.file_digest(opened, "sha256").hexdigest()}
 
 
-def _recipe(release: Release) -> str:
+def recipe_of(release: Release) -> str:
+    """Fingerprint of what is resolved for a release; a cached copy made by another recipe is fetched again."""
     return hashlib.sha256(release.ivy_module().encode()).hexdigest()
 
 
@@ -130,7 +131,7 @@ def _fetch(release: Release, home: Path, tell: Tell) -> None:
         jars = work / "jars"
         _resolve(release, work, jars, tell)
         manifest = {
-            "recipe": _recipe(release),
+            "recipe": recipe_of(release),
             "jars": {jar.name: fingerprint(jar) for jar in sorted(jars.glob("*.jar"))},
         }
         (jars / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Self
 
 from kafka_reassignment.local import watchdog
-from kafka_reassignment.local.errors import LocalClusterError
 
 _POLL_SECONDS = 0.02
 _open_lifelines: weakref.WeakSet[Lifeline] = weakref.WeakSet()
@@ -93,6 +92,12 @@ def look_up(pid: int) -> tuple[Identity, bool] | None:
     return None if state[:1] in {"", "Z", "X"} else (Identity(pid, birth.strip()), state[:1] == "T")
 
 
+def is_alive(identity: Identity) -> bool:
+    """Whether this very process still exists."""
+    found = look_up(identity.pid)
+    return found is not None and found[0] == identity
+
+
 class NodeProcess:
     """One running node, ours to signal: started here, or found again by its identity."""
 
@@ -120,25 +125,19 @@ class NodeProcess:
                 start_new_session=lifeline is None,
             )
         found = look_up(started.pid)
-        if found is None:
-            raise LocalClusterError(
-                f"A node ended at once: expected {command[0]} to run, found exit code {started.wait()}. "
-                f"See console.log in {directory}."
-            )
-        return cls(found[0], started)
+        return cls(found[0] if found else Identity(started.pid, "ended at once"), started)
 
     @property
     def is_running(self) -> bool:
         """Whether it exists; a paused process runs in this sense."""
         if self._started is not None:
             return self._started.poll() is None
-        return self._found() is not None
+        return is_alive(self.identity)
 
     @property
     def is_paused(self) -> bool:
         """Whether it is stopped by SIGSTOP, by us or by anybody."""
-        found = self._found()
-        return found is not None and found[1]
+        return look_up(self.identity.pid) == (self.identity, True)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, unless the process is gone."""
@@ -159,10 +158,6 @@ class NodeProcess:
                 return False
             time.sleep(_POLL_SECONDS)
         return True
-
-    def _found(self) -> tuple[Identity, bool] | None:
-        found = look_up(self.identity.pid)
-        return found if found is not None and found[0] == self.identity else None
 
 
 def stop_all(processes: Sequence[NodeProcess], grace_seconds: float) -> None:

@@ -17,12 +17,17 @@ from kafka_reassignment.local.releases import Release
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """A release's jars and the Java to run them; ``class_archive`` is what makes its classes load quickly."""
+    """A release's jars and the Java to run them.
+
+    ``class_archive`` has its classes ready to be mapped; ``bootstrap_metadata`` is what a KRaft
+    controller's storage begins with. Both are None where nothing was prepared.
+    """
 
     release: Release
     jars: JarSet
     java: Java
     class_archive: Path | None = None
+    bootstrap_metadata: Path | None = None
 
     @classmethod
     def find(cls, release: Release, tell: Tell) -> Self:

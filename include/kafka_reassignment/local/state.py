@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kafka_reassignment.errors import name_some
 from kafka_reassignment.local.errors import LocalClusterError
 from kafka_reassignment.local.nodes import Node, Role
-from kafka_reassignment.local.processes import Identity
+from kafka_reassignment.local.processes import Identity, is_alive
 
 STATE_FILE = "cluster.json"
 
@@ -78,3 +81,44 @@ def read_state(directory: Path) -> State | None:
             f"{file} does not describe a local cluster: expected what 'local start' writes, found {broken!r}. "
             "Name another directory, or remove this one."
         ) from None
+
+
+def claim_directory(given: Path | None, keep: bool, mode: str, version: str) -> tuple[Path, State | None]:
+    """Return the directory to start a cluster in (a new temporary one when none is given), and the one found there.
+
+    Args:
+        given: where the caller wants it.
+        keep: whether the directory stays when the cluster stops. If not, the remains of a cluster that
+            ended badly are removed, and nothing else may be in the way.
+        mode: kind of the cluster to start.
+        version: its release.
+
+    Raises:
+        LocalClusterError: a cluster runs there, or one of another kind or release, or files of others are there.
+    """
+    if given is None:
+        return Path(tempfile.mkdtemp(prefix="kafka-reassignment-")), None
+    given.mkdir(parents=True, exist_ok=True)
+    found = read_state(given)
+    if found is None:
+        if not keep and any(given.iterdir()):
+            raise LocalClusterError(
+                f"{given} would be removed at the end: expected an empty directory, found other files in it. "
+                "Name another one, or keep it."
+            )
+        return given, None
+    if running := sorted(name for name, identity in found.processes.items() if is_alive(identity)):
+        raise LocalClusterError(
+            f"The local cluster in {given} is already running ({name_some(running)}), expected none there. "
+            "Stop it first, or name another directory."
+        )
+    if not keep:
+        shutil.rmtree(given)
+        given.mkdir()
+        return given, None
+    if (found.mode, found.settings.version) != (mode, version):
+        raise LocalClusterError(
+            f"The data in {given} is of a {found.mode} cluster of Kafka {found.settings.version}, expected one of "
+            f"{mode} and {version}. Name another directory, or start that release."
+        )
+    return given, found

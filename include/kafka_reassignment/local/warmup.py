@@ -11,7 +11,7 @@ import hashlib
 import shutil
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from filelock import FileLock
@@ -35,16 +35,8 @@ _ARCHIVES_SINCE = 13  # Java release with -XX:ArchiveClassesAtExit (JEP 350)
 _TRAINING_SECONDS = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Warmth:
-    """``class_archive`` is None where this Java cannot make one."""
-
-    bootstrap_metadata: Path
-    class_archive: Path | None
-
-
-def warm_up(programs: Programs, tell: Tell) -> Warmth:
-    """Return what was prepared for these jars and this Java, preparing it when it is not there.
+def warm_up(programs: Programs, tell: Tell) -> Programs:
+    """Add what was prepared for these jars and this Java, preparing it when it is not there.
 
     Raises:
         LocalClusterError: Kafka's storage tool failed.
@@ -66,7 +58,7 @@ def warm_up(programs: Programs, tell: Tell) -> Warmth:
                 lifeline.release()
                 shutil.rmtree(work, ignore_errors=True)
     archive = home / _ARCHIVE
-    return Warmth(home / _BOOTSTRAP, archive if archive.exists() else None)
+    return replace(programs, bootstrap_metadata=home / _BOOTSTRAP, class_archive=archive if archive.exists() else None)
 
 
 def _prepare(programs: Programs, work: Path, runner: Runner) -> None:
