@@ -81,9 +81,8 @@ class Reassignments:
     def story(self, run_id: str) -> str:
         """Everything a reader of a failed test needs: states of all tasks, and the audit trail."""
         lines = [f"{DAG_ID} {run_id}: " + self._states(DAG_ID, run_id)]
-        for run in self.airflow.runs(BATCH_DAG_ID):
-            if run.startswith(run_id):
-                lines.append(f"{run}: " + self._states(BATCH_DAG_ID, run))
+        batches = [run for run in self.airflow.runs(BATCH_DAG_ID) if run.startswith(run_id)]
+        lines += [f"{run}: {self._states(BATCH_DAG_ID, run)}" for run in batches]
         lines += [
             f"{e.step} {e.batch or ''} try {e.actor.try_number} {e.outcome}: {e.summary}"
             for e in self.record(run_id).audit

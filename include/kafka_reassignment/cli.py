@@ -1,15 +1,99 @@
-"""The command line: ``kafka-reassignment``."""
+"""The command line: a local Kafka, who holds a cluster, whether an audit trail is whole."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
+from rich.console import Console
+from rich.table import Table
+from upath import UPath
 
+from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.local.app import app as local_app
+from kafka_reassignment.record.store import RecordStore
 
-app = typer.Typer(no_args_is_help=True, help="Moves Kafka replicas safely.")
+app = typer.Typer(no_args_is_help=True, help="Tools beside the DAGs; reassignments themselves are run by Airflow.")
+hold_app = typer.Typer(no_args_is_help=True, help="Which reassignment holds a cluster.")
+audit_app = typer.Typer(no_args_is_help=True, help="The audit trail of a reassignment.")
 app.add_typer(local_app, name="local")
+app.add_typer(hold_app, name="hold")
+app.add_typer(audit_app, name="audit")
+
+console = Console()
+RecordUri = Annotated[
+    str,
+    typer.Option(
+        envvar="AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI", help="base URI of the records, the same as Airflow's setting"
+    ),
+]
+ClusterId = Annotated[str, typer.Argument(help="id of the Kafka cluster")]
+ReassignmentId = Annotated[str, typer.Argument(help="run id of the kafka_reassignment run")]
 
 
-@app.callback()
-def main() -> None:
-    """Moves Kafka replicas safely."""
+@hold_app.command("show")
+def show_hold(cluster_id: ClusterId, record_uri: RecordUri) -> None:
+    """Tell which reassignment holds a cluster, and since when."""
+    hold = _store(record_uri).holder(cluster_id)
+    if hold is None:
+        console.print(f"Cluster {cluster_id} is free", markup=False)
+        return
+    console.print(
+        f"Cluster {cluster_id} is held by {hold.reassignment_id}, asked for by {hold.requested_by}, since {hold.since}",
+        markup=False,
+    )
+
+
+@hold_app.command("release")
+def release_hold(
+    cluster_id: ClusterId,
+    reassignment_id: ReassignmentId,
+    record_uri: RecordUri,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+) -> None:
+    """Give a cluster back whose reassignment will not go on, after its run was deleted, say.
+
+    Look first whether its moves are still in flight and its throttle still set: releasing changes neither.
+    """
+    store = _store(record_uri)
+    owed = store.record(cluster_id, reassignment_id).journal().owed_texts()
+    for text in owed:
+        console.print(f"Still owed: {text}", style="yellow", markup=False)
+    if not yes:
+        typer.confirm(f"Release cluster {cluster_id} from {reassignment_id}?", abort=True)
+    if not store.release(cluster_id, reassignment_id):
+        console.print(f"{reassignment_id} does not hold cluster {cluster_id}: nothing was released", markup=False)
+        raise typer.Exit(1)
+    console.print("Released")
+
+
+@audit_app.command("show")
+def show_audit(cluster_id: ClusterId, reassignment_id: ReassignmentId, record_uri: RecordUri) -> None:
+    """Print the events of a reassignment, oldest first."""
+    table = Table("#", "at", "step", "batch", "try", "outcome", "what")
+    for event in _store(record_uri).record(cluster_id, reassignment_id).audit:
+        table.add_row(
+            str(event.sequence),
+            f"{event.finished_at:%Y-%m-%d %H:%M:%S}",
+            event.step,
+            str(event.batch or ""),
+            str(event.actor.try_number),
+            event.outcome,
+            event.summary,
+        )
+    console.print(table)
+
+
+@audit_app.command("verify")
+def verify_audit(cluster_id: ClusterId, reassignment_id: ReassignmentId, record_uri: RecordUri) -> None:
+    """Check that every event is there and unaltered; exit with 1 when not."""
+    try:
+        count = _store(record_uri).record(cluster_id, reassignment_id).audit.verify()
+    except ReassignmentError as error:
+        console.print(str(error), style="red", markup=False)
+        raise typer.Exit(1) from None
+    console.print(f"{count} events, chain intact")
+
+
+def _store(record_uri: str) -> RecordStore:
+    return RecordStore(UPath(record_uri))

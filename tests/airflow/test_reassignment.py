@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.local.data import Ledger, fill_topics
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
