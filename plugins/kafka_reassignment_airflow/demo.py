@@ -154,7 +154,7 @@ def _reassign(
         told = ledger.verify()
         console.print(_load_table(before, _loads(port)))
         restored = configs_before == _throttle_configs(port)
-    console.print(record.read_file("report.txt").decode() if record.read_file("report.txt") else "no report")
+    console.print((record.read_file("report.txt") or b"There is no report").decode(), markup=False)
     console.print(f"Throttle configs as before the run: {'yes' if restored else 'NO'}")
     console.print(
         f"Messages acknowledged {told.acknowledged}, read back {told.read}, lost {told.lost}; "

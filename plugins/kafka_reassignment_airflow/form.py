@@ -108,7 +108,7 @@ def request_params() -> dict[str, Param]:
     }
 
 
-def _array(items: str, description: str, **more: Any) -> Param:  # noqa: ANN401 - schema keywords
+def _array(items: str, description: str, **more: Any) -> Param:
     return Param(None, type=["null", "array"], items={"type": items}, description=description, **more)
 
 
@@ -121,5 +121,5 @@ def _about(model: type[Limits], name: str) -> str:
     return (model.model_fields[name].description or name).capitalize() + "."
 
 
-def _default(name: str) -> Any:  # noqa: ANN401 - whatever the model has
+def _default(name: str) -> Any:
     return ReassignmentRequest.model_fields[name].default

@@ -104,7 +104,7 @@ def test_a_decommission_under_throttle_ends_verified_with_everything_as_before(
         assert "audit event" in reassignments.log(run, "submit_batch", number)
         assert sorted(e.step for e in record.audit if e.batch == number) == sorted(STEPS)
     assert {e.actor.requested_by for e in record.audit if e.batch is None} == {"admin"}
-    assert record.audit.verify() == 2 * len(STEPS) + 7
+    assert record.audit.verify() == 2 * len(STEPS) + 8
 
     # Days later: one step alone, then everything again. Nothing is left to do, and nothing is changed.
     after = replicas(port, topic)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.model import Batch
@@ -21,6 +20,16 @@ from kafka_reassignment.spark.plan_io import read_batch
 def utc_now() -> datetime:
     """Return the present moment in UTC."""
     return datetime.now(UTC)
+
+
+class Log(Protocol):
+    """What a step needs of a logger: Airflow's and the standard library's both have it."""
+
+    def info(self, msg: str, /, *args: object) -> object:
+        """Log for whoever follows the task."""
+
+    def warning(self, msg: str, /, *args: object) -> object:
+        """Log what somebody should look at."""
 
 
 @dataclass
@@ -43,7 +52,7 @@ class StepContext:
     store: RecordStore
     record: Record
     actor: Actor
-    log: logging.Logger
+    log: Log
     now: Callable[[], datetime] = utc_now
     sleep: Callable[[float], None] = time.sleep
 

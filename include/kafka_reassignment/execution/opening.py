@@ -75,7 +75,11 @@ def approval(step: StepContext) -> Verdict:
             step.store.release(step.record.cluster_id, step.record.reassignment_id)
             event.outcome, event.summary = "skipped", "validated only; nothing was changed in the cluster"
         return "stop"
-    return "ask" if request.require_approval else "go"
+    if request.require_approval:
+        return "ask"
+    with step.audited("approve") as event:
+        event.outcome, event.summary = "skipped", "the request asks for no approval"
+    return "go"
 
 
 def answered(step: StepContext, *, approved: bool, by: str) -> None:
@@ -116,6 +120,15 @@ def require_hold(step: StepContext) -> None:
         step.record.cluster_id,
         Hold(reassignment_id=opening.reassignment_id, since=step.now(), requested_by=opening.requested_by),
     )
+
+
+def batches_finished(step: StepContext) -> BatchesProgress:
+    """Return how far the chain is; its end is told in the audit trail."""
+    progress = batches_progress(step.record)
+    if progress.complete:
+        with step.audited("wait_for_batches") as event:
+            event.summary = progress.text
+    return progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import cast
 
 from airflow.sdk import BaseHook, Connection, ObjectStoragePath
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
+from upath import UPath
 
 from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
 from kafka_reassignment.cluster.settings import ClusterSettings
@@ -67,7 +69,7 @@ def record_store() -> RecordStore:
     """
     home = Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
     uri = conf.get(CONFIG_SECTION, "record_uri", fallback=f"file://{home}/kafka_reassignments")
-    return RecordStore(ObjectStoragePath(uri))
+    return RecordStore(cast("UPath", ObjectStoragePath(uri)))
 
 
 def _connection(conn_id: str, kind: str) -> Connection:

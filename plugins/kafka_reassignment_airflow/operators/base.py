@@ -21,25 +21,31 @@ class ReassignmentStepOperator(BaseOperator):
 
     Every subclass may run twice, be killed anywhere, and run again days later.
 
-    :param kafka_conn_id: connection of the cluster (templated).
-    :param reassignment_id: run id of the ``kafka_reassignment`` run it belongs to (templated).
+    :param kafka_conn_id: connection of the cluster (templated; by default the run's param of that name).
+    :param reassignment_id: run id of the ``kafka_reassignment`` run it belongs to (templated; by default this run's).
     """
 
     template_fields: Sequence[str] = ("kafka_conn_id", "reassignment_id")
     ui_color = "#e8f1fa"
 
-    def __init__(self, *, kafka_conn_id: str, reassignment_id: str, **kwargs: Any) -> None:  # noqa: ANN401 - BaseOperator's own
+    def __init__(
+        self,
+        *,
+        kafka_conn_id: str = "{{ params.kafka_conn_id }}",
+        reassignment_id: str = "{{ run_id }}",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.kafka_conn_id = kafka_conn_id
         self.reassignment_id = reassignment_id
 
-    def execute(self, context: Context) -> Any:  # noqa: ANN401 - an operator's result goes to XCom as it is
+    def execute(self, context: Context) -> Any:
         """Run the step; its result goes to XCom."""
         with telling_final_errors(), self.open_step(context) as step:
             return self.run_step(step, context)
 
     @abstractmethod
-    def run_step(self, step: StepContext, context: Context) -> Any:  # noqa: ANN401
+    def run_step(self, step: StepContext, context: Context) -> Any:
         """Do it, through ``kafka_reassignment.execution``."""
 
     @contextmanager
@@ -54,13 +60,20 @@ class ReassignmentStepOperator(BaseOperator):
 class BatchStepOperator(ReassignmentStepOperator):
     """One step of one batch.
 
-    :param batch: number of the batch, counted from 1 (templated).
+    :param reassignment_id: as above (templated; by default the run's param of that name).
+    :param batch: number of the batch, counted from 1 (templated; by default the run's param of that name).
     """
 
     template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "batch")
 
-    def __init__(self, *, batch: int | str, **kwargs: Any) -> None:  # noqa: ANN401
-        super().__init__(**kwargs)
+    def __init__(
+        self,
+        *,
+        reassignment_id: str = "{{ params.reassignment_id }}",
+        batch: int | str = "{{ params.batch }}",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(reassignment_id=reassignment_id, **kwargs)
         self.batch = batch
 
     @property

@@ -70,7 +70,7 @@ class StartNextBatchOperator(BatchStepOperator, TriggerDagRunOperator):
     Safe to retry: the next run's id is fixed by the reassignment and the batch number.
     """
 
-    def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - BaseOperator's own
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(trigger_dag_id=BATCH_DAG_ID, skip_when_already_exists=True, **kwargs)
 
     def run_step(self, step: StepContext, context: Context) -> None:
@@ -81,7 +81,7 @@ class StartNextBatchOperator(BatchStepOperator, TriggerDagRunOperator):
         self.trigger_run_id = batch_run_id(self.reassignment_id, following)
         self.conf = batch_conf(self.kafka_conn_id, self.reassignment_id, following)
 
-    def execute(self, context: Context) -> Any:  # noqa: ANN401
+    def execute(self, context: Context) -> Any:
         """Decide which batch follows, then trigger it."""
         with telling_final_errors(), self.open_step(context) as step:
             self.run_step(step, context)

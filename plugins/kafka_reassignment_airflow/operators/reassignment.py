@@ -46,7 +46,7 @@ class PlanOperator(ReassignmentStepOperator):
 
     template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "spark_conn_id")
 
-    def __init__(self, *, spark_conn_id: str | None = None, **kwargs: Any) -> None:  # noqa: ANN401 - BaseOperator's own
+    def __init__(self, *, spark_conn_id: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.spark_conn_id = spark_conn_id
 
@@ -65,10 +65,10 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
 
     template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, *ApprovalOperator.template_fields)
 
-    def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - BaseOperator's own
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(fail_on_reject=True, **kwargs)
 
-    def execute(self, context: Context) -> Any:  # noqa: ANN401
+    def execute(self, context: Context) -> Any:
         """Pass, park for an answer, or end the run."""
         with telling_final_errors(), self.open_step(context) as step:
             verdict = self.run_step(step, context)
@@ -82,7 +82,7 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
         """Return what is to be done before batches start."""
         return opening.approval(step)
 
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:  # noqa: ANN401
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Take the answer; a rejection gives the cluster back and fails the run."""
         answer = event.get("chosen_options") or ["no answer"]
         with telling_final_errors(), self.open_step(context) as step:
@@ -97,10 +97,10 @@ class StartBatchesOperator(ReassignmentStepOperator, TriggerDagRunOperator):
     exists and is not in motion is cleared, so that it goes on from what the cluster shows.
     """
 
-    def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - BaseOperator's own
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(trigger_dag_id=BATCH_DAG_ID, reset_dag_run=True, **kwargs)
 
-    def execute(self, context: Context) -> Any:  # noqa: ANN401
+    def execute(self, context: Context) -> Any:
         """Decide which batch is to be started, then trigger its run."""
         with telling_final_errors(), self.open_step(context) as step:
             batch = self.run_step(step, context)

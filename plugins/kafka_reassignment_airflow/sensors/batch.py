@@ -29,22 +29,22 @@ class DeferringBatchSensor(BatchStepOperator):
     trigger_class: ClassVar[type[BatchTrigger]]
     ui_color = "#fdf3e1"
 
-    def __init__(self, *, poll_seconds: float = 10, patience_seconds: float = 10, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(self, *, poll_seconds: float = 10, patience_seconds: float = 10, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.poll_seconds = poll_seconds
         self.patience_seconds = patience_seconds
 
-    def run_step(self, step: StepContext, context: Context) -> Any:  # noqa: ANN401
+    def run_step(self, step: StepContext, context: Context) -> Any:
         """Check for the first time."""
         return self._check(step, utc_now())
 
-    def resume(self, context: Context, event: Woken, started_at: str) -> Any:  # noqa: ANN401
+    def resume(self, context: Context, event: Woken, started_at: str) -> Any:
         """Check again after the trigger fired."""
         self.log.info("Woken: %s", event["reason"])
         with telling_final_errors(), self.open_step(context) as step:
             return self._check(step, datetime.fromisoformat(started_at))
 
-    def _check(self, step: StepContext, started_at: datetime) -> Any:  # noqa: ANN401
+    def _check(self, step: StepContext, started_at: datetime) -> Any:
         patient_until = time.monotonic() + self.patience_seconds
         while True:
             try:
@@ -68,7 +68,7 @@ class DeferringBatchSensor(BatchStepOperator):
             )
 
     @abstractmethod
-    def check(self, step: StepContext, started_at: datetime) -> Any:  # noqa: ANN401
+    def check(self, step: StepContext, started_at: datetime) -> Any:
         """Check once.
 
         Raises:

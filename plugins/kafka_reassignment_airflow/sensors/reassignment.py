@@ -27,13 +27,13 @@ class BatchesSensor(ReassignmentStepOperator):
 
     ui_color = "#fdf3e1"
 
-    def __init__(self, *, poll_seconds: float = 10, **kwargs: Any) -> None:  # noqa: ANN401 - BaseOperator's own
+    def __init__(self, *, poll_seconds: float = 10, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.poll_seconds = poll_seconds
 
     def run_step(self, step: StepContext, context: Context) -> str:
         """Check; defer while batches are left."""
-        progress = opening.batches_progress(step.record)
+        progress = opening.batches_finished(step)
         self.log.info("%s", progress.text)
         if progress.complete:
             return progress.text

@@ -23,7 +23,7 @@ class BatchesTrigger(PollingTrigger):
     :param batch_dag_id: the DAG of the batches.
     """
 
-    def __init__(self, *, cluster_id: str, reassignment_id: str, batch_dag_id: str, **polling: Any) -> None:  # noqa: ANN401
+    def __init__(self, *, cluster_id: str, reassignment_id: str, batch_dag_id: str, **polling: Any) -> None:
         super().__init__(**polling)
         self.cluster_id = cluster_id
         self.reassignment_id = reassignment_id

@@ -86,7 +86,7 @@ class BatchTrigger(PollingTrigger):
     :param batch: number of the batch.
     """
 
-    def __init__(self, *, kafka_conn_id: str, reassignment_id: str, batch: int, **polling: Any) -> None:  # noqa: ANN401
+    def __init__(self, *, kafka_conn_id: str, reassignment_id: str, batch: int, **polling: Any) -> None:
         super().__init__(**polling)
         self.kafka_conn_id = kafka_conn_id
         self.reassignment_id = reassignment_id

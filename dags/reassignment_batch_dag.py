@@ -20,12 +20,6 @@ from kafka_reassignment_airflow.operators.batch import (
 )
 from kafka_reassignment_airflow.sensors.batch import AdmitBatchSensor, IsrCatchUpSensor
 
-WHICH = {
-    "kafka_conn_id": "{{ params.kafka_conn_id }}",
-    "reassignment_id": "{{ params.reassignment_id }}",
-    "batch": "{{ params.batch }}",
-}
-
 with DAG(
     dag_id=BATCH_DAG_ID,
     schedule=None,
@@ -38,7 +32,7 @@ with DAG(
         "reassignment_id": Param("", type="string", description="run id of the kafka_reassignment run"),
         "batch": Param(1, type="integer", minimum=1, description="number of the batch"),
     },
-    default_args={"retries": 4, "retry_delay": timedelta(seconds=10), **WHICH},
+    default_args={"retries": 4, "retry_delay": timedelta(seconds=10)},
 ) as dag:
     admit = AdmitBatchSensor(task_id="admit", poll_seconds=15)
     set_throttle = SetThrottleOperator(task_id="set_throttle")

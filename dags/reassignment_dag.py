@@ -22,8 +22,6 @@ from kafka_reassignment_airflow.operators.reassignment import (
 )
 from kafka_reassignment_airflow.sensors.reassignment import BatchesSensor
 
-WHICH = {"kafka_conn_id": "{{ params.kafka_conn_id }}", "reassignment_id": "{{ run_id }}"}
-
 with DAG(
     dag_id="kafka_reassignment",
     schedule=None,
@@ -32,7 +30,7 @@ with DAG(
     tags=["kafka", "reassignment"],
     doc_md=__doc__,
     params=request_params(),
-    default_args={"retries": 4, "retry_delay": timedelta(seconds=10), **WHICH},
+    default_args={"retries": 4, "retry_delay": timedelta(seconds=10)},
 ) as dag:
     preflight = PreflightOperator(task_id="preflight")
     plan = PlanOperator(task_id="plan", spark_conn_id="{{ params.spark_conn_id or '' }}")
