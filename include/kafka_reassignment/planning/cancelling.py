@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from kafka_reassignment.model import InFlight, Replicas, Step, TopicPartition, View
 from kafka_reassignment.planning.moves import never_completes, phase
-from kafka_reassignment.planning.seen import ids, in_sync_now
+from kafka_reassignment.planning.seen import in_sync_now
+from kafka_reassignment.planning.telling import ids
 
 
 @dataclass(frozen=True, slots=True)

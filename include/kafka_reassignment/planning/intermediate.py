@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from kafka_reassignment.model import InFlight, PartitionState, Replicas, TopicPartition, View
 from kafka_reassignment.planning.moves import never_completes
-from kafka_reassignment.planning.seen import ids
+from kafka_reassignment.planning.telling import ids
 
 
 def droppable_replicas(

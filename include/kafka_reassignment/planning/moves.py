@@ -25,7 +25,8 @@ from kafka_reassignment.model import (
     TopicPartition,
     View,
 )
-from kafka_reassignment.planning.seen import ids, in_sync_now
+from kafka_reassignment.planning.seen import in_sync_now
+from kafka_reassignment.planning.telling import ids
 
 
 class Phase(StrEnum):

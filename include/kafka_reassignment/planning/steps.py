@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 from kafka_reassignment.errors import InvalidAssignmentError
 from kafka_reassignment.model import Reassignment, Replicas, Step
-from kafka_reassignment.planning.seen import ids
+from kafka_reassignment.planning.telling import ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,10 @@ from kafka_reassignment.planning.throttle.plan import (
     Side,
     ThrottledReplicas,
     ThrottlePlan,
+    covers,
     throttle_for,
 )
-from kafka_reassignment.planning.throttle.setting import in_place, retarget, set_throttle
+from kafka_reassignment.planning.throttle.setting import SeenConfigs, in_place, retarget, set_throttle
 
 __all__ = [
     "DELIVERED_SHARE",
@@ -35,10 +36,12 @@ __all__ = [
     "ListRecord",
     "RateRecord",
     "Retarget",
+    "SeenConfigs",
     "Side",
     "ThrottlePlan",
     "ThrottledReplicas",
     "clear_throttle",
+    "covers",
     "in_place",
     "retarget",
     "set_throttle",

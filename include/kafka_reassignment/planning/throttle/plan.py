@@ -153,6 +153,12 @@ def entries_of(value: str | None) -> tuple[str, ...]:
     return tuple(part for raw in (value or "").split(",") if (part := raw.strip()))
 
 
+def covers(value: str | None, partition: int, broker: int) -> bool:
+    """Whether a list config makes the rate apply to this replica."""
+    entries = entries_of(value)
+    return EVERY_REPLICA in entries or f"{partition}:{broker}" in entries
+
+
 def partition_of(entry: str) -> int:
     """Return the partition of a ``partition:broker`` entry."""
     return int(entry.partition(":")[0])
