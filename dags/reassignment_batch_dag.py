@@ -11,13 +11,13 @@ from datetime import timedelta
 from airflow.sdk import DAG, Param
 
 from kafka_reassignment_airflow.operators.batch import (
-    BATCH_DAG_ID,
     ClearThrottleOperator,
     DropOldReplicasOperator,
     SetThrottleOperator,
     StartNextBatchOperator,
     SubmitBatchOperator,
 )
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID
 from kafka_reassignment_airflow.sensors.batch import AdmitBatchSensor, IsrCatchUpSensor
 
 with DAG(

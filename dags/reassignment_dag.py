@@ -20,10 +20,11 @@ from kafka_reassignment_airflow.operators.reassignment import (
     StartBatchesOperator,
     VerifyOperator,
 )
+from kafka_reassignment_airflow.runs import DAG_ID
 from kafka_reassignment_airflow.sensors.reassignment import BatchesSensor
 
 with DAG(
-    dag_id="kafka_reassignment",
+    dag_id=DAG_ID,
     schedule=None,
     catchup=False,
     max_active_runs=16,

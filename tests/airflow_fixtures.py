@@ -7,10 +7,8 @@ import pytest
 from upath import UPath
 
 from kafka_reassignment.record.store import Record, RecordStore
-from kafka_reassignment_airflow.operators.batch import BATCH_DAG_ID, batch_run_id
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
 from kafka_reassignment_airflow.standalone import LocalAirflow, kafka_connection
-
-DAG_ID = "kafka_reassignment"
 
 
 class Reassignments:

@@ -33,10 +33,9 @@ from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResour
 from kafka_reassignment.planning.throttle import THROTTLE_KEYS
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.store import Record, RecordStore
-from kafka_reassignment_airflow.operators.batch import BATCH_DAG_ID, batch_run_id
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
 from kafka_reassignment_airflow.standalone import LocalAirflow, kafka_connection
 
-DAG_ID = "kafka_reassignment"
 STEPS = (
     "admit",
     "set_throttle",

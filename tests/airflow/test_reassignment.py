@@ -10,7 +10,7 @@ from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.local.data import Ledger, fill_topics
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.planning.throttle import THROTTLE_KEYS
-from kafka_reassignment_airflow.operators.batch import BATCH_DAG_ID, batch_run_id
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_run_id
 from kafka_reassignment_airflow.standalone import AirflowApiError
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka]

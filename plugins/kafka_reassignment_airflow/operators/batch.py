@@ -10,9 +10,8 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_reassignment.execution import batch_steps
 from kafka_reassignment.execution.context import StepContext
-from kafka_reassignment_airflow.operators.base import BatchStepOperator, telling_final_errors
-
-BATCH_DAG_ID = "kafka_reassignment_batch"
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_run_id
+from kafka_reassignment_airflow.steps import BatchStepOperator, telling_final_errors
 
 
 class SetThrottleOperator(BatchStepOperator):
@@ -86,13 +85,3 @@ class StartNextBatchOperator(BatchStepOperator, TriggerDagRunOperator):
         with telling_final_errors(), self.open_step(context) as step:
             self.run_step(step, context)
         return TriggerDagRunOperator.execute(self, context)
-
-
-def batch_run_id(reassignment_id: str, batch: int) -> str:
-    """Return the run id of a batch: the same for each try, so that no batch is started twice."""
-    return f"{reassignment_id}__{batch:04d}"
-
-
-def batch_conf(kafka_conn_id: str, reassignment_id: str, batch: int) -> dict[str, Any]:
-    """Return what a run of the batch DAG needs to know: references, never plans."""
-    return {"kafka_conn_id": kafka_conn_id, "reassignment_id": reassignment_id, "batch": batch}

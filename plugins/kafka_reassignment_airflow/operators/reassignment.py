@@ -14,8 +14,8 @@ from kafka_reassignment.execution import finish, opening, planning
 from kafka_reassignment.execution.context import StepContext
 from kafka_reassignment.request import parse_request
 from kafka_reassignment_airflow.hooks.reassignment import spark_master
-from kafka_reassignment_airflow.operators.base import ReassignmentStepOperator, requested_by, telling_final_errors
-from kafka_reassignment_airflow.operators.batch import BATCH_DAG_ID, batch_conf, batch_run_id
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_run_id
+from kafka_reassignment_airflow.steps import ReassignmentStepOperator, requested_by, telling_final_errors
 
 IN_MOTION = ("queued", "running")
 

@@ -11,7 +11,7 @@ from airflow.sdk import Context
 
 from kafka_reassignment.execution import batch_steps
 from kafka_reassignment.execution.context import StepContext, StillWaiting, utc_now
-from kafka_reassignment_airflow.operators.base import BatchStepOperator, telling_final_errors
+from kafka_reassignment_airflow.steps import BatchStepOperator, telling_final_errors
 from kafka_reassignment_airflow.triggers.polling import AdmissionTrigger, BatchTrigger, CatchUpTrigger, Woken
 
 

@@ -9,8 +9,8 @@ from airflow.sdk import Context
 
 from kafka_reassignment.execution import opening
 from kafka_reassignment.execution.context import StepContext, utc_now
-from kafka_reassignment_airflow.operators.base import ReassignmentStepOperator, telling_final_errors
-from kafka_reassignment_airflow.operators.batch import BATCH_DAG_ID
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID
+from kafka_reassignment_airflow.steps import ReassignmentStepOperator, telling_final_errors
 from kafka_reassignment_airflow.triggers.batches import BatchesTrigger
 from kafka_reassignment_airflow.triggers.polling import Woken
 

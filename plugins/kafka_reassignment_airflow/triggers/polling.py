@@ -35,7 +35,7 @@ class PollingTrigger(BaseTrigger):
     """
 
     def __init__(self, *, deadline: str, poll_seconds: float) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.deadline = deadline
         self.poll_seconds = poll_seconds
 
