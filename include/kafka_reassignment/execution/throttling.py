@@ -38,17 +38,18 @@ def ensure_throttle(step: StepContext, batch: Batch, event: Event) -> None:
     plan = throttle_for(batch, asked_bytes_per_second=rate, retargets=earlier.retargets).restricted_to(live)
     before = _describe(step, plan.resources)
     journal, changes = set_throttle(plan, earlier, before)
-    if not changes:
-        return
-    step.record.write_journal(journal)
-    refused = _apply(step, changes)
+    refused: dict[str, str] = {}
+    if changes:
+        step.record.write_journal(journal)
+        refused = _apply(step, changes)
     missing = in_place(plan, _settled(step, plan.resources, lambda seen: not in_place(plan, seen, journal)), journal)
-    event.facts["throttle"] = {
-        "asked_bytes_per_second": rate,
-        "changes": [str_change(c) for c in changes],
-        "before": shown(before),
-        "refused": refused,
-    }
+    if changes:
+        event.facts["throttle"] = {
+            "asked_bytes_per_second": rate,
+            "changes": [str_change(c) for c in changes],
+            "before": shown(before),
+            "refused": refused,
+        }
     if missing:
         raise ThrottleMissingError(
             f"The replication throttle of batch {batch.number} is not in place: {name_some(missing)}"

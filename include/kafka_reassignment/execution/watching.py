@@ -2,50 +2,76 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
 
 from kafka_reassignment.execution.batch_steps import reasons_to_wait, taking_part
 from kafka_reassignment.execution.context import StillWaiting, utc_now
 from kafka_reassignment.execution.observing import observe
+from kafka_reassignment.model import Batch, View
 from kafka_reassignment.planning.moves import catch_up
+from kafka_reassignment.planning.progress import Progress, progress
+from kafka_reassignment.planning.samples import Sample, sample_of
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.store import ProgressNote, Record
 from kafka_reassignment.spark.plan_io import read_batch
 
-
-@dataclass(frozen=True)
-class Watch:
-    """One batch, looked at through an open cluster and its record."""
-
-    cluster: ClusterPort
-    record: Record
-    number: int
+WINDOW_SECONDS = 120
+"""Samples kept: speeds are those of the last minute or two."""
 
 
-def watch_admission(watch: Watch) -> str:
-    """Return when nothing speaks against starting the batch any more.
+class BatchWatch:
+    """Looks at one batch again and again, through whatever connection is open at the time.
 
-    Raises:
-        StillWaiting: something does.
+    Keeps the sizes it saw, from which speeds and the time left are told.
     """
-    reasons = reasons_to_wait(watch.cluster, read_batch(watch.record.plan_uri, watch.number))
-    if reasons:
-        raise StillWaiting(f"batch {watch.number} waits: {'; '.join(reasons)}")
-    return f"nothing speaks against batch {watch.number} any more"
 
+    def __init__(self, number: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._number = number
+        self._clock = clock
+        self._samples: list[Sample] = []
 
-def watch_catch_up(watch: Watch) -> str:
-    """Return when the batch has caught up, or needs a decision; keep the record's progress note up to date.
+    def admission(self, cluster: ClusterPort, record: Record) -> str:
+        """Return when nothing speaks against starting the batch any more.
 
-    Raises:
-        StillWaiting: replicas are catching up.
-    """
-    batch = taking_part(watch.record, read_batch(watch.record.plan_uri, watch.number))
-    seen = catch_up(batch, observe(watch.cluster, batch.partitions), submitted=True)
-    if seen.complete:
-        return f"batch {watch.number} has caught up"
-    if not seen.waiting:
-        return f"batch {watch.number} needs a decision"
-    text = f"batch {watch.number}: {len(seen.in_sync)} of {len(batch.steps)} partitions in sync"
-    watch.record.write_progress(ProgressNote(batch=watch.number, at=utc_now(), text=text))
-    raise StillWaiting(text)
+        Raises:
+            StillWaiting: something does.
+        """
+        reasons = reasons_to_wait(cluster, read_batch(record.plan_uri, self._number))
+        if reasons:
+            raise StillWaiting(f"batch {self._number} waits: {'; '.join(reasons)}")
+        return f"nothing speaks against batch {self._number} any more"
+
+    def catch_up(self, cluster: ClusterPort, record: Record) -> str:
+        """Return when the batch has caught up, or needs a decision; keep the record's progress note up to date.
+
+        Raises:
+            StillWaiting: replicas are catching up; the reason is the progress line.
+        """
+        batch = taking_part(record, read_batch(record.plan_uri, self._number))
+        view = observe(cluster, batch.partitions)
+        seen = catch_up(batch, view, submitted=True)
+        told = self._progress(cluster, record, batch, view)
+        record.write_progress(
+            ProgressNote(
+                batch=self._number,
+                at=utc_now(),
+                text=str(told),
+                bytes_left=told.bytes_left,
+                bytes_per_second=told.bytes_per_second,
+                seconds_left=told.seconds_left,
+            )
+        )
+        if seen.complete:
+            return f"batch {self._number} has caught up"
+        if not seen.waiting:
+            return f"batch {self._number} needs a decision"
+        raise StillWaiting(f"batch {self._number}: {told}")
+
+    def _progress(self, cluster: ClusterPort, record: Record, batch: Batch, view: View) -> Progress:
+        report = cluster.describe_log_dirs(sorted(batch.brokers & view.live_brokers), batch.partitions)
+        now = self._clock()
+        self._samples = [s for s in self._samples if s.at_seconds > now - WINDOW_SECONDS]
+        self._samples.append(sample_of(report, at_seconds=now))
+        rate = record.opening().request.throttle_bytes_per_second
+        return progress(batch, view, self._samples, asked_bytes_per_second=rate)

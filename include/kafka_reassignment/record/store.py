@@ -92,6 +92,7 @@ class ProgressNote(BaseModel):
     text: str
     bytes_left: int | None = None
     bytes_per_second: float | None = None
+    seconds_left: float | None = None
 
 
 class Record:

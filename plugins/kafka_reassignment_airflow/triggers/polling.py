@@ -16,7 +16,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from kafka_reassignment.errors import ReassignmentError, is_worth_a_retry
 from kafka_reassignment.execution.context import StillWaiting, utc_now
-from kafka_reassignment.execution.watching import Watch, watch_admission, watch_catch_up
+from kafka_reassignment.execution.watching import BatchWatch
+from kafka_reassignment.ports import ClusterPort
+from kafka_reassignment.record.store import Record
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook, record_store
 
 
@@ -91,6 +93,7 @@ class BatchTrigger(PollingTrigger):
         self.kafka_conn_id = kafka_conn_id
         self.reassignment_id = reassignment_id
         self.batch = batch
+        self.watch = BatchWatch(batch)
 
     def arguments(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
@@ -101,24 +104,24 @@ class BatchTrigger(PollingTrigger):
         """Look at the cluster through a connection of this look's own."""
         with KafkaReassignmentHook(self.kafka_conn_id).get_conn() as cluster:
             record = record_store().record(cluster.describe_cluster().cluster_id, self.reassignment_id)
-            return self.look_at(Watch(cluster, record, self.batch))
+            return self.look_at(cluster, record)
 
     @abstractmethod
-    def look_at(self, watch: Watch) -> str:
+    def look_at(self, cluster: ClusterPort, record: Record) -> str:
         """Look, with the cluster and the record open."""
 
 
 class AdmissionTrigger(BatchTrigger):
     """Wait until nothing speaks against starting the batch."""
 
-    def look_at(self, watch: Watch) -> str:
+    def look_at(self, cluster: ClusterPort, record: Record) -> str:
         """Return when the batch may start."""
-        return watch_admission(watch)
+        return self.watch.admission(cluster, record)
 
 
 class CatchUpTrigger(BatchTrigger):
     """Wait until the ISR of every partition of the batch holds its whole target; log the progress."""
 
-    def look_at(self, watch: Watch) -> str:
+    def look_at(self, cluster: ClusterPort, record: Record) -> str:
         """Return when the task should check."""
-        return watch_catch_up(watch)
+        return self.watch.catch_up(cluster, record)
