@@ -1,182 +1,11 @@
-"""One reassignment on a fake cluster: the record, the frozen plan and its steps, without Spark and Airflow."""
+"""A fake cluster with one topic, and reassignments on it."""
 
-import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-
-import numpy as np
-import pyarrow as pa
 import pytest
+from tests.execution_lab import Run
 from upath import UPath
 
 from kafka_reassignment.cluster.fake_cluster import FakeCluster
-from kafka_reassignment.execution import batch_steps, finish, opening
-from kafka_reassignment.execution.context import StepContext, StillWaiting
-from kafka_reassignment.model import Reassignment, Replicas, Step, TopicPartition
-from kafka_reassignment.record.audit import Actor
-from kafka_reassignment.record.store import FrozenPlan, Hold, Opening, RecordStore
-from kafka_reassignment.request import Job, ReassignmentRequest
-from kafka_reassignment.spark.plan_hash import plan_hash
-from kafka_reassignment.spark.plan_io import write_batches, write_summary, write_target
-from kafka_reassignment.spark.schemas import STEPS, TARGET
-from kafka_reassignment.spark.summary import BatchSummary, PlanSummary
-
-BATCH_STEPS = ("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
-
-
-@dataclass
-class Clock:
-    """A clock that only sleeping moves."""
-
-    now: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    on_sleep: list[Callable[[], None]] = field(default_factory=list)
-
-    def sleep(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
-        for hook in self.on_sleep:
-            hook()
-
-
-class Run:
-    """A reassignment whose plan is frozen, on a fake cluster; steps are run as Airflow would run them."""
-
-    def __init__(self, cluster: FakeCluster, folder: UPath, batches: list[list[Step]], **request: object) -> None:
-        self.cluster = cluster
-        self.clock = Clock()
-        self.store = RecordStore(folder)
-        self.record = self.store.record("fake-cluster", "r")
-        self.last = len(batches)
-        asked = ReassignmentRequest.model_validate({"job": Job.REBALANCE, "throttle_mb_per_second": 10, **request})
-        self.record.open(
-            Opening(
-                cluster_id="fake-cluster",
-                reassignment_id="r",
-                started_at=self.clock.now,
-                requested_by="ann",
-                request=asked,
-            )
-        )
-        self.store.acquire("fake-cluster", Hold(reassignment_id="r", since=self.clock.now, requested_by="ann"))
-        _write_plan(self.record.plan_uri, batches)
-        self.record.freeze_plan(FrozenPlan(plan_hash="h", batches=len(batches), frozen_at=self.clock.now))
-        self.tries = 0
-
-    @property
-    def step(self) -> StepContext:
-        self.tries += 1
-        return StepContext(
-            cluster=self.cluster,
-            store=self.store,
-            record=self.record,
-            actor=Actor(requested_by="ann", try_number=self.tries),
-            log=logging.getLogger("tests"),
-            now=lambda: self.clock.now,
-            sleep=self.clock.sleep,
-        )
-
-    def do(self, name: str, batch: int = 1) -> object:
-        """Run one step once."""
-        if name in {"admit", "sense_isr_catch_up"}:
-            return getattr(batch_steps, name)(self.step, batch, self.clock.now)
-        return getattr(batch_steps, name)(self.step, batch)
-
-    def do_all(self, *names: str, batch: int = 1) -> None:
-        """Run steps in order; a sensor is looked at until it is done."""
-        for name in names or BATCH_STEPS:
-            while True:
-                try:
-                    self.do(name, batch)
-                    break
-                except StillWaiting:
-                    self.cluster.catch_up_all()
-
-    def finish(self) -> None:
-        finish.elect_leaders(self.step)
-        finish.verify(self.step)
-        finish.report(self.step)
-
-    def start(self) -> int | None:
-        return opening.first_batch(self.step)
-
-    def configs(self, *topics: str):
-        from kafka_reassignment.model import ConfigResource
-        from kafka_reassignment.planning.throttle import THROTTLE_KEYS
-
-        resources = [*(ConfigResource.broker(b) for b in range(1, 7)), *map(ConfigResource.topic, topics)]
-        return self.cluster.describe_configs(resources, THROTTLE_KEYS)
-
-    def replicas(self) -> dict[str, Replicas]:
-        return {str(p): s.replicas for p, s in sorted(self.cluster.describe_partitions().items())}
-
-
-def move(topic: str, partition: int, current: Replicas, target: Replicas, size: int = 1_000_000) -> Step:
-    return Step(Reassignment(TopicPartition(topic, partition), current, target, size))
-
-
-def _write_plan(plan_dir: str, batches: list[list[Step]]) -> None:
-    steps = [s for batch in batches for s in batch]
-    numbers = np.array([n for n, batch in enumerate(batches, 1) for _ in batch], dtype=np.int64)
-    rows = [
-        _row(s.reassignment) | {"step": s.step, "steps": s.steps, "leader_movement": s.reassignment.is_leader_movement}
-        for s in steps
-    ]
-    write_target(plan_dir, pa.Table.from_pylist(_whole(steps), schema=TARGET))
-    hashes = write_batches(plan_dir, pa.Table.from_pylist(rows, schema=STEPS), numbers)
-    write_summary(plan_dir, _summary(hashes, batches))
-
-
-def _whole(steps: Iterable[Step]) -> list[dict[str, object]]:
-    first: dict[TopicPartition, Reassignment] = {}
-    for s in steps:
-        r = s.reassignment
-        earlier = first.get(r.partition, r)
-        first[r.partition] = Reassignment(r.partition, earlier.current, r.target, r.size_bytes)
-    return [_row(r) for _, r in sorted(first.items())]
-
-
-def _row(r: Reassignment) -> dict[str, object]:
-    return {
-        "topic": r.partition.topic,
-        "partition": r.partition.partition,
-        "current": list(r.current),
-        "target": list(r.target),
-        "size_bytes": r.size_bytes,
-    }
-
-
-def _summary(hashes: tuple[str, ...], batches: list[list[Step]]) -> PlanSummary:
-    return PlanSummary(
-        job=Job.REBALANCE,
-        mode="fewest_bytes",
-        tolerance=0.1,
-        plan_hash=plan_hash(hashes),
-        partitions_in_cluster=0,
-        partitions=0,
-        bytes_to_copy=0,
-        lower_bound_bytes=0,
-        leader_changes=0,
-        outside_before=0,
-        outside_after=0,
-        seconds_at_rate=None,
-        brokers=(),
-        batches=tuple(
-            BatchSummary(
-                number=n,
-                steps=len(b),
-                bytes_to_copy=0,
-                leader_movements=0,
-                receivers=0,
-                senders=0,
-                busiest_receiver_bytes=0,
-                busiest_sender_bytes=0,
-                steps_hash=h,
-            )
-            for n, (h, b) in enumerate(zip(hashes, batches, strict=True), 1)
-        ),
-        assumptions=(),
-        left_unbalanced=(),
-    )
+from kafka_reassignment.model import Step
 
 
 @pytest.fixture
@@ -190,6 +19,8 @@ def cluster():
 @pytest.fixture
 def reassignment(cluster, tmp_path):
     def make(*batches: list[Step], **request: object) -> Run:
-        return Run(cluster, UPath(tmp_path), list(batches), **request)
+        run = Run(cluster, UPath(tmp_path), list(batches), **request)
+        run.when_waiting = cluster.catch_up_all
+        return run
 
     return make

@@ -1,7 +1,7 @@
 """One batch on a fake cluster: killed anywhere, rerun in any order, with others about."""
 
 import pytest
-from tests.unit.execution.conftest import BATCH_STEPS, move
+from tests.execution_lab import BATCH_STEPS, move
 
 from kafka_reassignment.cluster.fake_cluster import FakeCluster
 from kafka_reassignment.errors import (
