@@ -131,13 +131,13 @@ class KafkaLab:
         self._kafka.wait_until_up()
 
 
-def set_rates(cluster: ClusterPort, rate: str | None) -> None:
-    """Set or take away the dynamic throttle rates of all six brokers."""
+def set_rates(cluster: ClusterPort, rate: str | None, brokers: Sequence[int] = (1, 2, 3, 4, 5, 6)) -> None:
+    """Set or take away the dynamic throttle rates of all brokers."""
     operation = ConfigOperation.DELETE if rate is None else ConfigOperation.SET
     replies = cluster.alter_configs(
         [
             ConfigChange(ConfigResource.broker(broker), f"{side}.replication.throttled.rate", operation, rate)
-            for broker in range(1, 7)
+            for broker in brokers
             for side in ("leader", "follower")
         ]
     )

@@ -9,11 +9,13 @@ against 0.6 s).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
+from kafka_reassignment.cluster.list_configs import joined, no_throttled_replicas
 from kafka_reassignment.cluster.reassignment_rpc import refusal_of
 from kafka_reassignment.cluster.rpc import (
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -83,6 +85,10 @@ def alter_configs(
     for change in changes:
         grouped.setdefault(change.resource, []).append(change)
     replies: dict[ConfigResource, Refusal | None] = {}
+    if not conversation.is_kraft:
+        refused = _set_lists(conversation, grouped, seconds=seconds)
+        grouped = {resource: asked for resource, asked in grouped.items() if resource not in refused}
+        replies |= refused
     shared, own = _split(grouped)
     for some in _slices(shared, TOPICS_PER_REQUEST):
         try:
@@ -102,6 +108,41 @@ def alter_configs(
         else:
             replies |= _replies(answer)
     return replies
+
+
+def _set_lists(
+    conversation: Conversation, grouped: dict[ConfigResource, list[ConfigChange]], *, seconds: float
+) -> dict[ConfigResource, Refusal]:
+    """Turn the list operations on topics into SETs with KRaft's results; return the topics this is refused for.
+
+    Brokers in ZooKeeper mode get them wrong: 2.3.1 answers a NullPointerException where the list is not
+    set yet and makes ``*,0:1`` of ``*``; later ones made ``,0:1`` of an empty list (F4). They read and write
+    without a lock as well, so a change by another at the same moment is no safer there.
+    """
+    on_lists = (ConfigOperation.APPEND, ConfigOperation.SUBTRACT)
+    asked = {
+        (resource, change.key)
+        for resource, changes in grouped.items()
+        for change in changes
+        if resource.kind is ResourceKind.TOPIC and change.operation in on_lists
+    }
+    topics = sorted({resource for resource, _ in asked})
+    present = describe_configs(conversation, topics, {key for _, key in asked}, seconds=seconds) if asked else {}
+    refused: dict[ConfigResource, Refusal] = {}
+    for topic in topics:
+        if topic not in present:
+            refused[topic] = Refusal("UNKNOWN_TOPIC_OR_PARTITION", f"The topic '{topic.name}' does not exist.")
+            continue
+        for at, change in enumerate(grouped[topic]):
+            if change.operation not in on_lists:
+                continue
+            value = present[topic].get(change.key, ConfigValue(None))
+            own = (value.value or "") if value.source is ConfigSource.DYNAMIC_TOPIC else ""
+            after = joined(own, change.value or "", change.operation)
+            if own == "*" != after and change.operation is ConfigOperation.APPEND:
+                refused[topic] = no_throttled_replicas(change.key, after)
+            grouped[topic][at] = replace(change, operation=ConfigOperation.SET, value=after)
+    return refused
 
 
 def _split(resources: Iterable[ConfigResource]) -> tuple[list[ConfigResource], list[ConfigResource]]:

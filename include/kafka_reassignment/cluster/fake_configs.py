@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
+from kafka_reassignment.cluster.list_configs import THROTTLED_REPLICAS, joined, no_throttled_replicas
 from kafka_reassignment.model import (
     ConfigChange,
     ConfigOperation,
@@ -15,9 +16,7 @@ from kafka_reassignment.model import (
     ResourceKind,
 )
 
-_LEADER_LIST = "leader.replication.throttled.replicas"
-_FOLLOWER_LIST = "follower.replication.throttled.replicas"
-_LISTS = frozenset({_LEADER_LIST, _FOLLOWER_LIST, "cleanup.policy"})
+_LISTS = frozenset({*THROTTLED_REPLICAS, "cleanup.policy"})
 _RATES = frozenset(
     {
         "leader.replication.throttled.rate",
@@ -27,8 +26,7 @@ _RATES = frozenset(
 )
 _MIN_ISR = "min.insync.replicas"
 _TOPIC_DEFAULTS = {
-    _LEADER_LIST: "",
-    _FOLLOWER_LIST: "",
+    **dict.fromkeys(THROTTLED_REPLICAS, ""),
     _MIN_ISR: "1",
     "cleanup.policy": "delete",
     "local.retention.bytes": "-2",
@@ -122,30 +120,18 @@ def _apply(resource: ConfigResource, change: ConfigChange, configs: dict[str, st
             # Kafka 4.3.1 does not know the rates' type when it is asked to append.
             told = f"Can't {change.operation.name} to key {key} because its type is not LIST."
             return Refusal("INVALID_CONFIG", told if is_topic else f"Unknown config name: {key}")
-        value = _joined(configs.get(key, _TOPIC_DEFAULTS[key]), value, change.operation)
+        value = joined(configs.get(key, _TOPIC_DEFAULTS[key]), value, change.operation)
     refusal = _invalid(key, value)
     if refusal is None:
         configs[key] = value
     return refusal
 
 
-def _joined(present: str, value: str, operation: ConfigOperation) -> str:
-    entries = [e for e in present.split(",") if e]
-    asked = [e for e in value.split(",") if e]
-    if operation is ConfigOperation.APPEND:
-        return ",".join(entries + [e for e in asked if e not in entries])
-    return ",".join(e for e in entries if e not in asked)
-
-
 def _invalid(key: str, value: str) -> Refusal | None:
     if key in _NUMBERS:
         return _not_a_number(key, value)
-    if key in {_LEADER_LIST, _FOLLOWER_LIST} and not _THROTTLED.fullmatch(value):
-        return Refusal(
-            "INVALID_CONFIG",
-            f"Invalid value [{', '.join(value.split(','))}] for configuration {key}: {key} must be the literal '*' or a "
-            "list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
-        )
+    if key in THROTTLED_REPLICAS and not _THROTTLED.fullmatch(value):
+        return no_throttled_replicas(key, value)
     return None
 
 

@@ -33,7 +33,7 @@ _LEADER_WAITS_SECONDS = (0.0, 0.25, 0.5, 1.0)
 """Between asks for end offsets of partitions whose leader is moving; an election takes some 100 ms."""
 
 # Reads are asked again by themselves; what writes never is (F14).
-_READ_AGAIN = Retrying(
+READ_AGAIN = Retrying(
     retry=retry_if_exception_type(ClusterUnavailableError),
     stop=stop_after_attempt(3) | stop_after_delay(30),
     wait=wait_random_exponential(multiplier=0.2, max=2),
@@ -162,4 +162,4 @@ class KafkaCluster:
             with Conversation(self._settings) as conversation:
                 return ask(conversation)
 
-        return _READ_AGAIN(once)
+        return READ_AGAIN(once)

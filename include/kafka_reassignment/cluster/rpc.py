@@ -115,6 +115,11 @@ class Conversation:
         node = self._manager.cluster.controller
         return node.node_id if node is not None and node.node_id >= 0 else None
 
+    @property
+    def is_kraft(self) -> bool:
+        """Whether the cluster runs without ZooKeeper."""
+        return _DESCRIBE_QUORUM in self.versions
+
     def ask(self, request: Message, broker: int | None = None, *, seconds: float | None = None) -> Message:
         """Send one request to a broker, or to the one that answered first, and return its response.
 
@@ -135,7 +140,7 @@ class Conversation:
             NothingSentError: the controller is unknown, or could not be connected to.
             ClusterUnavailableError: as in ``ask``.
         """
-        if _DESCRIBE_QUORUM in self.versions:
+        if self.is_kraft:
             return self.ask(request, seconds=seconds)
         controller = self.controller
         if controller is None:
@@ -211,11 +216,14 @@ class Conversation:
                 known = connection.broker_version_data.api_versions
                 self.versions = {key: highest for key, (_, highest) in known.items()}
                 return
+            except UnsupportedClusterError:
+                reasons.append(f"{server.host}:{server.port} is a KRaft controller, not a broker")
             except ClusterUnavailableError as gone:
                 reasons.append(str(gone))
         raise NothingSentError(
             f"No broker of {self._settings} answers: {name_some(reasons)}. "
-            "Check that the brokers are up and that 'bootstrap.servers' names them as seen from here."
+            "Check that the brokers are up, that 'bootstrap.servers' names them as seen from here, and that "
+            "'security.protocol' is that of this listener."
         )
 
     @contextmanager
@@ -226,14 +234,14 @@ class Conversation:
         except ReassignmentError:
             raise
         except kafka_errors.IncompatibleBrokerVersion as lacking:
-            raise UnsupportedClusterError(f"{who}: {self._settings.redact(lacking)}") from None
+            raise UnsupportedClusterError(f"{who}: {self._settings.redact(_reason(lacking))}") from None
         except (
             kafka_errors.SaslAuthenticationFailedError,
             kafka_errors.AuthorizationError,
             kafka_errors.UnsupportedSaslMechanismError,
         ) as refused:
             raise NotAuthorizedError(
-                f"{who} refused the credentials of {self._settings}: {self._settings.redact(refused)}. "
+                f"{who} refused the credentials of {self._settings}: {self._settings.redact(_reason(refused))}. "
                 "Check security.protocol, sasl.mechanism, sasl.username and sasl.password of the connection."
             ) from None
         except (kafka_errors.KafkaError, OSError) as failed:
