@@ -11,8 +11,6 @@ import contextlib
 import json
 import os
 import secrets
-import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -20,10 +18,14 @@ import tempfile
 import time
 import urllib.parse
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
 import httpx
+import psutil
+
+from kafka_reassignment.local.processes import Lifeline
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 PROJECT = Path(__file__).resolve().parents[2]
@@ -33,11 +35,31 @@ class AirflowApiError(Exception):
     """The REST API answered with an error; the text is its own."""
 
 
+@dataclass(frozen=True)
+class _Component:
+    """A component's process, and what ends its group with this Python process, however that ends."""
+
+    process: subprocess.Popen[bytes]
+    lifeline: Lifeline
+
+    def end(self, grace_seconds: float) -> None:
+        """Wait that long for it to end, then kill it and everything it has started."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=grace_seconds)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self.process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.kill()
+        self.process.kill()
+        self.process.wait()
+        self.lifeline.release()
+
+
 class LocalAirflow:
     """Start, stop and talk to an Airflow that runs this project's DAGs.
 
     Use it as a context manager; leaving it ends every process it started and removes its home, unless
-    the home was given.
+    the home was given. The same happens when this Python process dies, even by SIGKILL.
 
     Args:
         connections: Airflow connections by id, as JSON-able dicts (``conn_type``, ``extra`` …).
@@ -56,14 +78,14 @@ class LocalAirflow:
         environment: Mapping[str, str] | None = None,
         fast: bool = True,
     ) -> None:
-        self._keep_home = home is not None
         self.home = home or Path(tempfile.mkdtemp(prefix="kafka-reassignment-airflow-"))
         self.home.mkdir(parents=True, exist_ok=True)
         self.port = _free_port()
         self.password = secrets.token_urlsafe(9)
         self._token = ""
         self._client = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._components: dict[str, _Component] = {}
+        self._home_lifeline = Lifeline(None if home is not None else self.home)
         self._environment = self._settings(connections or {}, fast) | dict(environment or {})
 
     @property
@@ -92,38 +114,37 @@ class LocalAirflow:
 
     def start_component(self, component: str) -> None:
         """Start one of api-server, scheduler, dag-processor, triggerer."""
+        lifeline = Lifeline(None)
         log_path = self.home / "logs" / f"{component}.log"
         with log_path.open("ab") as log:
-            self._processes[component] = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-m", "airflow", component],
                 env=self._environment,
                 cwd=self.home,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,
+                process_group=lifeline.group,
             )
+        self._components[component] = _Component(process, lifeline)
 
-    def kill_component(self, component: str, *, signal_number: int = signal.SIGKILL) -> None:
-        """End a component with all its children, at once: what a crash of its machine would do."""
-        process = self._processes.pop(component)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal_number)
-        process.wait(timeout=30)
+    def kill_component(self, component: str) -> None:
+        """SIGKILL a component with all its children, its running tasks among them: what a crash of its machine does."""
+        self._components.pop(component).end(grace_seconds=0)
 
     def pid(self, component: str) -> int:
         """Return the pid of a component, which leads its process group."""
-        return self._processes[component].pid
+        return self._components[component].process.pid
 
     def wait_until_healthy(self, *, timeout_seconds: float = 120) -> None:
         """Wait until the scheduler, triggerer, DAG processor and database report to be healthy."""
         deadline = time.monotonic() + timeout_seconds
         unhealthy = "no answer yet"
         while time.monotonic() < deadline:
-            for component, process in self._processes.items():
-                if process.poll() is not None:
+            for name, component in self._components.items():
+                if component.process.poll() is not None:
                     raise RuntimeError(
-                        f"Airflow's {component} ended with status {process.returncode}:\n{self.tail(component)}"
+                        f"Airflow's {name} ended with status {component.process.returncode}:\n{self.tail(name)}"
                     )
             try:
                 health = self._open("GET", "/api/v2/monitor/health", authorized=False)
@@ -145,20 +166,14 @@ class LocalAirflow:
 
     def stop(self) -> None:
         """End every process; remove the home unless it was given."""
-        for process in self._processes.values():
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-        deadline = time.monotonic() + 8
-        for process in self._processes.values():
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=max(0.1, deadline - time.monotonic()))
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        self._processes.clear()
+        for component in self._components.values():
+            component.process.terminate()
+        deadline = time.monotonic() + 5
+        for component in self._components.values():
+            component.end(grace_seconds=max(0.0, deadline - time.monotonic()))
+        self._components.clear()
         self._client.close()
-        if not self._keep_home:
-            shutil.rmtree(self.home, ignore_errors=True)
+        self._home_lifeline.release()
 
     def __enter__(self) -> Self:
         try:
