@@ -8,6 +8,7 @@ said to every client is refused: two clients that reach a cluster in two differe
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
@@ -29,6 +30,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"
 _BOOTSTRAP = ("bootstrap.servers", "metadata.broker.list")
 _MECHANISM = ("sasl.mechanism", "sasl.mechanisms")
 _CALLBACKS = ("error_cb", "throttle_cb", "stats_cb", "log_cb", "on_commit", "logger")
+_SERVER = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]):(?P<port>[0-9]{1,5})")
 _CODE_LOADING = ("plugin.library.paths",)
 
 # Keys that decide how a broker is reached: each must be understood here, or is refused. All other keys
@@ -210,8 +212,8 @@ class ClusterSettings:
                 "(Admin, Connections)."
             )
         for server in self.bootstrap_servers.split(","):
-            host, colon, port = server.strip().rpartition(":")
-            if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 2**16):
+            found = _SERVER.fullmatch(server.strip())
+            if found is None or not 0 < int(found["port"]) < 2**16:
                 raise InvalidRequestError(
                     f"Kafka connection '{self.name}': 'bootstrap.servers' expects host:port, found {server.strip()!r}. "
                     "Edit the connection in Airflow (Admin, Connections)."

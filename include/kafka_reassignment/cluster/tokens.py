@@ -120,6 +120,8 @@ class OidcTokens(TokenSource):
         try:
             with urllib.request.urlopen(request, timeout=_ENDPOINT_SECONDS, context=self._tls()) as answer:  # noqa: S310
                 reply = json.load(answer)
+            if not isinstance(reply, dict):
+                raise self._no_token("the answer is no JSON object")
             lifetime = float(reply.get("expires_in", 300))
             return OAuthToken(str(reply["access_token"]), time.time() + lifetime, self._extensions)
         except urllib.error.HTTPError as refused:

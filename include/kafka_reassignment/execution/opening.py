@@ -44,13 +44,13 @@ def preflight(step: StepContext, request: ReassignmentRequest, requested_by: str
         _check_brokers(request, description, partitions)
         _check_topics(request, partitions)
         _check_job(step, request, description, partitions)
-        if step.record.frozen_plan() is None:
-            _check_nothing_in_flight(step)
         now = step.now()
         step.store.acquire(
             step.record.cluster_id,
             Hold(reassignment_id=step.record.reassignment_id, since=now, requested_by=requested_by),
         )
+        if step.record.frozen_plan() is None:
+            _check_nothing_in_flight(step)
         step.record.open(
             Opening(
                 cluster_id=description.cluster_id,
@@ -232,6 +232,7 @@ def _check_job(
 def _check_nothing_in_flight(step: StepContext) -> None:
     in_flight = step.cluster.list_reassignments()
     if in_flight:
+        step.store.release(step.record.cluster_id, step.record.reassignment_id)
         raise ReassignmentInProgressError(
             f"{len(in_flight)} partitions of the cluster are being reassigned already ({name_some(sorted(in_flight))}), "
             "not by this reassignment. Wait until they are done, or cancel them where they were started"

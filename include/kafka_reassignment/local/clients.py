@@ -65,8 +65,8 @@ def under_replicated(
     if any(not found.partitions for found in shown.topics.values()):
         return None
     return [
-        TopicPartition(found.topic, partition.id)
-        for found in shown.topics.values()
+        TopicPartition(name, partition.id)
+        for name, found in shown.topics.items()
         for partition in found.partitions.values()
         if partition.leader < 0 or set(partition.isrs) != set(partition.replicas)
     ]

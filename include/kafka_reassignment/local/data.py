@@ -33,7 +33,7 @@ def create_topic(
     assignment: Sequence[Replicas],
     configs: Mapping[str, str] | None = None,
 ) -> None:
-    """Create a topic whose partitions 0, 1, … have these replicas, and wait until it is led and in sync.
+    """Create a topic whose partitions 0, 1, … have these replicas; return when every broker knows it, led and in sync.
 
     Raises:
         LocalClusterError: the cluster refused it, or it is not in sync in time.
@@ -47,7 +47,8 @@ def create_topic(
         raise LocalClusterError(
             f"Topic {topic} was not created: expected success, found: {refused}. Check its name, replicas and configs."
         ) from refused
-    wait_for_isr(bootstrap_servers, _ANSWER_SECONDS, topic)
+    for broker in admin.list_topics(topic, timeout=_ANSWER_SECONDS).brokers.values():
+        wait_for_isr(f"{broker.host}:{broker.port}", _ANSWER_SECONDS, topic)
 
 
 def fill_topics(
@@ -299,9 +300,11 @@ class Ledger:
             if error is not None:
                 self._failures[error.name()] += 1
                 return
-            self._offsets[number] = message.offset()
+            offset = message.offset()
+            assert offset is not None  # an acknowledged message has one
+            self._offsets[number] = offset
             self._acknowledged_at.append(time.monotonic() - self._started)
-            self._latency.append(message.latency() * 1_000)
+            self._latency.append((message.latency() or 0.0) * 1_000)
 
         target = self._partitions[number % len(self._partitions)]
         while True:
@@ -320,6 +323,7 @@ class Ledger:
             "bootstrap.servers": self._bootstrap_servers,
             "group.id": f"ledger-{self._mark.hex()}",  # librdkafka wants one; nothing is committed
             "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
             "reconnect.backoff.max.ms": 500,
         }
         return Consumer(config, logger=QUIET)
@@ -349,11 +353,12 @@ class Ledger:
 
     def _read_back(self, timeout_seconds: float) -> Iterator[tuple[TopicPartition, int, bytes]]:
         """Everything that was written since the start, by anybody."""
-        ends = {p: end for p, (_, end) in self._watermarks().items()}
-        unread = {p for p, end in ends.items() if end > self._begin[p]}
+        watermarks = self._watermarks()
+        begins = {p: max(first, self._begin[p]) for p, (first, _) in watermarks.items()}  # some may be deleted
+        unread = {p for p, (_, end) in watermarks.items() if end > begins[p]}
         consumer = self._consumer()
         try:
-            consumer.assign([Position(p.topic, p.partition, self._begin[p]) for p in sorted(unread)])
+            consumer.assign([Position(p.topic, p.partition, begins[p]) for p in sorted(unread)])
             deadline = time.monotonic() + timeout_seconds
             while unread:
                 if time.monotonic() > deadline:
@@ -368,7 +373,7 @@ class Ledger:
                         yield partition, offset, message.value() or b""
                 for position in consumer.position([Position(p.topic, p.partition) for p in unread]):
                     partition = TopicPartition(position.topic, position.partition)
-                    if position.offset >= ends[partition]:
+                    if position.offset >= watermarks[partition][1]:
                         unread.discard(partition)
         finally:
             consumer.close()

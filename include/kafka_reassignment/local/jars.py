@@ -130,17 +130,15 @@ def _fetch(release: Release, home: Path, tell: Tell) -> None:
     try:
         jars = work / "jars"
         _resolve(release, work, jars, tell)
-        manifest = {
-            "recipe": recipe_of(release),
-            "jars": {jar.name: fingerprint(jar) for jar in sorted(jars.glob("*.jar"))},
-        }
+        fetched = {jar.name: fingerprint(jar) for jar in sorted(jars.glob("*.jar"))}
+        manifest = {"recipe": recipe_of(release), "jars": fetched}
         (jars / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
         shutil.rmtree(home, ignore_errors=True)
         jars.rename(home)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    megabytes = sum(jar["bytes"] for jar in manifest["jars"].values()) / 1e6
-    tell(f"Kafka {release}: {len(manifest['jars'])} jars, {megabytes:.0f} MB, in {home}")
+    megabytes = sum(jar.stat().st_size for jar in home.glob("*.jar")) / 1e6
+    tell(f"Kafka {release}: {len(fetched)} jars, {megabytes:.0f} MB, in {home}")
 
 
 def _resolve(release: Release, work: Path, jars: Path, tell: Tell) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from confluent_kafka.admin import ClusterMetadata
+from confluent_kafka.admin._metadata import ClusterMetadata
 
 from kafka_reassignment.local.base import EmbeddedCluster
 from kafka_reassignment.local.clients import admin_client

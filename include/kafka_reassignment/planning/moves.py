@@ -296,7 +296,7 @@ def _unsafe_to_drop(step: Step, at: StepState, seen: View) -> str | None:
     move, partition = step.reassignment, step.partition
     state, flight = seen.partitions.get(partition), seen.in_flight.get(partition)
     not_there = at.phase in {Phase.NOT_SUBMITTED, Phase.PARTLY_EXPANDED, Phase.STALE, Phase.FOREIGN}
-    would_hang = flight is not None and (never_completes(flight) or not set(flight.adding) <= set(move.target))
+    would_hang = flight is not None and not set(flight.adding) <= set(move.target)
     if state is None or not_there or would_hang:
         return f"{at.phase}: {at.reason}"
     synced = in_sync_now(partition, seen)

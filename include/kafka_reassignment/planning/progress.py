@@ -238,7 +238,7 @@ def _seconds_left(replicas: Sequence[ReplicaProgress], rate: int | None) -> floa
     for broker in {r.broker for r in replicas if r.bytes_left}:
         those = [r for r in replicas if r.broker == broker and r.bytes_left]
         drain = sum(r.measure.pace.drain for r in those if r.measure.pace)
-        pace = drain if drain > 0 and all(r.measure.pace for r in those) else rate
+        pace = drain if drain > 0 else rate
         if not pace:
             return None
         slowest = max(slowest, sum(r.bytes_left for r in those) / pace)

@@ -16,12 +16,14 @@ def share_of(orders: Orders, shard: int, shards: int) -> Orders:
     """Return one shard's part of a round's orders; the parts of all shards add up to the whole."""
     lump = LUMP * orders.largest
     rack_of = orders.fleet.rack_of
-    inflow = in_lumps(orders.inflow, rack_of, lump, shard, shards)
+    # Shards shed alike, but what must move is not spread evenly: the inflow follows it.
+    forced = orders.forced.reshape(-1, shards).sum(axis=0)
+    inflow = in_lumps(orders.inflow, rack_of, lump, shard, forced + orders.shed.sum() // shards)
     # Free space goes along with the inflow; where there is none, only what cannot go elsewhere comes.
     part = np.divide(inflow, orders.inflow, out=np.full(len(inflow), 1 / shards), where=orders.inflow > 0)
     return replace(
         orders,
-        shed=in_lumps(orders.shed, rack_of, lump, shard, shards),
+        shed=in_lumps(orders.shed, rack_of, lump, shard, np.ones(shards, dtype=np.int64)),
         inflow=inflow,
         free=np.floor(orders.free * part).astype(np.int64),
         excess=evenly(orders.excess, shard, shards),
@@ -37,13 +39,15 @@ def evenly(total: Longs, shard: int, shards: int) -> Longs:
     return part
 
 
-def in_lumps(total: Longs, rack_of: Longs, lump: int, shard: int, shards: int) -> Longs:
+def in_lumps(total: Longs, rack_of: Longs, lump: int, shard: int, weights: Longs) -> Longs:
     """One shard's part when a broker's number should not come in pieces smaller than ``lump``.
 
     The brokers stand in a line, racks taking turns, each as long as its number; the line is cut into
-    equal lengths, one per shard. If the numbers are many lumps, the line is walked several times with
-    a part of each number, so that every shard has more brokers to choose from. Exact; no negatives.
+    one length per shard, by the shards' weights. If the numbers are many lumps, the line is walked
+    several times with a part of each number, so that every shard has more brokers to choose from.
+    Exact; no negatives.
     """
+    shards = len(weights)
     positive = total[total > 0]
     if not len(positive):
         return np.zeros_like(total)
@@ -51,8 +55,8 @@ def in_lumps(total: Longs, rack_of: Longs, lump: int, shard: int, shards: int) -
     line = _taking_turns(rack_of)
     pieces = np.stack([evenly(total[line], walk, walks) for walk in range(walks)])
     ends = np.cumsum(pieces.ravel()).reshape(pieces.shape)
-    length = int(ends[-1, -1])
-    low, high = length * shard // shards, length * (shard + 1) // shards
+    length, weight = int(ends[-1, -1]), max(int(weights.sum()), 1)
+    low, high = (length * int(weights[:to].sum()) // weight for to in (shard, shard + 1))
     overlap = np.maximum(0, np.minimum(ends, high) - np.maximum(ends - pieces, low))
     part = np.zeros_like(total)
     part[line] = overlap.sum(axis=0)

@@ -14,6 +14,7 @@ from kafka_reassignment.spark.orders import ABSENT
 from kafka_reassignment.spark.rounds import Assignment, Loads, ordered, scope_band
 from kafka_reassignment.spark.schemas import TARGET
 from kafka_reassignment.spark.scope import Scope
+from kafka_reassignment.spark.shards import with_bucket
 
 GIVEN = pa.schema(
     [
@@ -52,7 +53,7 @@ def given_assignment(session: SparkSession, facts: DataFrame, scope: Scope) -> A
     width = max(current.shape[1], target.shape[1])
     differs = (_widened(current, width) != _widened(target, width)).any(axis=1)
     changes = wish.filter(pa.array(differs))
-    measures = measure(facts, scope.fleet)
+    measures = measure(with_bucket(facts), scope.fleet)
     before = Loads(measures.bytes, measures.replicas, measures.leaders)
     after = before.after(changes, scope.fleet)
     return Assignment(changes, measures, before, after, scope_band(scope, measures), lower_bound=0)

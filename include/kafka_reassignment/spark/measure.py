@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 from kafka_reassignment.spark.columns import longs, matrix
 from kafka_reassignment.spark.goals import MOST_ROUTED_RACKS, Routes
-from kafka_reassignment.spark.orders import ABSENT, Fleet, Longs
+from kafka_reassignment.spark.orders import ABSENT, BUCKETS, Fleet, Longs
 
 _SUMS = "what string, at long, value long"
 
@@ -40,13 +40,14 @@ class Measures:
     leaving_bytes: Longs
     leaving_leaders: Longs
     wanted_bytes: Longs
+    forced_by_bucket: Longs
     routes: Routes
 
 
 def measure(facts: DataFrame, fleet: Fleet, *, restore_racks: bool = False) -> Measures:
     """Sum up what brokers hold and what has to move.
 
-    In: ``FACTS``. Exact whatever the order and the split of the rows: all sums are of whole numbers.
+    In: ``FACTS`` and ``bucket int``. Exact whatever the order and the split of the rows: all sums are of whole numbers.
     """
 
     def partial(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -85,6 +86,7 @@ def measure(facts: DataFrame, fleet: Fleet, *, restore_racks: bool = False) -> M
         leaving_bytes=total("leaving bytes", brokers),
         leaving_leaders=total("leaving leaders", brokers),
         wanted_bytes=total("wanted bytes"),
+        forced_by_bucket=total("forced by bucket", BUCKETS),
         routes=Routes(
             sources=total("sources", racks + 1),
             may_go=total("may go", (racks + 1) * racks).reshape(racks + 1, racks),
@@ -138,6 +140,7 @@ def _sums(batch: pa.RecordBatch, fleet: Fleet, *, restore_racks: bool) -> dict[s
         "leaders in scope": count_of(lead & in_scope[:, None]),
         "leaving bytes": by_broker(leaving),
         "leaving leaders": count_of(lead & leaving),
+        "forced by bucket": _sum_at(longs(batch.column("bucket")), size * replaced.sum(axis=1) + growth, BUCKETS),
         "wanted bytes": _sum_at(wanted, size, int(wanted.max(initial=0)) + 1),
         "sources": np.append(
             _sum_at(rack[replaced], np.broadcast_to(size[:, None], replaced.shape)[replaced], racks), growth.sum()

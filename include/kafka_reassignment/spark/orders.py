@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+BUCKETS = 1024
+"""Partitions are dealt to this many buckets by a hash; a shard is every n-th of them, n a power of two up to this."""
+
 ABSENT = -1
 """Pads replica matrices: no replica in this column."""
 
@@ -71,6 +74,7 @@ class Orders:
         fleet: the brokers.
         shed: bytes each broker gives beyond what has to leave it anyway.
         inflow: bytes each broker takes, all told.
+        forced: bytes that must be copied, by bucket of partitions (``BUCKETS``).
         free: bytes each broker can take at all before its disks are too full.
         excess: bytes above the fair share (below: negative); a copy to drop is dropped where it is highest.
         leader_room: leaderships each broker can take and still be within the tolerance; negative: it has too many.
@@ -83,6 +87,7 @@ class Orders:
     fleet: Fleet
     shed: Longs
     inflow: Longs
+    forced: Longs
     free: Longs
     excess: Longs
     leader_room: Longs

@@ -27,7 +27,7 @@ from kafka_reassignment.spark.measure import Measures, measure
 from kafka_reassignment.spark.orders import ABSENT, Bounds, Fleet, Longs, Orders
 from kafka_reassignment.spark.schemas import TARGET
 from kafka_reassignment.spark.scope import Scope
-from kafka_reassignment.spark.shards import IMPOSSIBLE, of_shard, placed, shards_for
+from kafka_reassignment.spark.shards import IMPOSSIBLE, of_shard, placed, shards_for, with_bucket
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def assign(facts: DataFrame, scope: Scope) -> Assignment:
     Raises:
         InfeasiblePlanError: for some partition no valid broker is left.
     """
-    measures = measure(facts, scope.fleet, restore_racks=scope.restores_racks)
+    measures = measure(with_bucket(facts), scope.fleet, restore_racks=scope.restores_racks)
     before = Loads(measures.bytes, measures.replicas, measures.leaders)
     band = scope_band(scope, measures)
     staying = Loads(
@@ -160,14 +160,15 @@ def _orders(
     elsewhere = int(staying.leaders[~scope.takes_part].sum())
     bounds = Bounds(
         load=loads.bytes,
-        low=np.ceil(aim.low).astype(np.int64),
-        high=np.floor(aim.high).astype(np.int64),
+        low=np.ceil(band.low).astype(np.int64),
+        high=np.floor(np.where(scope.fills_only, aim.high, band.high)).astype(np.int64),
         counts=fleet.takes if scope.fills_only else scope.takes_part,
     )
     return Orders(
         fleet=fleet,
         shed=flows.shed,
         inflow=flows.inflow,
+        forced=measures.forced_by_bucket,
         free=free,
         excess=np.round(loads.bytes - band.share).astype(np.int64),
         leader_room=leader_room(staying.leaders, scope.takes_part, measures.partitions - elsewhere),

@@ -17,7 +17,7 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 
 from kafka_reassignment.spark.columns import longs, matrix, replica_lists
 from kafka_reassignment.spark.dealing import share_of
-from kafka_reassignment.spark.orders import ABSENT, Orders
+from kafka_reassignment.spark.orders import ABSENT, BUCKETS, Orders
 from kafka_reassignment.spark.placing.placement import place
 from kafka_reassignment.spark.placing.work import Partitions
 from kafka_reassignment.spark.schemas import TARGET, struct_of
@@ -30,21 +30,24 @@ IMPOSSIBLE = "impossible"
 
 
 def shards_for(partitions: int) -> int:
-    """How many shards so many partitions are dealt to."""
-    return max(1, -(-partitions // SHARD_PARTITIONS))
+    """How many shards so many partitions are dealt to: a power of two."""
+    needed = -(-partitions // SHARD_PARTITIONS)
+    return min(1 << max(0, needed - 1).bit_length(), BUCKETS)
 
 
-def _tie() -> Column:
-    return sql.xxhash64("topic", "partition")
+def with_bucket(facts: DataFrame) -> DataFrame:
+    """Add ``tie long``, a hash that orders partitions, and ``bucket int``, the bucket it puts them in."""
+    tie = sql.xxhash64("topic", "partition")
+    return facts.withColumn("tie", tie).withColumn("bucket", sql.pmod(tie, sql.lit(BUCKETS)).cast("int"))
 
 
 def _shard(shards: int) -> Column:
-    return sql.pmod(_tie(), sql.lit(shards)).cast("int")
+    return sql.col("bucket") % shards
 
 
 def of_shard(facts: DataFrame, number: int, shards: int) -> DataFrame:
     """The partitions that are dealt to one shard. In and out: ``FACTS``."""
-    return facts.where(_shard(shards) == number)
+    return with_bucket(facts).where(_shard(shards) == number).drop("tie", "bucket")
 
 
 def placed(facts: DataFrame, orders: Orders, shards: int) -> DataFrame:
@@ -63,7 +66,7 @@ def placed(facts: DataFrame, orders: Orders, shards: int) -> DataFrame:
             mine = rows.filter(pa.array(shard == number))
             yield from _place_shard(mine, share_of(orders, number, shards)).to_batches()
 
-    dealt = facts.withColumn("tie", _tie()).withColumn("shard", _shard(shards))
+    dealt = with_bucket(facts).withColumn("shard", _shard(shards))
     out = StructType([*struct_of(TARGET).fields, StructField(IMPOSSIBLE, BooleanType(), nullable=False)])
     return dealt.repartitionById(shards, "shard").mapInArrow(run, out)
 

@@ -75,6 +75,20 @@ def test_a_copy_that_is_needed_is_not_thrown_away() -> None:
     }
 
 
+def test_a_copy_that_is_needed_is_kept_even_while_another_target_broker_is_down() -> None:
+    step = Step(Reassignment(P, (1, 2), (4, 5)))
+    partition = Controller(P, (1, 2), set(ALL))
+    partition.submit((1, 2, 4, 5))
+    partition.catch_up(4)
+    partition.kill(2)
+    partition.kill(5)
+    assert (
+        cancels([step], partition.view())
+        .carry_on[P]
+        .endswith("a cancel would lose that copy; carried on to 1,2,4,5; it waits for broker 5, which is down")
+    )
+
+
 def test_where_kafka_would_refuse_an_unclean_election_it_is_not_asked() -> None:
     step = Step(Reassignment(P, (1,), (4, 5)))
     partition = Controller(P, (1,), set(ALL))

@@ -72,6 +72,8 @@ CAUGHT_UP = seen((1, 2, 3, 4))
         (seen((1, 2, 4)), Phase.DONE),
         (seen((1, 2, 4), (1,)), Phase.DONE),
         (seen((1, 2, 5)), Phase.STALE),
+        (seen((1, 2, 3, 4, 5)), Phase.STALE),
+        (seen((1, 2, 3, 5)), Phase.STALE),
         (seen((1, 2)), Phase.STALE),
         (seen((1, 4)), Phase.STALE),
         (seen((1, 2, 3, 5), (1, 2, 3), in_flight=InFlight((1, 2, 3, 5), (5,), ())), Phase.FOREIGN),
@@ -96,6 +98,8 @@ CAUGHT_UP = seen((1, 2, 3, 4))
         "at target",
         "at target, under-replicated",
         "a broker the plan does not know",
+        "expanded, with one broker more",
+        "one broker more and the new one missing",
         "a replica that should stay is gone",
         "both a staying and a leaving replica are gone",
         "somebody else's move",
@@ -301,7 +305,10 @@ def test_old_replicas_stay_while_dropping_them_is_not_safe(view: View, why: str)
 
 def test_rolling_back_over_an_expansion_in_flight_waits_because_it_would_hang_for_ever() -> None:
     back = batch((1, 2, 4), (1, 2, 3))
+    assert phase(back.steps[0], EXPANDING).phase is Phase.FOREIGN
     assert set(drops_to_submit(back, EXPANDING).waiting) == {ORDERS_3}
+    hung = seen((1, 2, 3, 4), in_flight=InFlight((1, 2, 3, 4), (4,), (4,)))
+    assert "never completes" in drops_to_submit(back, hung).waiting[ORDERS_3]
     assert drops_to_submit(back, CAUGHT_UP).to_submit == {ORDERS_3: (1, 2, 3)}
 
 

@@ -172,6 +172,13 @@ def test_below_half_its_share_of_the_rate_a_replica_is_slow() -> None:
     assert [r.motion for r in found.replicas] == [Motion.MOVING, Motion.MOVING]
 
 
+def test_a_leader_that_sends_to_two_halves_the_share_of_each() -> None:
+    two = Batch(1, (step(0, (1, 2), (3, 4)),))
+    samples = [sample(0, {1: 100, 3: 20, 4: 20}), sample(30, {1: 100, 3: 50, 4: 50})]
+    found = progress(two, view(*two.steps), samples, asked_bytes_per_second=3 * MB)
+    assert [r.motion for r in found.replicas] == [Motion.MOVING, Motion.MOVING]
+
+
 def test_a_replica_that_waits_for_its_turn_is_not_stuck_but_its_broker_may_be() -> None:
     """Twenty replicas share 1 MB/s: in 30 s each gets 1.5 MB, about one fetch, so one may have got nothing."""
     batch = Batch(1, tuple(step(i) for i in range(20)))

@@ -17,6 +17,9 @@ from kafka_reassignment.spark.placing.work import Work
 ROUNDS_PER_BROKER = 8
 """Moves or swaps tried, on average, for each broker."""
 
+LOOKS = 100_000_000
+"""Replicas looked at in all; a round looks at each one of the shard's about once."""
+
 CANDIDATES = 256
 """Of the moves or swaps that look best by size alone, how many are checked against racks, scope and disks."""
 
@@ -40,7 +43,8 @@ def close_gaps(work: Work) -> None:
         return
     gaps = _Gaps(work, bounds)
     stuck: set[int] = set()
-    for _ in range(ROUNDS_PER_BROKER * work.orders.fleet.size):
+    replicas = max(int(work.count.sum()), 1)
+    for _ in range(min(ROUNDS_PER_BROKER * work.orders.fleet.size, LOOKS // replicas)):
         broker = gaps.widest(stuck)
         if broker is None:
             return
