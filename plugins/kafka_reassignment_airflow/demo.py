@@ -25,8 +25,7 @@ from rich.table import Table
 from rich.text import Text
 from upath import UPath
 
-from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
-from kafka_reassignment.cluster.settings import ClusterSettings
+from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.local.cluster import LocalCluster
 from kafka_reassignment.local.data import Ledger, create_topic, fill_topics
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Replicas
@@ -294,7 +293,7 @@ def _load_table(before: dict[int, Load], after: dict[int, Load]) -> Table:
 @contextmanager
 def _open(cluster: LocalCluster) -> Iterator[ClusterPort]:
     settings = ClusterSettings.of({"bootstrap.servers": cluster.bootstrap_servers}, name="demo")
-    with KafkaCluster(settings) as port:
+    with open_cluster(settings) as port:
         yield port
 
 

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
-from kafka_reassignment.cluster.settings import ClusterSettings
+from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.local.data import Ledger, fill_topics
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.planning.throttle import THROTTLE_KEYS
@@ -29,7 +28,7 @@ STEPS = [
 
 @pytest.fixture(scope="module")
 def port(kafka):
-    with KafkaCluster(ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers}, name="tests")) as opened:
+    with open_cluster(ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers}, name="tests")) as opened:
         yield opened
 
 

@@ -4,8 +4,7 @@ import pytest
 from tests.execution_lab import Run, move
 from upath import UPath
 
-from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
-from kafka_reassignment.cluster.settings import ClusterSettings
+from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.local.cluster import LocalCluster
 from kafka_reassignment.local.data import create_topic, fill_topics
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ConfigSource, ResourceKind
@@ -23,7 +22,7 @@ def throttled_before():
     with LocalCluster(brokers=3, static_configs={1: {LEADER_RATE: "61000000"}}) as kafka:
         create_topic(kafka.bootstrap_servers, "orders", [(1, 2), (2, 1), (1, 2)])
         fill_topics(kafka.bootstrap_servers, ["orders"], 6_000_000)
-        with KafkaCluster(ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers}, name="tests")) as port:
+        with open_cluster(ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers}, name="tests")) as port:
             changes = [
                 ConfigChange(EVERY_BROKER, FOLLOWER_RATE, ConfigOperation.SET, "62000000"),
                 ConfigChange(ConfigResource.broker(2), LEADER_RATE, ConfigOperation.SET, "63000000"),

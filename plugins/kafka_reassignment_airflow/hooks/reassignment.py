@@ -11,8 +11,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 from upath import UPath
 
-from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
-from kafka_reassignment.cluster.settings import ClusterSettings
+from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.store import RecordStore
@@ -46,7 +45,7 @@ class KafkaReassignmentHook(BaseHook):
         """
         connection = _connection(self.kafka_conn_id, "Kafka")
         settings = ClusterSettings.of(connection.extra_dejson, name=self.kafka_conn_id)
-        return KafkaCluster(settings)
+        return open_cluster(settings)
 
 
 def spark_master(spark_conn_id: str | None) -> str:
