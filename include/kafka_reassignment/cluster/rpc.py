@@ -42,7 +42,12 @@ if logging.getLogger("kafka").level == logging.NOTSET:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 # kafka-python 3.0 has names of its own for some of Kafka's error codes (org.apache.kafka.common.protocol.Errors).
-_NAMES = {6: "NOT_LEADER_OR_FOLLOWER", 39: "INVALID_REPLICA_ASSIGNMENT"}
+_NAMES = {
+    -1: "UNKNOWN_SERVER_ERROR",
+    6: "NOT_LEADER_OR_FOLLOWER",
+    17: "INVALID_TOPIC_EXCEPTION",
+    39: "INVALID_REPLICA_ASSIGNMENT",
+}
 
 NO_ERROR = 0
 UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -250,7 +255,10 @@ class Conversation:
 
 def code_name(code: int) -> str:
     """Kafka's name of an error code, such as ``INVALID_REPLICA_ASSIGNMENT``."""
-    return _NAMES.get(code) or str(getattr(kafka_errors.for_code(code), "message", "") or f"ERROR_{code}")
+    if code in _NAMES:
+        return _NAMES[code]
+    known = kafka_errors.kafka_errors.get(code)
+    return str(known.message) if known is not None else f"ERROR_{code}"
 
 
 def raise_if_general(code: int, message: str | None, doing: str) -> None:

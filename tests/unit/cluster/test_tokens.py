@@ -1,0 +1,116 @@
+"""Bearer tokens from a token endpoint, against a real one on this machine."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from kafka_reassignment.cluster.tokens import OAuthToken, OidcTokens, TokensOfCallback
+from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
+
+pytestmark = pytest.mark.quick
+
+Reply = tuple[int, object]
+
+
+class Endpoint:
+    """A token endpoint; ``reply`` is its answer, ``asked`` the requests it got."""
+
+    def __init__(self) -> None:
+        self.reply: Reply = (200, {"access_token": "token-1", "expires_in": 3600})
+        self.asked: list[tuple[str | None, str]] = []
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                endpoint.asked.append((self.headers["Authorization"], body))
+                status, content = endpoint.reply
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(content if isinstance(content, bytes) else json.dumps(content).encode())
+
+            def log_message(self, *args: object) -> None:
+                """Say nothing."""
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/token"
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    endpoint = Endpoint()
+    threading.Thread(target=endpoint.server.serve_forever, daemon=True).start()
+    yield endpoint
+    endpoint.server.shutdown()
+    endpoint.server.server_close()
+
+
+@pytest.fixture
+def source(endpoint: Endpoint) -> Callable[[], OidcTokens]:
+    return lambda: OidcTokens(
+        url=endpoint.url, client_id="mover", client_secret="hunter2", scope="kafka", extensions={"cluster": "c1"}
+    )
+
+
+def test_the_client_shows_its_id_and_secret_and_gets_a_token(
+    endpoint: Endpoint, source: Callable[[], OidcTokens]
+) -> None:
+    tokens = source()
+    assert tokens.token() == "token-1"
+    assert tokens.extensions() == {"cluster": "c1"}
+    assert endpoint.asked == [("Basic bW92ZXI6aHVudGVyMg==", "grant_type=client_credentials&scope=kafka")]
+
+
+def test_a_token_is_kept_until_shortly_before_it_expires(endpoint: Endpoint, source: Callable[[], OidcTokens]) -> None:
+    tokens = source()
+    tokens.token()
+    assert tokens.token() == "token-1"
+    assert len(endpoint.asked) == 1
+    endpoint.reply = (200, {"access_token": "token-2", "expires_in": 20})
+    short = source()
+    short.token()
+    endpoint.reply = (200, {"access_token": "token-3", "expires_in": 3600})
+    assert short.token() == "token-3"
+
+
+def test_refused_credentials_are_told_without_the_secret(endpoint: Endpoint, source: Callable[[], OidcTokens]) -> None:
+    endpoint.reply = (401, {"error": "invalid_client"})
+    with pytest.raises(NotAuthorizedError, match=r"refused the client credentials \(HTTP 401\)") as refused:
+        source().token()
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "reply", [(500, {}), (200, {"no": "token"}), (200, b"<html>"), (200, [])], ids=["500", "empty", "html", "list"]
+)
+def test_an_endpoint_that_gives_no_token_is_unavailable(
+    endpoint: Endpoint, source: Callable[[], OidcTokens], reply: Reply
+) -> None:
+    endpoint.reply = reply
+    with pytest.raises(ClusterUnavailableError, match=r"gave no token: .*Try again"):
+        source().token()
+
+
+def test_an_endpoint_that_is_not_there_is_unavailable() -> None:
+    tokens = OidcTokens(url="http://127.0.0.1:9/token", client_id="a", client_secret="b")
+    with pytest.raises(ClusterUnavailableError, match="gave no token"):
+        tokens.token()
+
+
+def test_an_endpoint_that_is_no_web_address_is_refused() -> None:
+    tokens = OidcTokens(url="file:///etc/passwd", client_id="a", client_secret="b")
+    with pytest.raises(NotAuthorizedError, match="expected http or https, found file"):
+        tokens.token()
+
+
+def test_a_callback_is_read_as_confluent_kafka_reads_it() -> None:
+    assert OAuthToken.of_reply(("t", 12)) == OAuthToken("t", 12.0)
+    assert OAuthToken.of_reply(("t", 12.5, "principal", {"a": "b"})) == OAuthToken("t", 12.5, {"a": "b"})
+    assert "hunter2" not in repr(OAuthToken("hunter2", 1.0))
+    tokens = TokensOfCallback(lambda: OAuthToken("fresh", 4e9))
+    assert tokens.token() == "fresh"
