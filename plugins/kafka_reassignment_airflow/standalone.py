@@ -110,7 +110,9 @@ class LocalAirflow:
             self._run(["db", "migrate"], log)
         for component in COMPONENTS:
             self.start_component(component)
+        deadline = time.monotonic() + timeout_seconds
         self.wait_until_healthy(timeout_seconds=timeout_seconds)
+        self._wait_for_dags(deadline)
 
     def start_component(self, component: str) -> None:
         """Start one of api-server, scheduler, dag-processor, triggerer."""
@@ -158,6 +160,17 @@ class LocalAirflow:
         raise RuntimeError(
             f"Airflow was not healthy within {timeout_seconds:.0f} s ({unhealthy}); logs in {self.home}/logs"
         )
+
+    def _wait_for_dags(self, deadline: float) -> None:
+        """Wait until every DAG file of the project is parsed; being healthy does not say so."""
+        files = len(list((PROJECT / "dags").glob("*_dag.py")))
+        while self.get("/dags")["total_entries"] < files:
+            broken = self.get("/importErrors")["import_errors"]
+            if broken or time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"Airflow has not parsed the {files} DAG files of {PROJECT / 'dags'}: {broken or 'no answer in time'}"
+                )
+            time.sleep(0.5)
 
     def tail(self, component: str, lines: int = 30) -> str:
         """Return the last lines a component logged."""
