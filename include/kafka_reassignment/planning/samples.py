@@ -1,8 +1,8 @@
 """Sizes on disk over time, and what they say of one replica that is copying.
 
-Everything is told from sizes: what a new replica has, what its leader has, and how both grow. The ``offset_lag``
-that brokers report with them is no help: it is measured against the replica's own high watermark, and is 0 for a
-replica that has a fifth of the data (seen on Kafka 4.3.1).
+Bytes are told from sizes: what a new replica has, what its leader has, and how both grow. Messages are told from the
+offset lag, where it was measured against the leader. What brokers report by themselves (KIP-113) is measured against
+the replica's own high watermark: 0 for a replica that has a fifth of the data (seen on Kafka 4.3.1).
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ SHORTEST_WINDOW_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Sizes seen at one moment; the clock is the caller's, any that does not jump.
+    """What was seen at one moment; the clock is the caller's, any that does not jump.
 
-    ``sizes`` is by partition and broker, without future replicas. ``log_end_offsets`` likewise, where known:
-    the leader's always, a follower's only from adapters that can ask it. ``unreachable`` brokers did not tell.
+    ``sizes`` and ``offset_lags`` are by partition and broker, without future replicas; ``end_offsets`` are the
+    leaders' log ends. ``unreachable`` brokers did not tell.
     """
 
     at_seconds: float
     sizes: Mapping[TopicPartition, Mapping[int, int]]
-    log_end_offsets: Mapping[TopicPartition, Mapping[int, int]] = field(default_factory=dict)
+    offset_lags: Mapping[TopicPartition, Mapping[int, int]] = field(default_factory=dict)
+    end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     unreachable: Mapping[int, str] = field(default_factory=dict)
 
 
 def sample_of(
-    report: LogDirsReport,
-    *,
-    at_seconds: float,
-    log_end_offsets: Mapping[TopicPartition, Mapping[int, int]] | None = None,
+    report: LogDirsReport, *, at_seconds: float, end_offsets: Mapping[TopicPartition, int] | None = None
 ) -> Sample:
-    """Reduce what the brokers told of their log dirs to one sample."""
+    """Reduce what the brokers told of their log dirs, and the leaders' log ends, to one sample."""
     sizes: dict[TopicPartition, dict[int, int]] = {}
+    lags: dict[TopicPartition, dict[int, int]] = {}
     for replica in report.replicas:
         if not replica.is_future:
             sizes.setdefault(replica.partition, {})[replica.broker] = replica.size_bytes
-    return Sample(at_seconds, sizes, log_end_offsets or {}, report.unreachable)
+            lags.setdefault(replica.partition, {})[replica.broker] = replica.offset_lag
+    return Sample(at_seconds, sizes, lags, end_offsets or {}, report.unreachable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Pace:
 class Measure:
     """What the samples say of one adding replica. ``pace`` is None until the window is long enough.
 
-    ``messages_behind`` is exact when both log end offsets are known, else estimated from the bytes.
+    ``messages_behind`` is the measured offset lag, else estimated from the bytes, None when neither is known.
     """
 
     bytes_left: int
@@ -80,13 +80,11 @@ def measured(step: Step, broker: int, leader: int | None, samples: Sequence[Samp
     last = samples[-1]
     first = next(s for s in samples if last.at_seconds - s.at_seconds <= WINDOW_SECONDS)
     left, whole, have = _left(step, broker, leader, last)
-    ends = last.log_end_offsets.get(step.partition, {})
-    end, leader_end = ends.get(broker), ends.get(leader) if leader is not None else None
-    behind = None
-    if leader_end is not None and end is not None:
-        behind = max(0, leader_end - end)
-    elif leader_end is not None and whole:
-        behind = round(leader_end * left / whole)
+    leader_end = last.end_offsets.get(step.partition)
+    behind: int | None = last.offset_lags.get(step.partition, {}).get(broker, -1)
+    if behind is not None and (behind < 0 or (behind == 0 and left > 0)):  # not measured against the leader
+        behind = round(leader_end * left / whole) if leader_end is not None and whole else None
+    end = leader_end - behind if leader_end is not None and behind is not None else None
     return Measure(
         left, end, behind, _pace(step, broker, leader, first, last, left, have), last.unreachable.get(broker)
     )

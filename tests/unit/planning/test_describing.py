@@ -43,8 +43,8 @@ CONFIGS = {
 
 def described(configs: object = CONFIGS, view: View = VIEW, run: str = "run-1"):  # type: ignore[no-untyped-def]
     samples = [
-        Sample(0, {ORDERS_3: {1: 100, 3: 40}}, {ORDERS_3: {1: 1000}}),
-        Sample(30, {ORDERS_3: {1: 100, 3: 70}}, {ORDERS_3: {1: 1000}}),
+        Sample(0, {ORDERS_3: {1: 100, 3: 40}}),
+        Sample(30, {ORDERS_3: {1: 100, 3: 70}}, {ORDERS_3: {3: 300}}, {ORDERS_3: 1000}),
     ]
     replicas = progress(Batch(1, (STEP,)), view, samples).replicas
     return describe(
@@ -79,7 +79,7 @@ def test_a_description_has_everything_kip_240_asks_for() -> None:
                 "broker": 3,
                 "state": "moving",
                 "reason": "",
-                "log_end_offset": None,
+                "log_end_offset": 700,
                 "messages_behind": 300,
                 "bytes_left": 30,
                 "bytes_per_second": 1.0,

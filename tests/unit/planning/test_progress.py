@@ -41,10 +41,10 @@ def view(*steps: Step, isr: Replicas = (1, 2), leader: int | None = 1, live: fro
     )
 
 
-def sample(at: float, *sizes: dict[int, int], ends: dict[int, int] | None = None) -> Sample:
+def sample(at: float, *sizes: dict[int, int], lags: dict[int, int] | None = None, end: int | None = None) -> Sample:
     """Sizes in MB by broker, of partition 0, 1, ..."""
     in_bytes = {p(i): {b: mb * MB for b, mb in by_broker.items()} for i, by_broker in enumerate(sizes)}
-    return Sample(at, in_bytes, {p(0): ends} if ends else {})
+    return Sample(at, in_bytes, {p(0): lags} if lags else {}, {p(0): end} if end else {})
 
 
 def only(found: Progress) -> ReplicaProgress:
@@ -202,12 +202,23 @@ def test_a_replica_the_controller_was_not_told_of_has_not_started() -> None:
 # Messages behind
 
 
-def test_messages_behind_are_exact_where_both_ends_are_known_and_estimated_by_bytes_where_not() -> None:
-    exact = measured(step(), 3, 1, [sample(0, {1: 100, 3: 20}, ends={1: 1000, 3: 150})])
-    assert (exact.log_end_offset, exact.messages_behind) == (150, 850)
-    estimated = measured(step(), 3, 1, [sample(0, {1: 100, 3: 20}, ends={1: 1000})])
-    assert (estimated.log_end_offset, estimated.messages_behind) == (None, 800)
-    assert measured(step(), 3, 1, [sample(0, {1: 100, 3: 20})]).messages_behind is None
+def behind(taken: Sample) -> tuple[int | None, int | None]:
+    found = measured(step(), 3, 1, [taken])
+    return found.messages_behind, found.log_end_offset
+
+
+def test_messages_behind_are_measured_or_estimated_by_bytes() -> None:
+    assert behind(sample(0, {1: 100, 3: 20}, lags={3: 850}, end=1000)) == (850, 150)
+    assert behind(sample(0, {1: 100, 3: 20}, lags={3: 850})) == (850, None)
+    assert behind(sample(0, {1: 100, 3: 20}, end=1000)) == (800, 200)
+    assert behind(sample(0, {1: 100, 3: 20})) == (None, None)
+
+
+def test_a_lag_of_zero_is_not_believed_while_there_are_bytes_left() -> None:
+    """Brokers measure it against the replica's own high watermark; -1 is theirs for unknown."""
+    assert behind(sample(0, {1: 100, 3: 20}, lags={3: 0}, end=1000)) == (800, 200)
+    assert behind(sample(0, {1: 100, 3: 20}, lags={3: -1})) == (None, None)
+    assert behind(sample(0, {1: 100, 3: 100}, lags={3: 0}, end=1000)) == (0, 1000)
 
 
 def test_a_sample_has_the_size_of_each_replica_but_not_of_copies_between_log_dirs() -> None:
@@ -216,11 +227,13 @@ def test_a_sample_has_the_size_of_each_replica_but_not_of_copies_between_log_dir
         (
             LogReplica(1, "/a", p(0), 100, 0),
             LogReplica(1, "/b", p(0), 7, 3, is_future=True),
-            LogReplica(3, "/a", p(0), 20, 0),
+            LogReplica(3, "/a", p(0), 20, 80),
         ),
         {5: "timed out"},
     )
-    assert sample_of(report, at_seconds=2.0) == Sample(2.0, {p(0): {1: 100, 3: 20}}, {}, {5: "timed out"})
+    assert sample_of(report, at_seconds=2.0) == Sample(
+        2.0, {p(0): {1: 100, 3: 20}}, {p(0): {1: 0, 3: 80}}, {}, {5: "timed out"}
+    )
 
 
 def test_without_the_leaders_size_the_largest_old_replica_tells_what_is_left() -> None:
