@@ -1,0 +1,169 @@
+"""TLS, SASL and ACLs against real brokers: one connection, all its clients, no secret in any message."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from tests.contract.lab import eventually
+from tests.unit.cluster.certificates import Certificates
+
+from kafka_reassignment.cluster import ClusterSettings, open_cluster
+from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
+from kafka_reassignment.local import data
+from kafka_reassignment.local.cluster import LocalCluster
+from kafka_reassignment.local.nodes import Node, Role, free_ports
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
+
+pytestmark = pytest.mark.kafka
+
+USERS = 'user_mover="hunter2" user_nobody="hunter3"'
+P = TopicPartition("orders", 0)
+
+
+class SecuredCluster(LocalCluster):
+    """Two brokers with a SASL_SSL listener beside the plain one; nobody but ``mover`` has any right on it."""
+
+    def __init__(self, pki: Certificates, identity: Path) -> None:
+        self.secure_ports = dict(zip((1, 2), free_ports(2), strict=True))
+        plain = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        bearer = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+        super().__init__(
+            brokers=2,
+            racks=2,
+            configs={
+                "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL",
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": str(identity),
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(pki.ca),
+                "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
+                "listener.name.sasl_ssl.plain.sasl.jaas.config": f"{plain} {USERS};",
+                "listener.name.sasl_ssl.oauthbearer.sasl.jaas.config": f"{bearer};",
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "User:ANONYMOUS;User:mover",
+            },
+        )
+
+    def _properties(self, node: Node) -> dict[str, object]:
+        properties = super()._properties(node)
+        if node.role is Role.BROKER:
+            secure = f",SASL_SSL://127.0.0.1:{self.secure_ports[node.node_id]}"
+            for key in ("listeners", "advertised.listeners"):
+                properties[key] = f"{properties[key]}{secure}"
+        return properties
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates.make(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture(scope="module")
+def secured(pki: Certificates) -> Iterator[SecuredCluster]:
+    identity = pki.key.with_name("identity.pem")
+    identity.write_text(pki.key.read_text() + pki.certificate.read_text() + pki.ca.read_text())
+    with SecuredCluster(pki, identity) as cluster:
+        data.create_topic(cluster.bootstrap_servers, P.topic, [(1,)])
+        yield cluster
+
+
+@pytest.fixture
+def connection(secured: SecuredCluster, pki: Certificates) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in secured.secure_ports.values()),
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "mover",
+        "sasl.password": "hunter2",
+        "ssl.ca.location": str(pki.ca),
+    }
+
+
+def unsecured_token(principal: str) -> str:
+    """A JWT without a signature, as a broker without a validator takes it (KIP-255)."""
+
+    def part(content: dict[str, object]) -> str:
+        return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+
+    now = int(time.time())
+    return f"{part({'alg': 'none'})}.{part({'sub': principal, 'iat': now, 'exp': now + 600})}."
+
+
+def test_everything_goes_through_tls_and_sasl(connection: dict[str, Any]) -> None:
+    settings = ClusterSettings.of(connection)
+    assert AdminClient(settings.confluent_config()).list_topics(timeout=10).brokers.keys() == {1, 2}
+    with open_cluster(settings) as cluster:
+        assert cluster.describe_cluster().live_brokers == {1, 2}
+        assert cluster.alter_reassignments({P: (1, 2)}, allow_replication_factor_change=True) == {P: None}
+        eventually(lambda: cluster.describe_partitions([P.topic])[P].isr, lambda isr: isr == {1, 2})
+        assert {r.broker for r in cluster.describe_log_dirs([1, 2], [P]).replicas} == {1, 2}
+        assert cluster.end_offsets([P]) == {P: 0}
+        one = ConfigResource.broker(1)
+        change = ConfigChange(one, "leader.replication.throttled.rate", ConfigOperation.DELETE)
+        assert cluster.alter_configs([change]) == {one: None}
+        assert cluster.elect_preferred_leaders([P]) == {P: None}
+
+
+def test_inline_certificates_work_as_files_do(connection: dict[str, Any], pki: Certificates) -> None:
+    inline = {key: value for key, value in connection.items() if key != "ssl.ca.location"}
+    with open_cluster(ClusterSettings.of({**inline, "ssl.ca.pem": pki.ca.read_text()})) as cluster:
+        assert cluster.describe_cluster().live_brokers == {1, 2}
+
+
+def test_a_token_function_is_enough_to_be_let_in(connection: dict[str, Any]) -> None:
+    def tokens(config: str) -> tuple[str, float]:
+        return unsecured_token("mover"), time.time() + 600
+
+    extra = {key: value for key, value in connection.items() if key not in {"sasl.username", "sasl.password"}}
+    extra |= {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": tokens}
+    with open_cluster(ClusterSettings.of(extra)) as cluster:
+        assert cluster.list_reassignments() == {}
+
+
+def test_a_wrong_password_is_told_at_once_and_without_it(connection: dict[str, Any]) -> None:
+    settings = ClusterSettings.of({**connection, "sasl.password": "hunter4"}, name="my_kafka")
+    began = time.monotonic()
+    with pytest.raises(NotAuthorizedError) as refused:
+        open_cluster(settings)
+    told = str(refused.value)
+    assert "refused the credentials of connection 'my_kafka'" in told
+    assert "Check security.protocol, sasl.mechanism, sasl.username and sasl.password" in told
+    assert "hunter" not in told
+    assert time.monotonic() - began < 5
+
+
+def test_a_principal_without_rights_is_told_what_it_lacks(connection: dict[str, Any]) -> None:
+    settings = ClusterSettings.of({**connection, "sasl.username": "nobody", "sasl.password": "hunter3"})
+    with open_cluster(settings) as cluster:
+        for ask in (
+            cluster.list_reassignments,
+            lambda: cluster.alter_reassignments({P: (2, 1)}),
+            lambda: cluster.describe_configs([ConfigResource.broker(1)], ["leader.replication.throttled.rate"]),
+            lambda: cluster.alter_configs(
+                [ConfigChange(ConfigResource.broker(1), "leader.replication.throttled.rate", ConfigOperation.DELETE)]
+            ),
+            lambda: cluster.describe_partitions([P.topic]),
+            lambda: cluster.describe_log_dirs([1]),
+            lambda: cluster.elect_preferred_leaders([P]),
+        ):
+            with pytest.raises(NotAuthorizedError, match=r"Not authorised for .* Give the connection's principal"):
+                ask()
+
+
+def test_an_unknown_authority_is_told_as_such(connection: dict[str, Any], tmp_path: Path) -> None:
+    other = Certificates.make(tmp_path)
+    with pytest.raises(ClusterUnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
+        open_cluster(ClusterSettings.of({**connection, "ssl.ca.location": str(other.ca)}))
+
+
+def test_plain_text_to_a_tls_listener_is_told_with_the_likely_key(connection: dict[str, Any]) -> None:
+    extra = {"bootstrap.servers": connection["bootstrap.servers"], "socket.connection.setup.timeout.ms": 1000}
+    with pytest.raises(ClusterUnavailableError, match="'security.protocol' is that of this listener"):
+        open_cluster(ClusterSettings.of(extra))
