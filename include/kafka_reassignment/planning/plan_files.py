@@ -157,7 +157,7 @@ def _entry(where: str, entry: object) -> tuple[TopicPartition, Replicas]:
             f"{where}: 'log_dirs'",
             f"be '{ANY_LOG_DIR}' for each of the {len(replicas)} replicas",
             log_dirs,
-            "leave it out: moves to a chosen log dir are not supported",
+            "leave it out (Kafka prints it in rollback plans): moves to a chosen log dir are not supported",
         )
     return partition, tuple(replicas)
 
