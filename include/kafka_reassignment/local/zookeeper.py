@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from confluent_kafka.admin._metadata import ClusterMetadata
-
 from kafka_reassignment.local.base import EmbeddedCluster
 from kafka_reassignment.local.clients import admin_client
 from kafka_reassignment.local.errors import LocalClusterError
@@ -29,12 +27,12 @@ class ZooKeeperCluster(EmbeddedCluster):
     @property
     def cluster_id(self) -> str:
         """Kafka's id of the cluster, chosen by its first broker; some broker has to be up."""
-        return str(self._metadata().cluster_id)
+        return str(admin_client(self.bootstrap_servers).list_topics(timeout=10).cluster_id)
 
     @property
     def controller(self) -> int:
         """Id of the broker that is the controller now, as the brokers tell it."""
-        return self._metadata().controller_id
+        return admin_client(self.bootstrap_servers).list_topics(timeout=10).controller_id
 
     def kill_zookeeper(self) -> None:
         """SIGKILL ZooKeeper: brokers go on serving, nothing about the cluster can change."""
@@ -51,9 +49,6 @@ class ZooKeeperCluster(EmbeddedCluster):
     def start_zookeeper(self) -> None:
         """Start a ZooKeeper that is down, on its own data."""
         self._start(self._coordinator)
-
-    def _metadata(self) -> ClusterMetadata:
-        return admin_client(self.bootstrap_servers).list_topics(timeout=10)
 
     def _check_release(self) -> None:
         if self._release.has_kraft_only:
