@@ -23,7 +23,7 @@ class Reassignments:
         return self._store.record(self._cluster_id, run_id)
 
     def trigger(self, run_id: str, **conf: object) -> str:
-        return self.airflow.trigger(DAG_ID, {"kafka_conn_id": "kafka_default", **conf}, run_id)
+        return self.airflow.trigger(DAG_ID, {"kafka_conn_id": "kafka_default", "keep_free_share": 0, **conf}, run_id)
 
     def state(self, run_id: str, task_id: str, batch: int | None = None) -> str | None:
         dag_id, run = (DAG_ID, run_id) if batch is None else (BATCH_DAG_ID, batch_run_id(run_id, batch))

@@ -71,6 +71,7 @@ class ReassignmentRequest(BaseModel):
     unthrottled: bool = False
     allow_low_throttle: bool = False
     limits: Limits = Limits()
+    keep_free_share: float = Field(default=0.1, ge=0, lt=1)
     catch_up_timeout_minutes: int = Field(default=24 * 60, ge=1, le=60 * 24 * 60)
     require_approval: bool = False
     validate_only: bool = False

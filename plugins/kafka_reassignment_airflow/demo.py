@@ -136,6 +136,7 @@ def _reassign(
             "kafka_conn_id": "kafka_default",
             "job": str(job),
             "throttle_mb_per_second": rate,
+            "keep_free_share": 0,
             "partition_movements": max(1, _moving(before, job, last) // batches),
         }
         if job is not DemoJob.REBALANCE:

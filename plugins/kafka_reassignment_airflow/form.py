@@ -89,6 +89,14 @@ def request_params() -> dict[str, Param]:
             section=EXPERT,
             description="Accept a rate under 1 MB/s, which Kafka cannot hold accurately.",
         ),
+        "keep_free_share": Param(
+            _default("keep_free_share"),
+            type="number",
+            minimum=0,
+            exclusiveMaximum=1,
+            section=EXPERT,
+            description="Part of each receiving log dir that has to stay free; a batch waits for it.",
+        ),
         "catch_up_timeout_minutes": Param(
             _default("catch_up_timeout_minutes"),
             type="integer",

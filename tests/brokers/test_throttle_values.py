@@ -35,7 +35,7 @@ def throttled_before():
 
 def test_every_layer_shows_through_again_after_the_batch(throttled_before, tmp_path):
     moves = [move("orders", 0, (1, 2), (1, 3), 2_000_000), move("orders", 1, (2, 1), (3, 1), 2_000_000)]
-    run = Run(throttled_before, UPath(tmp_path), [moves], throttle_mb_per_second=2)
+    run = Run(throttled_before, UPath(tmp_path), [moves], throttle_mb_per_second=2, keep_free_share=0)
     before = run.configs("orders")
     broker_1, broker_2, orders = ConfigResource.broker(1), ConfigResource.broker(2), ConfigResource.topic("orders")
     assert before[broker_1][LEADER_RATE].source is ConfigSource.STATIC_BROKER

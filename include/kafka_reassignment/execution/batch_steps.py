@@ -22,6 +22,7 @@ from kafka_reassignment.execution.observing import observe
 from kafka_reassignment.execution.opening import require_hold
 from kafka_reassignment.execution.throttling import ensure_throttle, restore_configs
 from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
+from kafka_reassignment.planning.admission import admission, health
 from kafka_reassignment.planning.moves import (
     Phase,
     catch_up,
@@ -31,6 +32,7 @@ from kafka_reassignment.planning.moves import (
 )
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.store import FinishedBatch, Record, SubmittedBatch
+from kafka_reassignment.request import Job, ReassignmentRequest
 
 SLICE = 100
 """Partitions per submission: replies are per partition (F13), and a drop stalls its partitions a moment (F35)."""
@@ -65,7 +67,7 @@ def admit(step: StepContext, number: int, started_at: datetime) -> None:
                 "run in order. Rerun the failed step of that batch; the chain reaches this one by itself"
             )
         require_hold(step)
-        reasons = reasons_to_wait(step.cluster, batch)
+        reasons = reasons_to_wait(step.cluster, batch, step.record.opening().request)
         if reasons:
             raise StillWaiting(f"batch {number} waits: {name_some(reasons)}")
         event.summary = (
@@ -283,18 +285,19 @@ def taking_part(record: Record, batch: Batch) -> Batch:
     return replace(batch, steps=tuple(s for s in batch.steps if str(s.partition) not in left_out))
 
 
-def reasons_to_wait(cluster: ClusterPort, batch: Batch) -> list[str]:
-    """Say what speaks against starting: dead target brokers, foreign moves, offline partitions."""
+def reasons_to_wait(cluster: ClusterPort, batch: Batch, request: ReassignmentRequest) -> tuple[str, ...]:
+    """Look at the batch's partitions, at moves of others and at the receivers' disks; say what speaks against starting."""
     view = observe(cluster, batch.partitions)
-    reasons = []
-    receivers = {b for s in batch.steps for b in s.reassignment.target}
-    if dead := sorted(receivers - view.live_brokers):
-        reasons.append(f"broker {name_some(dead)} is down, and the batch puts or keeps replicas there")
-    if offline := [p for p, state in view.partitions.items() if state.leader is None]:
-        reasons.append(f"{name_some(sorted(offline))} is offline")
-    if foreign := [s.partition for s in batch.steps if phase(s, view).phase is Phase.FOREIGN]:
-        reasons.append(f"somebody else is reassigning {name_some(foreign)}")
-    return reasons
+    ours = {s.partition for s in batch.steps if phase(s, view).ours}
+    receivers = {b for s in batch.steps for b in s.reassignment.adding} & view.live_brokers
+    return admission(
+        batch,
+        view,
+        cluster_health=health(view, leaving_brokers=request.brokers if request.job is Job.DECOMMISSION else ()),
+        foreign=[p for p in cluster.list_reassignments() if p not in ours],
+        log_dirs=cluster.describe_log_dirs(sorted(receivers), []).log_dirs,
+        keep_free_share=request.keep_free_share,
+    ).reasons
 
 
 def _left_to_copy(batch: Batch, view: View) -> Batch:

@@ -37,7 +37,7 @@ class BatchWatch:
         Raises:
             StillWaiting: something does.
         """
-        reasons = reasons_to_wait(cluster, read_batch(record.plan_uri, self._number))
+        reasons = reasons_to_wait(cluster, read_batch(record.plan_uri, self._number), record.opening().request)
         if reasons:
             raise StillWaiting(f"batch {self._number} waits: {'; '.join(reasons)}")
         return f"nothing speaks against batch {self._number} any more"

@@ -176,6 +176,15 @@ def test_a_foreign_move_makes_the_batch_wait_and_says_so(reassignment, cluster):
         run.do("admit")
 
 
+def test_a_full_disk_makes_the_batch_wait_and_says_so(reassignment, cluster):
+    cluster._disk_bytes = 2_500_000
+    run = reassignment(MOVES)
+    with pytest.raises(
+        StillWaiting, match=r"log dir /data of broker 3 has room for 250.* with 10% kept free, the batch brings 1"
+    ):
+        run.do("admit")
+
+
 def test_a_dead_target_makes_the_batch_wait_and_says_so(reassignment, cluster):
     run = reassignment(MOVES)
     cluster.kill(3)
