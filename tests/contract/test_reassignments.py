@@ -14,8 +14,8 @@ def replicas_of(lab: Lab, partition: TopicPartition) -> Replicas:
 
 
 def wait_for_replicas(lab: Lab, partition: TopicPartition, expected: Replicas) -> None:
+    eventually(lambda: lab.cluster.list_reassignments([partition]), lambda listed: listed == {})
     eventually(lambda: replicas_of(lab, partition), lambda replicas: replicas == expected)
-    assert lab.cluster.list_reassignments([partition]) == {}
 
 
 def submit(lab: Lab, partition: TopicPartition, target: Replicas | None) -> Refusal | None:

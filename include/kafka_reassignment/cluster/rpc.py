@@ -38,8 +38,9 @@ RECEIVE_MAX_BYTES = 500_000_000
 
 # Each failure is raised to us with its reason, or asked for below; kafka-python's own log lines (five
 # for a healthy connection) would only bury the task's log. An operator may still set the level.
-if logging.getLogger("kafka").level == logging.NOTSET:
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+for _name in ("kafka.net", "kafka.cluster"):
+    if logging.getLogger(_name).level == logging.NOTSET:
+        logging.getLogger(_name).setLevel(logging.CRITICAL)
 
 # kafka-python 3.0 has names of its own for some of Kafka's error codes (org.apache.kafka.common.protocol.Errors).
 _NAMES = {
