@@ -41,12 +41,23 @@ class ReassignmentStepOperator(BaseOperator):
 
     def execute(self, context: Context) -> Any:
         """Run the step; its result goes to XCom."""
-        with telling_final_errors(), self.open_step(context) as step:
+        with self.telling_errors(), self.open_step(context) as step:
             return self.run_step(step, context)
 
     @abstractmethod
     def run_step(self, step: StepContext, context: Context) -> Any:
         """Do it, through ``kafka_reassignment.execution``."""
+
+    @contextmanager
+    def telling_errors(self) -> Iterator[None]:
+        """Log an error's message by itself, and turn one that no retry can mend into one that Airflow does not retry."""
+        try:
+            yield
+        except ReassignmentError as error:
+            self.log.error("%s", error)
+            if is_worth_a_retry(error):
+                raise
+            raise AirflowFailException(str(error)) from error
 
     @contextmanager
     def open_step(self, context: Context) -> Iterator[StepContext]:
@@ -90,17 +101,6 @@ class BatchStepOperator(ReassignmentStepOperator):
                 "The batch DAG is started by kafka_reassignment; by hand give reassignment_id and batch"
             )
         return int(text)
-
-
-@contextmanager
-def telling_final_errors() -> Iterator[None]:
-    """Turn errors that no retry can mend into one that Airflow does not retry."""
-    try:
-        yield
-    except ReassignmentError as error:
-        if is_worth_a_retry(error):
-            raise
-        raise AirflowFailException(str(error)) from error
 
 
 def actor_of(context: Context) -> Actor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from kafka_reassignment.errors import (
     InvalidReplicationFactorError,
@@ -20,13 +20,13 @@ from kafka_reassignment.execution.observing import min_insync_replicas
 from kafka_reassignment.model import ClusterDescription, PartitionState, TopicPartition
 from kafka_reassignment.planning.plan_files import parse_plan
 from kafka_reassignment.record.store import Hold, Opening, Record
-from kafka_reassignment.request import Job, ReassignmentRequest
+from kafka_reassignment.request import Job, ReassignmentRequest, parse_request
 
 Verdict = Literal["go", "ask", "stop"]
 
 
-def preflight(step: StepContext, request: ReassignmentRequest, requested_by: str) -> None:
-    """Check the request against the cluster, open the record and take the cluster.
+def preflight(step: StepContext, fields: dict[str, Any], requested_by: str) -> None:
+    """Read the request, check it against the cluster, open the record and take the cluster.
 
     Raises:
         WrongClusterError, UnknownBrokerError, UnknownTopicOrPartitionError, InvalidRequestError: the
@@ -34,6 +34,7 @@ def preflight(step: StepContext, request: ReassignmentRequest, requested_by: str
         ReassignmentInProgressError: another reassignment, of ours or of others, is under way.
     """
     with step.audited("preflight") as event:
+        request = parse_request(fields)
         description = step.cluster.describe_cluster()
         if request.expected_cluster_id and request.expected_cluster_id != description.cluster_id:
             raise WrongClusterError(

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from kafka_reassignment.execution import batch_steps
 from kafka_reassignment.execution.context import StepContext
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_run_id
-from kafka_reassignment_airflow.steps import BatchStepOperator, telling_final_errors
+from kafka_reassignment_airflow.steps import BatchStepOperator
 
 
 class SetThrottleOperator(BatchStepOperator):
@@ -82,6 +82,6 @@ class StartNextBatchOperator(BatchStepOperator, TriggerDagRunOperator):
 
     def execute(self, context: Context) -> Any:
         """Decide which batch follows, then trigger it."""
-        with telling_final_errors(), self.open_step(context) as step:
+        with self.telling_errors(), self.open_step(context) as step:
             self.run_step(step, context)
         return TriggerDagRunOperator.execute(self, context)

@@ -12,10 +12,9 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_reassignment.execution import finish, opening, planning
 from kafka_reassignment.execution.context import StepContext
-from kafka_reassignment.request import parse_request
 from kafka_reassignment_airflow.hooks.reassignment import spark_master
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_run_id
-from kafka_reassignment_airflow.steps import ReassignmentStepOperator, requested_by, telling_final_errors
+from kafka_reassignment_airflow.steps import ReassignmentStepOperator, requested_by
 
 IN_MOTION = ("queued", "running")
 
@@ -31,8 +30,7 @@ class PreflightOperator(ReassignmentStepOperator):
 
     def run_step(self, step: StepContext, context: Context) -> None:
         """Check everything that can be checked before planning."""
-        request = parse_request({**context["params"], **(context["dag_run"].conf or {})})
-        opening.preflight(step, request, requested_by(context))
+        opening.preflight(step, {**context["params"], **(context["dag_run"].conf or {})}, requested_by(context))
 
 
 class PlanOperator(ReassignmentStepOperator):
@@ -70,7 +68,7 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
 
     def execute(self, context: Context) -> Any:
         """Pass, park for an answer, or end the run."""
-        with telling_final_errors(), self.open_step(context) as step:
+        with self.telling_errors(), self.open_step(context) as step:
             verdict = self.run_step(step, context)
         if verdict == "ask":
             return ApprovalOperator.execute(self, context)
@@ -85,7 +83,7 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Take the answer; a rejection gives the cluster back and fails the run."""
         answer = event.get("chosen_options") or ["no answer"]
-        with telling_final_errors(), self.open_step(context) as step:
+        with self.telling_errors(), self.open_step(context) as step:
             opening.answered(step, approved=answer[0] == self.APPROVE, by=_responder(event))
         return ApprovalOperator.execute_complete(self, context, event)
 
@@ -102,7 +100,7 @@ class StartBatchesOperator(ReassignmentStepOperator, TriggerDagRunOperator):
 
     def execute(self, context: Context) -> Any:
         """Decide which batch is to be started, then trigger its run."""
-        with telling_final_errors(), self.open_step(context) as step:
+        with self.telling_errors(), self.open_step(context) as step:
             batch = self.run_step(step, context)
         if batch is None:
             self.log.info("Every batch is finished: nothing to start")

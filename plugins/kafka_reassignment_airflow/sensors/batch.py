@@ -11,7 +11,7 @@ from airflow.sdk import Context
 
 from kafka_reassignment.execution import batch_steps
 from kafka_reassignment.execution.context import StepContext, StillWaiting, utc_now
-from kafka_reassignment_airflow.steps import BatchStepOperator, telling_final_errors
+from kafka_reassignment_airflow.steps import BatchStepOperator
 from kafka_reassignment_airflow.triggers.polling import AdmissionTrigger, BatchTrigger, CatchUpTrigger, Woken
 
 
@@ -41,7 +41,7 @@ class DeferringBatchSensor(BatchStepOperator):
     def resume(self, context: Context, event: Woken, started_at: str) -> Any:
         """Check again after the trigger fired."""
         self.log.info("Woken: %s", event["reason"])
-        with telling_final_errors(), self.open_step(context) as step:
+        with self.telling_errors(), self.open_step(context) as step:
             return self._check(step, datetime.fromisoformat(started_at))
 
     def _check(self, step: StepContext, started_at: datetime) -> Any:

@@ -10,7 +10,7 @@ from airflow.sdk import Context
 from kafka_reassignment.execution import opening
 from kafka_reassignment.execution.context import StepContext, utc_now
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID
-from kafka_reassignment_airflow.steps import ReassignmentStepOperator, telling_final_errors
+from kafka_reassignment_airflow.steps import ReassignmentStepOperator
 from kafka_reassignment_airflow.triggers.batches import BatchesTrigger
 from kafka_reassignment_airflow.triggers.polling import Woken
 
@@ -52,5 +52,5 @@ class BatchesSensor(ReassignmentStepOperator):
     def resume(self, context: Context, event: Woken) -> str:
         """Check again after the trigger fired."""
         self.log.info("Woken: %s", event["reason"])
-        with telling_final_errors(), self.open_step(context) as step:
+        with self.telling_errors(), self.open_step(context) as step:
             return self.run_step(step, context)
