@@ -81,7 +81,8 @@ def make(kafka: ZooKeeperCluster, *replicas: Replicas, held: bool = False) -> li
     data.create_topic(kafka.bootstrap_servers, topic, replicas, HELD if held else None)
     partitions = [TopicPartition(topic, number) for number in range(len(replicas))]
     if held:
-        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "acks": "all"})
+        settings = ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers})
+        producer = Producer({**settings.confluent_config(), "acks": "all"})
         for p in partitions:
             for _ in range(80):
                 producer.produce(topic, bytes(100_000), partition=p.partition)
