@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -22,6 +23,14 @@ CreateTopic = Callable[..., str]
 def fresh_topic_name(prefix: str = "topic") -> str:
     """A name no topic of this or an earlier session has."""
     return f"{prefix}-{next(_numbers)}-{uuid.uuid4().hex[:8]}"
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
+    """Return once the condition holds; fail when it does not in that time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"still not so after {seconds:g} s"
+        time.sleep(0.05)
 
 
 @pytest.fixture(scope="session")

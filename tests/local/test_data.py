@@ -6,6 +6,7 @@ import time
 
 import pytest
 from confluent_kafka import TopicPartition as Position
+from tests.kafka_fixtures import wait_until
 
 from kafka_reassignment.local.data import Ledger, create_topic, fill_topics
 from kafka_reassignment.local.errors import LocalClusterError
@@ -15,13 +16,6 @@ pytestmark = pytest.mark.kafka
 
 def bytes_on_disk(kafka, broker, topic):
     return sum(f.stat().st_size for f in kafka.data_dir(broker).glob(f"{topic}-*/*.log"))
-
-
-def wait_until(condition, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert condition()
 
 
 def test_topics_are_filled_evenly_on_every_replica(kafka, create_topic):

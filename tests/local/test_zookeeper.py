@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
+from tests.kafka_fixtures import wait_until
 
 from kafka_reassignment.local.clients import live_brokers
 from kafka_reassignment.local.data import Ledger, create_topic
@@ -26,14 +25,14 @@ def test_an_old_cluster_is_started_broken_and_healed_like_one_of_today(version, 
         assert "Proposed partition reassignment configuration" in told
 
         with Ledger(kafka.bootstrap_servers, ["orders"]) as ledger:
+            wait_until(lambda: ledger.acknowledged > 0)
             first_controller = kafka.controller
             kafka.kill(first_controller)
             kafka.wait_until_live({1, 2, 3} - {first_controller})
             assert kafka.controller != first_controller
             kafka.kill_zookeeper()
             before = ledger.acknowledged
-            time.sleep(1)
-            assert ledger.acknowledged > before
+            wait_until(lambda: ledger.acknowledged > before + 50)
             kafka.heal()
         verdict = ledger.verify()
         assert verdict.acknowledged == verdict.read > 0

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.kafka_fixtures import wait_until
 
 from kafka_reassignment.local.errors import LocalClusterError
 from kafka_reassignment.local.processes import Identity, NodeProcess, is_alive, look_up, stop_all
@@ -64,32 +65,25 @@ def start_owner(tmp_path):
         owner.stdout.close()
 
 
-def wait_until(condition, seconds=10.0):
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return condition()
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_owner_leaves_no_process_and_no_directory(start_owner, number):
     owner, node, directory = start_owner("waits")
     owner.send_signal(number)
-    assert wait_until(lambda: not is_alive(node))
-    assert wait_until(lambda: not directory.exists())
+    wait_until(lambda: not is_alive(node))
+    wait_until(lambda: not directory.exists())
 
 
 def test_an_owner_that_raises_leaves_no_process_and_no_directory(start_owner):
     _, node, directory = start_owner("raises")
-    assert wait_until(lambda: not is_alive(node))
-    assert wait_until(lambda: not directory.exists())
+    wait_until(lambda: not is_alive(node))
+    wait_until(lambda: not directory.exists())
 
 
 def test_a_forked_child_of_the_owner_does_not_keep_the_processes_alive(start_owner):
     owner, node, directory = start_owner("forks")
     owner.kill()
-    assert wait_until(lambda: not is_alive(node))
-    assert wait_until(lambda: not directory.exists())
+    wait_until(lambda: not is_alive(node))
+    wait_until(lambda: not directory.exists())
 
 
 @pytest.fixture
@@ -104,13 +98,13 @@ def test_a_paused_process_runs_and_is_paused(runner, tmp_path):
     runner.pause("node")
     assert (runner.is_running("node"), runner.is_paused("node")) == (True, True)
     runner.resume("node")
-    assert wait_until(lambda: not runner.is_paused("node"))
+    wait_until(lambda: not runner.is_paused("node"))
 
 
 def test_a_process_that_ended_by_itself_has_crashed_and_one_that_was_ended_has_not(runner, tmp_path):
     runner.start("ends", ["true"], tmp_path)
     runner.start("stays", ["sleep", "600"], tmp_path)
-    assert wait_until(lambda: runner.crashed() == ["ends"])
+    wait_until(lambda: runner.crashed() == ["ends"])
     runner.end(["stays"], grace_seconds=5)
     assert runner.crashed() == ["ends"]
     assert not runner.is_running("stays")
@@ -146,7 +140,7 @@ def test_a_process_that_ignores_sigterm_is_killed_after_the_grace_period(tmp_pat
     stubborn = NodeProcess.start(
         ["sh", "-c", f"trap '' TERM; touch {ready}; sleep 600 & wait; sleep 600"], tmp_path, None
     )
-    assert wait_until(ready.exists)
+    wait_until(ready.exists)
     began = time.monotonic()
     stop_all([stubborn], grace_seconds=0.3)
     assert not stubborn.is_running
@@ -164,6 +158,6 @@ def test_a_paused_process_still_ends_in_good_order(tmp_path):
 
 def test_a_zombie_is_nobody(tmp_path):
     child = subprocess.Popen(["true"])
-    assert wait_until(lambda: Path(f"/proc/{child.pid}/stat").read_text().split()[2] == "Z")
+    wait_until(lambda: Path(f"/proc/{child.pid}/stat").read_text().split()[2] == "Z")
     assert look_up(child.pid) is None
     child.wait()
