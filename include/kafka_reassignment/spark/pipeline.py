@@ -17,7 +17,7 @@ from kafka_reassignment.spark.rounds import assign
 from kafka_reassignment.spark.scope import resolve
 from kafka_reassignment.spark.score import batch_summaries, summarize
 from kafka_reassignment.spark.snapshot import Snapshot
-from kafka_reassignment.spark.steps_table import batching_columns, single_steps
+from kafka_reassignment.spark.steps_table import batching_columns, steps_table
 from kafka_reassignment.spark.summary import PlanSummary
 
 
@@ -51,7 +51,7 @@ def plan_sized(
     facts = with_request(session, sized, scope.topics, request.replication_factor)
     brought = request.job is Job.APPLY_JSON
     assignment = given_assignment(session, facts, scope) if brought else assign(facts, scope)
-    steps = single_steps(assignment.changes)
+    steps = steps_table(assignment.changes, request.limits.replica_movements)
     columns = batching_columns(steps)
     numbers = batches_of(columns, request.limits)
     clear_plan(out_dir)

@@ -2,20 +2,59 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
+from kafka_reassignment.model import Reassignment, TopicPartition
 from kafka_reassignment.planning.batching import NOBODY, StepColumns
+from kafka_reassignment.planning.steps import steps_for
 from kafka_reassignment.spark.columns import longs, matrix
 from kafka_reassignment.spark.orders import ABSENT, Longs
 from kafka_reassignment.spark.schemas import STEPS
 
 
-def single_steps(changes: pa.Table) -> pa.Table:
-    """Make each change one step.
+def steps_table(changes: pa.Table, replica_movements: int) -> pa.Table:
+    """Cut each change into KIP-435's steps of at most ``replica_movements`` (R) new replicas.
 
-    In: ``TARGET``. Out: ``STEPS``, in the same order.
+    Most changes are one step and stay columns; the pure function is asked for the others only.
+
+    In: ``TARGET``. Out: ``STEPS``, in the same order, the steps of a partition one after the other.
     """
+    current, target = matrix(changes["current"]), matrix(changes["target"])
+    several = (adding(current, target) != ABSENT).sum(axis=1) > replica_movements
+    single = _single_steps(changes)
+    if not several.any():
+        return single
+    rows = np.flatnonzero(several)
+    cut = [_steps_of(row, replica_movements) for row in changes.take(rows).to_pylist()]
+    origin = np.concatenate([np.flatnonzero(~several), np.repeat(rows, [len(steps) for steps in cut])])
+    both = pa.concat_tables(
+        [single.filter(pa.array(~several)), pa.Table.from_pylist([s for steps in cut for s in steps], schema=STEPS)]
+    )
+    return both.take(np.argsort(origin, kind="stable"))
+
+
+def _steps_of(row: dict[str, Any], replica_movements: int) -> list[dict[str, Any]]:
+    partition = TopicPartition(row["topic"], row["partition"])
+    whole = Reassignment(partition, tuple(row["current"]), tuple(row["target"]), row["size_bytes"])
+    return [
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "step": step.step,
+            "steps": step.steps,
+            "current": list(step.reassignment.current),
+            "target": list(step.reassignment.target),
+            "size_bytes": whole.size_bytes,
+            "leader_movement": step.reassignment.is_leader_movement,
+        }
+        for step in steps_for(whole, replica_movements=replica_movements)
+    ]
+
+
+def _single_steps(changes: pa.Table) -> pa.Table:
     current, target = matrix(changes["current"]), matrix(changes["target"])
     ones = pa.array(np.ones(len(changes), dtype=np.int32))
     columns = {
