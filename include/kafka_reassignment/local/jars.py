@@ -26,6 +26,7 @@ from platformdirs import user_cache_path
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.local.errors import LocalClusterError
 from kafka_reassignment.local.java import find_java
+from kafka_reassignment.local.processes import Lifeline
 from kafka_reassignment.local.releases import DEFAULT_VERSION, Release
 
 log = logging.getLogger(__name__)
@@ -127,21 +128,23 @@ def _fetch(release: Release, home: Path, tell: Tell) -> None:
     for left_behind in home.parent.glob(f".{home.name}.*"):
         shutil.rmtree(left_behind, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=f".{home.name}.", dir=home.parent))
+    lifeline = Lifeline(remove=work)
     try:
         jars = work / "jars"
-        _resolve(release, work, jars, tell)
+        _resolve(release, work, jars, lifeline, tell)
         fetched = {jar.name: fingerprint(jar) for jar in sorted(jars.glob("*.jar"))}
         manifest = {"recipe": recipe_of(release), "jars": fetched}
         (jars / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
         shutil.rmtree(home, ignore_errors=True)
         jars.rename(home)
     finally:
+        lifeline.release()
         shutil.rmtree(work, ignore_errors=True)
     megabytes = sum(jar.stat().st_size for jar in home.glob("*.jar")) / 1e6
     tell(f"Kafka {release}: {len(fetched)} jars, {megabytes:.0f} MB, in {home}")
 
 
-def _resolve(release: Release, work: Path, jars: Path, tell: Tell) -> None:
+def _resolve(release: Release, work: Path, jars: Path, lifeline: Lifeline, tell: Tell) -> None:
     module = work / "ivy.xml"
     module.write_text(release.ivy_module(), encoding="utf-8")
     own_settings = os.environ.get(IVY_SETTINGS_VARIABLE)
@@ -154,7 +157,7 @@ def _resolve(release: Release, work: Path, jars: Path, tell: Tell) -> None:
     tell(f"Fetching the jars of Kafka {release} (about a minute, once) ...")
     said: deque[str] = deque(maxlen=200)
     for _ in range(_ATTEMPTS):  # what was downloaded is kept, so another attempt only asks for the rest
-        if _run_ivy(command, said, tell) == 0 and any(jars.glob("*.jar")):
+        if _run_ivy(command, said, lifeline, tell) == 0 and any(jars.glob("*.jar")):
             return
     found = [re.sub(r"\s+", " ", line).strip(": ") for line in said if _complains(line)]
     raise LocalClusterError(
@@ -165,11 +168,17 @@ def _resolve(release: Release, work: Path, jars: Path, tell: Tell) -> None:
     )
 
 
-def _run_ivy(command: list[str], said: deque[str], tell: Tell) -> int:
+def _run_ivy(command: list[str], said: deque[str], lifeline: Lifeline, tell: Tell) -> int:
     said.clear()
     downloaded = 0
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, errors="replace"
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        process_group=lifeline.group,
+        text=True,
+        errors="replace",
     ) as ivy:
         assert ivy.stdout is not None
         try:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import subprocess
+import sys
 import threading
 
 import pytest
+from tests.kafka_fixtures import wait_until
 
 from kafka_reassignment.local.errors import LocalClusterError
 from kafka_reassignment.local.jars import (
@@ -83,6 +88,36 @@ def test_what_a_killed_fetch_left_behind_is_removed(fetch, home):
     fetch()
     assert not remains.exists()
     assert damage_of(home, Release.parse(VERSION)) is None
+
+
+FETCHING = """
+import sys
+from pathlib import Path
+from kafka_reassignment.local.jars import fetch_jars
+fetch_jars("4.3.1", cache=Path(sys.argv[1]))
+"""
+
+
+def test_a_fetch_that_is_killed_takes_ivy_and_its_half_done_work_along(tmp_path, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as never_answers:
+        settings = tmp_path / "hanging.xml"
+        settings.write_text(
+            '<ivysettings><settings defaultResolver="hangs"/><resolvers><ibiblio name="hangs" m2compatible="true" '
+            f'root="http://127.0.0.1:{never_answers.getsockname()[1]}/"/></resolvers></ivysettings>'
+        )
+        monkeypatch.setenv(IVY_SETTINGS_VARIABLE, str(settings))
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        cache = tmp_path / "cache"
+        with subprocess.Popen([sys.executable, "-c", FETCHING, str(cache)]) as fetching:
+            never_answers.settimeout(30)
+            waiting, _ = never_answers.accept()  # Ivy is at work
+            assert list(cache.glob(".kafka-4.3.1.*"))
+            fetching.kill()
+        waiting.settimeout(10)
+        while waiting.recv(4096):  # until Ivy is gone
+            pass
+        waiting.close()
+    wait_until(lambda: not list(cache.glob(".kafka-4.3.1.*")))
 
 
 def test_of_several_that_start_at_once_one_fetches_and_all_get_the_same(tmp_path, repository):
