@@ -45,10 +45,11 @@ class KafkaCluster:
     """One cluster; each call is a short conversation of its own, so the object holds no connection.
 
     Freshness: ``list_reassignments`` is the controller's own view. ``describe_partitions`` is the
-    metadata cache of one broker, which follows the controller by some 50 ms (measured on 4.3.1:
-    median 49 ms, worst 222 ms on two busy cores). So right after a reassignment left the list, its
+    metadata cache of one broker, which follows the controller by some 50 ms (4.3.1 on two busy cores:
+    39 of 40 moves within 61 ms, the worst 222 ms). So right after a reassignment left the list, its
     partition is still seen as it was before: who finds "not in flight, and not at the target" must
-    look again before drawing a conclusion. A killed broker stays alive and in every ISR until the
+    look again before drawing a conclusion. A drop decided on an ISR that old loses nothing: the
+    controller (seen on 4.3.1) keeps it in flight until the whole target is in sync. A killed broker stays alive and in every ISR until the
     controller fences it (``broker.session.timeout.ms``, 9 s).
     """
 
@@ -81,20 +82,11 @@ class KafkaCluster:
     ) -> dict[TopicPartition, Refusal | None]:
         """See the port."""
         reassignment_rpc.check_size(targets)
+        seconds = self._settings.request_seconds
         with Conversation(self._settings) as conversation:
-
-            def alter(
-                wanted: Mapping[TopicPartition, Replicas | None], *, allow: bool
-            ) -> dict[TopicPartition, Refusal | None]:
-                return reassignment_rpc.alter_reassignments(
-                    conversation,
-                    wanted,
-                    allow_replication_factor_change=allow,
-                    seconds=self._settings.request_seconds,
-                )
-
+            alter = partial(reassignment_rpc.alter_reassignments, conversation, seconds=seconds)
             try:
-                return alter(targets, allow=allow_replication_factor_change)
+                return alter(targets, allow_replication_factor_change=allow_replication_factor_change)
             except UnsupportedClusterError:
                 if allow_replication_factor_change:
                     raise
@@ -102,7 +94,8 @@ class KafkaCluster:
             refused = refusals_of_guard(
                 targets, self.describe_partitions({p.topic for p in targets}), self.list_reassignments(targets)
             )
-            accepted = alter({p: t for p, t in targets.items() if p not in refused}, allow=True)
+            rest = {p: t for p, t in targets.items() if p not in refused}
+            accepted = alter(rest, allow_replication_factor_change=True)
             return {p: refused[p] if p in refused else accepted[p] for p in targets}
 
     def describe_configs(

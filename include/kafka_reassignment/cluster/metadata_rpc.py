@@ -37,7 +37,7 @@ def describe_cluster(conversation: Conversation) -> ClusterDescription:
 
     On KRaft ``controller`` is some live broker, which forwards to the controller: clients see no more (KIP-590).
     """
-    brokers = {b.broker_id: Broker(b.broker_id, b.rack) for b in conversation.brokers.values()}
+    brokers = conversation.brokers
     if conversation.versions.get(_DESCRIBE_CLUSTER, -1) >= 2:
         response = conversation.ask(DescribeClusterRequest(include_fenced_brokers=True))
         raise_for(response.error_code, response.error_message, "describing the cluster")

@@ -14,7 +14,6 @@ import logging
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
 import kafka.errors as kafka_errors
@@ -29,6 +28,7 @@ from kafka_reassignment.errors import (
     UnsupportedClusterError,
     name_some,
 )
+from kafka_reassignment.model import Broker
 
 Message: TypeAlias = Any
 """A request or response of kafka-python, which publishes no types."""
@@ -52,7 +52,6 @@ _NAMES = {
 
 NO_ERROR = 0
 UNKNOWN_TOPIC_OR_PARTITION = 3
-REQUEST_TIMED_OUT = 7
 NOT_CONTROLLER = 41
 ELECTION_NOT_NEEDED = 84
 _DESCRIBE_QUORUM = 55
@@ -63,16 +62,6 @@ _UNAVAILABLE = frozenset({5, 6, 7, 8, 13, 14, 41, 56})  # leader, broker or cont
 
 class NothingSentError(ClusterUnavailableError):
     """No broker could be connected to, so the request certainly had no effect."""
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerAddress:
-    """A broker as Metadata names it."""
-
-    broker_id: int
-    host: str
-    port: int
-    rack: str | None
 
 
 class Conversation:
@@ -109,11 +98,9 @@ class Conversation:
         return str(self._manager.cluster.cluster_id)
 
     @property
-    def brokers(self) -> dict[int, BrokerAddress]:
+    def brokers(self) -> dict[int, Broker]:
         """The live brokers, as one broker told when the conversation began."""
-        return {
-            b.node_id: BrokerAddress(b.node_id, b.host, b.port, b.rack or None) for b in self._manager.cluster.brokers()
-        }
+        return {b.node_id: Broker(b.node_id, b.rack or None) for b in self._manager.cluster.brokers()}
 
     @property
     def controller(self) -> int | None:
