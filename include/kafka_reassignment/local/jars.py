@@ -170,7 +170,7 @@ def _resolve(release: Release, work: Path, jars: Path, lifeline: Lifeline, tell:
 
 def _run_ivy(command: list[str], said: deque[str], lifeline: Lifeline, tell: Tell) -> int:
     said.clear()
-    downloaded = 0
+    resolved = downloaded = 0
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -184,6 +184,10 @@ def _run_ivy(command: list[str], said: deque[str], lifeline: Lifeline, tell: Tel
         try:
             for line in ivy.stdout:
                 said.append(line.rstrip())
+                if line.startswith("\tfound "):
+                    resolved += 1
+                    if resolved % 10 == 0:
+                        tell(f"  {resolved} jars found")
                 if "[SUCCESSFUL ]" in line:
                     downloaded += 1
                     if downloaded % 10 == 0:
