@@ -284,7 +284,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class LogReplica:
-    """One replica in one log dir (KIP-113). ``offset_lag`` counts messages behind the leader's end."""
+    """One replica in one log dir (KIP-113).
+
+    ``offset_lag`` counts messages behind the leader's end where the partition was asked for by name; else it is the
+    broker's own number, which is 0 while a new replica copies.
+    """
 
     broker: int
     log_dir: str

@@ -190,10 +190,7 @@ def test_a_partition_that_moved_since_the_plan_is_left_out_and_told(kafka, port,
     )
     reassignments.wait_for_task(run, "approve", "awaiting_input")
     port.alter_reassignments({TopicPartition(topic, 1): (1, 5)}, allow_replication_factor_change=False)
-    reassignments.airflow.patch(
-        f"/dags/kafka_reassignment/dagRuns/{run}/taskInstances/approve/-1/hitlDetails",
-        {"chosen_options": ["Approve"], "params_input": {}},
-    )
+    reassignments.approve(run)
     assert reassignments.wait(run) == "failed", reassignments.story(run)
     assert replicas(port, topic) == {0: (1, 3), 1: (1, 5)}
     log = reassignments.log(run, "verify")
