@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
@@ -27,6 +27,9 @@ STRETCHES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0, 30.0, 50.0)
 LEFT_OUT = 6
 """Brokers left out of a batch that came out not quite level, before it is given up."""
 
+EFFORT = 400_000
+"""Copies picked in all trials of all batches together, before the trials end: a plan must not take minutes."""
+
 ENOUGH = 0.9
 """A batch filled to this part is taken without looking for a better one."""
 
@@ -38,6 +41,8 @@ class Stock:
         self._by_sender: dict[int, list[Copy]] = {}
         self._to_send: dict[int, int] = {}
         self._to_get: dict[int, int] = {}
+        self._effort = EFFORT
+        self._trials = [(part, stretch) for part in PARTS for stretch in STRETCHES]
 
     def add(self, copies: Iterable[Copy]) -> None:
         """Let copies wait."""
@@ -51,10 +56,9 @@ class Stock:
 
     def remove(self, copies: Iterable[Copy]) -> None:
         """Take copies out."""
-        gone = set(copies)
-        for sender in {copy.sender for copy in gone}:
-            self._by_sender[sender] = [c for c in self._by_sender[sender] if c not in gone]
-        for copy in gone:
+        for copy in copies:
+            waiting = self._by_sender[copy.sender]
+            del waiting[bisect_left(waiting, _by_size(copy), key=_by_size)]
             self._count(copy, -1)
 
     def _count(self, copy: Copy, sign: int) -> None:
@@ -67,22 +71,29 @@ class Stock:
         The brokers with most bytes to go take part. Their number and their height are tried out: the
         height is at least the largest copy's, and the two sides' heights go with their numbers.
         """
-        senders, receivers = _most_first(self._to_send), _most_first(self._to_get)
         best: list[Copy] = []
+        if self._effort <= 0:
+            return best
+        senders, receivers = _most_first(self._to_send), _most_first(self._to_get)
+        best_trial = self._trials[0]
         tried = set()
-        for part in PARTS:
-            for stretch in STRETCHES:
-                sides = _sides(senders, receivers, int(largest * stretch), max(1, int(most * part)))
-                if sides is None:
-                    break
-                if (key := (len(sides.senders), len(sides.receivers), stretch)) in tried:
-                    continue
-                tried.add(key)
-                chosen = _leveled(self._fill(sides, most))
-                if len(chosen) > len(best) and (most_bytes is None or sum(c.size for c in chosen) <= most_bytes):
-                    best = chosen
-                if len(best) >= ENOUGH * most:
-                    return best
+        for part, stretch in self._trials:
+            sides = _sides(senders, receivers, int(largest * stretch), max(1, int(most * part)))
+            if sides is None:
+                continue
+            if (key := (len(sides.senders), len(sides.receivers), stretch)) in tried:
+                continue
+            tried.add(key)
+            filled = self._fill(sides, most)
+            self._effort -= len(filled)
+            chosen = _leveled(filled)
+            if len(chosen) > len(best) and (most_bytes is None or sum(c.size for c in chosen) <= most_bytes):
+                best, best_trial = chosen, (part, stretch)
+            if len(best) >= ENOUGH * most or self._effort <= 0:
+                break
+        # What served this batch is likely to serve the next one.
+        self._trials.remove(best_trial)
+        self._trials.insert(0, best_trial)
         return best
 
     def _fill(self, sides: _Sides, most: int) -> list[Copy]:
@@ -143,22 +154,19 @@ def _most_first(totals: dict[int, int]) -> list[tuple[int, int]]:
 
 def _sides(senders: list[tuple[int, int]], receivers: list[tuple[int, int]], height: int, most: int) -> _Sides | None:
     """Choose who takes part at this height, or more on the side with fewer; None when nobody has so much to go."""
-
-    def reaching(side: list[tuple[int, int]], at_least: float) -> list[int]:
-        return [broker for total, broker in side if total >= FULL * at_least][:most]
-
-    send, get = reaching(senders, height), reaching(receivers, height)
+    send, get = _reaching(senders, height, most), _reaching(receivers, height, most)
     if not send or not get:
         return None
-    send_height, get_height = (
-        max(height, height * len(get) // len(send)),
-        max(height, height * len(send) // len(get)),
-    )
-    higher_send, higher_get = reaching(senders, send_height), reaching(receivers, get_height)
-    if len(higher_send) == len(send) and len(higher_get) == len(get):
-        return _Sides(send, get, send_height, get_height)
-    number = min(len(send), len(get))
-    return _Sides(send[:number], get[:number], height, height)
+    send_height, get_height = max(height, height * get // send), max(height, height * send // get)
+    if _reaching(senders, send_height, most) < send or _reaching(receivers, get_height, most) < get:
+        send = get = min(send, get)
+        send_height = get_height = height
+    return _Sides([b for _, b in senders[:send]], [b for _, b in receivers[:get]], send_height, get_height)
+
+
+def _reaching(side: list[tuple[int, int]], height: int, most: int) -> int:
+    """How many of a side, sorted by most bytes to go, can be filled to the height; at most ``most``."""
+    return min(most, bisect_right(side, -FULL * height, key=lambda entry: -entry[0]))
 
 
 def _leveled(copies: Sequence[Copy]) -> list[Copy]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -19,6 +20,9 @@ ONE_SIZE = 0.92
 
 WINDOW = 6
 """Candidates looked at for a batch, times the copies there is room for."""
+
+CHOICE = 8
+"""Copies of which the one with the least busy brokers is taken, where a batch is not levelled."""
 
 LEVEL_BATCHES = 2
 """Level batches may take this times the batches that the limits alone would need; what is left then is not levelled."""
@@ -105,9 +109,10 @@ class _Packing:
         for moves in (True, False):
             # The negative keeps plan order among equals: lists are read from their large end.
             mine = [copy for copy in copies if self._moves_leader[copy.step] is moves]
-            self._heavy[moves] += [(copy.size, -copy.step) for copy in mine]
-            self._heavy[moves].sort()
-            self._stock[moves].add(copy for copy in mine if len(copy.receivers) == 1)
+            if mine:
+                self._heavy[moves] += [(copy.size, -copy.step) for copy in mine]
+                self._heavy[moves].sort()
+                self._stock[moves].add(copy for copy in mine if len(copy.receivers) == 1)
             self._light[moves] += [at for at in steps if not self._total[at] and self._moves_leader[at] is moves]
 
     def run(self) -> Longs:
@@ -141,10 +146,10 @@ class _Packing:
             room.leaders -= moves_leader
 
     def _take_copies(self, room: _Room, number: int) -> None:
-        if not self._copies_left or not room.partitions:
+        if not room.partitions or not (self._heavy[False] or (self._heavy[True] and room.leaders)):
             return
-        spare = self._aim - number - self._batches_still_needed()
-        chosen = self._level(room) if spare > 0 else self._filled(room)
+        may_be_few = self._batches_still_needed() <= self._aim - number
+        chosen = self._level(room) if may_be_few else self._filled(room)
         for moves, stock in self._stock.items():
             stock.remove(c for c in chosen if len(c.receivers) == 1 and self._moves_leader[c.step] is moves)
         for copy in chosen:
@@ -206,12 +211,17 @@ class _Packing:
         chosen: list[Copy] = []
         leaders, bytes_left = room.leaders, room.bytes
         while len(chosen) < room.partitions:
-            fitting = [
-                copy
-                for copy in waiting
-                if (leaders or not self._moves_leader[copy.step])
-                and (bytes_left is None or not chosen or self._total[copy.step] <= bytes_left)
-            ][: 4 * WINDOW]
+            fitting = list(
+                islice(
+                    (
+                        copy
+                        for copy in waiting
+                        if (leaders or not self._moves_leader[copy.step])
+                        and (bytes_left is None or not chosen or self._total[copy.step] <= bytes_left)
+                    ),
+                    CHOICE,
+                )
+            )
             if not fitting:
                 break
             best = min(fitting, key=lambda copy: max(busy.get(end, 0) for end in _ends(copy)))

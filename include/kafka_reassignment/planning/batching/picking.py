@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,9 +13,12 @@ REPAIRS = 8
 """How often brokers that cannot get their number are left out, before a pick is given up."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Copy:
-    """A step that copies: its place among all steps, and whom it keeps busy with how many bytes."""
+    """A step that copies: its place among all steps, and whom it keeps busy with how many bytes.
+
+    There is one object per step, so they are compared by identity, which is fast.
+    """
 
     step: int
     size: int
@@ -32,17 +36,24 @@ def pick(copies: Sequence[Copy], most: int) -> list[Copy]:
     best = _one_each(copies, most)
     if len(best) >= 0.9 * min(most, len(copies)):
         return best
+    sends = Counter(Counter(copy.sender for copy in copies).values())
+    gets = Counter(Counter(receiver for copy in copies for receiver in copy.receivers).values())
     for number in MULTIPLES:
         if number > most:
             break
-        for candidate in (
-            _many_of_each_sender(copies, most, number),
-            _many_of_each_receiver(copies, most, number),
-            _many_of_both(copies, most, number),
+        senders, receivers = _with_at_least(sends, number), _with_at_least(gets, number)
+        for way, at_best in (
+            (_many_of_each_sender, senders * number),
+            (_many_of_each_receiver, receivers * number),
+            (_many_of_both, min(senders, receivers) * number),
         ):
-            if len(candidate) > len(best):
-                best = candidate
+            if min(at_best, most) > len(best):
+                best = max(best, way(copies, most, number), key=len)
     return best
+
+
+def _with_at_least(brokers_by_copies: Counter[int], number: int) -> int:
+    return sum(brokers for copies, brokers in brokers_by_copies.items() if copies >= number)
 
 
 def _one_each(copies: Sequence[Copy], most: int) -> list[Copy]:
