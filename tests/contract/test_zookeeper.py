@@ -104,6 +104,7 @@ def fail_over(kafka: ZooKeeperCluster, client: KazooClient) -> None:
 def held(cluster: ClusterPort) -> Iterator[None]:
     """New replicas of topics made with ``held`` do not catch up inside."""
     set_rates(cluster, "1", BROKERS)
+    time.sleep(2)  # brokers of 2.3 hear of a rate through ZooKeeper, a moment after it is written
     try:
         yield
     finally:
