@@ -123,7 +123,7 @@ def test_a_failed_sensor_is_rerun_and_the_chain_goes_on_by_itself(kafka, port, c
         "failed-sensor",
         job="apply_json",
         reassignment_json=move_json(topic, {0: (1, 3), 1: (1, 3)}),
-        throttle_mb_per_second=1.5,
+        throttle_mb_per_second=1,
         partition_movements=1,
     )
     reassignments.wait_for_task(run, "sense_isr_catch_up", "running", "deferred", batch=1)
