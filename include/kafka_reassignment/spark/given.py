@@ -6,7 +6,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from kafka_reassignment.errors import UnknownBrokerError, UnknownTopicOrPartitionError, name_some
+from kafka_reassignment.errors import (
+    InvalidReplicationFactorError,
+    UnknownBrokerError,
+    UnknownTopicOrPartitionError,
+    name_some,
+)
 from kafka_reassignment.planning.plan_files import parse_plan
 from kafka_reassignment.spark.columns import ELEMENT, matrix
 from kafka_reassignment.spark.measure import measure
@@ -15,6 +20,7 @@ from kafka_reassignment.spark.rounds import Assignment, Loads, ordered, scope_ba
 from kafka_reassignment.spark.schemas import TARGET
 from kafka_reassignment.spark.scope import Scope
 from kafka_reassignment.spark.shards import with_bucket
+from kafka_reassignment.spark.snapshot import Snapshot
 
 GIVEN = pa.schema(
     [
@@ -26,7 +32,7 @@ GIVEN = pa.schema(
 """The JSON as a table: one row per partition that it names."""
 
 
-def given_assignment(session: SparkSession, facts: DataFrame, scope: Scope) -> Assignment:
+def given_assignment(session: SparkSession, facts: DataFrame, scope: Scope, snapshot: Snapshot) -> Assignment:
     """Take the request's JSON as the target, after checking it against the snapshot.
 
     In: ``FACTS``.
@@ -35,6 +41,7 @@ def given_assignment(session: SparkSession, facts: DataFrame, scope: Scope) -> A
         InvalidPlanFileError: the JSON is malformed; and its kin for what ``parse_plan`` refuses.
         UnknownTopicOrPartitionError: it names a partition that does not exist.
         UnknownBrokerError: it names a broker that is not there, or would copy to one that is not alive.
+        InvalidReplicationFactorError: it leaves a partition with fewer replicas than min.insync.replicas.
     """
     given = _given_table(scope.request.reassignment_json or "")
     rows = session.createDataFrame(given).join(facts, ["topic", "partition"], "left").toArrow()
@@ -49,6 +56,7 @@ def given_assignment(session: SparkSession, facts: DataFrame, scope: Scope) -> A
     columns = [rows["topic"], rows["partition"], rows["replicas"], rows["target"], rows["size_bytes"].fill_null(0)]
     wish = ordered(pa.table([c.cast(f.type) for c, f in zip(columns, TARGET, strict=True)], schema=TARGET))
     _check_brokers(wish, scope)
+    _check_replication_factors(wish, snapshot)
     current, target = matrix(wish["current"]), matrix(wish["target"])
     width = max(current.shape[1], target.shape[1])
     differs = (_widened(current, width) != _widened(target, width)).any(axis=1)
@@ -83,6 +91,20 @@ def _check_brokers(wish: pa.Table, scope: Scope) -> None:
         raise UnknownBrokerError(
             f"The reassignment JSON gives new replicas to broker {name_some(to_dead.tolist())}, which is not alive: "
             "they would never join the ISR. Start it, or correct the JSON."
+        )
+
+
+def _check_replication_factors(wish: pa.Table, snapshot: Snapshot) -> None:
+    least = dict(zip(*(snapshot.topics[c].to_pylist() for c in ("topic", "min_insync_replicas")), strict=True))
+    minimum = np.array([least.get(topic) or 1 for topic in wish["topic"].to_pylist()])
+    low = wish.filter(pa.array((matrix(wish["target"]) != ABSENT).sum(axis=1) < minimum))
+    if len(low):
+        columns = (low[name].to_pylist() for name in ("topic", "partition", "target"))
+        told = (f"{t}-{p}: {len(r)} below {least[t]}" for t, p, r in zip(*columns, strict=True))
+        raise InvalidReplicationFactorError(
+            f"The reassignment JSON leaves {len(low)} partitions with fewer replicas than min.insync.replicas "
+            f"({name_some(told)}): producers with acks=all would be refused for ever. Name more replicas, or lower "
+            "min.insync.replicas of those topics first."
         )
 
 

@@ -115,9 +115,12 @@ def least_bytes(band: Band, load: Floats, forced: float) -> float:
     return float(max(forced + over, under))
 
 
-def cut_to(load: Floats, share: Floats, amount: float, may: Flags) -> Floats:
-    """Take ``amount`` off the brokers fullest relative to their share, down to one common level."""
-    return _level(load, share, np.where(may, load, 0.0), amount, above=True)
+def cut_to(load: Floats, share: Floats, amount: float, most: Floats) -> Floats:
+    """Take ``amount`` off the brokers fullest relative to their share, down to one common level.
+
+    ``most`` bounds each broker; where the bounds do not hold the amount, all of them are taken.
+    """
+    return _level(load, share, most, amount, above=True)
 
 
 def fill_to(load: Floats, share: Floats, amount: float, most: Floats) -> Floats:
@@ -199,7 +202,7 @@ def _shed(band: Band, load: Floats, gives: Flags, amount: float, over: Floats) -
     """What stands above the band, and more from the fullest when others lack more than that."""
     if amount <= over.sum():
         return over
-    return np.maximum(over, cut_to(load, band.share, amount, gives & (load > band.share)))
+    return np.maximum(over, cut_to(load, band.share, amount, np.where(gives, np.maximum(0.0, load - band.low), 0.0)))
 
 
 def _inflow(band: Band, load: Floats, takes: Flags, amount: float, under: Floats, free: Longs, spread: float) -> Floats:

@@ -50,7 +50,7 @@ def plan_sized(
     scope = resolve(request, snapshot)
     facts = with_request(session, sized, scope.topics, request.replication_factor)
     brought = request.job is Job.APPLY_JSON
-    assignment = given_assignment(session, facts, scope) if brought else assign(facts, scope)
+    assignment = given_assignment(session, facts, scope, snapshot) if brought else assign(facts, scope)
     steps = steps_table(assignment.changes, request.limits.replica_movements)
     columns = batching_columns(steps)
     numbers = batches_of(columns, request.limits)

@@ -79,7 +79,7 @@ def assign(facts: DataFrame, scope: Scope) -> Assignment:
     )
     shards = shards_for(measures.partitions)
     orders = _orders(scope, band, measures, before, staying, measures.routes, scope.free)
-    changes = _placed(facts, orders, shards, scope)
+    changes = _placed(facts, orders, shards)
     after = before.after(changes, scope.fleet)
     if shards > 1 and _left_over(scope, band, measures, after):
         changes = pa.concat_tables([changes, _second_round(facts, scope, band, measures, changes, after, shards)])
@@ -114,7 +114,7 @@ def _second_round(
     )
     received = Loads(*(np.zeros_like(after.bytes) for _ in range(3))).after(changes, scope.fleet).bytes
     free = scope.free - np.maximum(0, received)
-    return _placed(untouched, _orders(scope, band, measures, after, after, nothing, free), 1, scope)
+    return _placed(untouched, _orders(scope, band, measures, after, after, nothing, free), 1)
 
 
 def scope_band(scope: Scope, measures: Measures) -> Band:
@@ -125,14 +125,16 @@ def scope_band(scope: Scope, measures: Measures) -> Band:
 def broker_shares(scope: Scope, measures: Measures) -> np.ndarray:
     """Return each broker's fair share in bytes; 0 for brokers that take no part."""
     fleet, part = scope.fleet, scope.takes_part
-    share = np.zeros(fleet.size)
-    racks, brokers = np.unique(fleet.rack_of[part], return_counts=True)
+    # Racks ask the same of all that may hold replicas, whether they take part or not.
+    holds = fleet.alive & ~fleet.leaves
+    racks, brokers = np.unique(fleet.rack_of[holds], return_counts=True)
     per_rack = fair_shares(measures.wanted_bytes, brokers)
-    share[part] = per_rack[np.searchsorted(racks, fleet.rack_of[part])]
+    share = np.where(part, per_rack[np.searchsorted(racks, fleet.rack_of).clip(0, len(racks) - 1)], 0.0)
     # What stays on brokers that take no part is not there to be shared.
     wanted = float((measures.wanted_bytes * np.arange(len(measures.wanted_bytes))).sum())
     elsewhere = float((measures.bytes - measures.leaving_bytes)[~part].sum())
-    return share * (max(0.0, wanted - elsewhere) / wanted if wanted else 1.0)
+    total = float(share.sum())
+    return share * (max(0.0, wanted - elsewhere) / total if total else 1.0)
 
 
 def _flows(scope: Scope, aim: Band, staying: Loads, routes: Routes, free: Longs) -> Flows:
@@ -179,20 +181,17 @@ def _orders(
     )
 
 
-def _placed(facts: DataFrame, orders: Orders, shards: int, scope: Scope) -> pa.Table:
+def _placed(facts: DataFrame, orders: Orders, shards: int) -> pa.Table:
     rows = placed(facts, orders, shards).toArrow()
-    impossible = rows.filter(rows[IMPOSSIBLE])
+    impossible = ordered(rows.filter(rows[IMPOSSIBLE].is_valid()))
     if len(impossible):
-        names = (
-            f"{t}-{p}"
-            for t, p in sorted(zip(*(impossible[c].to_pylist() for c in ("topic", "partition")), strict=True))
-        )
-        fleet = scope.fleet
+        columns = (impossible[name].to_pylist() for name in ("topic", "partition", IMPOSSIBLE))
+        told = [f"{topic}-{partition}: {why}" for topic, partition, why in zip(*columns, strict=True)]
         raise InfeasiblePlanError(
-            f"No valid broker is left for {len(impossible)} partitions ({name_some(names)}): each replica needs a "
-            f"broker that is alive, not excluded, without another replica, in a rack of its own, with free space for "
-            f"the copy; {int(fleet.takes.sum())} brokers in {fleet.racks_to_spread_over} racks may take replicas. Add a broker "
-            "or disk space, exclude fewer brokers, or take fewer brokers away at once."
+            f"No valid broker is left for {len(told)} of the partitions ({name_some(told)}). A broker may take a "
+            "replica when it is alive, not excluded and not leaving, has none of that partition, is in a rack of its "
+            "own as far as there are racks, and has space for the copy. Add a broker or disk space there, exclude "
+            "fewer brokers, or take fewer away at once."
         )
     return rows.drop_columns([IMPOSSIBLE]).cast(TARGET)
 

@@ -6,14 +6,14 @@ cores or machines gives the same plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
-from pyspark.sql.types import BooleanType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from kafka_reassignment.spark.columns import longs, matrix, replica_lists
 from kafka_reassignment.spark.dealing import share_of
@@ -26,7 +26,7 @@ SHARD_PARTITIONS = 250_000
 """Partitions per shard: enough that each broker's share is many replicas, few enough for one core's memory."""
 
 IMPOSSIBLE = "impossible"
-"""Column of ``placed``: no valid broker was left for the partition, ``target`` is what it has now."""
+"""Column of ``placed``: why no valid broker was left for the partition; ``target`` is then what it has now."""
 
 
 def shards_for(partitions: int) -> int:
@@ -53,7 +53,7 @@ def of_shard(facts: DataFrame, number: int, shards: int) -> DataFrame:
 def placed(facts: DataFrame, orders: Orders, shards: int) -> DataFrame:
     """Decide the new replicas of every partition.
 
-    In: ``FACTS``. Out: ``TARGET`` and ``impossible boolean``; only partitions that change, or should and cannot.
+    In: ``FACTS``. Out: ``TARGET`` and ``impossible string``, null where all is well; only partitions that change, or should and cannot.
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -67,7 +67,7 @@ def placed(facts: DataFrame, orders: Orders, shards: int) -> DataFrame:
             yield from _place_shard(mine, share_of(orders, number, shards)).to_batches()
 
     dealt = with_bucket(facts).withColumn("shard", _shard(shards))
-    out = StructType([*struct_of(TARGET).fields, StructField(IMPOSSIBLE, BooleanType(), nullable=False)])
+    out = StructType([*struct_of(TARGET).fields, StructField(IMPOSSIBLE, StringType())])
     return dealt.repartitionById(shards, "shard").mapInArrow(run, out)
 
 
@@ -89,13 +89,13 @@ def _place_shard(rows: pa.Table, orders: Orders) -> pa.Table:
         replicas = work.target[row]
         target[at, : len(replicas)] = replicas
     target_ids = np.where(target == ABSENT, ABSENT, orders.fleet.ids[target])
-    done = _columns(rows.take(changed), replica_lists(target_ids), impossible=False)
-    stuck = rows.take(np.array(work.impossible, dtype=np.int64))
-    return pa.concat_tables([done, _columns(stuck, stuck["replicas"], impossible=True)])
+    done = _columns(rows.take(changed), replica_lists(target_ids), [None] * len(changed))
+    stuck = rows.take(np.array(list(work.impossible), dtype=np.int64))
+    return pa.concat_tables([done, _columns(stuck, stuck["replicas"], list(work.impossible.values()))])
 
 
-def _columns(rows: pa.Table, target: pa.Array | pa.ChunkedArray, *, impossible: bool) -> pa.Table:
+def _columns(rows: pa.Table, target: pa.Array | pa.ChunkedArray, impossible: Sequence[str | None]) -> pa.Table:
     columns = [rows["topic"], rows["partition"], rows["replicas"], target, pc.fill_null(rows["size_bytes"], 0)]
-    schema = TARGET.remove_metadata().append(pa.field(IMPOSSIBLE, pa.bool_(), nullable=False))
+    schema = TARGET.remove_metadata().append(pa.field(IMPOSSIBLE, pa.string()))
     arrays = [c.cast(f.type) for c, f in zip(columns, schema, strict=False)]
-    return pa.table([*arrays, pa.array(np.full(len(rows), impossible))], schema=schema)
+    return pa.table([*arrays, pa.array(impossible, pa.string())], schema=schema)

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_reassignment.errors import InfeasiblePlanError
@@ -165,6 +165,7 @@ def plans(draw) -> tuple[StepColumns, Limits]:
     )
 
 
+@settings(deadline=None)
 @given(plans())
 def test_whatever_the_steps_the_limits_and_the_order_hold(plan):
     steps, most = plan

@@ -6,7 +6,12 @@ import json
 
 import pytest
 
-from kafka_reassignment.errors import InfeasiblePlanError, UnknownBrokerError, UnknownTopicOrPartitionError
+from kafka_reassignment.errors import (
+    InfeasiblePlanError,
+    InvalidReplicationFactorError,
+    UnknownBrokerError,
+    UnknownTopicOrPartitionError,
+)
 from kafka_reassignment.request import Job, Limits, ReassignmentRequest
 from kafka_reassignment.spark.pipeline import plan
 from kafka_reassignment.spark.plan_io import plan_hash, read_batch, read_target
@@ -54,7 +59,7 @@ def test_added_brokers_are_filled_and_nobody_else_is(spark, six_brokers, tmp_pat
     )
 
     after = {b.broker: b.bytes_after for b in summary.brokers}
-    assert all(after[b] > 0 for b in (7, 8, 9))
+    assert [after[b] for b in (7, 8, 9)] == [400, 400, 400]
     assert all(set(r.adding) <= {7, 8, 9} for r in read_target(str(tmp_path / "p")))
 
 
@@ -112,6 +117,108 @@ def test_a_dead_broker_a_silent_one_and_missing_racks_are_assumed_about_not_stum
     assert "No broker names a rack" in told
 
 
+def test_added_brokers_in_balanced_mode_leave_nobody_outside_the_tolerance(spark, six_brokers, tmp_path):
+    six_brokers.broker(7, "a").broker(8, "b").broker(9, "c")
+    request = asked(Job.ADD_BROKERS, brokers=(7, 8, 9), mode="balanced")
+    summary = plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
+
+    assert [b.bytes_after for b in summary.brokers] == [400] * 9
+    assert summary.outside_after == 0
+
+
+def test_a_higher_replication_factor_adds_copies_in_new_racks_and_changes_no_leader(spark, six_brokers, tmp_path):
+    six_brokers.topic("two", [1, 2], [3, 4], size=50)
+    request = asked(Job.REPLICATION_FACTOR, topics=("two",), replication_factor=3)
+    summary = plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
+
+    assert summary.bytes_to_copy == summary.lower_bound_bytes == 100
+    assert summary.leader_changes == 0
+    assert {p: sorted("abcabc"[b - 1] for b in t) for p, t in targets(str(tmp_path / "p")).items()} == {
+        "two-0": ["a", "b", "c"],
+        "two-1": ["a", "b", "c"],
+    }
+
+
+def test_a_lower_replication_factor_copies_nothing(spark, six_brokers, tmp_path):
+    request = asked(Job.REPLICATION_FACTOR, topics=("ord*",), replication_factor=2)
+    summary = plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
+
+    assert summary.bytes_to_copy == 0
+    assert summary.leader_changes == 0
+    assert all(300 <= b.bytes_after <= 500 for b in summary.brokers)
+
+
+def test_moved_topics_are_on_the_named_brokers_only_and_others_stay(spark, six_brokers, tmp_path):
+    six_brokers.topic("logs", [1, 2, 3], [4, 5, 6])
+    request = asked(Job.MOVE_TOPICS, topics=("logs",), brokers=(4, 5, 6))
+    plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
+
+    assert {p: sorted(t) for p, t in targets(str(tmp_path / "p")).items()} == {"logs-0": [4, 5, 6]}
+
+
+def test_restored_racks_move_one_copy_of_each_partition_that_shares_one(spark, six_brokers, tmp_path):
+    six_brokers.topic("shared", [1, 4, 2], [1, 2, 3])
+    summary = plan(spark, six_brokers.write(tmp_path / "s"), asked(Job.RESTORE_RACKS), str(tmp_path / "p"))
+
+    (target,) = targets(str(tmp_path / "p")).values()
+    assert target[0] == 1
+    assert {"abcabc"[b - 1] for b in target} == {"a", "b", "c"}
+    assert summary.bytes_to_copy == summary.lower_bound_bytes == 100
+
+
+def test_leaders_are_balanced_without_a_byte(spark, cluster, tmp_path):
+    cluster.racks(a=(1,), b=(2,), c=(3,)).topic("orders", *[[1, 2, 3]] * 9)
+    summary = plan(spark, cluster.write(tmp_path / "s"), asked(Job.LEADERS), str(tmp_path / "p"))
+
+    assert summary.bytes_to_copy == 0
+    assert [b.leaders_after for b in summary.brokers] == [3, 3, 3]
+    assert summary.leader_changes == 6
+
+
+def test_excluded_topics_and_brokers_take_no_part(spark, six_brokers, tmp_path):
+    six_brokers.topic("audit", [6, 1, 2])
+    request = asked(Job.DECOMMISSION, brokers=(6,), exclude_topics=("audit",))
+    plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
+    assert "audit-0" not in targets(str(tmp_path / "p"))
+
+    with pytest.raises(InfeasiblePlanError) as refused:
+        plan(
+            spark,
+            six_brokers.write(tmp_path / "t"),
+            asked(Job.DECOMMISSION, brokers=(6,), exclude_brokers=(3,)),
+            str(tmp_path / "q"),
+        )
+    assert (
+        "7 of the partitions (audit-0: every broker that may take a replica is in a rack that has one ('a', 'b')"
+        in (str(refused.value))
+    )
+
+
+def test_a_full_disk_is_not_filled_further(spark, cluster, tmp_path):
+    cluster.broker(1).broker(2).broker(3).topic("orders", *[[1]] * 4, size=100)
+    cluster.log_dir(2, total_bytes=1000, usable_bytes=150).log_dir(3, total_bytes=1000, usable_bytes=900)
+    plan(spark, cluster.write(tmp_path / "s"), asked(Job.DECOMMISSION, brokers=(1,)), str(tmp_path / "p"))
+
+    # Broker 2 keeps 5 % of 1000 free: one copy of 100 fits, a second one does not.
+    assert sorted(t for t in targets(str(tmp_path / "p")).values()) == [(2,), (3,), (3,), (3,)]
+
+
+def test_a_json_that_goes_below_min_isr_or_to_a_dead_broker_is_refused(spark, six_brokers, tmp_path):
+    six_brokers.topic("safe", [1, 2, 3], min_insync_replicas=2).broker(9, "a", alive=False)
+    snapshot = six_brokers.write(tmp_path / "s")
+
+    def refused(*replicas: int) -> ReassignmentRequest:
+        entry = {"topic": "safe", "partition": 0, "replicas": list(replicas)}
+        return asked(Job.APPLY_JSON, reassignment_json=json.dumps({"version": 1, "partitions": [entry]}))
+
+    with pytest.raises(InvalidReplicationFactorError, match=r"safe-0: 1 below 2"):
+        plan(spark, snapshot, refused(1), str(tmp_path / "p"))
+    with pytest.raises(UnknownBrokerError, match=r"gives new replicas to broker 9, which is not alive"):
+        plan(spark, snapshot, refused(1, 2, 9), str(tmp_path / "p"))
+    with pytest.raises(UnknownBrokerError, match=r"names broker 42, which is not part of the cluster"):
+        plan(spark, snapshot, refused(1, 2, 42), str(tmp_path / "p"))
+
+
 def test_unknown_brokers_topics_and_partitions_are_refused_by_name(spark, six_brokers, tmp_path):
     snapshot, out = six_brokers.write(tmp_path / "s"), str(tmp_path / "p")
     with pytest.raises(UnknownBrokerError, match=r"Broker 9 is not part of the cluster"):
@@ -121,6 +228,8 @@ def test_unknown_brokers_topics_and_partitions_are_refused_by_name(spark, six_br
     given = '{"version":1,"partitions":[{"topic":"orders","partition":99,"replicas":[1]}]}'
     with pytest.raises(UnknownTopicOrPartitionError, match=r"orders-99"):
         plan(spark, snapshot, asked(Job.APPLY_JSON, reassignment_json=given), out)
+    with pytest.raises(InvalidReplicationFactorError, match=r"Replication factor 7 is above the 6 brokers"):
+        plan(spark, snapshot, asked(Job.REPLICATION_FACTOR, topics=("orders",), replication_factor=7), out)
     with pytest.raises(InfeasiblePlanError, match=r"rack 'c' would have no live broker left"):
         plan(spark, snapshot, asked(Job.DECOMMISSION, brokers=(3, 6)), out)
     assert not (tmp_path / "p").exists()

@@ -86,9 +86,8 @@ class _Shelf:
         p = work.partitions
         sends = np.zeros(work.orders.fleet.size + 1, dtype=bool)  # the last one stands for ABSENT
         sends[senders] = True
-        mask = sends[p.replicas] & (p.in_scope & (p.size > 0))[:, None]
+        mask = sends[p.replicas] & (work.movable & (p.size > 0))[:, None]
         mask[list(work.target)] = False
-        mask[work.impossible] = False
         if choice is Choice.FOLLOWERS:
             mask[:, 0] = False
         elif choice is Choice.LED_TOO_MUCH:

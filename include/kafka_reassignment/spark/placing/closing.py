@@ -166,7 +166,7 @@ class _Gaps:
         return rows, columns
 
     def _movable(self) -> Flags:
-        movable: Flags = (self.work.partitions.in_scope & (self.size > 0))[:, None]
+        movable: Flags = (self.work.movable & (self.size > 0))[:, None]
         return movable
 
     @staticmethod

@@ -24,6 +24,7 @@ def place_forced(work: Work) -> None:
             work.plan(row, work.with_leader(row, [b for b in slots if b is not None]))
     for row, slots in opened.items():
         _fill(work, row, slots)
+    work.movable[list(work.impossible)] = False
 
 
 def _must_change(work: Work) -> Flags:
@@ -53,15 +54,18 @@ def _open(work: Work, row: int, excess: list[int]) -> Slots:
     size, wanted = int(work.partitions.size[row]), int(work.partitions.wanted[row])
     due = work.distinct_racks_due(row)
     while len(slots) > wanted:
-        if None in slots:
+        kept = [b for b in slots if b is not None]
+        # A copy that has to be replaced is the first to go, unless the racks need the new one.
+        if None in slots and len({work.rack_of[b] for b in kept}) + slots.count(None) > due:
             slots.remove(None)
             continue
-        drop = _replica_to_drop(work, [b for b in slots if b is not None], due, excess)
+        drop = _replica_to_drop(work, kept, due, excess)
         slots.remove(drop)
         excess[drop] -= size
+    slots += [None] * (wanted - len(slots))
     if work.orders.restore_racks:
         _open_shared_racks(work, slots, due, excess)
-    return slots + [None] * (wanted - len(slots))
+    return slots
 
 
 def _replica_to_drop(work: Work, replicas: list[int], due: int, excess: list[int]) -> int:
@@ -96,11 +100,28 @@ def _fill(work: Work, row: int, slots: Slots) -> None:
         to_come = len(slots) - len(hosts)
         chosen = _give(work, row, hosts, hosts_before, racks_due_before=due - to_come + 1)
         if chosen is None:
-            work.impossible.append(row)
+            work.impossible[row] = _why_nobody(work, row, hosts, hosts_before)
             return
         slots[slot] = chosen
         hosts.append(chosen)
+        hosts_before.append(chosen)
     work.plan(row, work.with_leader(row, [b for b in slots if b is not None]))
+
+
+def _why_nobody(work: Work, row: int, hosts: list[int], hosts_before: list[int]) -> str:
+    """Name the constraint that leaves no broker for a replica."""
+    fleet = work.orders.fleet
+    takers = fleet.takes.nonzero()[0].tolist()
+    others = [b for b in takers if b not in hosts_before]
+    wanted = int(work.partitions.wanted[row])
+    if not others:
+        return f"{wanted} replicas are wanted, and every one of the {len(takers)} brokers that may take one has one"
+    racks = {work.rack_of[b] for b in hosts}
+    if all(work.rack_of[b] in racks for b in others):
+        used = ", ".join(repr(fleet.racks[r]) for r in sorted(racks))
+        return f"every broker that may take a replica is in a rack that has one ({used})"
+    size = int(work.partitions.size[row])
+    return f"no disk of a broker that may take a replica has its {size} bytes free"
 
 
 def _give(work: Work, row: int, hosts: list[int], hosts_before: list[int], racks_due_before: int) -> int | None:

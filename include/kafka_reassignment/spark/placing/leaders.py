@@ -31,7 +31,7 @@ def _counts(work: Work) -> list[int]:
 def _hand_over(work: Work) -> None:
     """One reorder for each leadership too many; partitions that change anyway come first: they cost no new step."""
     lead, changed = _leaders(work)
-    heavy = np.flatnonzero((np.array(work.leader_room) < 0)[lead] & work.partitions.in_scope)
+    heavy = np.flatnonzero((np.array(work.leader_room) < 0)[lead] & work.movable)
     heavy = heavy[np.argsort(~changed[heavy], kind="stable")]
     leaders: list[int] = lead[heavy].tolist()
     for row, leader in zip(heavy.tolist(), leaders, strict=True):
@@ -54,7 +54,7 @@ def _hand_on(work: Work) -> None:
     """Find chains to brokers with room, shortest first, until none is left (Dinic's greatest flow, on the rows)."""
     while True:
         replicas = work.planned_matrix()
-        replicas[~work.partitions.in_scope] = ABSENT
+        replicas[~work.movable] = ABSENT
         distance = _distances(work, replicas)
         senders = [b for b, room in enumerate(work.leader_room) if NO_ROOM // 2 < room < 0 and distance[b] < FAR]
         if not senders:

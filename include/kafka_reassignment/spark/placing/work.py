@@ -28,8 +28,7 @@ class Partitions:
 class Work:
     """What has been decided so far.
 
-    ``target`` has the new replicas of the rows that change; ``impossible`` the rows for which no valid
-    broker is left. ``leader_room`` goes down and up as leaderships are given and taken.
+    ``target`` has the new replicas of the rows that change; ``impossible`` why no valid broker is left for a row, ``movable`` those that may still change. ``leader_room`` goes down and up as leaderships are given and taken.
     """
 
     def __init__(self, partitions: Partitions, orders: Orders) -> None:
@@ -37,7 +36,8 @@ class Work:
         self.partitions = partitions
         self.orders = orders
         self.target: dict[int, list[int]] = {}
-        self.impossible: list[int] = []
+        self.impossible: dict[int, str] = {}
+        self.movable: Flags = partitions.in_scope.copy()
         self.receivers = Receivers(orders)
         self.rack_of: list[int] = fleet.rack_of.tolist()
         self.alive: list[bool] = fleet.alive.tolist()
@@ -77,7 +77,7 @@ class Work:
     def may_replace(self, row: int, sender: int, receiver: int) -> bool:
         """Whether a replica may go from one broker to another: racks, disks, and one replica per broker."""
         planned = self.planned(row)
-        if sender not in planned or receiver in planned or row in self.impossible:
+        if sender not in planned or receiver in planned:
             return False
         if receiver not in self.current(row) and self.receivers.free[receiver] < int(self.partitions.size[row]):
             return False
