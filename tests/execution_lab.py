@@ -16,7 +16,7 @@ from kafka_reassignment.model import ConfigResource, Reassignment, Replicas, Ste
 from kafka_reassignment.planning.throttle import THROTTLE_KEYS
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.audit import Actor
-from kafka_reassignment.record.store import FrozenPlan, Hold, Opening, RecordStore
+from kafka_reassignment.record.store import FrozenPlan, Hold, Opening, Record, RecordStore
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.spark.plan_hash import plan_hash
 from kafka_reassignment.spark.plan_io import write_batches, write_summary, write_target
@@ -42,24 +42,26 @@ class Clock:
 class Run:
     """A reassignment whose plan is frozen; steps are run as Airflow would run them."""
 
-    def __init__(self, cluster: ClusterPort, folder: UPath, batches: list[list[Step]], **request: object) -> None:
+    def __init__(
+        self, cluster: ClusterPort, folder: UPath, batches: list[list[Step]], *, run_id: str = "r", **request: object
+    ) -> None:
         self.cluster = cluster
         self.cluster_id = cluster.describe_cluster().cluster_id
         self.clock = Clock()
         self.store = RecordStore(folder)
-        self.record = self.store.record(self.cluster_id, "r")
+        self.record = self.store.record(self.cluster_id, run_id)
         self.last = len(batches)
         asked = ReassignmentRequest.model_validate({"job": Job.REBALANCE, "throttle_mb_per_second": 10, **request})
         self.record.open(
             Opening(
                 cluster_id=self.cluster_id,
-                reassignment_id="r",
+                reassignment_id=run_id,
                 started_at=self.clock.now,
                 requested_by="ann",
                 request=asked,
             )
         )
-        self.store.acquire(self.cluster_id, Hold(reassignment_id="r", since=self.clock.now, requested_by="ann"))
+        self.store.acquire(self.cluster_id, Hold(reassignment_id=run_id, since=self.clock.now, requested_by="ann"))
         _write_plan(self.record.plan_uri, batches)
         self.record.freeze_plan(FrozenPlan(plan_hash="h", batches=len(batches), frozen_at=self.clock.now))
         self.tries = 0
@@ -67,11 +69,15 @@ class Run:
 
     @property
     def step(self) -> StepContext:
+        return self.step_of(self.record)
+
+    def step_of(self, record: Record) -> StepContext:
+        """One try of a step of this or another reassignment of the same cluster."""
         self.tries += 1
         return StepContext(
             cluster=self.cluster,
             store=self.store,
-            record=self.record,
+            record=record,
             actor=Actor(requested_by="ann", try_number=self.tries),
             log=logging.getLogger("tests"),
             now=lambda: self.clock.now,
@@ -87,12 +93,23 @@ class Run:
     def do_all(self, *names: str, batch: int = 1) -> None:
         """Run steps in order; a sensor is looked at until it is done."""
         for name in names or BATCH_STEPS:
-            while True:
-                try:
-                    self.do(name, batch)
-                    break
-                except StillWaiting:
-                    self.when_waiting()
+            self.until_done(lambda name=name: self.do(name, batch))
+
+    def until_done(self, sensor: Callable[[], object]) -> None:
+        """Look until there is nothing more to wait for."""
+        while True:
+            try:
+                sensor()
+                return
+            except StillWaiting:
+                self.when_waiting()
+
+    def run_batches(self) -> None:
+        """Run batch after batch, as the chain of batch runs does."""
+        number = self.start()
+        while number is not None:
+            self.do_all(batch=number)
+            number = batch_steps.next_batch(self.step, number)
 
     def finish(self) -> None:
         finish.elect_leaders(self.step)

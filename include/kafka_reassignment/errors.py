@@ -86,6 +86,10 @@ class ReassignmentInProgressError(ReassignmentError):
     """Another reassignment holds the cluster, or the partitions, of this request."""
 
 
+class StoppedError(ReassignmentError):
+    """Somebody stopped this reassignment; it does nothing more until it is resumed."""
+
+
 class StalePlanError(ReassignmentError):
     """A partition is not where the plan found it."""
 

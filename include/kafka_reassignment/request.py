@@ -6,12 +6,18 @@ item, what was expected, what was found, and the next step.
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError
+from kafka_reassignment.errors import (
+    DuplicatePartitionError,
+    InvalidReplicationFactorError,
+    InvalidRequestError,
+    InvalidThrottleError,
+)
 
 MEGABYTE = 1_000_000
 """Bytes in the MB of every rate here (decimal, as Kafka's own documentation counts)."""
@@ -31,6 +37,7 @@ class Job(StrEnum):
     RESTORE_RACKS = "restore_racks"
     LEADERS = "leaders"
     APPLY_JSON = "apply_json"
+    ROLL_BACK = "roll_back"
 
 
 BrokerId = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
@@ -64,6 +71,8 @@ class ReassignmentRequest(BaseModel):
     exclude_brokers: tuple[BrokerId, ...] = ()
     replication_factor: int | None = Field(default=None, ge=1, le=1_000)
     reassignment_json: str | None = None
+    roll_back_of: str | None = Field(default=None, min_length=1, max_length=250)
+    supersede: bool = False
     mode: Literal["fewest_bytes", "balanced"] = "fewest_bytes"
     tolerance: float = Field(default=0.10, gt=0, le=1)
     balance_leaders: bool | None = None
@@ -91,9 +100,9 @@ class ReassignmentRequest(BaseModel):
     @field_validator("brokers", "exclude_brokers", "topics", "exclude_topics")
     @classmethod
     def _named_once(cls, items: tuple[Any, ...]) -> tuple[Any, ...]:
-        repeated = sorted({i for i in items if items.count(i) > 1}) if len(items) < 10_000 else []
-        if repeated:
-            raise ValueError(f"{repeated[0]!r} is named twice; name each one once")
+        for item, count in Counter(items).most_common(1):
+            if count > 1:
+                raise ValueError(f"{item!r} is named twice; name each one once")
         return items
 
     @model_validator(mode="after")
@@ -104,6 +113,7 @@ class ReassignmentRequest(BaseModel):
             Job.REPLICATION_FACTOR: ("topics", "replication_factor"),
             Job.MOVE_TOPICS: ("topics", "brokers"),
             Job.APPLY_JSON: ("reassignment_json",),
+            Job.ROLL_BACK: ("roll_back_of",),
         }
         for name in needs.get(self.job, ()):
             if not getattr(self, name):
@@ -111,6 +121,7 @@ class ReassignmentRequest(BaseModel):
         for name, job in (
             ("reassignment_json", Job.APPLY_JSON),
             ("replication_factor", Job.REPLICATION_FACTOR),
+            ("roll_back_of", Job.ROLL_BACK),
         ):
             if getattr(self, name) is not None and self.job is not job:
                 raise ValueError(
@@ -150,22 +161,52 @@ class ReassignmentRequest(BaseModel):
         )
 
 
+def parse_limits(fields: dict[str, Any]) -> Limits:
+    """Read limits by themselves.
+
+    Raises:
+        InvalidRequestError: one message for all that is wrong.
+    """
+    try:
+        return Limits.model_validate(fields)
+    except ValidationError as invalid:
+        raise InvalidRequestError(_told_invalid("The limits", invalid)) from None
+
+
 def parse_request(fields: dict[str, Any]) -> ReassignmentRequest:
     """Read a request from the form or the API; a field that is None counts as left out.
 
     Raises:
         InvalidThrottleError: what is wrong is the rate.
-        InvalidRequestError: anything else; one message for all that is wrong.
+        DuplicatePartitionError: a broker or topic is named twice.
+        InvalidReplicationFactorError: what is wrong is the replication factor.
+        InvalidRequestError: anything else; each time one message for all that is wrong.
     """
     try:
         return ReassignmentRequest.model_validate({k: v for k, v in fields.items() if v is not None})
     except ValidationError as invalid:
-        problems = invalid.errors(include_url=False, include_context=False)
-        told = "; ".join(_tell(p["loc"], p["msg"], p["type"], p.get("input")) for p in problems[:5])
-        more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
-        about_rate = any("throttle" in str(p["loc"]) or "throttle" in p["msg"] for p in problems)
-        error = InvalidThrottleError if about_rate else InvalidRequestError
-        raise error(f"The request cannot be carried out: {told}{more}. Nothing was changed in the cluster.") from None
+        raise _error_class(invalid)(_told_invalid("The request", invalid)) from None
+
+
+def _error_class(invalid: ValidationError) -> type[InvalidRequestError]:
+    """The error case of KIP-179 that a request is, by what is wrong first."""
+    for problem in invalid.errors(include_url=False, include_context=False):
+        about = f"{problem['loc']} {problem['msg']}"
+        for word, error in (
+            ("throttle", InvalidThrottleError),
+            ("named twice", DuplicatePartitionError),
+            ("replication_factor", InvalidReplicationFactorError),
+        ):
+            if word in about:
+                return error
+    return InvalidRequestError
+
+
+def _told_invalid(what: str, invalid: ValidationError) -> str:
+    problems = invalid.errors(include_url=False, include_context=False)
+    told = "; ".join(_tell(p["loc"], p["msg"], p["type"], p.get("input")) for p in problems[:5])
+    more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
+    return f"{what} cannot be carried out: {told}{more}. Nothing was changed in the cluster."
 
 
 def _tell(where: tuple[int | str, ...], message: str, kind: str, found: object) -> str:

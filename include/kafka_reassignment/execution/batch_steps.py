@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from kafka_reassignment.errors import (
@@ -17,9 +16,22 @@ from kafka_reassignment.errors import (
     UnsafeDropError,
     name_some,
 )
+from kafka_reassignment.execution.batches import planned_batch, taking_part, whole_batch
 from kafka_reassignment.execution.context import StepContext, StillWaiting
+from kafka_reassignment.execution.holding import require_go_ahead
+from kafka_reassignment.execution.moving import (
+    DOUBTFUL,
+    as_texts,
+    confirmed_view,
+    left_to_copy,
+    slices_of,
+    submit,
+    told,
+    wait_until_settled,
+)
 from kafka_reassignment.execution.observing import observe
-from kafka_reassignment.execution.opening import require_hold
+from kafka_reassignment.execution.schedule import revise
+from kafka_reassignment.execution.superseding import supersede_foreign
 from kafka_reassignment.execution.throttling import ensure_throttle, restore_configs
 from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.planning.admission import admission, health
@@ -32,19 +44,8 @@ from kafka_reassignment.planning.moves import (
 )
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.store import FinishedBatch, Record, SubmittedBatch
-from kafka_reassignment.request import Job, ReassignmentRequest
-
-SLICE = 100
-"""Partitions per submission: replies are per partition (F13), and a drop stalls its partitions a moment (F35)."""
-
-DOUBTFUL = frozenset({Phase.NOT_SUBMITTED, Phase.PARTLY_EXPANDED, Phase.STALE})
-"""Phases to be seen twice before they are believed: brokers' metadata lags the controller's list, and right after
-a move completes it is neither listed nor at its target (up to 0.25 s on Kafka 4.3.1)."""
-
-CONFIRM_SECONDS = 1.0
-
-SETTLE_SECONDS = 60
-"""How long a submitted drop may take to show as done; it copies nothing."""
+from kafka_reassignment.request import Job
+from kafka_reassignment.spark.plan_io import read_target
 
 
 def admit(step: StepContext, number: int, started_at: datetime) -> None:
@@ -60,14 +61,15 @@ def admit(step: StepContext, number: int, started_at: datetime) -> None:
         if step.record.finished(number) is not None:
             event.summary = f"batch {number} is finished already; its steps have nothing left to do"
             return
-        earlier = [n for n in range(1, number) if n not in step.record.finished_batches()]
+        finished = step.record.finished_batches()
+        earlier = [n for n in range(1, number) if n not in finished]
         if earlier:
             raise BatchIncompleteError(
                 f"Batch {number} must wait for batch {name_some(earlier)}, which is not finished: steps of one partition "
                 "run in order. Rerun the failed step of that batch; the chain reaches this one by itself"
             )
-        require_hold(step)
-        reasons = reasons_to_wait(step.cluster, batch, step.record.opening().request)
+        require_go_ahead(step)
+        reasons = reasons_to_wait(step.cluster, step.record, number)
         if reasons:
             raise StillWaiting(f"batch {number} waits: {name_some(reasons)}")
         event.summary = (
@@ -78,9 +80,9 @@ def admit(step: StepContext, number: int, started_at: datetime) -> None:
 def set_throttle(step: StepContext, number: int) -> None:
     """Put the batch's throttle in place, journal first; nothing to do when nothing is left to copy."""
     with step.audited("set_throttle", number) as event:
-        require_hold(step)
+        require_go_ahead(step)
         batch = step.batch(number)
-        left = _left_to_copy(batch, observe(step.cluster, batch.partitions))
+        left = left_to_copy(batch, observe(step.cluster, batch.partitions))
         if not left.steps:
             event.summary = f"batch {number} has nothing left to copy; no throttle is set"
             return
@@ -99,18 +101,23 @@ def submit_batch(step: StepContext, number: int) -> None:
         ThrottleMissingError: the throttle could not be put in place.
     """
     with step.audited("submit_batch", number) as event:
-        require_hold(step)
+        require_go_ahead(step)
         batch = step.batch(number)
-        view = _confirmed_view(step, batch, DOUBTFUL - {Phase.NOT_SUBMITTED})
+        view = confirmed_view(step, batch.steps, DOUBTFUL - {Phase.NOT_SUBMITTED})
+        view, kept = supersede_foreign(step, batch, view, event)
         wanted = expansions_to_submit(batch, view)
         if wanted.to_submit:
-            ensure_throttle(step, _left_to_copy(batch, view), event)
-        refused = _submit(step, view, wanted.to_submit)
-        left_out = {str(p): reason for p, reason in {**wanted.stale, **wanted.foreign, **wanted.waiting}.items()}
-        left_out |= {str(p): str(refusal) for p, refusal in refused.items()}
-        accepted = [str(p) for p in batch.partitions if str(p) not in left_out]
+            ensure_throttle(step, left_to_copy(batch, view), event)
+        refused = submit(step, view, wanted.to_submit)
+        left_out = as_texts({**wanted.stale, **wanted.foreign, **kept, **wanted.waiting, **refused})
         step.record.write_submitted(
-            number, SubmittedBatch(submitted_at=step.now(), accepted=tuple(accepted), left_out=left_out)
+            number,
+            SubmittedBatch(
+                submitted_at=step.now(),
+                accepted=tuple(str(p) for p in batch.partitions if str(p) not in left_out),
+                left_out=left_out,
+                comes_again=tuple(str(p) for p in (*wanted.waiting, *wanted.foreign)),
+            ),
         )
         event.facts |= {
             "submitted": {str(p): list(r) for p, r in wanted.to_submit.items()},
@@ -138,9 +145,9 @@ def sense_isr_catch_up(step: StepContext, number: int, started_at: datetime) -> 
         CatchUpTimeoutError: the time the request allows is over.
     """
     with step.audited("sense_isr_catch_up", number, started_at=started_at) as event:
-        require_hold(step)
+        require_go_ahead(step)
         batch = taking_part(step.record, step.batch(number))
-        view = _confirmed_view(step, batch, DOUBTFUL)
+        view = confirmed_view(step, batch.steps)
         seen = catch_up(batch, view, submitted=step.record.submitted(number) is not None)
         if seen.not_submitted:
             raise NotSubmittedError(
@@ -155,17 +162,17 @@ def sense_isr_catch_up(step: StepContext, number: int, started_at: datetime) -> 
             )
         if seen.stale:
             raise StalePlanError(
-                f"Batch {number}: {_told(seen.stale)}. Somebody else has moved these partitions meanwhile. Rerun "
+                f"Batch {number}: {told(seen.stale)}. Somebody else has moved these partitions meanwhile. Rerun "
                 "submit_batch and what follows: it leaves them out and goes on with the rest"
             )
         if seen.complete:
             event.summary = f"batch {number}: {len(seen.in_sync)} partitions have their whole target in sync"
             return
-        ensure_throttle(step, _left_to_copy(batch, view), event)
+        ensure_throttle(step, left_to_copy(batch, view), event)
         if step.now() >= deadline(step, started_at):
             raise CatchUpTimeoutError(
                 f"Batch {number}: {len(seen.waiting)} of {len(batch.steps)} partitions did not catch up within "
-                f"{step.record.opening().request.catch_up_timeout_minutes} min: {_told(seen.waiting)}. They go on under the "
+                f"{step.record.opening().request.catch_up_timeout_minutes} min: {told(seen.waiting)}. They go on under the "
                 "throttle. Raise the rate or mend the broker, then rerun this step"
             )
         raise StillWaiting(_waiting_text(number, batch, seen.waiting, seen.blocked))
@@ -179,38 +186,38 @@ def drop_old_replicas(step: StepContext, number: int) -> None:
         NotSubmittedError: the batch was never submitted.
     """
     with step.audited("drop_old_replicas", number) as event:
-        require_hold(step)
+        require_go_ahead(step)
         batch = taking_part(step.record, step.batch(number))
         if step.record.submitted(number) is None:
             raise NotSubmittedError(
                 f"Batch {number} was never submitted: nothing can be dropped. Rerun submit_batch first"
             )
-        view = _confirmed_view(step, batch, DOUBTFUL)
+        view = confirmed_view(step, batch.steps)
         if view.in_flight:
-            ensure_throttle(step, _left_to_copy(batch, view), event)
+            ensure_throttle(step, left_to_copy(batch, view), event)
         dropped: dict[TopicPartition, Replicas] = {}
         kept: dict[TopicPartition, str] = {}
         refused: dict[TopicPartition, Refusal] = {}
-        for part in _slices(batch):
+        for part in slices_of(batch):
             now = observe(step.cluster, part.partitions)
             wanted = drops_to_submit(part, now)
             kept |= wanted.waiting
-            refused |= _submit(step, now, wanted.to_submit)
+            refused |= submit(step, now, wanted.to_submit)
             dropped |= wanted.to_submit
         event.facts |= {
             "submitted": {str(p): list(r) for p, r in dropped.items()},
             "replicas_before": {str(p): list(s.replicas) for p, s in sorted(view.partitions.items())},
-            "refused": {str(p): str(r) for p, r in refused.items()},
-            "kept": {str(p): reason for p, reason in kept.items()},
+            "refused": as_texts(refused),
+            "kept": as_texts(kept),
         }
         if refused:
             raise PartialRefusalError(len(dropped) - len(refused), refused, "Mend the cause and rerun this step")
         if kept:
             raise UnsafeDropError(
-                f"Batch {number}: old replicas of {len(kept)} partitions were kept: {_told(kept)}. The other "
+                f"Batch {number}: old replicas of {len(kept)} partitions were kept: {told(kept)}. The other "
                 f"{len(dropped)} are dropped. Rerun sense_isr_catch_up and what follows"
             )
-        _wait_until_settled(step, batch)
+        wait_until_settled(step, batch)
         event.summary = f"batch {number}: {len(dropped)} partitions brought to their target"
 
 
@@ -222,19 +229,17 @@ def clear_throttle(step: StepContext, number: int) -> None:
         BatchIncompleteError: cleared, but the batch is not at its target.
     """
     with step.audited("clear_throttle", number) as event:
-        batch = step.batch(number)
-        view = observe(step.cluster, batch.partitions)
-        ours = [
-            s.partition for s in batch.steps if phase(s, view).phase in {Phase.EXPANDING, Phase.DROPPING, Phase.STUCK}
-        ]
+        whole = whole_batch(step.record, number)
+        view = confirmed_view(step, whole.steps)
+        ours = [s.partition for s in whole.steps if s.partition in view.in_flight and phase(s, view).ours]
         if ours:
             raise ThrottleInUseError(
-                f"Refusing to clear the replication throttle: {len(ours)} of {len(batch.steps)} partitions of batch "
+                f"Refusing to clear the replication throttle: {len(ours)} of {len(whole.steps)} partitions of batch "
                 f"{number} are still reassigning ({name_some(ours)}). Without the throttle they would copy at full speed. "
                 "Rerun the failed step: the batch goes on from where it is, and this task with it"
             )
         owed = restore_configs(step, event)
-        taking = taking_part(step.record, batch)
+        taking = taking_part(step.record, step.batch(number))
         undone = [s.partition for s in taking.steps if phase(s, view).phase not in {Phase.DONE, Phase.GONE}]
         event.summary = "earlier throttle values restored" + (f"; still owed: {name_some(owed)}" if owed else "")
         if undone:
@@ -266,6 +271,7 @@ def next_batch(step: StepContext, number: int) -> int | None:
             raise BatchIncompleteError(
                 f"Batch {number} is not finished, so batch {number + 1} must not start. Clear the failed tasks of this run"
             )
+        revise(step, number, event)
         if number >= step.plan().batches:
             event.outcome, event.summary = "skipped", f"batch {number} was the last one"
             return None
@@ -278,82 +284,29 @@ def deadline(step: StepContext, started_at: datetime) -> datetime:
     return started_at + timedelta(minutes=step.record.opening().request.catch_up_timeout_minutes)
 
 
-def taking_part(record: Record, batch: Batch) -> Batch:
-    """Return the batch without the partitions that were left out when it was submitted."""
-    submitted = record.submitted(batch.number)
-    left_out = submitted.left_out if submitted else {}
-    return replace(batch, steps=tuple(s for s in batch.steps if str(s.partition) not in left_out))
-
-
-def reasons_to_wait(cluster: ClusterPort, batch: Batch, request: ReassignmentRequest) -> tuple[str, ...]:
+def reasons_to_wait(cluster: ClusterPort, record: Record, number: int) -> tuple[str, ...]:
     """Look at the batch's partitions, at moves of others and at the receivers' disks; say what speaks against starting."""
+    request, batch = record.opening().request, planned_batch(record, number)
     view = observe(cluster, batch.partitions)
-    ours = {s.partition for s in batch.steps if phase(s, view).ours}
     receivers = {b for s in batch.steps for b in s.reassignment.adding} & view.live_brokers
     return admission(
         batch,
         view,
         cluster_health=health(view, leaving_brokers=request.brokers if request.job is Job.DECOMMISSION else ()),
-        foreign=[p for p in cluster.list_reassignments() if p not in ours],
+        foreign=_foreign(cluster, record, batch, view),
         log_dirs=cluster.describe_log_dirs(sorted(receivers), []).log_dirs,
         keep_free_share=request.keep_free_share,
     ).reasons
 
 
-def _left_to_copy(batch: Batch, view: View) -> Batch:
-    """Return the steps that may still copy: those the throttle is for."""
-    over = {Phase.DONE, Phase.GONE, Phase.STALE, Phase.FOREIGN, Phase.CAUGHT_UP, Phase.DROPPING}
-    return replace(
-        batch,
-        steps=tuple(s for s in batch.steps if s.reassignment.adding and phase(s, view).phase not in over),
-    )
-
-
-def _submit(step: StepContext, view: View, targets: Mapping[TopicPartition, Replicas]) -> dict[TopicPartition, Refusal]:
-    """Submit in slices and return the refusals.
-
-    KIP-860's guard stays on wherever the number of replicas is meant to stay as it was just seen.
-    """
-    refused: dict[TopicPartition, Refusal] = {}
-    for changes in (False, True):
-        due = [p for p, target in targets.items() if (len(target) != len(view.partitions[p].replicas)) is changes]
-        for i in range(0, len(due), SLICE):
-            part = {p: targets[p] for p in due[i : i + SLICE]}
-            replies = step.cluster.alter_reassignments(part, allow_replication_factor_change=changes)
-            refused |= {p: refusal for p, refusal in replies.items() if refusal is not None}
-    return refused
-
-
-def _confirmed_view(step: StepContext, batch: Batch, doubtful: frozenset[Phase]) -> View:
-    """Look, and look again when a step shows a phase that may only be a broker's old news."""
-    view = observe(step.cluster, batch.partitions)
-    if any(phase(s, view).phase in doubtful for s in batch.steps):
-        step.sleep(CONFIRM_SECONDS)
-        view = observe(step.cluster, batch.partitions)
-    return view
-
-
-def _wait_until_settled(step: StepContext, batch: Batch) -> None:
-    until = step.now() + timedelta(seconds=SETTLE_SECONDS)
-    while True:
-        view = observe(step.cluster, batch.partitions)
-        unsettled = [s.partition for s in batch.steps if phase(s, view).phase not in {Phase.DONE, Phase.GONE}]
-        if not unsettled:
-            return
-        if step.now() >= until:
-            raise UnsafeDropError(
-                f"Batch {batch.number}: {len(unsettled)} partitions were told their target {SETTLE_SECONDS} s ago and are not "
-                f"there ({name_some(unsettled)}). Rerun this step; if it stays so, look at the controller's log"
-            )
-        step.sleep(0.5)
-
-
-def _slices(batch: Batch) -> list[Batch]:
-    return [replace(batch, steps=batch.steps[i : i + SLICE]) for i in range(0, len(batch.steps), SLICE)]
-
-
-def _told(reasons: Mapping[TopicPartition, object]) -> str:
-    return name_some(f"{p} ({reason})" for p, reason in reasons.items())
+def _foreign(cluster: ClusterPort, record: Record, batch: Batch, view: View) -> list[TopicPartition]:
+    """Other people's moves, anywhere in the cluster, but for those that this reassignment is to supersede."""
+    ours = {s.partition for s in batch.steps if phase(s, view).ours}
+    foreign = [p for p in cluster.list_reassignments() if p not in ours]
+    if foreign and record.opening().request.supersede:
+        planned = {move.partition for move in read_target(record.plan_uri)}
+        foreign = [p for p in foreign if p not in planned]
+    return foreign
 
 
 def _waiting_text(
@@ -361,4 +314,4 @@ def _waiting_text(
 ) -> str:
     done = len(batch.steps) - len(waiting)
     text = f"batch {number}: {done} of {len(batch.steps)} partitions in sync"
-    return text + (f"; blocked: {_told(blocked)}" if blocked else "")
+    return text + (f"; blocked: {told(blocked)}" if blocked else "")

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from kafka_reassignment.errors import RecordError
+from kafka_reassignment.execution.batches import planned_batch
 from kafka_reassignment.model import Batch
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.audit import Actor, AuditEvent, Outcome
 from kafka_reassignment.record.store import FrozenPlan, Record, RecordStore
-from kafka_reassignment.spark.plan_io import read_batch
 
 
 def utc_now() -> datetime:
@@ -76,7 +76,7 @@ class StepContext:
         self._write(step, batch, began, event)
 
     def _write(self, step: str, batch: int | None, started_at: datetime, event: Event) -> None:
-        plan = self.record.frozen_plan()
+        plan = self.record.plan_in_force()
         written = self.record.audit.append(
             AuditEvent(
                 sequence=0,
@@ -97,12 +97,12 @@ class StepContext:
         self.log.info("%s: %s (audit event %d)", event.outcome, event.summary or step, written.sequence)
 
     def plan(self) -> FrozenPlan:
-        """Return the frozen plan.
+        """Return the plan in force: the frozen one, with the batches that were cut anew since.
 
         Raises:
             RecordError: there is none yet.
         """
-        plan = self.record.frozen_plan()
+        plan = self.record.plan_in_force()
         if plan is None:
             raise RecordError(
                 f"Reassignment {self.record.reassignment_id} has no frozen plan at {self.record.root}. "
@@ -111,18 +111,12 @@ class StepContext:
         return plan
 
     def batch(self, number: int) -> Batch:
-        """Return one batch of the frozen plan.
+        """Return one batch as it is planned by now, without withdrawn partitions.
 
         Raises:
             RecordError: the plan has no such batch.
         """
-        plan = self.plan()
-        if not 1 <= number <= plan.batches:
-            raise RecordError(
-                f"Reassignment {self.record.reassignment_id} has batches 1 to {plan.batches}, asked for {number}. "
-                "Trigger the batch DAG with a number in that range"
-            )
-        return read_batch(self.record.plan_uri, number)
+        return planned_batch(self.record, number)
 
 
 class StillWaiting(Exception):  # noqa: N818 - not an error: the step has to be looked at again later

@@ -52,7 +52,8 @@ def verify(step: StepContext) -> None:
     with step.audited("verify") as event:
         at_target = gone = 0
         wrong: list[str] = []
-        for moves in _slices(read_target(step.record.plan_uri)):
+        withdrawn = step.record.withdrawn()
+        for moves in _slices(m for m in read_target(step.record.plan_uri) if str(m.partition) not in withdrawn):
             result = verification(moves, observe(step.cluster, [m.partition for m in moves]))
             at_target += len(result.at_target)
             gone += len(result.gone)
@@ -61,7 +62,14 @@ def verify(step: StepContext) -> None:
             wrong += [f"{p} is under-replicated" for p in result.under_replicated]
         owed = step.record.journal().owed_texts()
         event.summary = f"{at_target} partitions at their target" + (f", {gone} deleted meanwhile" if gone else "")
-        event.facts = {"at_target": at_target, "gone": gone, "wrong": wrong, "throttle_owed": list(owed)}
+        event.summary += f", {len(withdrawn)} withdrawn" if withdrawn else ""
+        event.facts = {
+            "at_target": at_target,
+            "gone": gone,
+            "withdrawn": sorted(withdrawn),
+            "wrong": wrong,
+            "throttle_owed": list(owed),
+        }
         if wrong or owed:
             left_out = _left_out(step)
             raise VerificationError(
@@ -86,6 +94,7 @@ def report(step: StepContext) -> str:
                 f"in {elapsed.total_seconds() / 60:.1f} min"
             ),
             *(f"left out: {text}" for text in _left_out(step)),
+            *(f"withdrawn: {partition}" for partition in sorted(step.record.withdrawn())),
         ]
         text = "\n".join(lines)
         step.record.write_file("report.txt", text.encode())
@@ -99,7 +108,8 @@ def _left_out(step: StepContext) -> list[str]:
     told: dict[str, str] = {}
     for number in range(1, plan.batches + 1):
         submitted = step.record.submitted(number)
-        told.update(submitted.left_out if submitted else {})
+        if submitted is not None:
+            told = {p: why for p, why in told.items() if p not in submitted.accepted} | submitted.left_out
     return [f"{partition}: {reason}" for partition, reason in told.items()]
 
 

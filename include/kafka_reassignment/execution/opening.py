@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from kafka_reassignment.errors import (
     InvalidReplicationFactorError,
+    InvalidRequestError,
     ReassignmentInProgressError,
     UnknownBrokerError,
     UnknownTopicOrPartitionError,
@@ -16,9 +17,13 @@ from kafka_reassignment.errors import (
     name_some,
 )
 from kafka_reassignment.execution.context import StepContext
+from kafka_reassignment.execution.holding import require_go_ahead
 from kafka_reassignment.execution.observing import min_insync_replicas
+from kafka_reassignment.execution.throttling import adopt_debts
+from kafka_reassignment.execution.validation import what_would_be_done
 from kafka_reassignment.model import ClusterDescription, PartitionState, TopicPartition
 from kafka_reassignment.planning.plan_files import parse_plan
+from kafka_reassignment.record.orders import RunOrder
 from kafka_reassignment.record.store import Hold, Opening, Record
 from kafka_reassignment.request import Job, ReassignmentRequest, parse_request
 
@@ -46,11 +51,13 @@ def preflight(step: StepContext, fields: dict[str, Any], requested_by: str) -> N
         _check_topics(request, partitions)
         _check_job(step, request, description, partitions)
         now = step.now()
+        if request.supersede:
+            event.facts["superseded_reassignment"] = _take_over(step, requested_by)
         step.store.acquire(
             step.record.cluster_id,
             Hold(reassignment_id=step.record.reassignment_id, since=now, requested_by=requested_by),
         )
-        if step.record.frozen_plan() is None:
+        if step.record.frozen_plan() is None and not request.supersede:
             _check_nothing_in_flight(step)
         step.record.open(
             Opening(
@@ -61,11 +68,12 @@ def preflight(step: StepContext, fields: dict[str, Any], requested_by: str) -> N
                 request=request,
             )
         )
+        event.facts["debts_taken_over"] = list(adopt_debts(step))
+        event.facts["request"] = request.model_dump(mode="json", exclude_defaults=True)
         event.summary = (
             f"cluster {description.cluster_id}: {len(description.live_brokers)} brokers alive, "
             f"{len(partitions)} partitions; {request.job} may be planned"
         )
-        event.facts = {"request": request.model_dump(mode="json", exclude_defaults=True)}
 
 
 def approval(step: StepContext) -> Verdict:
@@ -73,8 +81,11 @@ def approval(step: StepContext) -> Verdict:
     request = step.record.opening().request
     if request.validate_only:
         with step.audited("approve") as event:
+            told = what_would_be_done(step)
+            step.log.info("%s", told)
             step.store.release(step.record.cluster_id, step.record.reassignment_id)
             event.outcome, event.summary = "skipped", "validated only; nothing was changed in the cluster"
+            event.facts = {"would_do": told}
         return "stop"
     if request.require_approval:
         return "ask"
@@ -103,24 +114,11 @@ def first_batch(step: StepContext) -> int | None:
     unfinished = [n for n in range(1, plan.batches + 1) if n not in finished]
     with step.audited("start_batches") as event:
         if unfinished:
-            require_hold(step)
+            require_go_ahead(step)
         event.summary = f"{len(finished)} of {plan.batches} batches finished" + (
             f"; starting batch {unfinished[0]}" if unfinished else "; nothing to start"
         )
     return unfinished[0] if unfinished else None
-
-
-def require_hold(step: StepContext) -> None:
-    """Make sure that this reassignment holds the cluster; a rerun days later takes it again if it is free.
-
-    Raises:
-        ReassignmentInProgressError: another one has it.
-    """
-    opening = step.record.opening()
-    step.store.acquire(
-        step.record.cluster_id,
-        Hold(reassignment_id=opening.reassignment_id, since=step.now(), requested_by=opening.requested_by),
-    )
 
 
 def batches_finished(step: StepContext) -> BatchesProgress:
@@ -154,7 +152,7 @@ class BatchesProgress:
 
 def batches_progress(record: Record) -> BatchesProgress:
     """Return how far the chain is, from the record alone."""
-    plan = record.frozen_plan()
+    plan = record.plan_in_force()
     batches = plan.batches if plan else 0
     finished = record.finished_batches()
     left = [n for n in range(1, batches + 1) if n not in finished]
@@ -204,6 +202,8 @@ def _check_job(
             f"replication_factor is {request.replication_factor}, expected at most {len(description.live_brokers)}: that "
             "many brokers are alive. Lower it or add brokers"
         )
+    if request.job is Job.ROLL_BACK:
+        _check_roll_back(step, str(request.roll_back_of))
     if request.job is not Job.APPLY_JSON or request.reassignment_json is None:
         return
     targets = parse_plan(request.reassignment_json)
@@ -230,11 +230,36 @@ def _check_job(
             )
 
 
+def _check_roll_back(step: StepContext, reassignment_id: str) -> None:
+    earlier = step.store.record(step.record.cluster_id, reassignment_id)
+    if earlier.frozen_plan() is None:
+        raise InvalidRequestError(
+            f"'roll_back_of' names {reassignment_id}, expected a reassignment of cluster {step.record.cluster_id} with a "
+            "plan in the record. Correct the id: it is the run id of its kafka_reassignment run"
+        )
+
+
+def _take_over(step: StepContext, by: str) -> str | None:
+    """KIP-236: stop the reassignment that holds the cluster, since this one is to take its place; return its id."""
+    held = step.store.holder(step.record.cluster_id)
+    if held is None or held.reassignment_id == step.record.reassignment_id:
+        return None
+    other = step.store.record(step.record.cluster_id, held.reassignment_id)
+    reason = f"superseded by {step.record.reassignment_id}"
+    other.run_orders.append(RunOrder(at=step.now(), by=by, stopped=True, reason=reason))
+    step.store.release(step.record.cluster_id, held.reassignment_id)
+    step.log.warning(
+        "Stopped %s, asked for by %s: this reassignment supersedes it", held.reassignment_id, held.requested_by
+    )
+    return held.reassignment_id
+
+
 def _check_nothing_in_flight(step: StepContext) -> None:
     in_flight = step.cluster.list_reassignments()
     if in_flight:
         step.store.release(step.record.cluster_id, step.record.reassignment_id)
         raise ReassignmentInProgressError(
             f"{len(in_flight)} partitions of the cluster are being reassigned already ({name_some(sorted(in_flight))}), "
-            "not by this reassignment. Wait until they are done, or cancel them where they were started"
+            "not by this reassignment. Wait until they are done, cancel them with kafka_reassignment_cancel, or ask for "
+            "'supersede' to cancel those that stand in the way"
         )

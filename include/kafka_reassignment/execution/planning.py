@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.execution.context import StepContext
-from kafka_reassignment.execution.opening import require_hold
+from kafka_reassignment.execution.holding import require_go_ahead
 from kafka_reassignment.model import ConfigResource, ConfigValue
 from kafka_reassignment.record.store import FrozenPlan
-from kafka_reassignment.spark.pipeline import plan
+from kafka_reassignment.request import Job, ReassignmentRequest
+from kafka_reassignment.spark import pipeline
+from kafka_reassignment.spark.inverse import BegunBatch, invert
 from kafka_reassignment.spark.plan_io import read_summary
 from kafka_reassignment.spark.plan_json import write_reassignment_json
 from kafka_reassignment.spark.session import planner_session
@@ -34,7 +37,7 @@ def make_plan(step: StepContext, *, master: str) -> str:
     """
     with step.audited("plan") as event:
         if step.record.frozen_plan() is None:
-            require_hold(step)
+            require_go_ahead(step)
             try:
                 _plan_and_freeze(step, master)
             except InvalidRequestError:
@@ -85,19 +88,41 @@ def in_words(summary: PlanSummary) -> str:
 
 def _plan_and_freeze(step: StepContext, master: str) -> None:
     request = step.record.opening().request
-    take_snapshot(step)
-    step.log.info("Snapshot written to %s; planning on Spark master %s", step.record.snapshot_uri, master)
-    with planner_session(master) as spark:
-        summary = plan(spark, step.record.snapshot_uri, request, step.record.plan_uri)
+    if request.job is Job.ROLL_BACK:
+        summary = _roll_back(step, request)
+    else:
+        take_snapshot(step, as_if_cancelled=request.supersede)
+        step.log.info("Snapshot written to %s; planning on Spark master %s", step.record.snapshot_uri, master)
+        with planner_session(master) as spark:
+            summary = pipeline.plan(spark, step.record.snapshot_uri, request, step.record.plan_uri)
     write_reassignment_json(step.record.plan_uri, str(step.record.root / "reassignment.json"), "target")
     write_reassignment_json(step.record.plan_uri, str(step.record.root / "rollback.json"), "current")
     step.record.freeze_plan(FrozenPlan(plan_hash=summary.plan_hash, batches=len(summary.batches), frozen_at=step.now()))
 
 
-def take_snapshot(step: StepContext) -> None:
-    """Write what the planner needs to know of the cluster into the record."""
+def _roll_back(step: StepContext, request: ReassignmentRequest) -> PlanSummary:
+    """The batches of an earlier reassignment that were begun, inverted, newest first (KIP-455)."""
+    earlier = step.store.record(step.record.cluster_id, str(request.roll_back_of))
+    plan = earlier.plan_in_force()
+    begun = [
+        BegunBatch(number, earlier.plan_uri_of(number), frozenset(submitted.left_out))
+        for number in range(plan.batches if plan else 0, 0, -1)
+        if (submitted := earlier.submitted(number)) is not None
+    ]
+    return invert(begun, request, step.record.plan_uri)
+
+
+def take_snapshot(step: StepContext, *, as_if_cancelled: bool = False) -> None:
+    """Write what the planner needs to know of the cluster into the record.
+
+    With ``as_if_cancelled`` a partition in flight counts as being where a cancel leaves it (KIP-236): that is where
+    the reassignment that supersedes the move will find it.
+    """
     description = step.cluster.describe_cluster()
     partitions = step.cluster.describe_partitions()
+    for partition, flight in step.cluster.list_reassignments().items() if as_if_cancelled else ():
+        if partition in partitions:
+            partitions[partition] = replace(partitions[partition], replicas=flight.original)
     step.log.info("%d partitions on %d live brokers", len(partitions), len(description.live_brokers))
     log_dirs = step.cluster.describe_log_dirs(sorted(description.live_brokers))
     topics = sorted({p.topic for p in partitions})

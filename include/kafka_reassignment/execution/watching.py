@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kafka_reassignment.execution.batch_steps import reasons_to_wait, taking_part
+from kafka_reassignment.execution.batch_steps import reasons_to_wait
+from kafka_reassignment.execution.batches import planned_batch, taking_part
 from kafka_reassignment.execution.context import StillWaiting, utc_now
+from kafka_reassignment.execution.holding import stopped_text
 from kafka_reassignment.execution.observing import observe
 from kafka_reassignment.model import Batch, View
 from kafka_reassignment.planning.moves import catch_up
@@ -14,7 +16,6 @@ from kafka_reassignment.planning.progress import Progress, progress
 from kafka_reassignment.planning.samples import Sample, sample_of
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.store import ProgressNote, Record
-from kafka_reassignment.spark.plan_io import read_batch
 
 WINDOW_SECONDS = 120
 """Samples kept: speeds are those of the last minute or two."""
@@ -37,7 +38,9 @@ class BatchWatch:
         Raises:
             StillWaiting: something does.
         """
-        reasons = reasons_to_wait(cluster, read_batch(record.plan_uri, self._number), record.opening().request)
+        if stopped := stopped_text(record):
+            return stopped
+        reasons = reasons_to_wait(cluster, record, self._number)
         if reasons:
             raise StillWaiting(f"batch {self._number} waits: {'; '.join(reasons)}")
         return f"nothing speaks against batch {self._number} any more"
@@ -48,7 +51,9 @@ class BatchWatch:
         Raises:
             StillWaiting: replicas are catching up; the reason is the progress line.
         """
-        batch = taking_part(record, read_batch(record.plan_uri, self._number))
+        if stopped := stopped_text(record):
+            return stopped
+        batch = taking_part(record, planned_batch(record, self._number))
         view = observe(cluster, batch.partitions)
         seen = catch_up(batch, view, submitted=True)
         told = self._progress(cluster, record, batch, view)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, LogDir, TopicPartition, View
-from kafka_reassignment.planning.moves import Phase, phase
+from kafka_reassignment.planning.moves import Expansions, expansions_to_submit
 from kafka_reassignment.planning.samples import WINDOW_SECONDS, Sample
 from kafka_reassignment.planning.seen import in_sync_now
-from kafka_reassignment.planning.telling import ids, told_bytes, told_seconds
+from kafka_reassignment.planning.telling import told_bytes, told_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,8 @@ def admission(
 ) -> Admission:
     """Gather everything that speaks against starting a batch now; call again until nothing does.
 
-    A batch that was started already is judged by the same rules, but for what its own moves cause.
+    A batch that was started already is judged by the same rules, but for what its own moves cause. Steps that
+    cannot go now keep none of the others waiting.
 
     Args:
         batch: what is to start.
@@ -102,15 +103,12 @@ def admission(
         tolerated_unwell: this many partitions elsewhere may be unwell.
         rate_reasons: from ``throttle_can_finish``.
     """
-    own = set(batch.partitions)
-    waiting = Batch(
-        batch.number,
-        tuple(s for s in batch.steps if phase(s, seen).phase in {Phase.NOT_SUBMITTED, Phase.PARTLY_EXPANDED}),
-    )
+    due = expansions_to_submit(batch, seen)
+    waiting = Batch(batch.number, tuple(s for s in batch.steps if s.partition in due.to_submit))
     reasons = [
         *_about_window(window, seconds_needed),
-        *_about_brokers(batch, seen),
-        *_about_health(cluster_health, own, set(waiting.partitions), tolerated_unwell),
+        *_about_blocked(due),
+        *_about_health(cluster_health, set(batch.partitions), set(waiting.partitions), tolerated_unwell),
     ]
     if foreign:
         reasons.append(
@@ -178,9 +176,13 @@ def _about_window(window: WindowNow, seconds_needed: float | None) -> list[str]:
     return []
 
 
-def _about_brokers(batch: Batch, seen: View) -> list[str]:
-    down = sorted({b for s in batch.steps for b in s.reassignment.target} - seen.live_brokers)
-    return [f"broker {ids(down)} is down, and the batch puts or keeps replicas there"] if down else []
+def _about_blocked(due: Expansions) -> list[str]:
+    """KIP-435: a step whose partition is offline or whose target broker is down waits, the rest goes on."""
+    if not due.waiting or due.to_submit or due.already:
+        return []
+    return [
+        f"none of its {len(due.waiting)} partitions can be moved now: {name_some(f'{p}: {why}' for p, why in due.waiting.items())}"
+    ]
 
 
 def _about_health(

@@ -1,12 +1,12 @@
-"""Which moves in flight can be cancelled safely, and what a cancel leaves (KIP-455, F15)."""
+"""Which moves in flight can be cancelled safely, what a cancel leaves (KIP-455, F15), and how steps come to rest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafka_reassignment.model import InFlight, Replicas, Step, TopicPartition, View
-from kafka_reassignment.planning.moves import never_completes, phase
+from kafka_reassignment.model import Batch, InFlight, Replicas, Step, TopicPartition, View
+from kafka_reassignment.planning.moves import Phase, drops_to_submit, never_completes, phase
 from kafka_reassignment.planning.seen import in_sync_now
 from kafka_reassignment.planning.telling import ids
 
@@ -16,14 +16,12 @@ class Cancels:
     """What to cancel, what is better carried on, and what is not ours.
 
     ``to_cancel`` says of each partition what the cancel leaves, ``carry_on`` why going on to the target is the
-    safe way, ``foreign`` what somebody else is doing. ``expanded`` are not in flight but hold more replicas than
-    they should: they are no business of a cancel, but of rolling back or of finishing the batch.
+    safe way, ``foreign`` what somebody else is doing.
     """
 
     to_cancel: Mapping[TopicPartition, str] = field(default_factory=dict)
     carry_on: Mapping[TopicPartition, str] = field(default_factory=dict)
     foreign: Mapping[TopicPartition, str] = field(default_factory=dict)
-    expanded: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 def cancels(steps: Iterable[Step], seen: View, *, foreign_too: bool = False) -> Cancels:
@@ -42,24 +40,83 @@ def cancels(steps: Iterable[Step], seen: View, *, foreign_too: bool = False) -> 
     to_cancel: dict[TopicPartition, str] = {}
     carry_on: dict[TopicPartition, str] = {}
     foreign: dict[TopicPartition, str] = {}
-    expanded: dict[TopicPartition, str] = {}
     for step in steps:
         partition = step.partition
-        flight, state = seen.in_flight.get(partition), seen.partitions.get(partition)
-        at = phase(step, seen)
+        flight = seen.in_flight.get(partition)
         if flight is None:
-            surplus = set(state.replicas) - set(step.reassignment.current) if state else set[int]()
-            if state is not None and surplus and state.replicas != step.reassignment.target:
-                expanded[partition] = (
-                    f"nothing is in flight, but it holds {len(state.replicas)} replicas: {ids(state.replicas)}"
-                )
-        elif not at.ours and not foreign_too:
+            continue
+        at = phase(step, seen)
+        if not at.ours and not foreign_too:
             foreign[partition] = at.reason
         elif refusal := _unsafe(flight, seen, partition):
             carry_on[partition] = refusal
         else:
             to_cancel[partition] = _left_behind(flight, step.reassignment.current, seen, partition)
-    return Cancels(to_cancel, carry_on, foreign, expanded)
+    return Cancels(to_cancel, carry_on, foreign)
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """How the steps of a stopped batch come to rest: each partition at its current or at its target replicas.
+
+    ``cancels`` are about what is in flight. ``to_submit`` are partitions in between, expanded: back to ``current``
+    where all of that is in sync, else on to ``target`` where that is, which ends what is carried on as well.
+    ``stranded`` says why neither is safe now; a later look may find otherwise.
+    """
+
+    cancels: Cancels = field(default_factory=Cancels)
+    to_submit: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
+    stranded: Mapping[TopicPartition, str] = field(default_factory=dict)
+    at_rest: tuple[TopicPartition, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing of ours is in flight or in between any more; what is foreign stays as it is."""
+        return not (self.cancels.to_cancel or self.cancels.carry_on or self.to_submit or self.stranded)
+
+
+def settling(steps: Iterable[Step], seen: View, *, foreign_too: bool = False) -> Settling:
+    """Decide what brings each step to rest now; call again, after acting, until it is complete.
+
+    Args:
+        steps: of the batch that was under way.
+        seen: what the cluster shows.
+        foreign_too: as in ``cancels``.
+    """
+    in_flight: list[Step] = []
+    to_submit: dict[TopicPartition, Replicas] = {}
+    stranded: dict[TopicPartition, str] = {}
+    at_rest: list[TopicPartition] = []
+    for step in steps:
+        state = seen.partitions.get(step.partition)
+        if step.partition in seen.in_flight:
+            in_flight.append(step)
+        elif (
+            state is None
+            or state.replicas in {step.reassignment.current, step.reassignment.target}
+            or phase(step, seen).phase is Phase.STALE
+        ):
+            at_rest.append(step.partition)
+        else:
+            _bring_to_rest(step, seen, to_submit, stranded)
+    decided = cancels(in_flight, seen, foreign_too=foreign_too)
+    # Before Kafka 4.3 an old replica that is lost keeps an expansion in flight for ever; the drop ends it.
+    carried_on = Batch(1, tuple(s for s in in_flight if s.partition in decided.carry_on))
+    to_submit.update(drops_to_submit(carried_on, seen).to_submit)
+    return Settling(decided, to_submit, stranded, tuple(at_rest))
+
+
+def _bring_to_rest(
+    step: Step, seen: View, to_submit: dict[TopicPartition, Replicas], stranded: dict[TopicPartition, str]
+) -> None:
+    back = drops_to_submit(Batch(1, (Step(step.reassignment.inverse()),)), seen)
+    on = drops_to_submit(Batch(1, (step,)), seen)
+    if back.to_submit:
+        to_submit.update(back.to_submit)
+    elif on.to_submit:
+        to_submit.update(on.to_submit)
+    else:
+        stranded[step.partition] = "; ".join((*back.waiting.values(), *on.waiting.values()))
 
 
 def _unsafe(flight: InFlight, seen: View, partition: TopicPartition) -> str | None:

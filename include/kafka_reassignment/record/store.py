@@ -7,15 +7,19 @@ Layout under the base URI::
                                   /snapshot/      Parquet: the cluster as the planner saw it
                                   /plan/          Parquet, with summary.json; frozen by frozen.json
                                   /reassignment.json, rollback.json   for kafka-reassign-partitions
-                                  /throttle-journal.json
+                                  /throttle-journal/000001.json …   every version; the last one holds
                                   /batches/0001.submitted.json, 0001.done.json
+                                  /run-orders/, withdrawals/, limits/   what people ordered meanwhile
+                                  /revisions/000001.json …   batches cut anew, with their plans beside them
                                   /audit/000001.json …
                                   /progress.json, report.json
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 from upath import UPath
@@ -24,7 +28,11 @@ from kafka_reassignment.errors import ReassignmentInProgressError, RecordError
 from kafka_reassignment.planning.throttle import Journal
 from kafka_reassignment.record.audit import AuditLog
 from kafka_reassignment.record.objects import create_object, path_part, read_model, read_object, write_object
-from kafka_reassignment.request import ReassignmentRequest
+from kafka_reassignment.record.orders import LimitsOrder, Revision, RunOrder, Withdrawal
+from kafka_reassignment.record.series import Series
+from kafka_reassignment.request import Limits, ReassignmentRequest
+
+T = TypeVar("T")
 
 
 class Hold(BaseModel):
@@ -60,13 +68,17 @@ class FrozenPlan(BaseModel):
 
 
 class SubmittedBatch(BaseModel):
-    """Which partitions of a batch the controller accepted, and which were left out and why."""
+    """Which partitions of a batch the controller accepted, and which were left out and why.
+
+    ``comes_again`` are those of ``left_out`` that a later batch tries again: what keeps them may pass.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     submitted_at: datetime
     accepted: tuple[str, ...]
     left_out: dict[str, str]
+    comes_again: tuple[str, ...] = ()
 
 
 class FinishedBatch(BaseModel):
@@ -103,6 +115,11 @@ class Record:
         self.cluster_id = cluster_id
         self.reassignment_id = reassignment_id
         self.audit = AuditLog(root / "audit")
+        self.run_orders = Series(root / "run-orders", RunOrder)
+        self.withdrawals = Series(root / "withdrawals", Withdrawal)
+        self.limits_orders = Series(root / "limits", LimitsOrder)
+        self.revisions = Series(root / "revisions", Revision)
+        self._journals = Series(root / "throttle-journal", Journal)
 
     def open(self, opening: Opening) -> Opening:
         """Write the opening unless there is one, and return the one that holds: the start time never changes.
@@ -120,6 +137,11 @@ class Record:
                 "request. A reassignment keeps its request for life; trigger a new run for the new one"
             )
         return earlier
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a reassignment of this id."""
+        return (self.root / "request.json").exists()
 
     def opening(self) -> Opening:
         """Return what was asked.
@@ -142,8 +164,44 @@ class Record:
 
     @property
     def plan_uri(self) -> str:
-        """Folder of the plan's tables."""
+        """Folder of the frozen plan's tables."""
         return str(self.root / "plan")
+
+    def revised_plan_uri(self, revision: int) -> str:
+        """Folder for the tables of a revision's batches."""
+        return str(self.root / "revised-plans" / f"{revision:06d}")
+
+    def plan_uri_of(self, batch: int) -> str:
+        """Folder of the plan that this batch belongs to: that of the last revision which reaches it."""
+        reaching = [r.plan_uri for r in self.revisions.all() if r.first_batch <= batch]
+        return reaching[-1] if reaching else self.plan_uri
+
+    def plan_in_force(self) -> FrozenPlan | None:
+        """Return the frozen plan with the number of batches and the hash that hold by now."""
+        frozen = self.frozen_plan()
+        _, revision = self.revisions.last()
+        if frozen is None or revision is None:
+            return frozen
+        return frozen.model_copy(update={"plan_hash": revision.plan_hash, "batches": revision.batches})
+
+    def limits_in_force(self) -> Limits:
+        """Return the limits that the present batches were cut by."""
+        _, revision = self.revisions.last()
+        return revision.limits if revision else self.opening().request.limits
+
+    def limits_asked(self) -> Limits:
+        """Return the limits that were asked for last; they count from the next batch on."""
+        _, order = self.limits_orders.last()
+        return order.limits if order else self.opening().request.limits
+
+    def stopped(self) -> RunOrder | None:
+        """Return the order by which the reassignment is stopped, or None while it may go on."""
+        _, order = self.run_orders.last()
+        return order if order is not None and order.stopped else None
+
+    def withdrawn(self) -> frozenset[str]:
+        """Return the partitions that take no further part."""
+        return frozenset(p for order in self.withdrawals.all() for p in order.partitions)
 
     def frozen_plan(self) -> FrozenPlan | None:
         """Return the frozen plan, or None while planning is not done."""
@@ -169,11 +227,19 @@ class Record:
 
     def journal(self) -> Journal:
         """Return the throttle journal; an empty one before the first throttle."""
-        return read_model(self.root / "throttle-journal.json", Journal) or Journal()
+        return self._journals.last()[1] or Journal()
 
-    def write_journal(self, journal: Journal) -> None:
-        """Store the journal; done before any throttle is set (KIP-179)."""
-        write_object(self.root / "throttle-journal.json", journal.model_dump_json(indent=1).encode())
+    def update_journal(self, change: Callable[[Journal], tuple[Journal, T]]) -> T:
+        """Store a changed journal and return what else ``change`` returned; done before any throttle is set (KIP-179).
+
+        ``change`` is asked again when somebody else changed the journal meanwhile (a batch, a change of the
+        rate, a cancel), so that no debt is ever lost.
+        """
+        while True:
+            number, journal = self._journals.last()
+            updated, result = change(journal or Journal())
+            if updated == (journal or Journal()) or self._journals.append_after(number, updated):
+                return result
 
     def progress(self) -> ProgressNote | None:
         """Return the latest word on the batch in flight."""
@@ -220,6 +286,14 @@ class RecordStore:
         """Return the record of one reassignment; nothing is read or written yet."""
         root = self._base / path_part(cluster_id) / path_part(reassignment_id)
         return Record(root, cluster_id, reassignment_id)
+
+    def records(self, cluster_id: str) -> Iterator[Record]:
+        """Yield every reassignment's record of a cluster, in no order."""
+        folder = self._base / path_part(cluster_id)
+        for root in folder.iterdir() if folder.exists() else ():
+            opening = read_model(root / "request.json", Opening) if root.is_dir() else None
+            if opening is not None:
+                yield Record(root, cluster_id, opening.reassignment_id)
 
     def holder(self, cluster_id: str) -> Hold | None:
         """Return who holds the cluster."""

@@ -34,13 +34,14 @@ def write_target(plan_dir: str, changes: pa.Table) -> None:
     write_table(f"{plan_dir}/target", TARGET, [changes])
 
 
-def write_batches(plan_dir: str, steps: pa.Table, numbers: Longs) -> tuple[str, ...]:
+def write_batches(plan_dir: str, steps: pa.Table, numbers: Longs, *, after: int = 0) -> tuple[str, ...]:
     """Write the steps (``STEPS``), one folder per batch, and return each batch's hash.
 
     Args:
         plan_dir: the plan's directory.
         steps: in plan order, which each batch keeps.
         numbers: by step, the number of its batch, from 1 without gaps.
+        after: counted on from this batch.
     """
     order = np.argsort(numbers, kind="stable")
     sorted_steps = steps.take(order)
@@ -48,7 +49,7 @@ def write_batches(plan_dir: str, steps: pa.Table, numbers: Longs) -> tuple[str, 
 
     def write(number: int) -> str:
         part = sorted_steps.slice(starts[number - 1], starts[number] - starts[number - 1])
-        write_table(_batch_dir(plan_dir, number), STEPS, [part])
+        write_table(_batch_dir(plan_dir, after + number), STEPS, [part])
         return hashes.batch_hash(part)
 
     with ThreadPoolExecutor(WRITERS) as writers:
@@ -98,7 +99,7 @@ def read_batch(plan_dir: str, number: int) -> Batch:
         raise RecordError(
             f"The plan at {plan_dir} has no batch {number}: expected 1 to {len(planned)}. Check the batch number."
         )
-    rows = read_table(_batch_dir(plan_dir, number))
+    rows = read_batch_table(plan_dir, number)
     found = hashes.batch_hash(rows)
     if found != planned[number - 1].steps_hash:
         raise RecordError(
@@ -106,6 +107,16 @@ def read_batch(plan_dir: str, number: int) -> Batch:
             f"{planned[number - 1].steps_hash[:12]}, found {found[:12]}. Plan again, or bring the files back."
         )
     return Batch(number, tuple(_steps(rows)))
+
+
+def read_batch_table(plan_dir: str, number: int) -> pa.Table:
+    """Read the steps of one batch as columns (``STEPS``), unchecked."""
+    return read_table(_batch_dir(plan_dir, number)).select(STEPS.names).cast(STEPS)
+
+
+def read_target_table(plan_dir: str) -> pa.Table:
+    """Read the whole target assignment as columns (``TARGET``)."""
+    return read_table(f"{plan_dir}/target").select(TARGET.names).cast(TARGET)
 
 
 def read_target(plan_dir: str) -> Iterator[Reassignment]:
@@ -121,9 +132,7 @@ def plan_hash(plan_dir: str) -> str:
     """Return the plan's hash, made anew from the files of its batches."""
     count = len(read_summary(plan_dir).batches)
     with ThreadPoolExecutor(WRITERS) as readers:
-        found = readers.map(
-            lambda number: hashes.batch_hash(read_table(_batch_dir(plan_dir, number))), range(1, count + 1)
-        )
+        found = readers.map(lambda number: hashes.batch_hash(read_batch_table(plan_dir, number)), range(1, count + 1))
         return hashes.plan_hash(found)
 
 

@@ -188,7 +188,7 @@ def test_a_full_disk_makes_the_batch_wait_and_says_so(reassignment, cluster):
 def test_a_dead_target_makes_the_batch_wait_and_says_so(reassignment, cluster):
     run = reassignment(MOVES)
     cluster.kill(3)
-    with pytest.raises(StillWaiting, match="broker 3 is down"):
+    with pytest.raises(StillWaiting, match="broker 3 of the target 1,3 is down"):
         run.do("admit")
     cluster.restart(3)
     run.do_all()

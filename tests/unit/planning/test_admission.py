@@ -74,7 +74,10 @@ def test_a_quiet_cluster_admits_the_batch() -> None:
             {"log_dirs": [LogDir(3, "/b", 1000 * MB, 150 * MB)]},
             "log dir /b of broker 3 has room for 50.0 MB with 10% kept free, the batch brings 100 MB",
         ),
-        ({"view": seen(live=ALL - {3})}, "broker 3 is down, and the batch puts or keeps replicas there"),
+        (
+            {"view": seen(live=ALL - {3})},
+            "none of its 1 partitions can be moved now: orders-0: broker 3 of the target 3,2 is down",
+        ),
     ],
 )
 def test_each_thing_that_speaks_against_starting_is_a_reason(facts: dict[str, object], reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Which moves can be cancelled safely (F15), and what a cancel leaves behind (KIP-455)."""
+"""Which moves can be cancelled safely (F15), what a cancel leaves (KIP-455), and how a stopped step comes to rest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.planning.controller import Controller
 
 from kafka_reassignment.model import Reassignment, Replicas, Step, TopicPartition
-from kafka_reassignment.planning.cancelling import cancels
+from kafka_reassignment.planning.cancelling import Settling, cancels, settling
 
 pytestmark = pytest.mark.quick
 
@@ -127,16 +127,90 @@ def test_a_partition_hung_by_somebody_is_freed_when_asked() -> None:
     assert set(cancels([Step(Reassignment(P, (1, 2, 3), (1, 2, 5)))], view, foreign_too=True).to_cancel) == {P}
 
 
-def test_expanded_partitions_are_told_because_a_cancel_does_not_concern_them() -> None:
+# Bringing a stopped step to rest
+
+
+def rounds(partition: Controller, step: Step, most: int = 6) -> Settling:
+    """Decide and act as a stop does, until nothing is left to do or nothing changes by itself."""
+    for _ in range(most):
+        decided = settling([step], partition.view())
+        if decided.cancels.to_cancel:
+            partition.cancel()
+        for target in decided.to_submit.values():
+            partition.submit(target)
+        if not (decided.cancels.to_cancel or decided.to_submit):
+            break
+    return decided
+
+
+def test_what_is_expanded_goes_back_when_the_old_replicas_are_in_sync() -> None:
     partition = expanding()
     partition.catch_up(4)
-    decided = cancels([STEP], partition.view())
-    assert decided.expanded == {P: "nothing is in flight, but it holds 4 replicas: 1,2,3,4"}
-    assert cancels([STEP], Controller(P, (1, 2, 3), set(ALL)).view()).expanded == {}
-    assert cancels([STEP], Controller(P, (1, 2, 4), set(ALL)).view()).expanded == {}
+    assert settling([STEP], partition.view()).to_submit == {P: (1, 2, 3)}
+    assert rounds(partition, STEP).complete
+    assert partition.replicas == (1, 2, 3)
+
+
+def test_what_is_expanded_goes_on_when_an_old_replica_is_lost_and_the_new_one_is_in_sync() -> None:
+    partition = expanding()
+    partition.catch_up(4)
+    partition.kill(3)
+    assert rounds(partition, STEP).complete
+    assert partition.replicas == (1, 2, 4)
+
+
+def test_what_can_go_neither_way_is_stranded_and_says_why() -> None:
+    partition = expanding()
+    partition.catch_up(4)
+    partition.kill(3)
+    partition.kill(4)
+    decided = rounds(partition, STEP)
+    assert set(decided.stranded) == {P}
+    assert "broker 3 of the target 1,2,3 is not in sync" in decided.stranded[P]
+    assert "broker 4 of the target 1,2,4 is not in sync" in decided.stranded[P]
+    assert not decided.complete
+
+
+def test_what_is_carried_on_ends_at_its_target() -> None:
+    partition = expanding()
+    partition.kill(3)
+    partition.catch_up(4)
+    assert rounds(partition, STEP).complete
+    assert partition.replicas == (1, 2, 4)
+
+
+def test_a_changed_order_is_brought_back() -> None:
+    partition = Controller(P, (2, 1, 3), set(ALL))
+    assert rounds(partition, STEP).complete
+    assert partition.replicas == (1, 2, 3)
+
+
+def test_what_somebody_else_moved_elsewhere_is_none_of_our_business() -> None:
+    assert settling([STEP], Controller(P, (1, 5), set(ALL)).view()).at_rest == (P,)
 
 
 replica_lists = st.lists(st.sampled_from(sorted(ALL)), min_size=1, max_size=3, unique=True).map(tuple)
+
+
+@given(replica_lists, replica_lists, st.sets(st.sampled_from(sorted(ALL))), st.sets(st.sampled_from(sorted(ALL))))
+def test_a_stopped_step_comes_to_rest_once_its_brokers_are_well(
+    current: Replicas, target: Replicas, caught_up: set[int], dead: set[int]
+) -> None:
+    step = Step(Reassignment(P, current, target))
+    partition = Controller(P, current, set(ALL))
+    partition.submit(step.reassignment.expanded)
+    partition.catch_up(*caught_up)
+    for broker in dead:
+        partition.kill(broker)
+    rounds(partition, step)
+    for broker in dead:
+        partition.restart(broker)
+    for _ in range(3):
+        partition.catch_up(*ALL)
+        decided = rounds(partition, step)
+    assert decided.complete
+    assert partition.replicas in {current, target}
+    assert set(partition.isr) == set(partition.replicas)
 
 
 @given(replica_lists, replica_lists, st.sets(st.sampled_from(sorted(ALL))), st.sets(st.sampled_from(sorted(ALL))))

@@ -1,0 +1,123 @@
+"""What steps that move replicas share: looking twice where it is needed, submitting in slices, waiting for a drop."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from itertools import islice
+from typing import TypeVar
+
+from kafka_reassignment.errors import StoppedError, UnsafeDropError, name_some
+from kafka_reassignment.execution.context import StepContext
+from kafka_reassignment.execution.holding import stopped_text
+from kafka_reassignment.execution.observing import observe
+from kafka_reassignment.model import Batch, Refusal, Replicas, Step, TopicPartition, View
+from kafka_reassignment.planning.moves import Phase, phase
+
+T = TypeVar("T")
+
+SLICE = 100
+"""Partitions per submission: replies are per partition (F13), and a drop stalls its partitions a moment (F35)."""
+
+DOUBTFUL = frozenset({Phase.NOT_SUBMITTED, Phase.PARTLY_EXPANDED, Phase.STALE})
+"""Phases to be seen twice before they are believed: brokers' metadata lags the controller's list, and right after
+a move completes it is neither listed nor at its target (up to 0.25 s on Kafka 4.3.1)."""
+
+CONFIRM_SECONDS = 1.0
+
+SETTLE_SECONDS = 60
+"""How long a submitted drop may take to show as done; it copies nothing."""
+
+NOT_IN_FLIGHT = "NO_REASSIGNMENT_IN_PROGRESS"
+"""The controller's answer to a cancel of what is not in flight (any more)."""
+
+
+def left_to_copy(batch: Batch, view: View) -> Batch:
+    """Return the steps that may still copy: those the throttle is for."""
+    over = {Phase.DONE, Phase.GONE, Phase.STALE, Phase.FOREIGN, Phase.CAUGHT_UP, Phase.DROPPING}
+    return replace(
+        batch,
+        steps=tuple(s for s in batch.steps if s.reassignment.adding and phase(s, view).phase not in over),
+    )
+
+
+def confirmed_view(step: StepContext, steps: Collection[Step], doubtful: frozenset[Phase] = DOUBTFUL) -> View:
+    """Look, and look again when a step shows a phase that may only be a broker's old news."""
+    partitions = [s.partition for s in steps]
+    view = observe(step.cluster, partitions)
+    if any(phase(s, view).phase in doubtful for s in steps):
+        step.sleep(CONFIRM_SECONDS)
+        view = observe(step.cluster, partitions)
+    return view
+
+
+def submit(
+    step: StepContext, view: View, targets: Mapping[TopicPartition, Replicas], *, although_stopped: bool = False
+) -> dict[TopicPartition, Refusal]:
+    """Submit in slices and return the refusals.
+
+    KIP-860's guard stays on wherever the number of replicas is meant to stay as it was just seen.
+
+    Raises:
+        StoppedError: somebody stopped the reassignment meanwhile, and this is not what brings it to rest.
+    """
+    refused: dict[TopicPartition, Refusal] = {}
+    for changes in (False, True):
+        due = {p: t for p, t in targets.items() if (len(t) != len(view.partitions[p].replicas)) is changes}
+        for part in _slices(due):
+            if not although_stopped and (why := stopped_text(step.record)):
+                raise StoppedError(why)
+            replies = step.cluster.alter_reassignments(part, allow_replication_factor_change=changes)
+            refused |= {p: refusal for p, refusal in replies.items() if refusal is not None}
+    return refused
+
+
+def cancel(step: StepContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal]:
+    """Cancel in slices and return the refusals; what is not in flight any more is none."""
+    refused: dict[TopicPartition, Refusal] = {}
+    for part in _slices(dict.fromkeys(partitions)):
+        replies = step.cluster.alter_reassignments(dict.fromkeys(part))
+        refused |= {p: r for p, r in replies.items() if r is not None and r.code != NOT_IN_FLIGHT}
+    return refused
+
+
+def wait_until_settled(step: StepContext, batch: Batch) -> None:
+    """Return when every partition is at its target.
+
+    Raises:
+        UnsafeDropError: it takes longer than a drop can.
+    """
+    until = step.now() + timedelta(seconds=SETTLE_SECONDS)
+    while True:
+        view = observe(step.cluster, batch.partitions)
+        unsettled = [s.partition for s in batch.steps if phase(s, view).phase not in {Phase.DONE, Phase.GONE}]
+        if not unsettled:
+            return
+        if step.now() >= until:
+            raise UnsafeDropError(
+                f"Batch {batch.number}: {len(unsettled)} partitions were told their target {SETTLE_SECONDS} s ago and are not "
+                f"there ({name_some(unsettled)}). Rerun this step; if it stays so, look at the controller's log"
+            )
+        step.sleep(0.5)
+
+
+def slices_of(batch: Batch) -> list[Batch]:
+    """Cut a batch into parts that are submitted together."""
+    return [replace(batch, steps=batch.steps[i : i + SLICE]) for i in range(0, len(batch.steps), SLICE)]
+
+
+def told(reasons: Mapping[TopicPartition, object]) -> str:
+    """Return the first few partitions, each with its reason."""
+    return name_some(f"{p} ({reason})" for p, reason in reasons.items())
+
+
+def as_texts(reasons: Mapping[TopicPartition, object]) -> dict[str, str]:
+    """Return partitions and reasons as an audit event or a result holds them."""
+    return {str(p): str(reason) for p, reason in reasons.items()}
+
+
+def _slices(items: Mapping[TopicPartition, T]) -> Iterator[dict[TopicPartition, T]]:
+    left = iter(items.items())
+    while part := dict(islice(left, SLICE)):
+        yield part
