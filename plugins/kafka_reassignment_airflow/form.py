@@ -75,6 +75,18 @@ def request_params() -> dict[str, Param]:
             section=EXPERT,
             description="For apply_json: a kafka-reassign-partitions file.",
         ),
+        "roll_back_of": Param(
+            None,
+            type=["null", "string"],
+            section=EXPERT,
+            description="For roll_back: run id of the reassignment whose moves are taken back, newest batch first.",
+        ),
+        "supersede": Param(
+            False,
+            type="boolean",
+            section=EXPERT,
+            description="Cancel moves in flight that stand in the way, and take over from a reassignment under way (KIP-236).",
+        ),
         "exclude_topics": _array("string", "Topics by name or pattern that stay where they are.", section=EXPERT),
         "exclude_brokers": _array("integer", "Brokers that get no new replica.", section=EXPERT),
         "unthrottled": Param(
@@ -114,6 +126,84 @@ def request_params() -> dict[str, Param]:
             description="Spark connection for the planner; this machine when empty.",
         ),
     }
+
+
+def which_reassignment_params() -> dict[str, Param]:
+    """Return the fields that name a reassignment under way."""
+    return {
+        "kafka_conn_id": Param("kafka_default", type="string", minLength=1, description="Connection of the cluster."),
+        "reassignment_id": Param(
+            None,
+            type=["null", "string"],
+            description="Run id of the kafka_reassignment run; the one that holds the cluster when empty.",
+        ),
+    }
+
+
+def cancel_params() -> dict[str, Param]:
+    """Return the fields of a cancel."""
+    return {
+        **which_reassignment_params(),
+        "reason": Param(None, type=["null", "string"], description="Why, for the audit trail and whoever asks later."),
+        "roll_back": Param(
+            False,
+            type="boolean",
+            description="Then move everything back that this reassignment has moved, newest first.",
+        ),
+        "partitions": _array(
+            "string", "Only these: orders-3, a topic, or a pattern, one per line. All when empty.", section=EXPERT
+        ),
+        "foreign": Param(
+            False,
+            type="boolean",
+            section=EXPERT,
+            description="Cancel moves as well that this project has not started; also frees partitions that hang.",
+        ),
+    }
+
+
+def resume_params() -> dict[str, Param]:
+    """Return the fields of a resume; there the reassignment has to be named, since a stopped one holds no cluster."""
+    named = Param("", type="string", minLength=1, description="Run id of the stopped kafka_reassignment run.")
+    reason = Param(None, type=["null", "string"], description="Why, for the audit trail.")
+    return {**which_reassignment_params(), "reassignment_id": named, "reason": reason}
+
+
+def throttle_params() -> dict[str, Param]:
+    """Return the fields of a change of the rate."""
+    return {
+        **which_reassignment_params(),
+        "throttle_mb_per_second": Param(
+            10,
+            type="number",
+            exclusiveMinimum=0,
+            description="The new rate, in MB (10^6 bytes) per second; at least 1.",
+        ),
+        "brokers": _array("integer", "Only these brokers; all when empty."),
+        "side": Param(
+            "both",
+            type="string",
+            enum=["both", "leader", "follower"],
+            description="What brokers send (leader), what they receive (follower), or both.",
+        ),
+        "allow_low_throttle": Param(
+            False,
+            type="boolean",
+            section=EXPERT,
+            description="Accept a rate under 1 MB/s, which Kafka cannot hold accurately.",
+        ),
+    }
+
+
+def limits_params() -> dict[str, Param]:
+    """Return the fields of a change of the limits."""
+    fields = {
+        name: Param(
+            None, type=["null", "integer"], minimum=1, description=f"{_about(Limits, name)} As it is when empty."
+        )
+        for name in Limits.model_fields
+    }
+    return {**which_reassignment_params(), **fields}
 
 
 def _array(items: str, description: str, **more: Any) -> Param:

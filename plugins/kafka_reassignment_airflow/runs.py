@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_reassignment.request import Job, ReassignmentRequest
+
 DAG_ID = "kafka_reassignment"
 BATCH_DAG_ID = "kafka_reassignment_batch"
+CANCEL_DAG_ID = "kafka_reassignment_cancel"
+RESUME_DAG_ID = "kafka_reassignment_resume"
+LIMITS_DAG_ID = "kafka_reassignment_limits"
+THROTTLE_DAG_ID = "kafka_throttle"
 
 
 def batch_run_id(reassignment_id: str, batch: int) -> str:
@@ -16,3 +22,20 @@ def batch_run_id(reassignment_id: str, batch: int) -> str:
 def batch_conf(kafka_conn_id: str, reassignment_id: str, batch: int) -> dict[str, Any]:
     """Return what a run of the batch DAG needs to know: references, never plans."""
     return {"kafka_conn_id": kafka_conn_id, "reassignment_id": reassignment_id, "batch": batch}
+
+
+def roll_back_conf(kafka_conn_id: str, reassignment_id: str, request: ReassignmentRequest) -> dict[str, Any]:
+    """Return the request by which a reassignment is rolled back: at its own rate and within its own limits."""
+    kept = {
+        "throttle_mb_per_second",
+        "unthrottled",
+        "allow_low_throttle",
+        "keep_free_share",
+        "catch_up_timeout_minutes",
+    }
+    return {
+        "kafka_conn_id": kafka_conn_id,
+        "job": str(Job.ROLL_BACK),
+        "roll_back_of": reassignment_id,
+        **request.model_dump(mode="json", include=kept, exclude_none=True),
+    }

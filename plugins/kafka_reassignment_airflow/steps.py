@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, is_worth_a_retry
 from kafka_reassignment.execution.context import StepContext
 from kafka_reassignment.record.audit import Actor
+from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook, record_store
 
 
@@ -59,13 +60,36 @@ class ReassignmentStepOperator(BaseOperator):
                 raise
             raise AirflowFailException(str(error)) from error
 
+    def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
+        """Return the reassignment this step belongs to."""
+        return self.reassignment_id
+
     @contextmanager
     def open_step(self, context: Context) -> Iterator[StepContext]:
         """Open the cluster and the record for one try."""
         with KafkaReassignmentHook(self.kafka_conn_id).get_conn() as cluster:
             store = record_store()
-            record = store.record(cluster.describe_cluster().cluster_id, self.reassignment_id)
+            cluster_id = cluster.describe_cluster().cluster_id
+            record = store.record(cluster_id, self.which_reassignment(store, cluster_id, context))
             yield StepContext(cluster=cluster, store=store, record=record, actor=actor_of(context), log=self.log)
+
+
+class RunningReassignmentOperator(ReassignmentStepOperator):
+    """A step that is about a reassignment another run has started.
+
+    :param reassignment_id: its run id (templated; by default the run's param of that name). Empty means the one that
+        holds the cluster, and this very run where none does.
+    """
+
+    def __init__(self, *, reassignment_id: str = "{{ params.reassignment_id or '' }}", **kwargs: Any) -> None:
+        super().__init__(reassignment_id=reassignment_id, **kwargs)
+
+    def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
+        """Return the id given, that of the cluster's holder, or this run's."""
+        if self.reassignment_id:
+            return self.reassignment_id
+        held = store.holder(cluster_id)
+        return held.reassignment_id if held else context["dag_run"].run_id
 
 
 class BatchStepOperator(ReassignmentStepOperator):

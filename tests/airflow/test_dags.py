@@ -22,7 +22,14 @@ def dags():
 
 
 def test_every_dag_file_parses(dags):
-    assert set(dags) == {"kafka_reassignment", "kafka_reassignment_batch"}
+    assert set(dags) == {
+        "kafka_reassignment",
+        "kafka_reassignment_batch",
+        "kafka_reassignment_cancel",
+        "kafka_reassignment_limits",
+        "kafka_reassignment_resume",
+        "kafka_throttle",
+    }
 
 
 def test_the_steps_of_a_batch_follow_each_other(dags):

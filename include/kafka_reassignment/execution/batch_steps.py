@@ -32,7 +32,7 @@ from kafka_reassignment.execution.moving import (
 from kafka_reassignment.execution.observing import observe
 from kafka_reassignment.execution.schedule import revise
 from kafka_reassignment.execution.superseding import supersede_foreign
-from kafka_reassignment.execution.throttling import ensure_throttle, restore_configs
+from kafka_reassignment.execution.throttling import adopt_debts, ensure_throttle, restore_configs
 from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.planning.admission import admission, health
 from kafka_reassignment.planning.moves import (
@@ -238,6 +238,8 @@ def clear_throttle(step: StepContext, number: int) -> None:
                 f"{number} are still reassigning ({name_some(ours)}). Without the throttle they would copy at full speed. "
                 "Rerun the failed step: the batch goes on from where it is, and this task with it"
             )
+        if step.record.opening().request.supersede:
+            event.facts["debts_taken_over"] = list(adopt_debts(step))
         owed = restore_configs(step, event)
         taking = taking_part(step.record, step.batch(number))
         undone = [s.partition for s in taking.steps if phase(s, view).phase not in {Phase.DONE, Phase.GONE}]

@@ -11,13 +11,14 @@ from kafka_reassignment.errors import (
     InvalidReplicationFactorError,
     InvalidRequestError,
     ReassignmentInProgressError,
+    StoppedError,
     UnknownBrokerError,
     UnknownTopicOrPartitionError,
     WrongClusterError,
     name_some,
 )
 from kafka_reassignment.execution.context import StepContext
-from kafka_reassignment.execution.holding import require_go_ahead
+from kafka_reassignment.execution.holding import require_go_ahead, stopped_text
 from kafka_reassignment.execution.observing import min_insync_replicas
 from kafka_reassignment.execution.throttling import adopt_debts
 from kafka_reassignment.execution.validation import what_would_be_done
@@ -26,6 +27,9 @@ from kafka_reassignment.planning.plan_files import parse_plan
 from kafka_reassignment.record.orders import RunOrder
 from kafka_reassignment.record.store import Hold, Opening, Record
 from kafka_reassignment.request import Job, ReassignmentRequest, parse_request
+
+APPROVED = "approved-by.txt"
+"""In the record: who approved the plan, so that nobody is asked again when the run goes on after a stop."""
 
 Verdict = Literal["go", "ask", "stop"]
 
@@ -87,10 +91,11 @@ def approval(step: StepContext) -> Verdict:
             event.outcome, event.summary = "skipped", "validated only; nothing was changed in the cluster"
             event.facts = {"would_do": told}
         return "stop"
-    if request.require_approval:
+    if request.require_approval and step.record.read_file(APPROVED) is None:
         return "ask"
     with step.audited("approve") as event:
-        event.outcome, event.summary = "skipped", "the request asks for no approval"
+        event.outcome = "skipped"
+        event.summary = "approved already" if request.require_approval else "the request asks for no approval"
     return "go"
 
 
@@ -99,7 +104,9 @@ def answered(step: StepContext, *, approved: bool, by: str) -> None:
     with step.audited("approve") as event:
         event.outcome = "succeeded" if approved else "refused"
         event.summary = f"{'approved' if approved else 'rejected'} by {by}"
-        if not approved:
+        if approved:
+            step.record.write_file(APPROVED, by.encode())
+        else:
             step.store.release(step.record.cluster_id, step.record.reassignment_id)
 
 
@@ -122,8 +129,14 @@ def first_batch(step: StepContext) -> int | None:
 
 
 def batches_finished(step: StepContext) -> BatchesProgress:
-    """Return how far the chain is; its end is told in the audit trail."""
+    """Return how far the chain is; its end is told in the audit trail.
+
+    Raises:
+        StoppedError: somebody stopped the reassignment.
+    """
     progress = batches_progress(step.record)
+    if not progress.complete and (why := stopped_text(step.record)):
+        raise StoppedError(why)
     if progress.complete:
         with step.audited("wait_for_batches") as event:
             event.summary = progress.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kafka_reassignment.errors import (
     InvalidRequestError,
@@ -17,9 +17,11 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.execution.batches import whole_batch
 from kafka_reassignment.execution.context import StepContext, StillWaiting
 from kafka_reassignment.execution.moving import as_texts, cancel, confirmed_view, submit, told
+from kafka_reassignment.execution.observing import observe
 from kafka_reassignment.execution.throttling import restore_configs
 from kafka_reassignment.model import InFlight, Reassignment, Step, TopicPartition
 from kafka_reassignment.planning.cancelling import Settling, settling
+from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.orders import RunOrder, Withdrawal
 from kafka_reassignment.record.store import Record
 from kafka_reassignment.spark.plan_io import read_target
@@ -72,6 +74,12 @@ class Outcome:
         return ", ".join(f"{count} {what}" for count, what in counted if count) or "nothing was in flight"
 
 
+def stop_deadline(record: Record, started_at: datetime) -> datetime:
+    """Return until when what was stopped may take to come to rest: as long as a batch may take."""
+    minutes = record.opening().request.catch_up_timeout_minutes if record.is_open else 24 * 60
+    return started_at + timedelta(minutes=minutes)
+
+
 def stop(step: StepContext, scope: Scope, *, by: str, reason: str = "") -> None:
     """Order that the reassignment does nothing more, or that some of its partitions take no further part.
 
@@ -117,7 +125,7 @@ def cancel_moves(step: StepContext, scope: Scope) -> Outcome:
         return outcome
 
 
-def settle(step: StepContext, scope: Scope, started_at: datetime, deadline: datetime) -> None:
+def settle(step: StepContext, scope: Scope, started_at: datetime) -> None:
     """Return when everything in scope is at rest, at its current or at its target replicas.
 
     Raises:
@@ -131,14 +139,12 @@ def settle(step: StepContext, scope: Scope, started_at: datetime, deadline: date
             event.summary = f"{len(decided.at_rest)} partitions at rest"
             return
         waiting = {**decided.cancels.to_cancel, **decided.cancels.carry_on, **decided.stranded}
-        if step.now() >= deadline:
+        if step.now() >= stop_deadline(step.record, started_at):
             raise UnsafeDropError(
                 f"{len(waiting)} partitions did not come to rest in time: {told(waiting)}. They stay under the throttle. "
                 "Mend the brokers that are named, then rerun this step"
             )
-        raise StillWaiting(
-            f"{len(decided.at_rest)} partitions at rest; waiting: {told(waiting) or 'for a look at what was submitted'}"
-        )
+        raise StillWaiting(_waiting_text(decided))
 
 
 def clear_after_stop(step: StepContext, scope: Scope) -> None:
@@ -196,10 +202,23 @@ def resume(step: StepContext, *, by: str, reason: str = "") -> None:
         event.summary = f"resumed by {by}" + (f": {reason}" if reason else "")
 
 
+def look(cluster: ClusterPort, record: Record, scope: Scope) -> str:
+    """Return when there is something to do about what was stopped, or nothing any more; only looks.
+
+    Raises:
+        StillWaiting: what is in flight has to be waited for.
+    """
+    steps = _steps_in(cluster, record, scope)
+    decided = settling(steps, observe(cluster, [s.partition for s in steps]), foreign_too=scope.foreign)
+    if decided.complete:
+        return "everything is at rest"
+    if decided.cancels.to_cancel or decided.to_submit:
+        return "more can be brought to rest now"
+    raise StillWaiting(_waiting_text(decided))
+
+
 def _round(step: StepContext, scope: Scope) -> tuple[Outcome, Settling]:
-    ours = _steps_under_way(step.record) if step.record.is_open else []
-    ours = [s for s in ours if scope.has(s.partition)]
-    steps = [*ours, *(_foreign_steps(step, scope, ours) if scope.foreign else ())]
+    steps = _steps_in(step.cluster, step.record, scope)
     view = confirmed_view(step, steps)
     decided = settling(steps, view, foreign_too=scope.foreign)
     refused = cancel(step, decided.cancels.to_cancel)
@@ -207,7 +226,7 @@ def _round(step: StepContext, scope: Scope) -> tuple[Outcome, Settling]:
     return (
         Outcome(
             cancelled={str(p): left for p, left in decided.cancels.to_cancel.items() if p not in refused},
-            carried_on=as_texts(decided.cancels.carry_on),
+            carried_on={str(p): why for p, why in decided.cancels.carry_on.items() if p not in decided.to_submit},
             brought_to_rest={str(p): list(r) for p, r in decided.to_submit.items() if p not in refused},
             stranded=as_texts(decided.stranded),
             foreign=as_texts(decided.cancels.foreign),
@@ -215,6 +234,16 @@ def _round(step: StepContext, scope: Scope) -> tuple[Outcome, Settling]:
         ),
         decided,
     )
+
+
+def _waiting_text(decided: Settling) -> str:
+    waiting = {**decided.cancels.carry_on, **decided.stranded}
+    return f"{len(decided.at_rest)} partitions at rest; waiting: {told(waiting) or 'to see what was submitted done'}"
+
+
+def _steps_in(cluster: ClusterPort, record: Record, scope: Scope) -> list[Step]:
+    ours = [s for s in _steps_under_way(record) if scope.has(s.partition)] if record.is_open else []
+    return [*ours, *(_foreign_steps(cluster, scope, ours) if scope.foreign else ())]
 
 
 def _steps_under_way(record: Record) -> list[Step]:
@@ -225,11 +254,11 @@ def _steps_under_way(record: Record) -> list[Step]:
     return list(whole_batch(record, number).steps) if number else []
 
 
-def _foreign_steps(step: StepContext, scope: Scope, ours: Iterable[Step]) -> list[Step]:
+def _foreign_steps(cluster: ClusterPort, scope: Scope, ours: Iterable[Step]) -> list[Step]:
     own = {s.partition for s in ours}
     return [
         Step(_as_move(partition, flight))
-        for partition, flight in step.cluster.list_reassignments().items()
+        for partition, flight in cluster.list_reassignments().items()
         if partition not in own and scope.has(partition)
     ]
 

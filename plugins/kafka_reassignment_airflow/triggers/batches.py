@@ -8,6 +8,7 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from kafka_reassignment.execution import opening
 from kafka_reassignment.execution.context import StillWaiting
+from kafka_reassignment.execution.holding import stopped_text
 from kafka_reassignment_airflow.hooks.reassignment import record_store
 from kafka_reassignment_airflow.triggers.polling import PollingTrigger
 
@@ -39,8 +40,11 @@ class BatchesTrigger(PollingTrigger):
         return super().arguments() | own
 
     def look(self) -> str:
-        """Return when all batches are finished."""
-        progress = opening.batches_progress(record_store().record(self.cluster_id, self.reassignment_id))
+        """Return when all batches are finished, or the reassignment is stopped."""
+        record = record_store().record(self.cluster_id, self.reassignment_id)
+        progress = opening.batches_progress(record)
+        if stopped := stopped_text(record):
+            return stopped
         if progress.complete:
             return progress.text
         failed = self._failed(f"{self.reassignment_id}__{progress.next_batch:04d}")

@@ -80,24 +80,21 @@ class PollingTrigger(BaseTrigger):
         """
 
 
-class BatchTrigger(PollingTrigger):
-    """A look at one batch.
+class ClusterTrigger(PollingTrigger):
+    """A look at a cluster, on behalf of one reassignment.
 
     :param kafka_conn_id: connection of the cluster.
     :param reassignment_id: run id of the ``kafka_reassignment`` run.
-    :param batch: number of the batch.
     """
 
-    def __init__(self, *, kafka_conn_id: str, reassignment_id: str, batch: int, **polling: Any) -> None:
+    def __init__(self, *, kafka_conn_id: str, reassignment_id: str, **polling: Any) -> None:
         super().__init__(**polling)
         self.kafka_conn_id = kafka_conn_id
         self.reassignment_id = reassignment_id
-        self.batch = batch
-        self.watch = BatchWatch(batch)
 
     def arguments(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
-        own = {"kafka_conn_id": self.kafka_conn_id, "reassignment_id": self.reassignment_id, "batch": self.batch}
+        own = {"kafka_conn_id": self.kafka_conn_id, "reassignment_id": self.reassignment_id}
         return super().arguments() | own
 
     def look(self) -> str:
@@ -109,6 +106,22 @@ class BatchTrigger(PollingTrigger):
     @abstractmethod
     def look_at(self, cluster: ClusterPort, record: Record) -> str:
         """Look, with the cluster and the record open."""
+
+
+class BatchTrigger(ClusterTrigger):
+    """A look at one batch.
+
+    :param batch: number of the batch.
+    """
+
+    def __init__(self, *, batch: int, **cluster: Any) -> None:
+        super().__init__(**cluster)
+        self.batch = batch
+        self.watch = BatchWatch(batch)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return super().arguments() | {"batch": self.batch}
 
 
 class AdmissionTrigger(BatchTrigger):

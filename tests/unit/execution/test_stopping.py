@@ -1,5 +1,7 @@
 """Stopping a reassignment, whole or in part, from wherever it is."""
 
+from datetime import timedelta
+
 import pytest
 from tests.execution_lab import move
 
@@ -26,7 +28,7 @@ WHOLE = Scope()
 def stop_all(run, scope=WHOLE):
     stopping.stop(run.step, scope, by="bob", reason="weekend is over")
     outcome = stopping.cancel_moves(run.step, scope)
-    run.until_done(lambda: stopping.settle(run.step, scope, run.clock.now, run.clock.now.replace(year=2030)))
+    run.until_done(lambda: stopping.settle(run.step, scope, run.clock.now))
     stopping.clear_after_stop(run.step, scope)
     stopping.report_stop(run.step, scope)
     return outcome
@@ -86,9 +88,9 @@ def test_what_cannot_come_to_rest_keeps_its_throttle_and_is_told(reassignment, c
     stopping.stop(run.step, WHOLE, by="bob")
     stopping.cancel_moves(run.step, WHOLE)
     with pytest.raises(StillWaiting):
-        stopping.settle(run.step, WHOLE, run.clock.now, run.clock.now.replace(year=2030))
+        stopping.settle(run.step, WHOLE, run.clock.now)
     with pytest.raises(UnsafeDropError, match="did not come to rest in time: .*stay under the throttle"):
-        stopping.settle(run.step, WHOLE, run.clock.now, run.clock.now)
+        stopping.settle(run.step, WHOLE, run.clock.now - timedelta(days=2))
 
 
 def test_after_a_stop_no_step_does_anything_and_says_who_stopped_it(reassignment):

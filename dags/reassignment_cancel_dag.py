@@ -1,0 +1,44 @@
+"""Stop a reassignment, or some of its partitions, now; safe from any state.
+
+No new batch starts. What is in flight is cancelled where the old replicas are alive and in sync, else carried on to
+its target; then the throttle goes back to what was there before, and a report says what is left. With `roll_back`
+the finished batches are moved back too, newest first, by a run of `kafka_reassignment` of their own.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+
+from kafka_reassignment_airflow.form import cancel_params
+from kafka_reassignment_airflow.operators.stopping import (
+    CancelMovesOperator,
+    ClearThrottleAfterStopOperator,
+    ReportStopOperator,
+    StartRollBackOperator,
+    StopOperator,
+)
+from kafka_reassignment_airflow.runs import CANCEL_DAG_ID
+from kafka_reassignment_airflow.sensors.stopping import SettleMovesSensor
+
+with DAG(
+    dag_id=CANCEL_DAG_ID,
+    schedule=None,
+    catchup=False,
+    max_active_runs=16,
+    tags=["kafka", "reassignment"],
+    doc_md=__doc__,
+    params=cancel_params(),
+    default_args={"retries": 4, "retry_delay": timedelta(seconds=10)},
+) as dag:
+    stop = StopOperator(task_id="stop")
+    # From here on the tasks follow what was stopped, even when another reassignment takes the cluster meanwhile.
+    stopped = "{{ ti.xcom_pull(task_ids='stop') }}"
+    cancel_moves = CancelMovesOperator(task_id="cancel_moves", reassignment_id=stopped)
+    settle_moves = SettleMovesSensor(task_id="settle_moves", reassignment_id=stopped)
+    clear_throttle = ClearThrottleAfterStopOperator(task_id="clear_throttle", reassignment_id=stopped)
+    report_stop = ReportStopOperator(task_id="report_stop", reassignment_id=stopped)
+    start_roll_back = StartRollBackOperator(task_id="start_roll_back", reassignment_id=stopped)
+
+    stop >> cancel_moves >> settle_moves >> clear_throttle >> report_stop >> start_roll_back

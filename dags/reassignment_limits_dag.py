@@ -1,0 +1,23 @@
+"""Change how much a running reassignment moves at once (KIP-435's P, R and L); it counts from the next batch."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+
+from kafka_reassignment_airflow.form import limits_params
+from kafka_reassignment_airflow.operators.changing import ChangeLimitsOperator
+from kafka_reassignment_airflow.runs import LIMITS_DAG_ID
+
+with DAG(
+    dag_id=LIMITS_DAG_ID,
+    schedule=None,
+    catchup=False,
+    max_active_runs=16,
+    tags=["kafka", "reassignment"],
+    doc_md=__doc__,
+    params=limits_params(),
+    default_args={"retries": 4, "retry_delay": timedelta(seconds=10)},
+) as dag:
+    ChangeLimitsOperator(task_id="change_limits")

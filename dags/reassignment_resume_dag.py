@@ -1,0 +1,23 @@
+"""Let a stopped reassignment go on: its run starts over, keeps its plan, and begins with its first unfinished batch."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+
+from kafka_reassignment_airflow.form import resume_params
+from kafka_reassignment_airflow.operators.stopping import ResumeOperator
+from kafka_reassignment_airflow.runs import RESUME_DAG_ID
+
+with DAG(
+    dag_id=RESUME_DAG_ID,
+    schedule=None,
+    catchup=False,
+    max_active_runs=16,
+    tags=["kafka", "reassignment"],
+    doc_md=__doc__,
+    params=resume_params(),
+    default_args={"retries": 4, "retry_delay": timedelta(seconds=10)},
+) as dag:
+    ResumeOperator(task_id="resume")
