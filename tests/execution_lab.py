@@ -1,5 +1,7 @@
 """One reassignment with its record and a frozen plan, on any cluster: its steps without Spark and Airflow."""
 
+from __future__ import annotations
+
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -39,29 +41,49 @@ class Clock:
             hook()
 
 
+class WallClock:
+    """The real time, for real brokers."""
+
+    @property
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
 class Run:
     """A reassignment whose plan is frozen; steps are run as Airflow would run them."""
 
     def __init__(
-        self, cluster: ClusterPort, folder: UPath, batches: list[list[Step]], *, run_id: str = "r", **request: object
+        self,
+        cluster: ClusterPort,
+        folder: UPath,
+        batches: list[list[Step]],
+        *,
+        reassignment_id: str = "r",
+        clock: Clock | WallClock | None = None,
+        **request: object,
     ) -> None:
         self.cluster = cluster
         self.cluster_id = cluster.describe_cluster().cluster_id
-        self.clock = Clock()
+        self.clock = clock or Clock()
         self.store = RecordStore(folder)
-        self.record = self.store.record(self.cluster_id, run_id)
+        self.record = self.store.record(self.cluster_id, reassignment_id)
         self.last = len(batches)
         asked = ReassignmentRequest.model_validate({"job": Job.REBALANCE, "throttle_mb_per_second": 10, **request})
         self.record.open(
             Opening(
                 cluster_id=self.cluster_id,
-                reassignment_id=run_id,
+                reassignment_id=reassignment_id,
                 started_at=self.clock.now,
                 requested_by="ann",
                 request=asked,
             )
         )
-        self.store.acquire(self.cluster_id, Hold(reassignment_id=run_id, since=self.clock.now, requested_by="ann"))
+        self.store.acquire(
+            self.cluster_id, Hold(reassignment_id=reassignment_id, since=self.clock.now, requested_by="ann")
+        )
         _write_plan(self.record.plan_uri, batches)
         self.record.freeze_plan(FrozenPlan(plan_hash="h", batches=len(batches), frozen_at=self.clock.now))
         self.tries = 0

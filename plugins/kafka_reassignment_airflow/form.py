@@ -10,6 +10,7 @@ from typing import Any
 
 from airflow.sdk import Param
 
+from kafka_reassignment.execution.stopping import Scope
 from kafka_reassignment.request import Job, Limits, ReassignmentRequest
 
 LIMITS = "Limits of a batch (KIP-435)"
@@ -160,6 +161,11 @@ def cancel_params() -> dict[str, Param]:
             description="Cancel moves as well that this project has not started; also frees partitions that hang.",
         ),
     }
+
+
+def cancel_scope(params: Any) -> Scope:
+    """Return what the filled in fields of a cancel mean."""
+    return Scope(tuple(params.get("partitions") or ()), foreign=bool(params.get("foreign")))
 
 
 def resume_params() -> dict[str, Param]:

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_reassignment.execution import stopping
 from kafka_reassignment.execution.context import StepContext
-from kafka_reassignment.execution.stopping import Scope
+from kafka_reassignment_airflow.form import cancel_scope
 from kafka_reassignment_airflow.runs import DAG_ID, roll_back_conf
 from kafka_reassignment_airflow.steps import RunningReassignmentOperator, requested_by
 
@@ -25,7 +25,7 @@ class StopOperator(RunningReassignmentOperator):
     def run_step(self, step: StepContext, context: Context) -> str:
         """Order it, and return whose stop it is for the tasks that follow."""
         params = context["params"]
-        stopping.stop(step, scope_of(params), by=requested_by(context), reason=params.get("reason") or "")
+        stopping.stop(step, cancel_scope(params), by=requested_by(context), reason=params.get("reason") or "")
         return step.record.reassignment_id
 
 
@@ -37,7 +37,7 @@ class CancelMovesOperator(RunningReassignmentOperator):
 
     def run_step(self, step: StepContext, context: Context) -> dict[str, Any]:
         """Look and act once."""
-        return asdict(stopping.cancel_moves(step, scope_of(context["params"])))
+        return asdict(stopping.cancel_moves(step, cancel_scope(context["params"])))
 
 
 class ClearThrottleAfterStopOperator(RunningReassignmentOperator):
@@ -45,7 +45,7 @@ class ClearThrottleAfterStopOperator(RunningReassignmentOperator):
 
     def run_step(self, step: StepContext, context: Context) -> None:
         """Clear by the journal."""
-        stopping.clear_after_stop(step, scope_of(context["params"]))
+        stopping.clear_after_stop(step, cancel_scope(context["params"]))
 
 
 class ReportStopOperator(RunningReassignmentOperator):
@@ -53,7 +53,7 @@ class ReportStopOperator(RunningReassignmentOperator):
 
     def run_step(self, step: StepContext, context: Context) -> str:
         """Return the report."""
-        return stopping.report_stop(step, scope_of(context["params"]))
+        return stopping.report_stop(step, cancel_scope(context["params"]))
 
 
 class StartRollBackOperator(RunningReassignmentOperator, TriggerDagRunOperator):
@@ -96,8 +96,3 @@ class ResumeOperator(RunningReassignmentOperator, TriggerDagRunOperator):
         """Lift the stop."""
         stopping.resume(step, by=requested_by(context), reason=context["params"].get("reason") or "")
         self.trigger_run_id = step.record.reassignment_id
-
-
-def scope_of(params: Any) -> Scope:
-    """Return what the form's fields mean."""
-    return Scope(tuple(params.get("partitions") or ()), foreign=bool(params.get("foreign")))

@@ -9,7 +9,7 @@ from airflow.sdk import Context
 
 from kafka_reassignment.execution import stopping
 from kafka_reassignment.execution.context import StepContext, StillWaiting, utc_now
-from kafka_reassignment_airflow.operators.stopping import scope_of
+from kafka_reassignment_airflow.form import cancel_scope
 from kafka_reassignment_airflow.steps import RunningReassignmentOperator
 from kafka_reassignment_airflow.triggers.polling import Woken
 from kafka_reassignment_airflow.triggers.stopping import SettleTrigger
@@ -40,7 +40,7 @@ class SettleMovesSensor(RunningReassignmentOperator):
             self._settle(step, context, datetime.fromisoformat(started_at))
 
     def _settle(self, step: StepContext, context: Context, started_at: datetime) -> None:
-        scope = scope_of(context["params"])
+        scope = cancel_scope(context["params"])
         try:
             stopping.settle(step, scope, started_at)
         except StillWaiting as waiting:

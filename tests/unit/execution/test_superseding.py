@@ -96,7 +96,7 @@ def test_a_second_reassignment_that_supersedes_stops_the_first_and_takes_its_deb
         first.do("sense_isr_catch_up")
     assert not first.record.journal().is_settled, "its throttle has to stay while its move is in flight"
 
-    then = reassignment([move("orders", 0, (1, 2), (1, 4))], run_id="second", supersede=True)
+    then = reassignment([move("orders", 0, (1, 2), (1, 4))], reassignment_id="second", supersede=True)
     then.run_batches()
     assert then.replicas()["orders-0"] == (1, 4)
     assert first.record.journal().is_settled

@@ -22,7 +22,7 @@ def test_it_says_exactly_what_would_be_done_and_then_just_that_is_done(reassignm
     assert (would[1]["expand"], would[1]["target"]) == ({}, {"orders-2": [1, 3]})
 
     asked.store.release(asked.cluster_id, "r")
-    real = reassignment(MOVES, run_id="real")
+    real = reassignment(MOVES, reassignment_id="real")
     real.do_all()
     events = {e.step: e.facts for e in real.record.audit}
     assert events["set_throttle"]["throttle"]["changes"] == would[0]["throttle"]
