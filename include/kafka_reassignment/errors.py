@@ -130,6 +130,10 @@ class CatchUpTimeoutError(ReassignmentError):
     """Replicas did not join the ISR within the time the request allows."""
 
 
+class DeadlinePassedError(ReassignmentError):
+    """The time by which the reassignment must end is past, and it has not ended."""
+
+
 class UnsafeDropError(ReassignmentError):
     """Dropping the old replicas now could lose data or stop producers."""
 
