@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from upath import UPath
@@ -49,6 +50,19 @@ class Reassignments:
             lambda: f"{run_id} did not end; {self.story(run_id)}",
         )
 
+    def wait_for_run(self, dag_id: str, run_id: str, *, seconds: float = 150) -> str:
+        """Wait for the end of a run of any DAG and return its state."""
+        return self._until(
+            lambda: s if (s := self.airflow.runs(dag_id).get(run_id)) in {"success", "failed"} else None,
+            seconds,
+            lambda: f"{dag_id} {run_id} did not end: {self._states(dag_id, run_id)}",
+        )
+
+    def result(self, dag_id: str, run_id: str, task_id: str) -> Any:
+        """What a task returned."""
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
+        return self.airflow.get(path, deserialize=True)["value"]
+
     def wait_for_batch(self, run_id: str, batch: int, *states: str, seconds: float = 150) -> str:
         run = batch_run_id(run_id, batch)
         return self._until(
@@ -69,8 +83,12 @@ class Reassignments:
     def log(self, run_id: str, task_id: str, batch: int | None = None) -> str:
         """The log of the last try of a task."""
         dag_id, run = (DAG_ID, run_id) if batch is None else (BATCH_DAG_ID, batch_run_id(run_id, batch))
-        tries = self.airflow.tasks(dag_id, run)[task_id]["try_number"]
-        return self.airflow.task_log(dag_id, run, task_id, tries)
+        return self.log_of(dag_id, run, task_id)
+
+    def log_of(self, dag_id: str, run_id: str, task_id: str) -> str:
+        """The log of the last try of a task of any DAG."""
+        tries = self.airflow.tasks(dag_id, run_id)[task_id]["try_number"]
+        return self.airflow.task_log(dag_id, run_id, task_id, tries)
 
     def clear(self, run_id: str, batch: int, *task_ids: str, only_failed: bool, downstream: bool = False) -> list[str]:
         return self.airflow.clear(

@@ -1,13 +1,10 @@
 """The real DAGs on a real Airflow against real brokers, rerun in every way the UI offers."""
 
-import json
-
 import pytest
+from tests.airflow.lab import move_json, replicas
 
-from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.local.data import Ledger, fill_topics
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
-from kafka_reassignment.planning.throttle import THROTTLE_KEYS
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_run_id
 from kafka_reassignment_airflow.standalone import AirflowApiError
 
@@ -26,23 +23,6 @@ STEPS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def port(kafka):
-    with open_cluster(ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers}, name="tests")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def configs(port):
-    """Every throttle config of every broker and of the given topics, with its source."""
-
-    def describe(*topics):
-        brokers = [ConfigResource.broker(b) for b in sorted(port.describe_cluster().live_brokers)]
-        return port.describe_configs([*brokers, *map(ConfigResource.topic, topics)], THROTTLE_KEYS)
-
-    return describe
-
-
 @pytest.fixture
 def by_hand(port):
     """Configs somebody else has set before; taken back after the test."""
@@ -55,15 +35,6 @@ def by_hand(port):
     yield set_config
     for change in done:
         port.alter_configs([change])
-
-
-def replicas(port, topic):
-    return {p.partition: s.replicas for p, s in sorted(port.describe_partitions([topic]).items())}
-
-
-def move_json(topic, targets):
-    entries = [{"topic": topic, "partition": p, "replicas": list(r)} for p, r in targets.items()]
-    return json.dumps({"version": 1, "partitions": entries})
 
 
 def test_a_decommission_under_throttle_ends_verified_with_everything_as_before(

@@ -87,7 +87,7 @@ class MovingLab(KafkaLab):
 
     def clean_up(self) -> None:
         """Leave nothing in flight and no throttle on the shared brokers."""
-        for broker in sorted(self._dead):
+        for broker in sorted(self._dead - self._kafka.running_brokers):
             self.restart(broker)
         in_flight = self.cluster.list_reassignments()
         if in_flight:

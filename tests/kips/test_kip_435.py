@@ -85,8 +85,8 @@ def test_a_step_whose_target_broker_is_down_waits_and_the_rest_goes_on(breaking:
 
 
 def test_a_step_whose_partition_is_offline_waits_and_the_rest_goes_on(breaking: MovingLab):
-    offline, goes = breaking.filled_topic((6,), (2, 3))
-    steps = [move(offline.topic, 0, (6,), (5,)), move(goes.topic, 1, (2, 3), (2, 4))]
+    (offline,), (goes,) = breaking.filled_topic((6,)), breaking.filled_topic((2, 3))
+    steps = [move(offline.topic, 0, (6,), (5,)), move(goes.topic, 0, (2, 3), (2, 4))]
     run = breaking.run(steps, throttle_mb_per_second=RATE)
     breaking.kill(6)
     run.do_all()
