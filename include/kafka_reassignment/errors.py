@@ -86,6 +86,10 @@ class ReassignmentInProgressError(ReassignmentError):
     """Another reassignment holds the cluster, or the partitions, of this request."""
 
 
+class UnhealthyClusterError(ReassignmentError):
+    """More partitions are not well than the request tolerates; nothing was started."""
+
+
 class StoppedError(ReassignmentError):
     """Somebody stopped this reassignment; it does nothing more until it is resumed."""
 

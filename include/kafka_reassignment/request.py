@@ -18,6 +18,7 @@ from kafka_reassignment.errors import (
     InvalidRequestError,
     InvalidThrottleError,
 )
+from kafka_reassignment.planning.windows.spec import MaintenanceWindows
 
 MEGABYTE = 1_000_000
 """Bytes in the MB of every rate here (decimal, as Kafka's own documentation counts)."""
@@ -80,6 +81,9 @@ class ReassignmentRequest(BaseModel):
     unthrottled: bool = False
     allow_low_throttle: bool = False
     limits: Limits = Limits()
+    maintenance: MaintenanceWindows = MaintenanceWindows()
+    tolerate_unwell: int = Field(default=0, ge=0)
+    pause_when_unwell: bool = False
     keep_free_share: float = Field(default=0.1, ge=0, lt=1)
     catch_up_timeout_minutes: int = Field(default=24 * 60, ge=1, le=60 * 24 * 60)
     require_approval: bool = False
@@ -87,15 +91,16 @@ class ReassignmentRequest(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _gather_limits(cls, fields: Any) -> Any:  # noqa: ANN401 - whatever was sent
-        """Accept the limits flat, as a form shows them, beside the other fields."""
+    def _gather(cls, fields: Any) -> Any:  # noqa: ANN401 - whatever was sent
+        """Accept limits and maintenance windows flat, as a form shows them, beside the other fields."""
         if not isinstance(fields, dict):
             return fields
-        flat = {name: fields[name] for name in Limits.model_fields if name in fields}
-        if not flat or not isinstance(fields.get("limits", {}), dict):
-            return fields
-        rest = {name: value for name, value in fields.items() if name not in flat}
-        return rest | {"limits": rest.get("limits", {}) | flat}
+        gathered = dict(fields)
+        for name, model in (("limits", Limits), ("maintenance", MaintenanceWindows)):
+            flat = {key: gathered.pop(key) for key in model.model_fields if key in fields}
+            if flat and isinstance(fields.get(name, {}), dict):
+                gathered[name] = fields.get(name, {}) | flat
+        return gathered
 
     @field_validator("brokers", "exclude_brokers", "topics", "exclude_topics")
     @classmethod

@@ -14,6 +14,7 @@ from kafka_reassignment.execution.stopping import Scope
 from kafka_reassignment.request import Job, Limits, ReassignmentRequest
 
 LIMITS = "Limits of a batch (KIP-435)"
+WINDOWS = "Maintenance windows"
 EXPERT = "Expert"
 
 
@@ -101,6 +102,32 @@ def request_params() -> dict[str, Param]:
             type="boolean",
             section=EXPERT,
             description="Accept a rate under 1 MB/s, which Kafka cannot hold accurately.",
+        ),
+        "windows": _array(
+            "string",
+            "When batches may run: sat 22:00-04:00, mon-fri 01:00-05:00, cron 0 22 * * sat#1 for 6 h; any time when empty.",
+            section=WINDOWS,
+        ),
+        "time_zone": Param("UTC", type="string", section=WINDOWS, description="Whose clocks count, as Europe/Madrid."),
+        "blackouts": _array("string", "Days without moves: 2026-12-24, or 2026-12-24 to 2027-01-06.", section=WINDOWS),
+        "not_before": Param(
+            None, type=["null", "string"], section=WINDOWS, description="No batch starts earlier: 2026-12-05 22:00."
+        ),
+        "must_end_by": Param(
+            None, type=["null", "string"], section=WINDOWS, description="No batch starts that would end later."
+        ),
+        "tolerate_unwell": Param(
+            0,
+            type="integer",
+            minimum=0,
+            section=EXPERT,
+            description="Begin although this many partitions are offline, under min ISR or under-replicated.",
+        ),
+        "pause_when_unwell": Param(
+            False,
+            type="boolean",
+            section=EXPERT,
+            description="Start no further batch while more partitions than that, anywhere, are not well.",
         ),
         "keep_free_share": Param(
             _default("keep_free_share"),

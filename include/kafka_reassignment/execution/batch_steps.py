@@ -16,8 +16,9 @@ from kafka_reassignment.errors import (
     UnsafeDropError,
     name_some,
 )
-from kafka_reassignment.execution.batches import planned_batch, taking_part, whole_batch
+from kafka_reassignment.execution.batches import taking_part, whole_batch
 from kafka_reassignment.execution.context import StepContext, StillWaiting
+from kafka_reassignment.execution.gates import Gate
 from kafka_reassignment.execution.holding import require_go_ahead
 from kafka_reassignment.execution.moving import (
     DOUBTFUL,
@@ -33,8 +34,7 @@ from kafka_reassignment.execution.observing import observe
 from kafka_reassignment.execution.schedule import revise
 from kafka_reassignment.execution.superseding import supersede_foreign
 from kafka_reassignment.execution.throttling import adopt_debts, ensure_throttle, restore_configs
-from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
-from kafka_reassignment.planning.admission import admission, health
+from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition
 from kafka_reassignment.planning.moves import (
     Phase,
     catch_up,
@@ -42,19 +42,17 @@ from kafka_reassignment.planning.moves import (
     expansions_to_submit,
     phase,
 )
-from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.record.store import FinishedBatch, Record, SubmittedBatch
-from kafka_reassignment.request import Job
-from kafka_reassignment.spark.plan_io import read_target
+from kafka_reassignment.record.store import FinishedBatch, SubmittedBatch
 
 
-def admit(step: StepContext, number: int, started_at: datetime) -> None:
-    """Let the batch in when nothing speaks against it.
+def admit(step: StepContext, number: int, started_at: datetime, gate: Gate | None = None) -> None:
+    """Let the batch in when nothing speaks against it; the gate is kept between looks by who looks more than once.
 
     Raises:
         StillWaiting: something does that may pass; the reason says what.
         BatchIncompleteError: an earlier batch is not finished.
         ReassignmentInProgressError: another reassignment has the cluster.
+        InfeasiblePlanError, DeadlinePassedError: the maintenance windows never let it in.
     """
     with step.audited("admit", number, started_at=started_at) as event:
         batch = step.batch(number)
@@ -69,7 +67,8 @@ def admit(step: StepContext, number: int, started_at: datetime) -> None:
                 "run in order. Rerun the failed step of that batch; the chain reaches this one by itself"
             )
         require_go_ahead(step)
-        reasons = reasons_to_wait(step.cluster, step.record, number)
+        gate = gate or Gate(number, sleep=step.sleep, now=step.now)
+        reasons = gate.reasons(step.cluster, step.record)
         if reasons:
             raise StillWaiting(f"batch {number} waits: {name_some(reasons)}")
         event.summary = (
@@ -284,31 +283,6 @@ def next_batch(step: StepContext, number: int) -> int | None:
 def deadline(step: StepContext, started_at: datetime) -> datetime:
     """Return when a wait that began then is over."""
     return started_at + timedelta(minutes=step.record.opening().request.catch_up_timeout_minutes)
-
-
-def reasons_to_wait(cluster: ClusterPort, record: Record, number: int) -> tuple[str, ...]:
-    """Look at the batch's partitions, at moves of others and at the receivers' disks; say what speaks against starting."""
-    request, batch = record.opening().request, planned_batch(record, number)
-    view = observe(cluster, batch.partitions)
-    receivers = {b for s in batch.steps for b in s.reassignment.adding} & view.live_brokers
-    return admission(
-        batch,
-        view,
-        cluster_health=health(view, leaving_brokers=request.brokers if request.job is Job.DECOMMISSION else ()),
-        foreign=_foreign(cluster, record, batch, view),
-        log_dirs=cluster.describe_log_dirs(sorted(receivers), []).log_dirs,
-        keep_free_share=request.keep_free_share,
-    ).reasons
-
-
-def _foreign(cluster: ClusterPort, record: Record, batch: Batch, view: View) -> list[TopicPartition]:
-    """Other people's moves, anywhere in the cluster, but for those that this reassignment is to supersede."""
-    ours = {s.partition for s in batch.steps if phase(s, view).ours}
-    foreign = [p for p in cluster.list_reassignments() if p not in ours]
-    if foreign and record.opening().request.supersede:
-        planned = {move.partition for move in read_target(record.plan_uri)}
-        foreign = [p for p in foreign if p not in planned]
-    return foreign
 
 
 def _waiting_text(

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from kafka_reassignment.errors import (
     InvalidReplicationFactorError,
     InvalidRequestError,
+    ReassignmentError,
     ReassignmentInProgressError,
     StoppedError,
     UnknownBrokerError,
@@ -18,12 +19,14 @@ from kafka_reassignment.errors import (
     name_some,
 )
 from kafka_reassignment.execution.context import StepContext
+from kafka_reassignment.execution.gates import check_health
 from kafka_reassignment.execution.holding import require_go_ahead, stopped_text
 from kafka_reassignment.execution.observing import min_insync_replicas
 from kafka_reassignment.execution.throttling import adopt_debts
 from kafka_reassignment.execution.validation import what_would_be_done
 from kafka_reassignment.model import ClusterDescription, PartitionState, TopicPartition
 from kafka_reassignment.planning.plan_files import parse_plan
+from kafka_reassignment.planning.windows import refuse_never_open
 from kafka_reassignment.record.orders import RunOrder
 from kafka_reassignment.record.store import Hold, Opening, Record
 from kafka_reassignment.request import Job, ReassignmentRequest, parse_request
@@ -61,8 +64,8 @@ def preflight(step: StepContext, fields: dict[str, Any], requested_by: str) -> N
             step.record.cluster_id,
             Hold(reassignment_id=step.record.reassignment_id, since=now, requested_by=requested_by),
         )
-        if step.record.frozen_plan() is None and not request.supersede:
-            _check_nothing_in_flight(step)
+        if step.record.frozen_plan() is None:
+            _check_before_planning(step, request)
         step.record.open(
             Opening(
                 cluster_id=description.cluster_id,
@@ -267,10 +270,21 @@ def _take_over(step: StepContext, by: str) -> str | None:
     return held.reassignment_id
 
 
+def _check_before_planning(step: StepContext, request: ReassignmentRequest) -> None:
+    """Look at what only matters while nothing of this reassignment has begun; give the cluster back where it must not."""
+    try:
+        if not request.supersede:
+            _check_nothing_in_flight(step)
+        check_health(step.cluster, request)
+        refuse_never_open(request.maintenance, step.now())
+    except ReassignmentError:
+        step.store.release(step.record.cluster_id, step.record.reassignment_id)
+        raise
+
+
 def _check_nothing_in_flight(step: StepContext) -> None:
     in_flight = step.cluster.list_reassignments()
     if in_flight:
-        step.store.release(step.record.cluster_id, step.record.reassignment_id)
         raise ReassignmentInProgressError(
             f"{len(in_flight)} partitions of the cluster are being reassigned already ({name_some(sorted(in_flight))}), "
             "not by this reassignment. Wait until they are done, cancel them with kafka_reassignment_cancel, or ask for "

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 
 from kafka_reassignment.errors import name_some
-from kafka_reassignment.execution.batch_steps import reasons_to_wait
 from kafka_reassignment.execution.context import StepContext
+from kafka_reassignment.execution.gates import Gate
 from kafka_reassignment.execution.throttling import str_change, throttle_changes
 from kafka_reassignment.model import Batch, Replicas, TopicPartition
 
@@ -29,7 +29,7 @@ def what_would_be_done(step: StepContext) -> str:
     if not batches:
         return "Nothing would be done: the cluster is as asked for"
     first = json.loads(lines[0])
-    reasons = reasons_to_wait(step.cluster, step.record, 1)
+    reasons = Gate(1, sleep=step.sleep, now=step.now).reasons(step.cluster, step.record)
     text = [
         f"{batches} batches would be run; what each would do: {uri}",
         "Batch 1 would start at once" if not reasons else f"Batch 1 would wait now: {name_some(reasons)}",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kafka_reassignment.execution.batch_steps import reasons_to_wait
 from kafka_reassignment.execution.batches import planned_batch, taking_part
 from kafka_reassignment.execution.context import StillWaiting, utc_now
+from kafka_reassignment.execution.gates import Gate
 from kafka_reassignment.execution.holding import stopped_text
 from kafka_reassignment.execution.observing import observe
 from kafka_reassignment.model import Batch, View
@@ -31,6 +31,7 @@ class BatchWatch:
         self._number = number
         self._clock = clock
         self._samples: list[Sample] = []
+        self._gate = Gate(number, clock=clock)
 
     def admission(self, cluster: ClusterPort, record: Record) -> str:
         """Return when nothing speaks against starting the batch any more.
@@ -40,7 +41,7 @@ class BatchWatch:
         """
         if stopped := stopped_text(record):
             return stopped
-        reasons = reasons_to_wait(cluster, record, self._number)
+        reasons = self._gate.reasons(cluster, record)
         if reasons:
             raise StillWaiting(f"batch {self._number} waits: {'; '.join(reasons)}")
         return f"nothing speaks against batch {self._number} any more"

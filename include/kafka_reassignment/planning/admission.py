@@ -10,7 +10,7 @@ from kafka_reassignment.model import Batch, LogDir, TopicPartition, View
 from kafka_reassignment.planning.moves import Expansions, expansions_to_submit
 from kafka_reassignment.planning.samples import WINDOW_SECONDS, Sample
 from kafka_reassignment.planning.seen import in_sync_now
-from kafka_reassignment.planning.telling import told_bytes, told_seconds
+from kafka_reassignment.planning.telling import told_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +23,6 @@ class Admission:
     def admitted(self) -> bool:
         """Whether nothing speaks against it."""
         return not self.reasons
-
-
-@dataclass(frozen=True, slots=True)
-class WindowNow:
-    """The maintenance window at this moment.
-
-    ``seconds_left`` is None when it never closes; ``opens`` tells when it does next, for people.
-    """
-
-    is_open: bool
-    seconds_left: float | None = None
-    opens: str = "unknown"
-
-
-ALWAYS_OPEN = WindowNow(is_open=True)
-"""No window was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +63,10 @@ def admission(
     *,
     cluster_health: Health,
     foreign: Collection[TopicPartition] = (),
-    window: WindowNow = ALWAYS_OPEN,
-    seconds_needed: float | None = None,
     log_dirs: Iterable[LogDir] = (),
     keep_free_share: float = 0.1,
-    tolerated_unwell: int = 0,
-    rate_reasons: Sequence[str] = (),
+    tolerated_unwell: int | None = 0,
+    others: Sequence[str] = (),
 ) -> Admission:
     """Gather everything that speaks against starting a batch now; call again until nothing does.
 
@@ -96,17 +78,15 @@ def admission(
         seen: the batch's own partitions.
         cluster_health: of all partitions.
         foreign: partitions that somebody else is reassigning, anywhere in the cluster (F30).
-        window: the maintenance window.
-        seconds_needed: how long the batch takes; None when unknown, which keeps it out of no window.
         log_dirs: of the receiving brokers; those that report no sizes do not count.
         keep_free_share: the part of each log dir that has to stay free.
-        tolerated_unwell: this many partitions elsewhere may be unwell.
-        rate_reasons: from ``throttle_can_finish``.
+        tolerated_unwell: this many partitions elsewhere may be unwell; any number when None.
+        others: found elsewhere: the maintenance window, ``throttle_can_finish``.
     """
     due = expansions_to_submit(batch, seen)
     waiting = Batch(batch.number, tuple(s for s in batch.steps if s.partition in due.to_submit))
     reasons = [
-        *_about_window(window, seconds_needed),
+        *others,
         *_about_blocked(due),
         *_about_health(cluster_health, set(batch.partitions), set(waiting.partitions), tolerated_unwell),
     ]
@@ -116,7 +96,6 @@ def admission(
             "replicas by themselves"
         )
     reasons += _about_disk(waiting, log_dirs, keep_free_share)
-    reasons += rate_reasons
     return Admission(tuple(reasons))
 
 
@@ -163,19 +142,6 @@ def throttle_can_finish(
     )
 
 
-def _about_window(window: WindowNow, seconds_needed: float | None) -> list[str]:
-    if not window.is_open:
-        return [f"the maintenance window is closed; it opens {window.opens}"]
-    if window.seconds_left is not None and seconds_needed is not None and seconds_needed > window.seconds_left:
-        return [
-            (
-                f"the batch needs about {told_seconds(seconds_needed)}, the maintenance window closes in "
-                f"{told_seconds(window.seconds_left)}; it opens again {window.opens}"
-            )
-        ]
-    return []
-
-
 def _about_blocked(due: Expansions) -> list[str]:
     """KIP-435: a step whose partition is offline or whose target broker is down waits, the rest goes on."""
     if not due.waiting or due.to_submit or due.already:
@@ -186,7 +152,7 @@ def _about_blocked(due: Expansions) -> list[str]:
 
 
 def _about_health(
-    unwell: Health, own: set[TopicPartition], not_started: set[TopicPartition], tolerated: int
+    unwell: Health, own: set[TopicPartition], not_started: set[TopicPartition], tolerated: int | None
 ) -> list[str]:
     kinds = (
         ("offline", unwell.offline),
@@ -196,7 +162,7 @@ def _about_health(
     in_batch = [(kind, [p for p in those if p in not_started]) for kind, those in kinds]
     elsewhere = [(kind, [p for p in those if p not in own]) for kind, those in kinds]
     reasons = [f"{name_some(those)} of the batch is {kind}" for kind, those in in_batch if those]
-    if sum(len(those) for _, those in elsewhere) > tolerated:
+    if tolerated is not None and sum(len(those) for _, those in elsewhere) > tolerated:
         reasons += [f"{len(those)} partitions are {kind} ({name_some(those)})" for kind, those in elsewhere if those]
     return reasons
 

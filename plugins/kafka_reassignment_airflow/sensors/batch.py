@@ -12,7 +12,13 @@ from airflow.sdk import Context
 from kafka_reassignment.execution import batch_steps
 from kafka_reassignment.execution.context import StepContext, StillWaiting, utc_now
 from kafka_reassignment_airflow.steps import BatchStepOperator
-from kafka_reassignment_airflow.triggers.polling import AdmissionTrigger, BatchTrigger, CatchUpTrigger, Woken
+from kafka_reassignment_airflow.triggers.polling import (
+    LONGEST_DEFERRAL,
+    AdmissionTrigger,
+    BatchTrigger,
+    CatchUpTrigger,
+    Woken,
+)
 
 
 class DeferringBatchSensor(BatchStepOperator):
@@ -54,18 +60,21 @@ class DeferringBatchSensor(BatchStepOperator):
                 if time.monotonic() < patient_until:
                     step.sleep(1)
                     continue
-            deadline = batch_steps.deadline(step, started_at)
             self.defer(
                 trigger=self.trigger_class(
                     kafka_conn_id=self.kafka_conn_id,
                     reassignment_id=self.reassignment_id,
                     batch=self.batch_number,
-                    deadline=deadline.isoformat(),
+                    deadline=self.wake_by(step, started_at).isoformat(),
                     poll_seconds=self.poll_seconds,
                 ),
                 method_name="resume",
                 kwargs={"started_at": started_at.isoformat()},
             )
+
+    @abstractmethod
+    def wake_by(self, step: StepContext, started_at: datetime) -> datetime:
+        """Return when the task looks again whatever its trigger sees."""
 
     @abstractmethod
     def check(self, step: StepContext, started_at: datetime) -> Any:
@@ -84,6 +93,10 @@ class AdmitBatchSensor(DeferringBatchSensor):
 
     trigger_class = AdmissionTrigger
 
+    def wake_by(self, step: StepContext, started_at: datetime) -> datetime:
+        """Wait for as long as it takes; windows may be weeks apart."""
+        return utc_now() + LONGEST_DEFERRAL
+
     def check(self, step: StepContext, started_at: datetime) -> None:
         """Check the reasons to wait."""
         batch_steps.admit(step, self.batch_number, started_at)
@@ -97,6 +110,10 @@ class IsrCatchUpSensor(DeferringBatchSensor):
     """
 
     trigger_class = CatchUpTrigger
+
+    def wake_by(self, step: StepContext, started_at: datetime) -> datetime:
+        """Be late when the request says so."""
+        return batch_steps.deadline(step, started_at)
 
     def check(self, step: StepContext, started_at: datetime) -> None:
         """Check the ISR of every partition."""

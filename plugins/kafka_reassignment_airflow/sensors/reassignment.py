@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Context
@@ -12,9 +11,7 @@ from kafka_reassignment.execution.context import StepContext, utc_now
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID
 from kafka_reassignment_airflow.steps import ReassignmentStepOperator
 from kafka_reassignment_airflow.triggers.batches import BatchesTrigger
-from kafka_reassignment_airflow.triggers.polling import Woken
-
-LONGEST_DEFERRAL = timedelta(days=7)
+from kafka_reassignment_airflow.triggers.polling import LONGEST_DEFERRAL, Woken
 
 
 class BatchesSensor(ReassignmentStepOperator):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -20,6 +20,9 @@ from kafka_reassignment.execution.watching import BatchWatch
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.store import Record
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook, record_store
+
+LONGEST_DEFERRAL = timedelta(days=7)
+"""A task that may wait for ever looks for itself that often, in case its trigger is lost."""
 
 
 class Woken(TypedDict):

@@ -18,7 +18,6 @@ from kafka_reassignment.model import (
 from kafka_reassignment.planning.admission import (
     Admission,
     Health,
-    WindowNow,
     admission,
     health,
     inbound_bytes_per_second,
@@ -51,14 +50,6 @@ def test_a_quiet_cluster_admits_the_batch() -> None:
     ("facts", "reason"),
     [
         (
-            {"window": WindowNow(is_open=False, opens="Sat 22:00 Europe/Berlin")},
-            "the maintenance window is closed; it opens Sat 22:00 Europe/Berlin",
-        ),
-        (
-            {"window": WindowNow(is_open=True, seconds_left=600, opens="on Sunday"), "seconds_needed": 725},
-            "the batch needs about 12 min 5 s, the maintenance window closes in 10 min; it opens again on Sunday",
-        ),
-        (
             {"foreign": {OTHER}},
             "somebody else is reassigning payments-7: let it finish, and pause tools that move replicas by themselves",
         ),
@@ -69,7 +60,7 @@ def test_a_quiet_cluster_admits_the_batch() -> None:
         ),
         ({"cluster_health": Health(under_replicated=(OTHER,))}, "1 partitions are under-replicated (payments-7)"),
         ({"cluster_health": Health(under_replicated=(OURS,))}, "orders-0 of the batch is under-replicated"),
-        ({"rate_reasons": ("too slow",)}, "too slow"),
+        ({"others": ("too slow",)}, "too slow"),
         (
             {"log_dirs": [LogDir(3, "/b", 1000 * MB, 150 * MB)]},
             "log dir /b of broker 3 has room for 50.0 MB with 10% kept free, the batch brings 100 MB",
@@ -86,13 +77,7 @@ def test_each_thing_that_speaks_against_starting_is_a_reason(facts: dict[str, ob
 
 
 def test_all_reasons_are_told_at_once() -> None:
-    assert len(gate(window=WindowNow(is_open=False), foreign={OTHER}, view=seen(live=ALL - {2})).reasons) == 3
-
-
-def test_an_open_window_that_is_long_enough_or_never_closes_is_no_reason() -> None:
-    assert gate(window=WindowNow(is_open=True, seconds_left=600), seconds_needed=600).admitted
-    assert gate(window=WindowNow(is_open=True), seconds_needed=600).admitted
-    assert gate(window=WindowNow(is_open=True, seconds_left=600)).admitted
+    assert len(gate(others=("closed",), foreign={OTHER}, view=seen(live=ALL - {2})).reasons) == 3
 
 
 def test_the_broker_that_the_batch_takes_replicas_away_from_may_be_down() -> None:
