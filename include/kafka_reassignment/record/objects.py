@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
+from uuid import uuid4
 
 from pydantic import BaseModel
 from upath import UPath
@@ -40,11 +44,9 @@ def write_object(path: UPath, content: bytes) -> None:
         RecordError: the store does not take it (full, read-only, unreachable).
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.protocol in ("", "file", "local"):
-            part = path.with_name(path.name + ".part")
-            part.write_bytes(content)
-            part.rename(path)
+        if _is_local(path):
+            with _part_of(path, content) as part:
+                part.replace(path.path)
         else:
             path.write_bytes(content)
     except OSError as error:
@@ -52,20 +54,42 @@ def write_object(path: UPath, content: bytes) -> None:
 
 
 def create_object(path: UPath, content: bytes) -> bool:
-    """Create the object unless it exists; return whether this call created it.
+    """Create the object, whole, unless it exists; return whether this call created it.
+
+    On local disks by a hard link to a file that is complete: whoever sees the object sees all of it.
 
     Raises:
         RecordError: the store does not take it.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as new:
-            new.write(content)
+        if _is_local(path):
+            with _part_of(path, content) as part:
+                Path(path.path).hardlink_to(part)
+        else:
+            with path.open("xb") as new:
+                new.write(content)
     except FileExistsError:
         return False
     except OSError as error:
         raise RecordError(_cannot("create", path, error)) from error
     return True
+
+
+def _is_local(path: UPath) -> bool:
+    return path.protocol in ("", "file", "local")
+
+
+@contextmanager
+def _part_of(path: UPath, content: bytes) -> Iterator[Path]:
+    """A complete file beside the object, under a name nobody else uses; gone afterwards, whatever happens."""
+    target = Path(path.path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f"{target.name}.{uuid4().hex}.part")
+    try:
+        part.write_bytes(content)
+        yield part
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def read_object(path: UPath) -> bytes | None:

@@ -74,7 +74,10 @@ def test_windows_are_fields_of_the_form_beside_the_others():
 def test_a_batch_waits_for_its_window_and_starts_when_it_opens(reassignment):
     run = reassignment(MOVES, windows=["thu 22:00-23:00"], time_zone="Europe/Madrid")
     run.clock.now = datetime(2026, 1, 1, 20, 30, tzinfo=UTC)
-    with pytest.raises(StillWaiting, match=r"maintenance window is closed \(it is Thu 2026-01-01 21:30 Europe/Madrid\); it opens next 22:00"):
+    with pytest.raises(
+        StillWaiting,
+        match=r"maintenance window is closed \(it is Thu 2026-01-01 21:30 Europe/Madrid\); it opens next 22:00",
+    ):
         run.do("admit")
     assert run.record.journal().is_settled, "a reassignment that waits is un-throttled"
     run.clock.now = datetime(2026, 1, 1, 21, 0, 1, tzinfo=UTC)
@@ -109,7 +112,9 @@ def test_measured_speed_counts_where_brokers_are_slower_than_the_rate(reassignme
     run.do_all("admit", "set_throttle", "submit_batch")
     run.clock.now += timedelta(minutes=10)
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
-    with pytest.raises(StillWaiting, match="the batch needs about 1 h 35 min, the maintenance window closes in 1 h 29 min"):
+    with pytest.raises(
+        StillWaiting, match="the batch needs about 1 h 35 min, the maintenance window closes in 1 h 29 min"
+    ):
         run.do("admit", 2)
 
 

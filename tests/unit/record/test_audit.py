@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
@@ -65,3 +66,16 @@ def test_a_missing_event_is_told(log, tmp_path):
 
 def test_a_trail_without_events_is_complete(log):
     assert log.verify() == 0
+
+
+def test_many_writers_at_once_leave_one_whole_chain(tmp_path):
+    """A stop and the batch it stops write at the same time; nobody may ever read half of another's event."""
+
+    def write(_: int) -> None:
+        for _ in range(20):
+            AuditLog(UPath(tmp_path)).append(event("admit"))
+
+    with ThreadPoolExecutor(8) as writers:
+        list(writers.map(write, range(8)))
+    assert AuditLog(UPath(tmp_path)).verify() == 160
+    assert [p.name for p in tmp_path.iterdir() if p.suffix != ".json"] == []
