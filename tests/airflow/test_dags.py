@@ -26,6 +26,7 @@ def test_every_dag_file_parses(dags):
         "kafka_reassignment",
         "kafka_reassignment_batch",
         "kafka_reassignment_cancel",
+        "kafka_reassignment_describe",
         "kafka_reassignment_limits",
         "kafka_reassignment_resume",
         "kafka_throttle",
