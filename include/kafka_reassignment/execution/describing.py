@@ -203,9 +203,10 @@ def _messages_behind(
     chosen: Chosen, view: View, samples: Sequence[Sample]
 ) -> Iterator[tuple[tuple[TopicPartition, int], int]]:
     steps = {s.partition: s for s in chosen.steps}
+    telling = view.live_brokers - samples[-1].unreachable.keys()
     for partition, state in view.partitions.items():
         step = steps.get(partition) or Step(Reassignment(partition, state.replicas, state.replicas))
-        for broker in set(state.replicas) - in_sync_now(partition, view):
+        for broker in set(state.replicas) & telling - in_sync_now(partition, view):
             messages = measured(step, broker, state.leader, samples).messages_behind
             if messages is not None:
                 yield (partition, broker), messages

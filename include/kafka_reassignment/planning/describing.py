@@ -140,9 +140,7 @@ def describe_step(
         elapsed_seconds=None if started_at_seconds is None else now_seconds - started_at_seconds,
         standing=standing,
         current_leader=state.leader,
-        leader_throttle=(
-            None if state.leader is None else _throttle(partition, state.leader, Side.LEADER, configs)
-        ),
+        leader_throttle=(None if state.leader is None else _throttle(partition, state.leader, Side.LEADER, configs)),
         current=move.current,
         target=move.target,
         adding=move.adding,
