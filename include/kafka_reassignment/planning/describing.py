@@ -99,7 +99,8 @@ def in_words(described: ReassignmentDescription) -> Iterator[str]:
             told.append(f"{told_bytes(replica.bytes_per_second)}/s")
         told.append("time left unknown" if left is None else f"about {told_seconds(left)}")
         told.append(f"throttle {_told_rate(described.throttles.get(replica.broker, NoRate.UNLIMITED))}")
-        yield f"  to broker {replica.broker}: " + ", ".join(told) + (f"; {replica.reason}" if replica.reason else "")
+        why = "" if replica.reason in described.standing.reason else f"; {replica.reason}"
+        yield f"  to broker {replica.broker}: {', '.join(told)}{why}"
 
 
 def describe_step(
