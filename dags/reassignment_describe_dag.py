@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
+from kafka_reassignment_airflow.form import describe_params
 from kafka_reassignment_airflow.operators.describing import DescribeReassignmentOperator, ListReassignmentsOperator
 from kafka_reassignment_airflow.runs import DESCRIBE_DAG_ID
 
@@ -19,40 +20,8 @@ with DAG(
     max_active_runs=16,
     tags=["kafka", "reassignment"],
     doc_md=__doc__,
-    params={
-        "kafka_conn_id": Param("kafka_default", type="string", minLength=1, description="Connection of the cluster."),
-        "reassignment_id": Param(
-            None,
-            type=["null", "string"],
-            description="Run id of the kafka_reassignment run; whoever holds the cluster when empty.",
-        ),
-        "partitions": Param(
-            None,
-            type=["null", "array"],
-            items={"type": "string"},
-            description="Partitions to describe, as orders-3, one per line; the current batch when empty.",
-        ),
-        "topics": Param(
-            None,
-            type=["null", "array"],
-            items={"type": "string"},
-            description="Topics by name or pattern, one per line: what is being reassigned of them is described.",
-        ),
-        "reassignment_json": Param(
-            None,
-            type=["null", "string"],
-            format="multiline",
-            description="A kafka-reassign-partitions file: the status of each partition and broker in it.",
-        ),
-        "watch_seconds": Param(
-            20,
-            type="integer",
-            minimum=0,
-            maximum=60,
-            description="How long speeds are measured, at least 20 s; 0 answers at once, without speeds.",
-        ),
-    },
-    default_args={"retries": 2, "retry_delay": timedelta(seconds=10)},
+    params=describe_params(),
+    default_args={"retries": 4, "retry_delay": timedelta(seconds=10)},
 ) as dag:
     ListReassignmentsOperator(task_id="list_reassignments")
     DescribeReassignmentOperator(task_id="describe")

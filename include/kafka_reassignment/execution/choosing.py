@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from kafka_reassignment.errors import InvalidRequestError
-from kafka_reassignment.execution.current import CurrentBatch
-from kafka_reassignment.model import Batch, InFlight, Reassignment, Replicas, Step, TopicPartition, View
+from kafka_reassignment.execution.current import CurrentBatch, rate_in_force
+from kafka_reassignment.model import Batch, Replicas, Step, TopicPartition, View
 from kafka_reassignment.planning.plan_files import parse_plan
 from kafka_reassignment.planning.standing import Standing, standings
 from kafka_reassignment.ports import ClusterPort
@@ -81,7 +81,7 @@ class Chosen:
     @property
     def bytes_per_second(self) -> int | None:
         """The rate that was asked for, where all of the moves are under it."""
-        return None if self.foreign or self.one is None else self.one.opening.request.throttle_bytes_per_second
+        return None if self.foreign or self.one is None else rate_in_force(self.one.record)
 
     def standings(self, seen: View) -> dict[TopicPartition, Standing]:
         """Tell how each chosen move stands."""
@@ -112,7 +112,7 @@ def choose(cluster: ClusterPort, store: RecordStore | None, asked: Asked) -> Cho
     if one is not None and not asked.chooses:
         return _chosen(cluster_id, one, current, steps, {}, steps, asked, notes)
     in_flight = cluster.list_reassignments()
-    foreign = {p: _step_of(p, f) for p, f in in_flight.items() if p not in steps}
+    foreign = {p: Step(f.as_reassignment(p)) for p, f in in_flight.items() if p not in steps}
     if not asked.chooses:
         if not foreign:
             notes.append(f"Nothing is in flight in cluster {cluster_id}, and no reassignment holds it")
@@ -153,11 +153,6 @@ def _chosen(
         asked.assignments,
         tuple(notes),
     )
-
-
-def _step_of(partition: TopicPartition, flight: InFlight) -> Step:
-    """Return somebody else's move as a step: from what a cancel would return to, to its target."""
-    return Step(Reassignment(partition, flight.original, flight.target))
 
 
 def _nothing_left(one: Recorded, current: CurrentBatch) -> str:

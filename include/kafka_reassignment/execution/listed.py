@@ -16,7 +16,7 @@ from kafka_reassignment.planning.plan_files import render_plan
 from kafka_reassignment.planning.standing import Standing, State
 from kafka_reassignment.record.catalogue import Catalogue, Life, Recorded
 
-UNEVENTFUL = frozenset({State.NOT_SUBMITTED, State.IN_FLIGHT, State.EXPANDED, State.COMPLETED})
+UNEVENTFUL = frozenset({State.NOT_SUBMITTED, State.IN_FLIGHT, State.EXPANDED, State.COMPLETED, State.CANCELLED})
 """States that need nobody's attention."""
 
 
@@ -135,7 +135,7 @@ class Listing:
             told = [f"{p}: {s}" for p, s in sorted(shown.standings.items()) if s.state not in UNEVENTFUL]
             if told:
                 yield f"Look at {name_some(told, 10)}"
-        earlier = {str(life): self.known.of(life) for life in (Life.FINISHED, Life.ENDED)}
+        earlier = {str(life): self.known.of(life) for life in Life if life is not Life.ACTIVE}
         if any(earlier.values()):
             yield "Earlier: " + ", ".join(f"{len(those)} {life}" for life, those in earlier.items() if those)
         yield from self.known.unreadable

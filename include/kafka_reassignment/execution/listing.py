@@ -71,7 +71,8 @@ def _remaining(
     if len(targets) > WHOLE_UP_TO and not whole:
         return None
     states = cluster.describe_partitions(sorted({p.topic for p in targets}))
-    return {p: t for p, t in targets.items() if p in states and states[p].replicas != t}
+    withdrawn = one.record.withdrawn()
+    return {p: t for p, t in targets.items() if p in states and states[p].replicas != t and str(p) not in withdrawn}
 
 
 def _owned(in_flight: Mapping[TopicPartition, InFlight], known: Catalogue, shown: Iterable[Shown]) -> Iterator[Move]:
@@ -80,7 +81,7 @@ def _owned(in_flight: Mapping[TopicPartition, InFlight], known: Catalogue, shown
     told = {s.recorded.reassignment_id for s in shown}
     for one in shown:
         owners |= _moves_of(one.recorded, one.current, in_flight)
-    others = (r for life in (Life.ACTIVE, Life.ENDED) for r in reversed(known.of(life)))
+    others = (r for life in (Life.ACTIVE, Life.STOPPED, Life.ENDED) for r in reversed(known.of(life)))
     for other in others:
         if in_flight.keys() <= owners.keys():
             break

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from kafka_reassignment.execution.batch_steps import reasons_to_wait
 from kafka_reassignment.execution.batches import planned_batch, taking_part
 from kafka_reassignment.execution.context import StillWaiting, utc_now
+from kafka_reassignment.execution.current import rate_in_force
 from kafka_reassignment.execution.holding import stopped_text
 from kafka_reassignment.execution.observing import observe
 from kafka_reassignment.model import Batch, View
@@ -78,5 +79,4 @@ class BatchWatch:
         now = self._clock()
         self._samples = [s for s in self._samples if s.at_seconds > now - WINDOW_SECONDS]
         self._samples.append(sample_of(report, at_seconds=now))
-        rate = record.opening().request.throttle_bytes_per_second
-        return progress(batch, view, self._samples, asked_bytes_per_second=rate)
+        return progress(batch, view, self._samples, asked_bytes_per_second=rate_in_force(record))

@@ -29,6 +29,9 @@ class State(StrEnum):
     CANCELLED_BY_OTHER = "cancelled by somebody else"
     """The controller had accepted it; it is gone, and the partition is back at its current replicas (F30)."""
 
+    CANCELLED = "cancelled"
+    """Back at its current replicas, as this reassignment was asked to: it was stopped, or the partition withdrawn."""
+
     STUCK = "stuck"
     """It will not complete unless somebody mends what the reason names (F11, F12, F34)."""
 
@@ -65,6 +68,7 @@ def standings(
     *,
     accepted: Collection[TopicPartition] = (),
     left_out: Mapping[TopicPartition, str] | None = None,
+    given_up: Mapping[TopicPartition, str] | None = None,
 ) -> dict[TopicPartition, Standing]:
     """Tell how each partition of a batch stands.
 
@@ -73,6 +77,7 @@ def standings(
         seen: what the cluster shows of its partitions.
         accepted: partitions whose expansion the controller had accepted: gone is cancelled, for these.
         left_out: partitions that were left out when the batch was submitted, and why.
+        given_up: partitions that are not to be moved any more, and why: gone is as it should be, for these.
     """
     blocked = catch_up(batch, seen, submitted=bool(accepted)).blocked
     return {
@@ -82,6 +87,7 @@ def standings(
             blocked=blocked.get(step.partition),
             was_accepted=step.partition in accepted,
             left_out=(left_out or {}).get(step.partition),
+            given_up=(given_up or {}).get(step.partition),
         )
         for step in batch.steps
     }
@@ -102,8 +108,12 @@ _BY_PHASE = {
 }
 
 
-def _standing(step: Step, at: StepState, *, blocked: str | None, was_accepted: bool, left_out: str | None) -> Standing:
+def _standing(
+    step: Step, at: StepState, *, blocked: str | None, was_accepted: bool, left_out: str | None, given_up: str | None
+) -> Standing:
     state = _BY_PHASE[at.phase]
+    if given_up is not None and state in {State.NOT_SUBMITTED, State.STALE}:
+        return Standing(State.CANCELLED, f"{given_up}; now {at.reason}")
     if left_out is not None and state in {State.NOT_SUBMITTED, State.PARTIALLY_EXPANDED, State.FOREIGN, State.STALE}:
         return Standing(State.LEFT_OUT, f"{left_out}; now {at.reason}")
     if state is State.NOT_SUBMITTED and was_accepted and step.reassignment.adding:

@@ -23,6 +23,9 @@ class Life(StrEnum):
     FINISHED = "finished"
     """Its report is written."""
 
+    STOPPED = "stopped"
+    """Somebody stopped it, and it has given the cluster back; it may be resumed."""
+
     ENDED = "ended"
     """It was refused, rejected, validated only, or given up: it neither holds the cluster nor has a report."""
 
@@ -54,7 +57,7 @@ class Catalogue:
 
 
 def catalogue(store: RecordStore, cluster_id: str) -> Catalogue:
-    """Read what there is of a cluster: two small objects of each reassignment.
+    """Read what there is of a cluster: a few small objects of each reassignment.
 
     Raises:
         RecordError: the store does not answer.
@@ -84,14 +87,14 @@ def recorded(store: RecordStore, cluster_id: str, reassignment_id: str | None = 
     if wanted is None:
         return None
     record = store.record(cluster_id, wanted)
-    if reassignment_id is None and not (record.root / "request.json").exists():
+    if reassignment_id is None and not record.is_open:
         return None
     return Recorded(record, record.opening(), _life(record, wanted, holder_id))
 
 
 def _read(record: Record, holder_id: str | None) -> Recorded | str | None:
     """Return a reassignment, why it cannot be read, or None for a folder that is none."""
-    if not (record.root / "request.json").exists():
+    if not record.is_open:
         return None
     try:
         opening = record.opening()
@@ -104,7 +107,9 @@ def _read(record: Record, holder_id: str | None) -> Recorded | str | None:
 def _life(record: Record, reassignment_id: str, holder_id: str | None) -> Life:
     if reassignment_id == holder_id:
         return Life.ACTIVE
-    return Life.ENDED if record.read_file("report.txt") is None else Life.FINISHED
+    if record.read_file("report.txt") is not None:
+        return Life.FINISHED
+    return Life.ENDED if record.stopped() is None else Life.STOPPED
 
 
 def _by_start(found: Iterable[Recorded]) -> tuple[Recorded, ...]:

@@ -1,4 +1,7 @@
-"""Looking at reassignments: what is in flight and whose it is, and how it gets on (KIP-240, KIP-179)."""
+"""Looking at reassignments: what is in flight and whose it is, and how it gets on (KIP-240, KIP-179).
+
+No audit event is left and no hold is needed: they may run beside a reassignment, and any number of times.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,10 @@ from kafka_reassignment.execution.choosing import Asked
 from kafka_reassignment.execution.context import StepContext
 from kafka_reassignment.execution.describing import describe
 from kafka_reassignment.execution.listing import list_reassignments
-from kafka_reassignment_airflow.steps import ReassignmentStepOperator
+from kafka_reassignment_airflow.steps import RunningReassignmentOperator
 
 
-class LookingOperator(ReassignmentStepOperator):
-    """Look without touching: no audit event, no hold; it may run beside a reassignment, and any number of times.
-
-    :param reassignment_id: run id of the reassignment to look at; whoever holds the cluster when empty (templated; by
-        default the run's param of that name).
-    """
-
-    def __init__(self, *, reassignment_id: str = "{{ params.reassignment_id or '' }}", **kwargs: Any) -> None:
-        super().__init__(reassignment_id=reassignment_id, **kwargs)
-
-
-class ListReassignmentsOperator(LookingOperator):
+class ListReassignmentsOperator(RunningReassignmentOperator):
     """List what is in flight, whose it is, and the current batch beside the whole; the result is JSON values.
 
     ``in_flight`` of the result is what kafka-reassign-partitions takes. Changes nothing, so nothing is left behind.
@@ -40,7 +32,7 @@ class ListReassignmentsOperator(LookingOperator):
         return listing.as_json()
 
 
-class DescribeReassignmentOperator(LookingOperator):
+class DescribeReassignmentOperator(RunningReassignmentOperator):
     """Describe the current batch, or what the run's params choose; the result is JSON values, the log has the table.
 
     Reads the params ``partitions``, ``topics``, ``reassignment_json`` and ``watch_seconds``. Changes nothing, so nothing

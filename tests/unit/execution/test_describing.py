@@ -8,8 +8,11 @@ from tests.execution_lab import move
 from kafka_reassignment.errors import DuplicatePartitionError, InvalidRequestError, RecordError
 from kafka_reassignment.execution import choosing
 from kafka_reassignment.execution.choosing import Asked
+from kafka_reassignment.execution.current import rate_in_force
 from kafka_reassignment.execution.describing import describe
+from kafka_reassignment.execution.throttling import change_rate
 from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.planning.throttle import Side
 
 pytestmark = pytest.mark.quick
 
@@ -80,6 +83,28 @@ def test_the_current_batch_of_the_holder_is_described_with_speeds_from_two_looks
             }
         ],
     }
+
+
+@pytest.mark.parametrize(
+    ("changes", "rate"),
+    [
+        ([], 10_000_000),
+        ([{"megabytes_per_second": 1}], 1_000_000),
+        ([{"megabytes_per_second": 4, "brokers": [3]}], 4_000_000),
+        ([{"megabytes_per_second": 4, "brokers": [3]}, {"megabytes_per_second": 20}], 20_000_000),
+        ([{"megabytes_per_second": 20, "sides": [Side.LEADER]}], 10_000_000),
+    ],
+    ids=["as asked", "lowered", "for one broker", "then for all", "one side"],
+)
+def test_a_replica_is_judged_by_the_rate_that_holds_by_now(submitted, changes, rate):
+    for change in changes:
+        change_rate(submitted.step, **change)
+    assert rate_in_force(submitted.record) == rate
+
+
+def test_an_unthrottled_reassignment_has_no_rate(reassignment):
+    run = reassignment(MOVES, throttle_mb_per_second=None, unthrottled=True)
+    assert rate_in_force(run.record) is None
 
 
 def test_an_answer_at_once_has_no_speeds_and_does_not_wait(submitted):

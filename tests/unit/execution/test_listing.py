@@ -7,11 +7,15 @@ from tests.execution_lab import Run, move
 from upath import UPath
 
 from kafka_reassignment.errors import RecordError
-from kafka_reassignment.execution import listing
+from kafka_reassignment.execution import batch_steps, listing, schedule, stopping
+from kafka_reassignment.execution.context import StillWaiting
 from kafka_reassignment.execution.listed import Whose
 from kafka_reassignment.execution.listing import list_reassignments
+from kafka_reassignment.execution.stopping import Scope
+from kafka_reassignment.execution.watching import BatchWatch
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.planning.standing import State
+from kafka_reassignment.record.catalogue import Life
 
 pytestmark = pytest.mark.quick
 
@@ -183,11 +187,58 @@ def test_a_reassignment_that_is_not_in_the_records_is_told_as_such(submitted):
 
 
 def test_the_latest_progress_note_comes_along(submitted, cluster):
-    from kafka_reassignment.execution.context import StillWaiting
-    from kafka_reassignment.execution.watching import BatchWatch
-
     with pytest.raises(StillWaiting):
         BatchWatch(1).catch_up(cluster, submitted.record)
     [told] = listed(submitted).as_json()["reassignments"]
     assert told["progress"]["batch"] == 1
     assert told["progress"]["bytes_left"] == 2_000_000
+
+
+# What people order meanwhile
+
+
+def test_what_was_stopped_is_cancelled_by_nobody_else_and_may_be_resumed(submitted):
+    stopping.stop(submitted.step, Scope(), by="bob")
+    stopping.cancel_moves(submitted.step, Scope())
+    [shown] = listed(submitted).shown
+    assert {str(s) for s in shown.standings.values()} == {
+        "cancelled: stopped by bob; now at 1,2",
+        "cancelled: stopped by bob; now at 2,3",
+    }
+    stopping.clear_after_stop(submitted.step, Scope())
+    stopping.report_stop(submitted.step, Scope())
+    told = listed(submitted)
+    assert [r.reassignment_id for r in told.known.of(Life.STOPPED)] == ["r"]
+    assert "Earlier: 1 stopped" in list(told.lines())
+    assert told.shown == ()
+
+
+def test_withdrawn_partitions_are_told_as_such_and_are_not_left_of_the_whole(submitted):
+    only = Scope(("orders-1",))
+    stopping.stop(submitted.step, only, by="bob")
+    stopping.cancel_moves(submitted.step, only)
+    [shown] = listed(submitted).shown
+    assert shown.standings[ORDERS[0]].state is State.IN_FLIGHT
+    assert str(shown.standings[ORDERS[1]]) == "cancelled: withdrawn by bob; now at 2,3"
+    assert shown.remaining.keys() == {ORDERS[0], ORDERS[2]}
+
+
+def test_batches_that_were_cut_anew_are_told_as_they_are_now(reassignment):
+    run = reassignment([FIRST[0]], [FIRST[1]], SECOND)
+    schedule.order_limits(run.step, {"partition_movements": 3}, by="bob")
+    run.do_all()
+    batch_steps.next_batch(run.step, 1)
+    [told] = listed(run).as_json()["reassignments"]
+    assert (told["batch"], told["batches"], told["batches_finished"]) == (2, 2, 1)
+    assert told["current_batch"]["partitions"] == [entry(1, 4, 3), entry(2, 5, 1)]
+
+
+def test_what_was_left_out_and_comes_again_says_so(reassignment, cluster):
+    run = reassignment(FIRST, SECOND)
+    run.do_all("admit", "set_throttle")
+    cluster.kill(4)
+    run.do_all("submit_batch")
+    [shown] = listed(run).shown
+    told = shown.standings[ORDERS[1]]
+    assert told.state is State.LEFT_OUT
+    assert told.reason == ("broker 4 of the target 4,3 is down; a later batch tries it again; now at 2,3")

@@ -18,12 +18,13 @@ def seen(replicas=None, isr=(), flight=None, live=BROKERS, leader=1):
     return View(live, states, {ORDERS_0: flight} if flight else {}, {"orders": 1})
 
 
-def stands(view, step=MOVE, *, accepted=True, left_out=None):
+def stands(view, step=MOVE, *, accepted=True, left_out=None, given_up=None):
     told = standings(
         Batch(1, (step,)),
         view,
         accepted={ORDERS_0} if accepted else (),
         left_out={ORDERS_0: left_out} if left_out else {},
+        given_up={ORDERS_0: given_up} if given_up else {},
     )
     return told[ORDERS_0]
 
@@ -111,3 +112,10 @@ def test_what_was_left_out_is_told_with_its_reason(view):
 
 def test_what_was_left_out_and_came_to_its_target_all_the_same_is_completed():
     assert stands(seen((3, 4), {3, 4}, leader=3), left_out="refused", accepted=False).state is State.COMPLETED
+
+
+def test_what_was_given_up_is_cancelled_wherever_it_is_at_rest_but_not_while_it_moves():
+    assert str(stands(seen((1, 2), {1, 2}), given_up="stopped by ann")) == "cancelled: stopped by ann; now at 1,2"
+    assert stands(seen((1, 5), {1, 5}), given_up="stopped by ann").state is State.CANCELLED
+    assert stands(seen((1, 2, 3, 4), {1, 2}, EXPANDING), given_up="stopped by ann").state is State.IN_FLIGHT
+    assert stands(seen((1, 2, 3), {1, 2, 3}), given_up="stopped by ann").state is State.PARTIALLY_EXPANDED
