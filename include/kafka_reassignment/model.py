@@ -166,6 +166,10 @@ class InFlight:
         """The replicas a cancel would return to (their order may differ from before)."""
         return tuple(b for b in self.replicas if b not in self.adding)
 
+    def as_reassignment(self, partition: TopicPartition) -> Reassignment:
+        """Return the move as far as the controller tells: from what a cancel would return to, to its target."""
+        return Reassignment(partition, self.original, self.target)
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:

@@ -195,6 +195,30 @@ def cancel_scope(params: Any) -> Scope:
     return Scope(tuple(params.get("partitions") or ()), foreign=bool(params.get("foreign")))
 
 
+def describe_params() -> dict[str, Param]:
+    """Return the fields of a look at what is moving."""
+    return {
+        **which_reassignment_params(),
+        "partitions": _array(
+            "string", "Partitions to describe, as orders-3, one per line; the current batch when empty."
+        ),
+        "topics": _array("string", "Topics by name or pattern, one per line: what is being reassigned of them."),
+        "reassignment_json": Param(
+            None,
+            type=["null", "string"],
+            format="multiline",
+            description="A kafka-reassign-partitions file: the status of each partition and broker in it.",
+        ),
+        "watch_seconds": Param(
+            20,
+            type="integer",
+            minimum=0,
+            maximum=60,
+            description="How long speeds are measured, at least 20 s; 0 answers at once, without speeds.",
+        ),
+    }
+
+
 def resume_params() -> dict[str, Param]:
     """Return the fields of a resume; there the reassignment has to be named, since a stopped one holds no cluster."""
     named = Param("", type="string", minLength=1, description="Run id of the stopped kafka_reassignment run.")

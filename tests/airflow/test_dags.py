@@ -5,11 +5,13 @@ from importlib import import_module
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 
+from kafka_reassignment.planning.windows import MaintenanceWindows
 from kafka_reassignment.request import Limits, ReassignmentRequest
 from kafka_reassignment_airflow.form import request_params
 from kafka_reassignment_airflow.standalone import PROJECT
 from kafka_reassignment_airflow.triggers.batches import BatchesTrigger
 from kafka_reassignment_airflow.triggers.polling import AdmissionTrigger, CatchUpTrigger
+from kafka_reassignment_airflow.triggers.stopping import SettleTrigger
 
 pytestmark = pytest.mark.quick
 
@@ -26,6 +28,7 @@ def test_every_dag_file_parses(dags):
         "kafka_reassignment",
         "kafka_reassignment_batch",
         "kafka_reassignment_cancel",
+        "kafka_reassignment_describe",
         "kafka_reassignment_limits",
         "kafka_reassignment_resume",
         "kafka_throttle",
@@ -55,9 +58,13 @@ def test_the_throttle_is_setup_and_teardown_of_what_moves_data(dags):
     assert {"set_throttle", "drop_old_replicas"} <= clear.upstream_task_ids
 
 
-@pytest.mark.parametrize("dag_id", ["kafka_reassignment", "kafka_reassignment_batch"])
-def test_no_run_has_a_timeout_because_it_would_skip_the_teardown(dags, dag_id):
-    assert dags[dag_id].dagrun_timeout is None
+def test_no_run_has_a_timeout_because_it_would_skip_the_teardown(dags):
+    assert {dag_id for dag_id, dag in dags.items() if dag.dagrun_timeout is not None} == set()
+
+
+def test_a_cancel_comes_to_rest_before_it_takes_the_throttle_back(dags):
+    order = [t.task_id for t in dags["kafka_reassignment_cancel"].topological_sort()]
+    assert order == ["stop", "cancel_moves", "settle_moves", "clear_throttle", "report_stop", "start_roll_back"]
 
 
 def test_every_task_is_retried(dags):
@@ -66,15 +73,18 @@ def test_every_task_is_retried(dags):
             assert task.retries >= 2, f"{dag.dag_id}.{task.task_id}"
 
 
+FLAT = {name: field for model in (Limits, MaintenanceWindows) for name, field in model.model_fields.items()}
+"""Fields that a form shows beside the request's own."""
+
+
 def test_the_form_has_every_field_of_the_request_and_no_other():
-    model = set(ReassignmentRequest.model_fields) - {"limits"} | set(Limits.model_fields)
-    assert set(request_params()) == model
+    assert set(request_params()) == set(ReassignmentRequest.model_fields) - {"limits", "maintenance"} | set(FLAT)
 
 
 def test_the_form_and_the_request_have_the_same_defaults():
     params = request_params()
-    for name, field in {**ReassignmentRequest.model_fields, **Limits.model_fields}.items():
-        if name in {"limits", "job"}:
+    for name, field in {**ReassignmentRequest.model_fields, **FLAT}.items():
+        if name in {"limits", "maintenance", "job"}:
             continue
         default = field.default or None if isinstance(field.default, tuple) else field.default
         assert params[name].value == default, name
@@ -91,6 +101,14 @@ def test_the_form_and_the_request_have_the_same_defaults():
         ),
         BatchesTrigger(
             cluster_id="c", reassignment_id="r", batch_dag_id="d", deadline="2026-01-01T00:00:00+00:00", poll_seconds=5
+        ),
+        SettleTrigger(
+            kafka_conn_id="k",
+            reassignment_id="r",
+            partitions=["orders-3"],
+            foreign=True,
+            deadline="2026-01-01T00:00:00+00:00",
+            poll_seconds=5,
         ),
     ],
     ids=lambda t: type(t).__name__,

@@ -10,6 +10,7 @@ from kafka_reassignment.errors import InfeasiblePlanError, UnhealthyClusterError
 from kafka_reassignment.execution.batches import planned_batch, whole_batch
 from kafka_reassignment.execution.context import utc_now
 from kafka_reassignment.execution.observing import min_insync_replicas, observe
+from kafka_reassignment.execution.throttling import rate_in_force
 from kafka_reassignment.model import Batch, TopicPartition, View
 from kafka_reassignment.planning.admission import (
     Health,
@@ -73,7 +74,7 @@ class Gate:
             # What is moving already is brought to its end, whatever the clock says.
             others=()
             if under_way
-            else (*self._about_window(record, batch), *self._about_rate(cluster, request, batch, view)),
+            else (*self._about_window(record, batch), *self._about_rate(cluster, record, batch, view)),
         ).reasons
 
     def _health(self, cluster: ClusterPort, request: ReassignmentRequest, view: View) -> Health:
@@ -83,7 +84,7 @@ class Gate:
 
     def _about_window(self, record: Record, batch: Batch) -> list[str]:
         request = record.opening().request
-        rate = request.throttle_bytes_per_second
+        rate = rate_in_force(record)
         needed = batch_seconds(
             batch,
             asked_bytes_per_second=rate,
@@ -94,10 +95,8 @@ class Gate:
             raise InfeasiblePlanError(f"Batch {batch.number} can never start: {fit.reason}")
         return [] if fit.verdict is Verdict.START else [fit.reason]
 
-    def _about_rate(
-        self, cluster: ClusterPort, request: ReassignmentRequest, batch: Batch, view: View
-    ) -> tuple[str, ...]:
-        rate = request.throttle_bytes_per_second
+    def _about_rate(self, cluster: ClusterPort, record: Record, batch: Batch, view: View) -> tuple[str, ...]:
+        rate = rate_in_force(record)
         due = expansions_to_submit(batch, view).to_submit
         if rate is None or not due:
             return ()

@@ -11,7 +11,7 @@ from typing import TypeVar
 from kafka_reassignment.errors import StoppedError, UnsafeDropError, name_some
 from kafka_reassignment.execution.context import StepContext
 from kafka_reassignment.execution.holding import stopped_text
-from kafka_reassignment.execution.observing import observe
+from kafka_reassignment.execution.observing import observe, observe_twice
 from kafka_reassignment.model import Batch, Refusal, Replicas, Step, TopicPartition, View
 from kafka_reassignment.planning.moves import Phase, phase
 
@@ -23,8 +23,6 @@ SLICE = 100
 DOUBTFUL = frozenset({Phase.NOT_SUBMITTED, Phase.PARTLY_EXPANDED, Phase.STALE})
 """Phases to be seen twice before they are believed: brokers' metadata lags the controller's list, and right after
 a move completes it is neither listed nor at its target (up to 0.25 s on Kafka 4.3.1)."""
-
-CONFIRM_SECONDS = 1.0
 
 SETTLE_SECONDS = 60
 """How long a submitted drop may take to show as done; it copies nothing."""
@@ -44,12 +42,12 @@ def left_to_copy(batch: Batch, view: View) -> Batch:
 
 def confirmed_view(step: StepContext, steps: Collection[Step], doubtful: frozenset[Phase] = DOUBTFUL) -> View:
     """Look, and look again when a step shows a phase that may only be a broker's old news."""
-    partitions = [s.partition for s in steps]
-    view = observe(step.cluster, partitions)
-    if any(phase(s, view).phase in doubtful for s in steps):
-        step.sleep(CONFIRM_SECONDS)
-        view = observe(step.cluster, partitions)
-    return view
+    return observe_twice(
+        step.cluster,
+        [s.partition for s in steps],
+        lambda view: any(phase(s, view).phase in doubtful for s in steps),
+        step.sleep,
+    )
 
 
 def submit(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from kafka_reassignment.model import ConfigResource, TopicPartition, View
 from kafka_reassignment.ports import ClusterPort
 
 MIN_ISR = "min.insync.replicas"
+
+CONFIRM_SECONDS = 1.0
+"""Between two looks: what a broker's metadata shows lags the controller by up to a quarter of a second (Kafka 4.3.1)."""
 
 
 def observe(cluster: ClusterPort, partitions: Collection[TopicPartition]) -> View:
@@ -26,6 +29,20 @@ def observe(cluster: ClusterPort, partitions: Collection[TopicPartition]) -> Vie
         in_flight=in_flight,
         min_insync_replicas=min_insync_replicas(cluster, topics),
     )
+
+
+def observe_twice(
+    cluster: ClusterPort,
+    partitions: Collection[TopicPartition],
+    doubtful: Callable[[View], bool],
+    sleep: Callable[[float], None],
+) -> View:
+    """Look, and look again a moment later when what is seen may only be a broker's old news."""
+    view = observe(cluster, partitions)
+    if doubtful(view):
+        sleep(CONFIRM_SECONDS)
+        view = observe(cluster, partitions)
+    return view
 
 
 def min_insync_replicas(cluster: ClusterPort, topics: Collection[str]) -> dict[str, int]:

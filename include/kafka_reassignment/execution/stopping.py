@@ -19,7 +19,7 @@ from kafka_reassignment.execution.context import StepContext, StillWaiting
 from kafka_reassignment.execution.moving import as_texts, cancel, confirmed_view, submit, told
 from kafka_reassignment.execution.observing import observe
 from kafka_reassignment.execution.throttling import restore_configs
-from kafka_reassignment.model import InFlight, Reassignment, Step, TopicPartition
+from kafka_reassignment.model import Step, TopicPartition
 from kafka_reassignment.planning.cancelling import Settling, settling
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.orders import RunOrder, Withdrawal
@@ -257,14 +257,10 @@ def _steps_under_way(record: Record) -> list[Step]:
 def _foreign_steps(cluster: ClusterPort, scope: Scope, ours: Iterable[Step]) -> list[Step]:
     own = {s.partition for s in ours}
     return [
-        Step(_as_move(partition, flight))
+        Step(flight.as_reassignment(partition))
         for partition, flight in cluster.list_reassignments().items()
         if partition not in own and scope.has(partition)
     ]
-
-
-def _as_move(partition: TopicPartition, flight: InFlight) -> Reassignment:
-    return Reassignment(partition, flight.original, flight.target)
 
 
 def _planned(record: Record, scope: Scope) -> list[TopicPartition]:

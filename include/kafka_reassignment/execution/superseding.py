@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kafka_reassignment.execution.context import Event, StepContext
-from kafka_reassignment.execution.moving import CONFIRM_SECONDS, as_texts, cancel
-from kafka_reassignment.execution.observing import observe
+from kafka_reassignment.execution.moving import as_texts, cancel
+from kafka_reassignment.execution.observing import CONFIRM_SECONDS, observe
 from kafka_reassignment.model import Batch, TopicPartition, View
 from kafka_reassignment.planning.intermediate import Superseding, supersede
 from kafka_reassignment.planning.moves import Phase, phase

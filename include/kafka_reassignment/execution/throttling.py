@@ -21,6 +21,7 @@ from kafka_reassignment.planning.throttle import (
     throttle_for,
     union,
 )
+from kafka_reassignment.record.store import Record
 from kafka_reassignment.request import MEGABYTE
 
 SETTLE_LOOKS = 6
@@ -127,6 +128,17 @@ def change_rate(
                 "The batch under way sets it at its next look; rerun this task to see"
             )
         return event.summary
+
+
+def rate_in_force(record: Record) -> int | None:
+    """Return the rate asked for by now, in bytes per second: the lowest where brokers differ, None when unthrottled."""
+    rate = record.opening().request.throttle_bytes_per_second
+    if rate is None:
+        return None
+    for change in record.journal().retargets:
+        everywhere = change.brokers is None and set(change.sides) == set(Side)
+        rate = change.asked_bytes_per_second if everywhere else min(rate, change.asked_bytes_per_second)
+    return rate
 
 
 def restore_configs(step: StepContext, event: Event) -> tuple[str, ...]:

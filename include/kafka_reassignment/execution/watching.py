@@ -10,6 +10,7 @@ from kafka_reassignment.execution.context import StillWaiting, utc_now
 from kafka_reassignment.execution.gates import Gate
 from kafka_reassignment.execution.holding import stopped_text
 from kafka_reassignment.execution.observing import observe
+from kafka_reassignment.execution.throttling import rate_in_force
 from kafka_reassignment.model import Batch, View
 from kafka_reassignment.planning.moves import catch_up
 from kafka_reassignment.planning.progress import Progress, progress
@@ -79,5 +80,4 @@ class BatchWatch:
         now = self._clock()
         self._samples = [s for s in self._samples if s.at_seconds > now - WINDOW_SECONDS]
         self._samples.append(sample_of(report, at_seconds=now))
-        rate = record.opening().request.throttle_bytes_per_second
-        return progress(batch, view, self._samples, asked_bytes_per_second=rate)
+        return progress(batch, view, self._samples, asked_bytes_per_second=rate_in_force(record))

@@ -17,9 +17,10 @@ from kafka_reassignment.model import (
     TopicPartition,
     View,
 )
-from kafka_reassignment.planning.describing import describe, replica_status, status_table
+from kafka_reassignment.planning.describing import NoRate, describe_step, in_words, replica_status, status_table
 from kafka_reassignment.planning.progress import progress
 from kafka_reassignment.planning.samples import Sample
+from kafka_reassignment.planning.standing import Standing, State
 from kafka_reassignment.planning.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 
 pytestmark = pytest.mark.quick
@@ -41,15 +42,19 @@ CONFIGS = {
 }
 
 
-def described(configs: object = CONFIGS, view: View = VIEW, run: str = "run-1"):  # type: ignore[no-untyped-def]
+IN_FLIGHT = Standing(State.IN_FLIGHT, "in flight to 1,2,3, waiting for 3")
+
+
+def described(configs: object = CONFIGS, view: View = VIEW, run: str = "run-1", standing: Standing = IN_FLIGHT):  # type: ignore[no-untyped-def]
     samples = [
         Sample(0, {ORDERS_3: {1: 100, 3: 40}}),
         Sample(30, {ORDERS_3: {1: 100, 3: 70}}, {ORDERS_3: {3: 300}}, {ORDERS_3: 1000}),
     ]
     replicas = progress(Batch(1, (STEP,)), view, samples).replicas
-    return describe(
+    return describe_step(
         STEP,
         view,
+        standing,
         replicas,
         configs,  # type: ignore[arg-type]
         reassignment_id=run,
@@ -67,6 +72,8 @@ def test_a_description_has_everything_kip_240_asks_for() -> None:
         "partition": 3,
         "started_at_seconds": 1000.0,
         "elapsed_seconds": 90.0,
+        "state": "in flight",
+        "reason": "in flight to 1,2,3, waiting for 3",
         "current_leader": 1,
         "leader_throttle": 10,
         "current": [1, 2],
@@ -91,15 +98,44 @@ def test_a_description_has_everything_kip_240_asks_for() -> None:
 
 def test_a_rate_without_an_entry_and_an_entry_without_a_rate_are_unlimited() -> None:
     unlisted = {**CONFIGS, ConfigResource.topic("orders"): {LEADER_REPLICAS: dynamic("3:2")}}
-    assert (described(unlisted).leader_throttle, described(unlisted).throttles) == (None, {3: None, 2: None})
-    unrated = {ConfigResource.topic("orders"): {LEADER_REPLICAS: dynamic("*"), FOLLOWER_REPLICAS: dynamic("*")}}
-    assert (described(unrated).leader_throttle, described(unrated).throttles) == (None, {3: None, 2: None})
-    assert described(unrated).as_json()["leader_throttle"] == "unlimited"
+    unlimited = (NoRate.UNLIMITED, {3: NoRate.UNLIMITED, 2: NoRate.UNLIMITED})
+    assert (described(unlisted).leader_throttle, described(unlisted).throttles) == unlimited
+    assert (described(unrated()).leader_throttle, described(unrated()).throttles) == unlimited
+    assert described(unrated()).as_json()["leader_throttle"] == "unlimited"
+
+
+def unrated():  # type: ignore[no-untyped-def]
+    listed = {ConfigResource.topic("orders"): {LEADER_REPLICAS: dynamic("*"), FOLLOWER_REPLICAS: dynamic("*")}}
+    return listed | {ConfigResource.broker(b): {} for b in (1, 2, 3)}
+
+
+def test_the_rate_of_a_broker_that_does_not_tell_is_unknown_not_unlimited() -> None:
+    silent = {r: c for r, c in CONFIGS.items() if r != ConfigResource.broker(3)}
+    assert described(silent).throttles == {3: NoRate.UNKNOWN, 2: NoRate.UNLIMITED}
+    hidden = {**CONFIGS, ConfigResource.broker(3): {FOLLOWER_RATE: ConfigValue(None, ConfigSource.DYNAMIC_BROKER)}}
+    assert described(hidden).throttles[3] is NoRate.UNKNOWN
+    unset = {**CONFIGS, ConfigResource.broker(3): {FOLLOWER_RATE: ConfigValue(None, ConfigSource.DEFAULT)}}
+    assert described(unset).throttles[3] is NoRate.UNLIMITED
 
 
 def test_a_star_covers_every_replica() -> None:
     star = {**CONFIGS, ConfigResource.topic("orders"): {FOLLOWER_REPLICAS: dynamic("*")}}
     assert described(star).throttles == {3: 31, 2: 21}
+
+
+def test_people_are_told_each_move_and_each_replica_on_a_line_of_its_own() -> None:
+    assert list(in_words(described())) == [
+        "orders-3: 1,2 → 3,2, leader 1 (10 B/s), run-1, for 1 min 30 s: in flight: in flight to 1,2,3, waiting for 3",
+        "  to broker 3: moving, 30 B left, 300 messages behind, log end 700, 1 B/s, about 30 s, throttle 31 B/s",
+    ]
+
+
+def test_a_replica_that_copies_nothing_makes_its_move_stuck() -> None:
+    dead = View(frozenset({1, 2}), VIEW.partitions)
+    standing = described(view=dead).standing
+    assert standing == Standing(State.STUCK, "in flight to 1,2,3, waiting for 3; broker 3: broker 3 is down")
+    done = Standing(State.COMPLETED, "at 3,2")
+    assert described(view=dead, standing=done).standing == done
 
 
 def test_two_successive_reassignments_of_one_partition_differ() -> None:
@@ -161,3 +197,9 @@ def test_a_replica_on_a_broker_that_just_died_is_not_in_sync() -> None:
 
 def test_no_rows_are_a_table_too() -> None:
     assert status_table([]) == "Topic  Partition  Broker  Status\n--------------------------------"
+
+
+def test_a_partition_that_does_not_exist_needs_no_broker_to_be_told_of() -> None:
+    asdf = TopicPartition("asdf", 0)
+    rows = [(asdf, None, replica_status(asdf, None, CLUSTER, {0, 1}, {}))]
+    assert status_table(rows).splitlines()[2] == "asdf   0          -       Unknown topic"

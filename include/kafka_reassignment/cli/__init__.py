@@ -1,4 +1,4 @@
-"""The command line: a local Kafka, who holds a cluster, whether an audit trail is whole."""
+"""The command line: what is in flight and how it gets on, a local Kafka, who holds a cluster, the audit trail."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from upath import UPath
 
+from kafka_reassignment.cli.looking import describe_moves, list_moves
 from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.local.app import app as local_app
 from kafka_reassignment.record.store import RecordStore
@@ -16,6 +17,8 @@ from kafka_reassignment.record.store import RecordStore
 app = typer.Typer(no_args_is_help=True, help="Tools beside the DAGs; reassignments themselves are run by Airflow.")
 hold_app = typer.Typer(no_args_is_help=True, help="Which reassignment holds a cluster.")
 audit_app = typer.Typer(no_args_is_help=True, help="The audit trail of a reassignment.")
+app.command("list")(list_moves)
+app.command("describe")(describe_moves)
 app.add_typer(local_app, name="local")
 app.add_typer(hold_app, name="hold")
 app.add_typer(audit_app, name="audit")

@@ -1,0 +1,116 @@
+"""Which reassignments of a cluster there are records of, and how far each has come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kafka_reassignment.errors import RecordError
+from kafka_reassignment.record.store import Opening, Record, RecordStore
+
+READERS = 8
+"""Records read at once: object stores answer slowly, but many at a time."""
+
+
+class Life(StrEnum):
+    """Where a reassignment is in its life."""
+
+    ACTIVE = "active"
+    """It holds the cluster."""
+
+    FINISHED = "finished"
+    """Its report is written."""
+
+    STOPPED = "stopped"
+    """Somebody stopped it, and it has given the cluster back; it may be resumed."""
+
+    ENDED = "ended"
+    """It was refused, rejected, validated only, or given up: it neither holds the cluster nor has a report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One reassignment's identity (KIP-240: the id; the start, which never changes) and where it is in its life."""
+
+    record: Record
+    opening: Opening
+    life: Life
+
+    @property
+    def reassignment_id(self) -> str:
+        """The run id."""
+        return self.opening.reassignment_id
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The reassignments of one cluster, oldest first; ``unreadable`` says which records could not be read, and why."""
+
+    reassignments: tuple[Recorded, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+    def of(self, life: Life) -> tuple[Recorded, ...]:
+        """Return those at this point of their life."""
+        return tuple(r for r in self.reassignments if r.life is life)
+
+
+def catalogue(store: RecordStore, cluster_id: str) -> Catalogue:
+    """Read what there is of a cluster: a few small objects of each reassignment.
+
+    Raises:
+        RecordError: the store does not answer.
+    """
+    folder = store.record(cluster_id, "any").root.parent  # records of one cluster are beside each other
+    try:
+        names = sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.exists() else []
+    except OSError as error:
+        raise RecordError(f"Cannot list the records in {folder}: {error}. Repair access to the record store") from error
+    holder = store.holder(cluster_id)
+    holder_id = holder.reassignment_id if holder else None
+    with ThreadPoolExecutor(READERS) as readers:
+        read = list(readers.map(lambda name: _read(Record(folder / name, cluster_id, name), holder_id), names))
+    found = [r for r in read if isinstance(r, Recorded)]
+    return Catalogue(_by_start(found), tuple(r for r in read if isinstance(r, str)))
+
+
+def recorded(store: RecordStore, cluster_id: str, reassignment_id: str | None = None) -> Recorded | None:
+    """Return one reassignment, or whoever holds the cluster; None when nobody does, or has not said yet what for.
+
+    Raises:
+        RecordError: there is no record of the reassignment named.
+    """
+    holder = store.holder(cluster_id)
+    holder_id = holder.reassignment_id if holder else None
+    wanted = reassignment_id or holder_id
+    if wanted is None:
+        return None
+    record = store.record(cluster_id, wanted)
+    if reassignment_id is None and not record.is_open:
+        return None
+    return Recorded(record, record.opening(), _life(record, wanted, holder_id))
+
+
+def _read(record: Record, holder_id: str | None) -> Recorded | str | None:
+    """Return a reassignment, why it cannot be read, or None for a folder that is none."""
+    if not record.is_open:
+        return None
+    try:
+        opening = record.opening()
+    except RecordError as error:
+        return str(error)
+    named = Record(record.root, record.cluster_id, opening.reassignment_id)
+    return Recorded(named, opening, _life(named, opening.reassignment_id, holder_id))
+
+
+def _life(record: Record, reassignment_id: str, holder_id: str | None) -> Life:
+    if reassignment_id == holder_id:
+        return Life.ACTIVE
+    if record.read_file("report.txt") is not None:
+        return Life.FINISHED
+    return Life.ENDED if record.stopped() is None else Life.STOPPED
+
+
+def _by_start(found: Iterable[Recorded]) -> tuple[Recorded, ...]:
+    return tuple(sorted(found, key=lambda r: (r.opening.started_at, r.reassignment_id)))

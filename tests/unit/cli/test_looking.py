@@ -1,0 +1,52 @@
+"""What ``list`` and ``describe`` refuse before they look at any cluster."""
+
+import pytest
+from typer.testing import CliRunner
+
+from kafka_reassignment.cli import app
+
+pytestmark = pytest.mark.quick
+
+BOOTSTRAP = ["--bootstrap-server", "127.0.0.1:1"]
+
+
+@pytest.fixture
+def run(monkeypatch):
+    monkeypatch.delenv("AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI", raising=False)
+    monkeypatch.setenv("COLUMNS", "500")
+    return lambda *arguments: CliRunner().invoke(app, list(arguments))
+
+
+@pytest.mark.parametrize("command", ["list", "describe"])
+@pytest.mark.parametrize("options", [[], [*BOOTSTRAP, "--connection", "file.json"]], ids=["none", "both"])
+def test_one_way_to_the_cluster_is_expected(run, command, options):
+    result = run(command, *options)
+    assert result.exit_code == 1
+    assert "Expected either --bootstrap-server or --connection" in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        ("{", "must be a JSON object of librdkafka keys, found: Expecting property name"),
+        ("[1]", "must be a JSON object of librdkafka keys, found a list"),
+        ("{}", "has no 'bootstrap.servers'"),
+    ],
+    ids=["missing", "broken", "a list", "empty"],
+)
+def test_a_connection_file_that_cannot_be_used_is_told_why(run, tmp_path, content, message):
+    file = tmp_path / "connection.json"
+    if content is not None:
+        file.write_text(content)
+    result = run("list", "--connection", str(file))
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
+def test_a_cluster_that_does_not_answer_is_told_in_one_message(run):
+    result = run("list", *BOOTSTRAP)
+    assert result.exit_code == 1
+    assert "127.0.0.1:1" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,94 @@
+"""What the records of a cluster tell of its reassignments."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from upath import UPath
+
+from kafka_reassignment.errors import RecordError
+from kafka_reassignment.record.catalogue import Life, catalogue, recorded
+from kafka_reassignment.record.store import Hold, Opening, RecordStore
+from kafka_reassignment.request import Job, ReassignmentRequest
+
+pytestmark = pytest.mark.quick
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture(params=["file", "memory"])
+def store(request, tmp_path):
+    return RecordStore(UPath(f"file://{tmp_path}" if request.param == "file" else f"memory://{tmp_path.name}"))
+
+
+def begin(store, reassignment_id, hours):
+    request = ReassignmentRequest(job=Job.REBALANCE, throttle_mb_per_second=5)
+    store.record("c", reassignment_id).open(
+        Opening(
+            cluster_id="c",
+            reassignment_id=reassignment_id,
+            started_at=NOON + timedelta(hours=hours),
+            requested_by="ann",
+            request=request,
+        )
+    )
+
+
+def hold(store, reassignment_id):
+    store.acquire("c", Hold(reassignment_id=reassignment_id, since=NOON, requested_by="ann"))
+
+
+def lives(store):
+    return [(r.reassignment_id, r.life) for r in catalogue(store, "c").reassignments]
+
+
+def test_a_cluster_without_records_has_no_reassignments(store):
+    assert catalogue(store, "c").reassignments == ()
+    assert recorded(store, "c") is None
+
+
+def test_reassignments_are_told_oldest_first_with_where_they_are_in_their_life(store):
+    begin(store, "third", 3)
+    begin(store, "manual__2026-01-01T10:00:00+00:00", 1)
+    begin(store, "second", 2)
+    store.record("c", "second").write_file("report.txt", b"done")
+    hold(store, "third")
+    assert lives(store) == [
+        ("manual__2026-01-01T10:00:00+00:00", Life.ENDED),
+        ("second", Life.FINISHED),
+        ("third", Life.ACTIVE),
+    ]
+    assert [r.reassignment_id for r in catalogue(store, "c").of(Life.FINISHED)] == ["second"]
+
+
+def test_a_finished_one_that_is_run_again_is_active_again(store):
+    begin(store, "r", 0)
+    store.record("c", "r").write_file("report.txt", b"done")
+    hold(store, "r")
+    assert lives(store) == [("r", Life.ACTIVE)]
+
+
+def test_a_record_that_cannot_be_read_is_told_beside_the_others(store):
+    begin(store, "good", 0)
+    begin(store, "bad", 1)
+    (store.record("c", "bad").root / "request.json").write_text("{")
+    told = catalogue(store, "c")
+    assert [r.reassignment_id for r in told.reassignments] == ["good"]
+    [unreadable] = told.unreadable
+    assert "bad/request.json is not a readable Opening" in unreadable
+
+
+def test_without_a_name_the_holder_is_meant(store):
+    begin(store, "r", 0)
+    assert recorded(store, "c") is None
+    hold(store, "r")
+    assert recorded(store, "c").reassignment_id == "r"
+    assert recorded(store, "c", "r").life is Life.ACTIVE
+
+
+def test_a_holder_that_has_not_said_what_it_wants_yet_is_nobody_to_describe(store):
+    hold(store, "r")
+    assert recorded(store, "c") is None
+
+
+def test_a_reassignment_without_a_record_is_refused(store):
+    with pytest.raises(RecordError, match="There is no record of reassignment nowhere"):
+        recorded(store, "c", "nowhere")
