@@ -10,6 +10,7 @@ import pandas as pd  # noqa: F401 - see above
 from airflow.plugins_manager import AirflowPlugin
 
 import kafka_reassignment_airflow.operators.batch
+import kafka_reassignment_airflow.operators.partition_count
 import kafka_reassignment_airflow.operators.reassignment
 import kafka_reassignment_airflow.sensors.batch  # noqa: F401 - see above
 
