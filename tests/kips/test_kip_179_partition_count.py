@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.contract.lab import HELD_BYTES, eventually, set_rates
+from tests.execution_lab import WallClock
 from tests.kafka_fixtures import CreateTopic, fresh_topic_name
 from tests.partition_count_lab import Growing
 from upath import UPath
@@ -42,9 +43,8 @@ def growing(cluster: ClusterPort, tmp_path) -> Callable[..., Growing]:
 
     def make(topic: str, partitions: int, **request: object) -> Growing:
         run_id = f"g-{next(numbers)}"
-        return Growing(
-            cluster, UPath(tmp_path), run_id, topic=topic, partitions=partitions, **request
-        ).on_real_brokers()
+        folder, clock = UPath(tmp_path), WallClock()
+        return Growing(cluster, folder, run_id, clock=clock, topic=topic, partitions=partitions, **request)
 
     return make
 
@@ -188,7 +188,7 @@ def test_a_cluster_below_2_4_is_grown_the_same_way(tmp_path):
         topic = fresh_topic_name()
         data.create_topic(kafka.bootstrap_servers, topic, [(1, 2)], None)
         with open_cluster(ClusterSettings.of(extra, name="old")) as cluster:
-            run = Growing(cluster, UPath(tmp_path), topic=topic, partitions=3).on_real_brokers()
+            run = Growing(cluster, UPath(tmp_path), clock=WallClock(), topic=topic, partitions=3)
             run.do_all()
             after = run.replicas(topic)
     assert Counter(b for r in after.values() for b in r) == {1: 2, 2: 2, 3: 2}
