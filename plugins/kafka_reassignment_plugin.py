@@ -10,8 +10,13 @@ import pandas as pd  # noqa: F401 - see above
 from airflow.plugins_manager import AirflowPlugin
 
 import kafka_reassignment_airflow.operators.batch
+import kafka_reassignment_airflow.operators.changing
+import kafka_reassignment_airflow.operators.describing
+import kafka_reassignment_airflow.operators.partition_count
 import kafka_reassignment_airflow.operators.reassignment
-import kafka_reassignment_airflow.sensors.batch  # noqa: F401 - see above
+import kafka_reassignment_airflow.sensors.batch
+import kafka_reassignment_airflow.sensors.reassignment
+import kafka_reassignment_airflow.sensors.stopping  # noqa: F401 - see above
 
 
 class KafkaReassignmentPlugin(AirflowPlugin):

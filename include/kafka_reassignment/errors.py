@@ -154,6 +154,29 @@ class RecordError(ReassignmentError):
     """The record of the reassignment is missing, incomplete or was altered."""
 
 
+_REFUSED: Mapping[str, type[ReassignmentError]] = {
+    "CLUSTER_AUTHORIZATION_FAILED": NotAuthorizedError,
+    "INVALID_PARTITIONS": InvalidPartitionsError,
+    "INVALID_REPLICA_ASSIGNMENT": InvalidAssignmentError,
+    "INVALID_REPLICATION_FACTOR": InvalidReplicationFactorError,
+    "POLICY_VIOLATION": PolicyViolationError,
+    "REASSIGNMENT_IN_PROGRESS": ReassignmentInProgressError,
+    "TOPIC_AUTHORIZATION_FAILED": NotAuthorizedError,
+    "UNKNOWN_TOPIC_OR_PARTITION": UnknownTopicOrPartitionError,
+}
+
+
+def error_of(refusal: Refusal, doing: str, next_step: str) -> ReassignmentError:
+    """Return a broker's refusal of a whole request as the error of its kind (KIP-179), in the broker's words.
+
+    Args:
+        refusal: the code and words.
+        doing: what was asked, as in "adding 2 partitions to topic orders".
+        next_step: what to do now; ends the message.
+    """
+    return _REFUSED.get(refusal.code, ReassignmentError)(f"The cluster refused {doing} ({refusal}). {next_step}")
+
+
 def is_worth_a_retry(error: BaseException) -> bool:
     """Whether another try may not meet this error; every other ``ReassignmentError`` is final."""
     return isinstance(error, (ClusterUnavailableError, RecordError))

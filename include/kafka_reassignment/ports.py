@@ -18,6 +18,9 @@ from kafka_reassignment.model import (
     TopicPartition,
 )
 
+MOST_NEW_PARTITIONS = 10_000
+"""Per request: Kafka 4.3.1 takes 10,000 and answers UNKNOWN_SERVER_ERROR to one more (records of one batch)."""
+
 
 class ClusterPort(Protocol):
     """One Kafka cluster, as far as reassignments need it.
@@ -61,6 +64,26 @@ class ClusterPort(Protocol):
             targets: at most 500 partitions; callers slice (F13).
             allow_replication_factor_change: KIP-860's guard, sent where the broker has it and
                 checked on our side where not.
+        """
+        ...
+
+    def create_partitions(
+        self, topic: str, assignments: Mapping[int, Replicas], *, validate_only: bool = False
+    ) -> Refusal | None:
+        """Add partitions to a topic, all of them or none (KIP-195); None is accepted.
+
+        The controller refuses when the topic has grown meanwhile, so asking twice never adds more than
+        was asked for. After ``ClusterUnavailableError`` they may be there or not: describe the topic,
+        then act.
+
+        Args:
+            topic: one that exists.
+            assignments: replicas by number of the new partitions: those that follow the present ones,
+                without a gap, at most ``MOST_NEW_PARTITIONS``.
+            validate_only: let the controller check everything and change nothing.
+
+        Raises:
+            InvalidRequestError: the numbers have a gap, or are too many for one request.
         """
         ...
 

@@ -175,7 +175,7 @@ def parse_limits(fields: dict[str, Any]) -> Limits:
     try:
         return Limits.model_validate(fields)
     except ValidationError as invalid:
-        raise InvalidRequestError(_told_invalid("The limits", invalid)) from None
+        raise InvalidRequestError(told_invalid("The limits", invalid)) from None
 
 
 def parse_request(fields: dict[str, Any]) -> ReassignmentRequest:
@@ -190,10 +190,10 @@ def parse_request(fields: dict[str, Any]) -> ReassignmentRequest:
     try:
         return ReassignmentRequest.model_validate({k: v for k, v in fields.items() if v is not None})
     except ValidationError as invalid:
-        raise _error_class(invalid)(_told_invalid("The request", invalid)) from None
+        raise error_class(invalid)(told_invalid("The request", invalid)) from None
 
 
-def _error_class(invalid: ValidationError) -> type[InvalidRequestError]:
+def error_class(invalid: ValidationError) -> type[InvalidRequestError]:
     """The error case of KIP-179 that a request is, by what is wrong first."""
     for problem in invalid.errors(include_url=False, include_context=False):
         about = f"{problem['loc']} {problem['msg']}"
@@ -207,7 +207,8 @@ def _error_class(invalid: ValidationError) -> type[InvalidRequestError]:
     return InvalidRequestError
 
 
-def _told_invalid(what: str, invalid: ValidationError) -> str:
+def told_invalid(what: str, invalid: ValidationError) -> str:
+    """Return one message for all that is wrong; ``what`` is its subject, such as "The request"."""
     problems = invalid.errors(include_url=False, include_context=False)
     told = "; ".join(_tell(p["loc"], p["msg"], p["type"], p.get("input")) for p in problems[:5])
     more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""

@@ -13,6 +13,7 @@ RESUME_DAG_ID = "kafka_reassignment_resume"
 LIMITS_DAG_ID = "kafka_reassignment_limits"
 THROTTLE_DAG_ID = "kafka_throttle"
 DESCRIBE_DAG_ID = "kafka_reassignment_describe"
+PARTITION_COUNT_DAG_ID = "kafka_partition_count"
 
 
 def batch_run_id(reassignment_id: str, batch: int) -> str:

@@ -25,6 +25,7 @@ def dags():
 
 def test_every_dag_file_parses(dags):
     assert set(dags) == {
+        "kafka_partition_count",
         "kafka_reassignment",
         "kafka_reassignment_batch",
         "kafka_reassignment_cancel",

@@ -397,3 +397,29 @@ def test_without_zookeeper_nothing_is_waited_for_long(old: ClusterPort, old_kafk
     finally:
         old_kafka.resume_zookeeper()
     eventually(lambda: old.describe_cluster().live_brokers, lambda live: live == set(BROKERS), seconds=30)
+
+
+# ------------------------------------------------------------------ adding partitions
+
+
+def test_partitions_are_added_by_the_api_below_2_4_too(old: ClusterPort, old_kafka: ZooKeeperCluster) -> None:
+    [p] = make(old_kafka, (1, 2))
+    assert old.create_partitions(p.topic, {1: (4, 3)}, validate_only=True) is None
+    assert old.create_partitions(p.topic, {1: (4, 3)}) is None
+    born = TopicPartition(p.topic, 1)
+    state = eventually(lambda: old.describe_partitions([p.topic]).get(born), lambda s: s is not None and s.leader == 4)
+    assert state is not None
+    assert state.replicas == (4, 3)
+    again = old.create_partitions(p.topic, {1: (4, 3)})
+    assert again == Refusal("INVALID_PARTITIONS", "Topic already has 2 partitions.")
+    unknown = old.create_partitions(p.topic, {2: (4, 98)})
+    assert unknown == Refusal("INVALID_REPLICA_ASSIGNMENT", "Unknown broker(s) in replica assignment: 98.")
+
+
+def test_below_2_4_no_partition_is_added_while_a_batch_is_there(old: ClusterPort, old_kafka: ZooKeeperCluster) -> None:
+    [p] = make(old_kafka, (1, 2), held=True)
+    with held(old):
+        assert old.alter_reassignments({p: (3, 4)}) == {p: None}
+        refused = old.create_partitions(p.topic, {1: (3, 4)}, validate_only=True)
+        assert refused == Refusal("REASSIGNMENT_IN_PROGRESS", "")
+    wait_for_replicas(old, p, (3, 4))

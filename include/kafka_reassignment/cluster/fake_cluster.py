@@ -15,6 +15,7 @@ from typing import Literal, Self, TypeVar
 from kafka_reassignment.cluster.config_rpc import UNREACHABLE
 from kafka_reassignment.cluster.fake_configs import FakeConfigs
 from kafka_reassignment.cluster.fake_controller import FakeController, FakePartition
+from kafka_reassignment.cluster.partitions_rpc import check_new_partitions
 from kafka_reassignment.cluster.reassignment_rpc import check_size
 from kafka_reassignment.errors import ClusterUnavailableError, UnsupportedClusterError
 from kafka_reassignment.model import (
@@ -39,6 +40,7 @@ Call = Literal[
     "describe_partitions",
     "list_reassignments",
     "alter_reassignments",
+    "create_partitions",
     "describe_configs",
     "alter_configs",
     "describe_log_dirs",
@@ -245,6 +247,18 @@ class FakeCluster:
                 p: self._controller.alter(p, targets[p], allow_change=allow_replication_factor_change)
                 for p in items.take(targets)
             }
+
+    def create_partitions(
+        self, topic: str, assignments: Mapping[int, Replicas], *, validate_only: bool = False
+    ) -> Refusal | None:
+        """See the port."""
+        check_new_partitions(topic, assignments)
+        with self._called("create_partitions"):
+            refusal = self._controller.refusal_to_grow(topic, assignments)
+            if refusal is None and not validate_only:
+                for number, replicas in sorted(assignments.items()):
+                    self._controller.create(TopicPartition(topic, number), replicas, 0, 0)
+            return refusal
 
     def describe_configs(
         self, resources: Collection[ConfigResource], keys: Collection[str]

@@ -5,7 +5,7 @@ Every rule and message here was seen on real brokers; the contract suite holds b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kafka_reassignment.model import InFlight, PartitionState, Refusal, Replicas, TopicPartition
@@ -75,6 +75,34 @@ class FakeController:
         if refusal is None:
             self._submit(state, target)
         return refusal
+
+    def refusal_to_grow(self, topic: str, assignments: Mapping[int, Replicas]) -> Refusal | None:
+        """Why these partitions cannot be added, in the order in which Kafka looks.
+
+        Where partitions differ in replicas, which of them gives the replication factor that Kafka 4.3.1 demands
+        depends on the order of its hash table; here it is the first. Adding replicas count, as they do there.
+        """
+        present = [state for _, state in self.of_topic(topic)]
+        if not present:
+            return Refusal("UNKNOWN_TOPIC_OR_PARTITION", "")
+        count, found = max(assignments) + 1, len(present)
+        if count == found:
+            return Refusal("INVALID_PARTITIONS", f"Topic already has {found} partition(s).")
+        if count < found:
+            told = f"The topic {topic} currently has {found} partition(s); {count} would not be an increase."
+            return Refusal("INVALID_PARTITIONS", told)
+        if count - found != len(assignments):
+            told = (
+                f"Attempted to add {count - found} additional partition(s), but only {len(assignments)} assignment(s) "
+                "were specified."
+            )
+            return Refusal("INVALID_REPLICA_ASSIGNMENT", told)
+        factor = len(present[0].replicas)
+        for number, replicas in sorted(assignments.items()):
+            refusal = self._invalid(replicas) or self._unfit(number, replicas, factor)
+            if refusal is not None:
+                return refusal
+        return None
 
     def elect_preferred(self, partition: TopicPartition) -> Refusal | None:
         """Make the first replica lead."""
@@ -189,6 +217,21 @@ class FakeController:
         if told is None:
             return None
         return Refusal("INVALID_REPLICA_ASSIGNMENT", f"The manual partition assignment includes {told}")
+
+    def _unfit(self, number: int, replicas: Replicas, factor: int) -> Refusal | None:
+        if len(replicas) != factor:
+            return Refusal(
+                "INVALID_REPLICA_ASSIGNMENT",
+                f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
+                f"consistent with previous partitions, which have {factor} replica(s).",
+            )
+        if not self.live & set(replicas):
+            return Refusal(
+                "INVALID_REPLICA_ASSIGNMENT",
+                f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
+                "controlled shutdown.",
+            )
+        return None
 
 
 def _changes_factor(state: FakePartition, target: Replicas) -> Refusal | None:

@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop_after_delay, wait_random_exponential
 
-from kafka_reassignment.cluster import config_rpc, metadata_rpc, reassignment_rpc
+from kafka_reassignment.cluster import config_rpc, metadata_rpc, partitions_rpc, reassignment_rpc
 from kafka_reassignment.cluster.reassignment_rpc import refusals_of_guard
 from kafka_reassignment.cluster.rpc import Conversation
 from kafka_reassignment.cluster.settings import ClusterSettings
@@ -97,6 +97,15 @@ class KafkaCluster:
             rest = {p: t for p, t in targets.items() if p not in refused}
             accepted = alter(rest, allow_replication_factor_change=True)
             return {p: refused[p] if p in refused else accepted[p] for p in targets}
+
+    def create_partitions(
+        self, topic: str, assignments: Mapping[int, Replicas], *, validate_only: bool = False
+    ) -> Refusal | None:
+        """See the port. KRaft accepts this in the middle of a reassignment of the topic, clusters with ZooKeeper do not."""
+        with Conversation(self._settings) as conversation:
+            return partitions_rpc.create_partitions(
+                conversation, topic, assignments, validate_only=validate_only, seconds=self._settings.request_seconds
+            )
 
     def describe_configs(
         self, resources: Collection[ConfigResource], keys: Collection[str]

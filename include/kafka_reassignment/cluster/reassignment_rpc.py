@@ -59,7 +59,7 @@ def list_reassignments(
         listed = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
         topics = [listed(name=t, partition_indexes=indexes) for t, indexes in by_topic(partitions).items()]
     response = conversation.ask_controller(
-        ListPartitionReassignmentsRequest(timeout_ms=_server_milliseconds(seconds), topics=topics), seconds=seconds
+        ListPartitionReassignmentsRequest(timeout_ms=server_milliseconds(seconds), topics=topics), seconds=seconds
     )
     raise_for(response.error_code, response.error_message, "listing reassignments")
     return {
@@ -93,7 +93,7 @@ def alter_reassignments(
         wanted = None if replicas is None else list(replicas)
         grouped.setdefault(p.topic, []).append(row.ReassignablePartition(partition_index=p.partition, replicas=wanted))
     request = AlterPartitionReassignmentsRequest(
-        timeout_ms=_server_milliseconds(seconds),
+        timeout_ms=server_milliseconds(seconds),
         allow_replication_factor_change=allow_replication_factor_change,
         topics=[row(name=topic, partitions=partitions) for topic, partitions in grouped.items()],
         min_version=0 if allow_replication_factor_change else 1,
@@ -140,7 +140,7 @@ def elect_preferred_leaders(
         ElectLeadersRequest(
             election_type=0,
             topic_partitions=list(by_topic(partitions).items()),
-            timeout_ms=_server_milliseconds(seconds),
+            timeout_ms=server_milliseconds(seconds),
         ),
         seconds=seconds,
     )
@@ -274,7 +274,7 @@ def _ambiguous(targets: Mapping[TopicPartition, Replicas | None], why: str) -> s
     )
 
 
-def _server_milliseconds(seconds: float) -> int:
+def server_milliseconds(seconds: float) -> int:
     """The time the controller is given: less than ours, so that its own timeout is what we hear of."""
     return int(max(seconds - _ANSWER_MARGIN_SECONDS, seconds / 2) * 1000)
 

@@ -128,6 +128,12 @@ class ZookeeperCluster:
                 self._wait_for_effect(session, seen, taken)
             return replies
 
+    def create_partitions(
+        self, topic: str, assignments: Mapping[int, Replicas], *, validate_only: bool = False
+    ) -> Refusal | None:
+        """See the port; brokers have had this API since 1.0."""
+        return self._brokers.create_partitions(topic, assignments, validate_only=validate_only)
+
     def describe_configs(
         self, resources: Collection[ConfigResource], keys: Collection[str]
     ) -> dict[ConfigResource, dict[str, ConfigValue]]:

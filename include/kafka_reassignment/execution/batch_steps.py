@@ -11,9 +11,11 @@ from kafka_reassignment.errors import (
     CatchUpTimeoutError,
     NotSubmittedError,
     PartialRefusalError,
+    ReassignmentError,
     StalePlanError,
     ThrottleInUseError,
     UnsafeDropError,
+    error_of,
     name_some,
 )
 from kafka_reassignment.execution.batches import taking_part, whole_batch
@@ -96,7 +98,7 @@ def submit_batch(step: StepContext, number: int) -> None:
     goes on.
 
     Raises:
-        PartialRefusalError: the controller refused every partition.
+        PartialRefusalError, or the error of the one kind: the controller refused every partition.
         ThrottleMissingError: the throttle could not be put in place.
     """
     with step.audited("submit_batch", number) as event:
@@ -127,9 +129,7 @@ def submit_batch(step: StepContext, number: int) -> None:
             f"; left out {len(left_out)}: {name_some(f'{p}: {r}' for p, r in left_out.items())}" if left_out else ""
         )
         if refused and len(refused) == len(batch.steps):
-            raise PartialRefusalError(
-                0, refused, "Nothing of this batch was started; mend the cause and rerun this step"
-            )
+            raise _all_refused(batch, refused)
         for partition, reason in left_out.items():
             step.log.warning("Left out of batch %d: %s: %s", number, partition, reason)
 
@@ -283,6 +283,15 @@ def next_batch(step: StepContext, number: int) -> int | None:
 def deadline(step: StepContext, started_at: datetime) -> datetime:
     """Return when a wait that began then is over."""
     return started_at + timedelta(minutes=step.record.opening().request.catch_up_timeout_minutes)
+
+
+def _all_refused(batch: Batch, refused: Mapping[TopicPartition, Refusal]) -> ReassignmentError:
+    """The error of the one kind there is (KIP-179), else of all of them together."""
+    next_step = "Nothing of this batch was started; mend the cause and rerun this step"
+    if len({refusal.code for refusal in refused.values()}) > 1:
+        return PartialRefusalError(0, refused, next_step)
+    doing = f"every one of the {len(refused)} partitions of batch {batch.number} ({name_some(sorted(refused))})"
+    return error_of(next(iter(refused.values())), doing, next_step)
 
 
 def _waiting_text(

@@ -2,6 +2,7 @@
 
 import pytest
 from tests.execution_lab import Run
+from tests.partition_count_lab import Growing
 from upath import UPath
 
 from kafka_reassignment.cluster.fake_cluster import FakeCluster
@@ -22,5 +23,20 @@ def reassignment(cluster, tmp_path):
         run = Run(cluster, UPath(tmp_path), list(batches), **request)
         run.when_waiting = cluster.catch_up_all
         return run
+
+    return make
+
+
+@pytest.fixture
+def small_cluster():
+    fake = FakeCluster()
+    fake.create_topic("orders", [(1, 2), (2, 3)], size_bytes=1_000_000)
+    return fake
+
+
+@pytest.fixture
+def growing(small_cluster, tmp_path):
+    def make(**request: object) -> Growing:
+        return Growing(small_cluster, UPath(tmp_path), **{"topic": "orders", "partitions": 4, **request})
 
     return make

@@ -10,7 +10,7 @@ from kafka_reassignment.errors import (
     CatchUpTimeoutError,
     ClusterUnavailableError,
     NotSubmittedError,
-    PartialRefusalError,
+    PolicyViolationError,
     ReassignmentInProgressError,
     ThrottleInUseError,
     ThrottleMissingError,
@@ -153,8 +153,9 @@ def test_a_batch_that_is_refused_whole_fails(reassignment, policed):
     run = reassignment(MOVES)
     policed.refused = frozenset({ORDERS_0, ORDERS_1})
     with pytest.raises(
-        PartialRefusalError,
-        match=r"refused 2 of 2 partitions: orders-0 \(POLICY_VIOLATION: not on a Friday\), .*Nothing of this batch was started",
+        PolicyViolationError,
+        match=r"refused every one of the 2 partitions of batch 1 \(orders-0, orders-1\) \(POLICY_VIOLATION: not on a Friday\)"
+        r"\. Nothing of this batch was started",
     ):
         run.do("submit_batch")
 

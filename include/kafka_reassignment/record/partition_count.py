@@ -1,0 +1,157 @@
+"""What the record keeps of a change of a topic's partition count (KIP-179).
+
+It lives beside the records of reassignments, under the run's own id::
+
+    <cluster id>/<run id>/partition-count.json   what was asked, by whom, when
+                         /new-partitions.json    the placement; frozen
+                         /added.json             written when the cluster has accepted it
+                         /audit/000001.json …
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from kafka_reassignment.errors import InvalidPartitionsError, RecordError
+from kafka_reassignment.record.objects import create_object, read_model
+from kafka_reassignment.record.store import Record
+from kafka_reassignment.request import BrokerId, error_class, told_invalid
+
+
+class PartitionCountRequest(BaseModel):
+    """A topic is to have this many partitions. Kafka can add partitions, never take them away."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kafka_conn_id: str = Field(default="kafka_default", min_length=1, max_length=250)
+    topic: str = Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")
+    partitions: Annotated[int, Field(ge=2, le=1_000_000, strict=True)]
+    exclude_brokers: tuple[BrokerId, ...] = ()
+    validate_only: bool = False
+
+    @field_validator("exclude_brokers")
+    @classmethod
+    def _named_once(cls, brokers: tuple[int, ...]) -> tuple[int, ...]:
+        repeated = sorted({b for b in brokers if brokers.count(b) > 1})
+        if repeated:
+            raise ValueError(f"broker {repeated[0]} is named twice; name each one once")
+        return brokers
+
+
+def parse_partition_count(fields: dict[str, Any]) -> PartitionCountRequest:
+    """Read a request from the form or the API; a field that is None counts as left out.
+
+    Raises:
+        InvalidPartitionsError: what is wrong is the count.
+        DuplicatePartitionError: a broker is named twice.
+        InvalidRequestError: anything else; each time one message for all that is wrong.
+    """
+    try:
+        return PartitionCountRequest.model_validate({k: v for k, v in fields.items() if v is not None})
+    except ValidationError as invalid:
+        about_count = any(p["loc"][:1] == ("partitions",) for p in invalid.errors())
+        error = InvalidPartitionsError if about_count else error_class(invalid)
+        raise error(told_invalid("The request", invalid)) from None
+
+
+class PartitionCountOpening(BaseModel):
+    """The beginning: what was asked, of which cluster. Written once."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cluster_id: str
+    run_id: str
+    started_at: datetime
+    requested_by: str
+    request: PartitionCountRequest
+
+
+class NewPartitions(BaseModel):
+    """The frozen placement: replicas by number of the new partitions, and what people were told of it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    planned_at: datetime
+    replication_factor: int
+    assignments: dict[int, tuple[int, ...]]
+    notes: tuple[str, ...]
+    text: str
+
+
+class Added(BaseModel):
+    """When the cluster was seen to have the new partitions where they were planned."""
+
+    model_config = ConfigDict(frozen=True)
+
+    added_at: datetime
+
+
+class PartitionCountRecord:
+    """The part of a record that is about a partition count. Nothing is cached, as in ``Record``."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    def open(self, opening: PartitionCountOpening) -> PartitionCountOpening:
+        """Write the opening unless there is one, and return the one that holds.
+
+        Raises:
+            RecordError: a different request was recorded under this id.
+        """
+        if create_object(self._record.root / "partition-count.json", opening.model_dump_json(indent=1).encode()):
+            return opening
+        earlier = self.opening()
+        if earlier.request != opening.request:
+            raise RecordError(
+                f"Run {self._record.reassignment_id} was begun at {earlier.started_at:%Y-%m-%d %H:%M:%S %Z} with another "
+                "request. A run keeps its request for life; trigger a new run for the new one"
+            )
+        return earlier
+
+    def opening(self) -> PartitionCountOpening:
+        """Return what was asked.
+
+        Raises:
+            RecordError: this run has no such record.
+        """
+        opening = read_model(self._record.root / "partition-count.json", PartitionCountOpening)
+        if opening is None:
+            raise RecordError(
+                f"There is no record of a partition count at {self._record.root}, expected partition-count.json of run "
+                f"{self._record.reassignment_id}. Run its preflight first"
+            )
+        return opening
+
+    def planned(self) -> NewPartitions | None:
+        """Return the frozen placement, or None while planning is not done."""
+        return read_model(self._record.root / "new-partitions.json", NewPartitions)
+
+    def require_planned(self) -> NewPartitions:
+        """Return the frozen placement.
+
+        Raises:
+            RecordError: there is none yet.
+        """
+        planned = self.planned()
+        if planned is None:
+            raise RecordError(
+                f"Run {self._record.reassignment_id} has no placement at {self._record.root}. Run plan_placement first"
+            )
+        return planned
+
+    def freeze(self, planned: NewPartitions) -> NewPartitions:
+        """Fix the placement for the rest of the run's life and return the one that is fixed."""
+        if create_object(self._record.root / "new-partitions.json", planned.model_dump_json(indent=1).encode()):
+            return planned
+        return self.require_planned()
+
+    def added(self) -> Added | None:
+        """Return when the partitions were added; None while that is not known."""
+        return read_model(self._record.root / "added.json", Added)
+
+    def write_added(self, added: Added) -> None:
+        """Store that the partitions were added, once."""
+        create_object(self._record.root / "added.json", added.model_dump_json(indent=1).encode())

@@ -1,0 +1,54 @@
+"""The steps of raising a topic's partition count, in the order of the ``kafka_partition_count`` DAG."""
+
+from __future__ import annotations
+
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from kafka_reassignment.execution import partition_count
+from kafka_reassignment.execution.context import StepContext
+from kafka_reassignment_airflow.steps import ReassignmentStepOperator, requested_by
+
+
+class PartitionCountPreflightOperator(ReassignmentStepOperator):
+    """Check the request against the cluster and open the record of this run.
+
+    Nothing is written to the cluster, and the cluster is not held. Left behind when it dies half-way: nothing, or the
+    record, which its rerun finds to be its own.
+    """
+
+    def run_step(self, step: StepContext, context: Context) -> None:
+        """Check everything that can be checked before planning."""
+        partition_count.preflight(step, {**context["params"], **(context["dag_run"].conf or {})}, requested_by(context))
+
+
+class PlanPlacementOperator(ReassignmentStepOperator):
+    """Place the new partitions by racks and load, let the cluster check them, and freeze the placement.
+
+    Nothing is changed in the cluster. Safe to retry: a frozen placement is kept. Its result is the placement in words.
+    """
+
+    def run_step(self, step: StepContext, context: Context) -> str:
+        """Plan, and return the placement for people."""
+        return partition_count.plan_placement(step)
+
+
+class CreatePartitionsOperator(ReassignmentStepOperator):
+    """Add the planned partitions to the topic; skipped where only validation was asked for.
+
+    The controller adds all or none. Safe to retry: partitions that an earlier try has added are known by their
+    replicas, and a topic that somebody else has grown meanwhile gets none.
+    """
+
+    def run_step(self, step: StepContext, context: Context) -> None:
+        """Add what is not there."""
+        if not partition_count.create_partitions(step):
+            raise AirflowSkipException("Validated only: nothing is added")
+
+
+class VerifyPartitionCountOperator(ReassignmentStepOperator):
+    """Compare the new partitions with their placement: there, on their replicas, led, in sync. Only looks."""
+
+    def run_step(self, step: StepContext, context: Context) -> str:
+        """Fail unless everything is as planned; return what is there."""
+        return partition_count.verify(step)
