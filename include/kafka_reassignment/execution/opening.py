@@ -10,7 +10,6 @@ from typing import Any, Literal
 from kafka_reassignment.errors import (
     InvalidReplicationFactorError,
     InvalidRequestError,
-    ReassignmentError,
     ReassignmentInProgressError,
     StoppedError,
     UnknownBrokerError,
@@ -43,7 +42,9 @@ def preflight(step: StepContext, fields: dict[str, Any], requested_by: str) -> N
     Raises:
         WrongClusterError, UnknownBrokerError, UnknownTopicOrPartitionError, InvalidRequestError: the
             request does not fit the cluster.
+        UnhealthyClusterError: more partitions are not well than the request tolerates.
         ReassignmentInProgressError: another reassignment, of ours or of others, is under way.
+        StoppedError: this one was stopped.
     """
     with step.audited("preflight") as event:
         request = parse_request(fields)
@@ -57,15 +58,20 @@ def preflight(step: StepContext, fields: dict[str, Any], requested_by: str) -> N
         _check_brokers(request, description, partitions)
         _check_topics(request, partitions)
         _check_job(step, request, description, partitions)
-        now = step.now()
-        if request.supersede:
+        if told := stopped_text(step.record):
+            raise StoppedError(told)
+        if step.record.frozen_plan() is None:
+            check_health(step.cluster, request)
+            refuse_never_open(request.maintenance, step.now())
+        if request.supersede and not request.validate_only:
             event.facts["superseded_reassignment"] = _take_over(step, requested_by)
+        now = step.now()
         step.store.acquire(
             step.record.cluster_id,
             Hold(reassignment_id=step.record.reassignment_id, since=now, requested_by=requested_by),
         )
-        if step.record.frozen_plan() is None:
-            _check_before_planning(step, request)
+        if step.record.frozen_plan() is None and not request.supersede:
+            _check_nothing_in_flight(step)
         step.record.open(
             Opening(
                 cluster_id=description.cluster_id,
@@ -75,7 +81,8 @@ def preflight(step: StepContext, fields: dict[str, Any], requested_by: str) -> N
                 request=request,
             )
         )
-        event.facts["debts_taken_over"] = list(adopt_debts(step))
+        if not request.validate_only:
+            event.facts["debts_taken_over"] = list(adopt_debts(step))
         event.facts["request"] = request.model_dump(mode="json", exclude_defaults=True)
         event.summary = (
             f"cluster {description.cluster_id}: {len(description.live_brokers)} brokers alive, "
@@ -270,21 +277,10 @@ def _take_over(step: StepContext, by: str) -> str | None:
     return held.reassignment_id
 
 
-def _check_before_planning(step: StepContext, request: ReassignmentRequest) -> None:
-    """Look at what only matters while nothing of this reassignment has begun; give the cluster back where it must not."""
-    try:
-        if not request.supersede:
-            _check_nothing_in_flight(step)
-        check_health(step.cluster, request)
-        refuse_never_open(request.maintenance, step.now())
-    except ReassignmentError:
-        step.store.release(step.record.cluster_id, step.record.reassignment_id)
-        raise
-
-
 def _check_nothing_in_flight(step: StepContext) -> None:
     in_flight = step.cluster.list_reassignments()
     if in_flight:
+        step.store.release(step.record.cluster_id, step.record.reassignment_id)
         raise ReassignmentInProgressError(
             f"{len(in_flight)} partitions of the cluster are being reassigned already ({name_some(sorted(in_flight))}), "
             "not by this reassignment. Wait until they are done, cancel them with kafka_reassignment_cancel, or ask for "

@@ -3,7 +3,7 @@
 import pytest
 from tests.execution_lab import Run, move
 
-from kafka_reassignment.errors import ReassignmentInProgressError, StoppedError
+from kafka_reassignment.errors import ReassignmentInProgressError, StoppedError, UnhealthyClusterError
 from kafka_reassignment.execution import opening
 from kafka_reassignment.execution.context import StepContext, StillWaiting
 from kafka_reassignment.execution.planning import take_snapshot
@@ -102,3 +102,25 @@ def test_a_second_reassignment_that_supersedes_stops_the_first_and_takes_its_deb
     assert first.record.journal().is_settled
     then.finish()
     assert then.configs("orders") == configs
+
+
+def test_validating_stops_nobody(reassignment):
+    first = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    with pytest.raises(ReassignmentInProgressError, match="is held by reassignment r"):
+        opening.preflight(second(first), REQUEST | {"validate_only": True}, "bob")
+    first.run_batches()
+
+
+def test_a_request_that_is_refused_stops_nobody(reassignment, cluster):
+    first = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    cluster.fall_behind(TopicPartition("orders", 3), 2)
+    with pytest.raises(UnhealthyClusterError):
+        opening.preflight(second(first), REQUEST, "bob")
+    first.run_batches()
+
+
+def test_who_was_superseded_does_not_take_the_cluster_back_by_a_rerun(reassignment):
+    first = reassignment([move("orders", 0, (1, 2), (1, 3))], supersede=True)
+    opening.preflight(second(first), REQUEST, "bob")
+    with pytest.raises(StoppedError, match="superseded by second"):
+        opening.preflight(first.step, REQUEST, "ann")
