@@ -21,6 +21,9 @@ from kafka_reassignment.model import (
 MOST_NEW_PARTITIONS = 10_000
 """Per request: Kafka 4.3.1 takes 10,000 and answers UNKNOWN_SERVER_ERROR to one more (records of one batch)."""
 
+MOST_PARTITIONS = 500
+"""Per alter request. Above 10,000 records KRaft starts some and fails the rest one by one (F13)."""
+
 
 class ClusterPort(Protocol):
     """One Kafka cluster, as far as reassignments need it.
@@ -61,7 +64,7 @@ class ClusterPort(Protocol):
         applied or not: list, compare, then act (F14).
 
         Args:
-            targets: at most 500 partitions; callers slice (F13).
+            targets: at most ``MOST_PARTITIONS``; callers slice (F13).
             allow_replication_factor_change: KIP-860's guard, sent where the broker has it and
                 checked on our side where not.
         """

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Producer
 from kazoo.client import KazooClient
-from tests.contract.lab import eventually, set_rates
+from tests.contract.lab import eventually, set_rates, throttle_every_replica
 from tests.kafka_fixtures import fresh_topic_name
 
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
@@ -20,6 +20,7 @@ from kafka_reassignment.cluster.zookeeper_state import REASSIGN
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     InvalidRequestError,
+    ReassignmentInProgressError,
     UnsupportedClusterError,
     WrongClusterError,
 )
@@ -43,7 +44,6 @@ pytestmark = pytest.mark.kafka
 
 RATE = "leader.replication.throttled.rate"
 LIST = "follower.replication.throttled.replicas"
-HELD = {"leader.replication.throttled.replicas": "*", LIST: "*"}
 BROKERS = (1, 2, 3, 4)
 
 
@@ -78,10 +78,11 @@ def zookeeper(kafka: ZooKeeperCluster) -> Iterator[KazooClient]:
 
 def make(kafka: ZooKeeperCluster, *replicas: Replicas, held: bool = False) -> list[TopicPartition]:
     topic = fresh_topic_name()
-    data.create_topic(kafka.bootstrap_servers, topic, replicas, HELD if held else None)
+    data.create_topic(kafka.bootstrap_servers, topic, replicas)
     partitions = [TopicPartition(topic, number) for number in range(len(replicas))]
     if held:
         settings = ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers})
+        throttle_every_replica(KafkaCluster(settings), topic)
         producer = Producer({**settings.confluent_config(), "acks": "all"})
         for p in partitions:
             for _ in range(80):
@@ -203,12 +204,13 @@ def test_while_a_batch_is_there_it_is_listed_others_wait_and_it_cannot_be_cancel
         assert old.describe_partitions([moving.topic])[moving].replicas == (1, 3, 2)
 
         assert old.alter_reassignments({moving: (1, 3)}) == {moving: None}, "asking again for the same is accepted"
-        assert old.alter_reassignments({waiting: (1, 4)}) == {
-            waiting: Refusal(
-                "REASSIGNMENT_IN_PROGRESS",
-                f"Kafka below 2.4 takes one batch at a time, and {REASSIGN} holds {moving}. Submit again when it is done.",
-            )
-        }
+        busy = old.alter_reassignments({waiting: (1, 4)})[waiting]
+        assert busy is not None
+        assert busy.code == "REASSIGNMENT_IN_PROGRESS"
+        assert busy.message.startswith(
+            f"Kafka below 2.4 takes one batch at a time, and {REASSIGN} holds a batch of {moving}, there since 20"
+        )
+        assert busy.message.endswith(" UTC: it waits for broker 3 to be in sync. Submit again when it is done.")
         refused = old.alter_reassignments({moving: None, waiting: None})
         assert refused[waiting] == Refusal("NO_REASSIGNMENT_IN_PROGRESS", "")
         assert refused[moving] is not None
@@ -257,7 +259,9 @@ def test_a_znode_that_is_no_batch_is_told_and_left_alone(old: ClusterPort, old_k
             assert refusal is not None
             assert refusal.code == "REASSIGNMENT_IN_PROGRESS"
             assert "holds something that is no batch" in refusal.message
-            assert old.list_reassignments() == {}
+            with pytest.raises(ReassignmentInProgressError, match=r"holds something that is no batch"):
+                old.list_reassignments()
+            assert old.list_reassignments([p]) == {}
             assert client.get(REASSIGN)[0] == b'{"version":1}'
         finally:
             client.delete(REASSIGN)
@@ -276,7 +280,7 @@ def test_a_controller_that_does_not_listen_any_more_is_told_and_its_successor_ta
         for _ in range(2):  # a rerun finds the batch there, still untouched, and says so again
             with pytest.raises(ClusterUnavailableError) as deaf:
                 old.alter_reassignments({p: (1, 3)})
-            assert f"The controller, broker {controller}, has taken no notice of the batch of {p}" in str(deaf.value)
+            assert f"The controller, broker {controller}, has taken no notice of a batch of {p}" in str(deaf.value)
             assert f"Restart broker {controller}: the next controller takes the batch up by itself" in str(deaf.value)
         assert old.describe_partitions([p.topic])[p].replicas == (1, 2)
         fail_over(old_kafka, client)
@@ -293,9 +297,10 @@ def test_the_zookeeper_of_another_cluster_is_not_written_to(old_kafka: ZooKeeper
         "zookeeper": {"connect": f"{old_kafka.zookeeper_connect}/other"},
     }
     with open_cluster(ClusterSettings.of(extra, name="old")) as cluster:
-        with pytest.raises(
-            WrongClusterError, match=r"belongs to cluster another-cluster, expected .*zookeeper.connect"
-        ):
+        told = r"belongs to cluster another-cluster, expected .*zookeeper.connect"
+        with pytest.raises(WrongClusterError, match=told):
+            cluster.describe_partitions()
+        with pytest.raises(WrongClusterError, match=told):
             cluster.alter_reassignments({p: (1, 3)})
         with zookeeper(old_kafka) as client:
             assert client.get_children("/other/admin") == []

@@ -39,10 +39,7 @@ from kafka_reassignment.model import (
     Replicas,
     TopicPartition,
 )
-from kafka_reassignment.ports import by_topic
-
-MOST_PARTITIONS = 500
-"""Per alter request. Above 10,000 records KRaft starts some and fails the rest one by one (F13)."""
+from kafka_reassignment.ports import MOST_PARTITIONS, by_topic
 
 LOG_DIRS_SECONDS = 30.0
 """A broker adds up its segments' sizes for the reply: some seconds where it has very many."""

@@ -7,26 +7,28 @@ brought incremental config changes).
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Self
 
 from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
 from kafka_reassignment.cluster.reassignment_rpc import check_size
 from kafka_reassignment.cluster.settings import ClusterSettings
+from kafka_reassignment.cluster.zookeeper_batch import refusal_beside, wait_until_gone, wait_until_taken_up
 from kafka_reassignment.cluster.zookeeper_client import ConnectionLostError, ZookeeperSession
 from kafka_reassignment.cluster.zookeeper_settings import ZookeeperSettings
 from kafka_reassignment.cluster.zookeeper_state import (
     REASSIGN,
     Observation,
-    Pending,
     batch_content,
+    existing_topics,
     in_flight,
     observe,
     read_partitions,
     read_pending,
     refusal_before_writing,
 )
-from kafka_reassignment.errors import ClusterUnavailableError, WrongClusterError, name_some
+from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError, WrongClusterError, name_some
 from kafka_reassignment.model import (
     ClusterDescription,
     ConfigChange,
@@ -42,10 +44,8 @@ from kafka_reassignment.model import (
     TopicPartition,
 )
 
-EFFECT_SECONDS = 10.0
-"""How long the controller may take to show any effect of a new batch; it takes some 50 ms."""
-
-_LOOK_EVERY_SECONDS = 0.1
+_TOPIC_WAITS_SECONDS = (0.25, 0.5, 1.0, 2.0)
+"""Before a topic is asked for again that a broker does not know: metadata reaches it some 100 ms after it starts."""
 
 
 class ZookeeperCluster:
@@ -58,12 +58,15 @@ class ZookeeperCluster:
     * No cancel: refused as ``UNSUPPORTED_VERSION``, with the way out.
     * The znode is written once and never changed or deleted: the controller only ever notices its
       creation, and deleting it leaves replicas half moved and the controller deaf to the next batch.
+
+    Whatever reads ZooKeeper raises ``WrongClusterError`` when it is that of another cluster than the brokers'.
     """
 
     def __init__(self, settings: ClusterSettings, zookeeper: ZookeeperSettings) -> None:
         self._settings = settings
         self._zookeeper = zookeeper
         self._brokers = KafkaCluster(settings)
+        self._is_same_cluster = False
 
     def describe_cluster(self) -> ClusterDescription:
         """See the port."""
@@ -80,16 +83,25 @@ class ZookeeperCluster:
     def list_reassignments(
         self, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, InFlight]:
-        """See the port. Which replicas are adding is told from the ISR: ZooKeeper does not keep it."""
+        """See the port. Which replicas are adding is told from the ISR: ZooKeeper does not keep it.
+
+        Raises:
+            ClusterUnavailableError: also when the controller takes no notice of the batch that is there.
+            ReassignmentInProgressError: all partitions are asked for, and what is there lists none and does not go
+                away: no batch at all, or one that the controller never finishes.
+        """
         with self._session() as session:
-            pending = read_pending(session)
+            pending = wait_until_taken_up(session)
             targets = {
                 p: target
                 for p, target in (pending.targets.items() if pending is not None else ())
                 if partitions is None or p in partitions
             }
             states, _ = read_partitions(session, sorted({p.topic for p in targets}))
-            return in_flight(targets, states)
+            listed = in_flight(targets, states)
+            if partitions is None and pending is not None and not listed:
+                return wait_until_gone(session)
+            return listed
 
     def alter_reassignments(
         self,
@@ -102,13 +114,11 @@ class ZookeeperCluster:
         Raises:
             ClusterUnavailableError: also when the controller takes no notice of the batch: it then has to be
                 failed over, and takes it up by itself.
-            WrongClusterError: the ZooKeeper of the connection is that of another cluster.
         """
         check_size(targets)
         if not targets:
             return {}
         with self._session() as session:
-            self._check_same_cluster(session)
             seen = observe(session, sorted({p.topic for p in targets}))
             replies: dict[TopicPartition, Refusal | None] = {
                 p: refusal_before_writing(p, target, seen, allow_change=allow_replication_factor_change)
@@ -122,10 +132,10 @@ class ZookeeperCluster:
                 taken = missing
             else:
                 pending = seen.pending or read_pending(session)
-                replies |= {p: _refusal_beside(pending, p, t) for p, t in missing.items()}
+                replies |= {p: refusal_beside(session, pending, p, t) for p, t in missing.items()}
                 taken = {p: t for p, t in missing.items() if replies[p] is None}
             if taken:
-                self._wait_for_effect(session, seen, taken)
+                wait_until_taken_up(session, seen)
             return replies
 
     def create_partitions(
@@ -137,24 +147,25 @@ class ZookeeperCluster:
     def describe_configs(
         self, resources: Collection[ConfigResource], keys: Collection[str]
     ) -> dict[ConfigResource, dict[str, ConfigValue]]:
-        """See the port. Dynamic values that brokers before 2.6 hide as sensitive are read from ZooKeeper (F31)."""
+        """See the port.
+
+        Dynamic values that brokers before 2.6 hide as sensitive are read from ZooKeeper (F31); where its ACLs forbid
+        that, they stay hidden. A topic that a broker does not know though it is there is asked for again: the broker
+        has just started.
+        """
         described = self._brokers.describe_configs(resources, keys)
-        dynamic = {ConfigSource.DYNAMIC_BROKER: None, ConfigSource.DYNAMIC_DEFAULT_BROKER: "<default>"}
-        hidden = [
-            (resource, key, value.source)
-            for resource, values in described.items()
-            for key, value in values.items()
-            if resource.kind is ResourceKind.BROKER and value.value is None and value.source in dynamic
-        ]
-        if not hidden:
-            return described
-        with self._session() as session:
-            paths = {(r, s): f"/config/brokers/{dynamic[s] or r.name or '<default>'}" for r, _, s in hidden}
-            nodes = session.read_all(sorted(set(paths.values())))
-        for resource, key, source in hidden:
-            node = nodes[paths[resource, source]]
-            value = node.content.get("config", {}).get(key) if node is not None and node.content else None
-            described[resource][key] = ConfigValue(value, source)
+        for seconds in _TOPIC_WAITS_SECONDS:
+            unknown = [r for r in resources if r.kind is ResourceKind.TOPIC and r not in described]
+            if not unknown:
+                break
+            with self._session() as session:
+                topics = existing_topics(session, {r.name for r in unknown})
+            there = [r for r in unknown if r.name in topics]
+            if not there:
+                break
+            time.sleep(seconds)
+            described |= self._brokers.describe_configs(there, keys)
+        self._uncover(described)
         return described
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[ConfigResource, Refusal | None]:
@@ -184,10 +195,40 @@ class ZookeeperCluster:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _session(self) -> ZookeeperSession:
-        return ZookeeperSession(self._settings, self._zookeeper)
+    def _uncover(self, described: dict[ConfigResource, dict[str, ConfigValue]]) -> None:
+        """Replace the rates that the brokers hide by what is in ZooKeeper, if we may read it."""
+        entities = {ConfigSource.DYNAMIC_BROKER: None, ConfigSource.DYNAMIC_DEFAULT_BROKER: "<default>"}
+        hidden = [
+            (resource, key, value.source)
+            for resource, values in described.items()
+            for key, value in values.items()
+            if resource.kind is ResourceKind.BROKER and value.value is None and value.source in entities
+        ]
+        if not hidden:
+            return
+        paths = {(r, s): f"/config/brokers/{entities[s] or r.name or '<default>'}" for r, _, s in hidden}
+        with self._session() as session:
+            try:
+                nodes = session.read_all(sorted(set(paths.values())))
+            except NotAuthorizedError:  # with zookeeper.set.acl only the brokers' own principal may
+                return
+        for resource, key, source in hidden:
+            node = nodes[paths[resource, source]]
+            value = node.content.get("config", {}).get(key) if node is not None and node.content else None
+            if value is None:  # taken away just now, and the broker has not heard of it
+                del described[resource][key]
+            else:
+                described[resource][key] = ConfigValue(value, source)
+
+    @contextmanager
+    def _session(self) -> Iterator[ZookeeperSession]:
+        with ZookeeperSession(self._settings, self._zookeeper) as session:
+            self._check_same_cluster(session)
+            yield session
 
     def _check_same_cluster(self, session: ZookeeperSession) -> None:
+        if self._is_same_cluster:
+            return
         node = session.read("/cluster/id")
         known = node.content.get("id") if node is not None and node.content else None
         spoken_to = self._brokers.describe_cluster().cluster_id
@@ -197,6 +238,7 @@ class ZookeeperCluster:
                 f"{spoken_to}, the cluster of {self._settings}. Nothing was written. Correct 'connect' in the "
                 "connection's 'zookeeper' section, chroot included: it is the brokers' zookeeper.connect."
             )
+        self._is_same_cluster = True
 
     def _create(self, session: ZookeeperSession, targets: Mapping[TopicPartition, Replicas]) -> bool:
         """Write the batch; False when another one was there first."""
@@ -212,58 +254,7 @@ class ZookeeperCluster:
                 "List the reassignments and compare before asking again."
             ) from None
 
-    def _wait_for_effect(
-        self, session: ZookeeperSession, before: Observation, targets: Mapping[TopicPartition, Replicas]
-    ) -> None:
-        """Return when the controller has taken the batch up: it rewrote or deleted it, or changed a topic.
-
-        Raises:
-            ClusterUnavailableError: no sign of it, so it does not listen any more.
-        """
-        end = time.monotonic() + EFFECT_SECONDS
-        topics = sorted({p.topic for p in targets})
-        while True:
-            pending = read_pending(session)
-            states, versions = read_partitions(session, topics)
-            if pending is None or pending.version > 0 or versions != {t: before.topic_versions.get(t) for t in topics}:
-                return
-            if in_flight(targets, states).keys() != targets.keys() or _is_moving(states, targets):
-                return
-            if time.monotonic() > end:
-                break
-            time.sleep(_LOOK_EVERY_SECONDS)
-        controller = session.read("/controller")
-        broker = controller.content.get("brokerid") if controller is not None and controller.content else "unknown"
-        raise ClusterUnavailableError(
-            f"The controller, broker {broker}, has taken no notice of the batch of {name_some(targets)} in {REASSIGN} "
-            f"for {EFFECT_SECONDS:g} s: it does not listen any more, as happens after somebody deleted an earlier batch "
-            f"there. Do not delete this one. Restart broker {broker}: the next controller takes the batch up by itself."
-        )
-
 
 def _is_done(partition: TopicPartition, target: Replicas, seen: Observation) -> bool:
     state = seen.partitions[partition]
     return state.replicas == target and set(target) <= state.isr
-
-
-def _is_moving(states: Mapping[TopicPartition, PartitionState], targets: Mapping[TopicPartition, Replicas]) -> bool:
-    """Whether some topic already holds the target and more: a batch that was taken up before we looked."""
-    return any(set(states[p].replicas) > set(target) for p, target in targets.items() if p in states)
-
-
-def _refusal_beside(pending: Pending | None, partition: TopicPartition, target: Replicas) -> Refusal | None:
-    """Why a partition has to wait while a batch is there; None if the batch holds just what is asked for."""
-    batch = pending.targets if pending is not None else {}
-    if batch.get(partition) == target:
-        return None
-    if pending is not None and not pending.is_readable:
-        told = (
-            f"{REASSIGN} holds something that is no batch, and the controller does nothing until it is gone. Find out "
-            "who wrote it; delete it and restart the controller's broker, which listens again only then."
-        )
-    else:
-        others = name_some(sorted(batch)) or "another batch"
-        told = (
-            f"Kafka below 2.4 takes one batch at a time, and {REASSIGN} holds {others}. Submit again when it is done."
-        )
-    return Refusal("REASSIGNMENT_IN_PROGRESS", told)

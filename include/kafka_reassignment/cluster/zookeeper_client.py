@@ -9,7 +9,8 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -36,10 +37,11 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class Znode:
-    """Parsed JSON of a znode (None when it has no data or none that parses), and its version."""
+    """Parsed JSON of a znode (None when it has no data or none that parses), its version, and when it was made."""
 
     content: Any
     version: int
+    created_at: datetime | None = field(default=None, compare=False)
 
 
 class ConnectionLostError(ClusterUnavailableError):
@@ -142,7 +144,7 @@ def _znode(pending: Any) -> Znode | None:  # noqa: ANN401  # kazoo publishes no 
         content = json.loads(data) if data else None
     except ValueError:
         content = None
-    return Znode(content, stat.version)
+    return Znode(content, stat.version, datetime.fromtimestamp(stat.created, UTC))
 
 
 def _arguments(zookeeper: ZookeeperSettings) -> dict[str, Any]:

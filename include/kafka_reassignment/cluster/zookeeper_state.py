@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from kafka_reassignment.cluster.zookeeper_client import Znode, ZookeeperSession
+from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import InFlight, PartitionState, Refusal, Replicas, TopicPartition
 
 REASSIGN = "/admin/reassign_partitions"
@@ -23,12 +25,20 @@ _LEGAL_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 class Pending:
     """The one batch in ``/admin/reassign_partitions``: what the controller has not finished of it.
 
-    ``version`` is 0 until the controller rewrites it; ``is_readable`` is False when it is no batch at all.
+    ``version`` is 0 until the controller rewrites it; ``is_readable`` is False when it is no batch at all;
+    ``since`` is when it was written, by ZooKeeper's clock.
     """
 
     targets: Mapping[TopicPartition, Replicas]
     version: int
     is_readable: bool = True
+    since: datetime | None = None
+
+    def __str__(self) -> str:
+        since = f", there since {self.since:%Y-%m-%d %H:%M:%S} UTC" if self.since else ""
+        if not self.is_readable:
+            return f"something that is no batch{since}"
+        return f"a batch of {name_some(sorted(self.targets))}{since}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +70,7 @@ def read_partitions(
     session: ZookeeperSession, topics: Collection[str]
 ) -> tuple[dict[TopicPartition, PartitionState], dict[str, int]]:
     """Return the partitions of the topics that exist, and the version of each topic's znode."""
-    paths_of = {topic: f"/brokers/topics/{topic}" for topic in topics if _LEGAL_TOPIC.fullmatch(topic)}
+    paths_of = _paths_of(topics)
     nodes = session.read_all(list(paths_of.values()))
     read = {topic: nodes[path] for topic, path in paths_of.items()}
     found = {topic: node for topic, node in read.items() if node is not None and isinstance(node.content, Mapping)}
@@ -75,6 +85,13 @@ def read_partitions(
     return shown, {topic: node.version for topic, node in found.items()}
 
 
+def existing_topics(session: ZookeeperSession, topics: Collection[str]) -> frozenset[str]:
+    """Return which of the topics there are."""
+    paths_of = _paths_of(topics)
+    nodes = session.read_all(list(paths_of.values()))
+    return frozenset(topic for topic, path in paths_of.items() if nodes[path] is not None)
+
+
 def read_pending(session: ZookeeperSession) -> Pending | None:
     """Return the batch in flight; None when there is none."""
     node = session.read(REASSIGN)
@@ -86,8 +103,8 @@ def read_pending(session: ZookeeperSession) -> Pending | None:
             for row in node.content["partitions"]
         }
     except (TypeError, KeyError, ValueError):
-        return Pending({}, node.version, is_readable=False)
-    return Pending(targets, node.version, is_readable=bool(targets))
+        targets = {}
+    return Pending(targets, node.version, is_readable=bool(targets), since=node.created_at)
 
 
 def in_flight(
@@ -140,6 +157,10 @@ def batch_content(targets: Mapping[TopicPartition, Replicas]) -> dict[str, Any]:
             {"topic": p.topic, "partition": p.partition, "replicas": list(replicas)} for p, replicas in targets.items()
         ],
     }
+
+
+def _paths_of(topics: Collection[str]) -> dict[str, str]:
+    return {topic: f"/brokers/topics/{topic}" for topic in topics if _LEGAL_TOPIC.fullmatch(topic)}
 
 
 def _impossible(target: Replicas, live: frozenset[int]) -> str | None:

@@ -12,6 +12,7 @@ from kafka_reassignment.errors import (
     NotSubmittedError,
     PartialRefusalError,
     ReassignmentError,
+    ReassignmentInProgressError,
     StalePlanError,
     ThrottleInUseError,
     UnsafeDropError,
@@ -35,6 +36,7 @@ from kafka_reassignment.execution.moving import (
 from kafka_reassignment.execution.observing import observe
 from kafka_reassignment.execution.schedule import revise
 from kafka_reassignment.execution.superseding import supersede_foreign
+from kafka_reassignment.execution.taking_turns import busy_with, controller_not_finished, takes_turns
 from kafka_reassignment.execution.throttling import adopt_debts, ensure_throttle, restore_configs
 from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition
 from kafka_reassignment.planning.moves import (
@@ -44,6 +46,7 @@ from kafka_reassignment.planning.moves import (
     expansions_to_submit,
     phase,
 )
+from kafka_reassignment.planning.one_at_a_time import that_can_complete
 from kafka_reassignment.record.store import FinishedBatch, SubmittedBatch
 
 
@@ -99,6 +102,7 @@ def submit_batch(step: StepContext, number: int) -> None:
 
     Raises:
         PartialRefusalError, or the error of the one kind: the controller refused every partition.
+        ReassignmentInProgressError: the controller takes one batch at a time, and has another.
         ThrottleMissingError: the throttle could not be put in place.
     """
     with step.audited("submit_batch", number) as event:
@@ -109,7 +113,12 @@ def submit_batch(step: StepContext, number: int) -> None:
         wanted = expansions_to_submit(batch, view)
         if wanted.to_submit:
             ensure_throttle(step, left_to_copy(batch, view), event)
-        refused = submit(step, view, wanted.to_submit)
+        to_submit = wanted.to_submit
+        if to_submit and takes_turns(step.cluster):
+            to_submit = that_can_complete(batch, view, to_submit)
+        refused = submit(step, view, to_submit)
+        if busy := busy_with(refused):
+            raise ReassignmentInProgressError(f"Batch {number} was not submitted: {busy} Then rerun this step")
         left_out = as_texts({**wanted.stale, **wanted.foreign, **kept, **wanted.waiting, **refused})
         step.record.write_submitted(
             number,
@@ -121,11 +130,11 @@ def submit_batch(step: StepContext, number: int) -> None:
             ),
         )
         event.facts |= {
-            "submitted": {str(p): list(r) for p, r in wanted.to_submit.items()},
+            "submitted": {str(p): list(r) for p, r in to_submit.items()},
             "replicas_before": {str(p): list(s.replicas) for p, s in sorted(view.partitions.items())},
             "left_out": left_out,
         }
-        event.summary = f"{len(wanted.to_submit) - len(refused)} expansions submitted" + (
+        event.summary = f"{len(to_submit) - len(refused)} expansions submitted" + (
             f"; left out {len(left_out)}: {name_some(f'{p}: {r}' for p, r in left_out.items())}" if left_out else ""
         )
         if refused and len(refused) == len(batch.steps):
@@ -165,6 +174,8 @@ def sense_isr_catch_up(step: StepContext, number: int, started_at: datetime) -> 
                 "submit_batch and what follows: it leaves them out and goes on with the rest"
             )
         if seen.complete:
+            if unfinished := controller_not_finished(step.cluster, view):
+                raise StillWaiting(f"batch {number}: every target is in sync, but {unfinished}")
             event.summary = f"batch {number}: {len(seen.in_sync)} partitions have their whole target in sync"
             return
         ensure_throttle(step, left_to_copy(batch, view), event)
@@ -203,6 +214,8 @@ def drop_old_replicas(step: StepContext, number: int) -> None:
             kept |= wanted.waiting
             refused |= submit(step, now, wanted.to_submit)
             dropped |= wanted.to_submit
+            if busy_with(refused):
+                break
         event.facts |= {
             "submitted": {str(p): list(r) for p, r in dropped.items()},
             "replicas_before": {str(p): list(s.replicas) for p, s in sorted(view.partitions.items())},

@@ -8,12 +8,13 @@ from datetime import timedelta
 from itertools import islice
 from typing import TypeVar
 
-from kafka_reassignment.errors import StoppedError, UnsafeDropError, name_some
+from kafka_reassignment.errors import UnsafeDropError, name_some
 from kafka_reassignment.execution.context import StepContext
-from kafka_reassignment.execution.holding import stopped_text
 from kafka_reassignment.execution.observing import observe, observe_twice
+from kafka_reassignment.execution.taking_turns import alter_in_turn, busy_with, takes_turns
 from kafka_reassignment.model import Batch, Refusal, Replicas, Step, TopicPartition, View
 from kafka_reassignment.planning.moves import Phase, phase
+from kafka_reassignment.ports import MOST_PARTITIONS
 
 T = TypeVar("T")
 
@@ -55,26 +56,28 @@ def submit(
 ) -> dict[TopicPartition, Refusal]:
     """Submit in slices and return the refusals.
 
-    KIP-860's guard stays on wherever the number of replicas is meant to stay as it was just seen.
+    KIP-860's guard stays on wherever the number of replicas is meant to stay as it was just seen. Where the
+    controller takes one batch at a time, a slice is as large as it may be, because the next one waits for it;
+    when it stays busy with another, that is the refusal, and nothing more is asked for.
 
     Raises:
         StoppedError: somebody stopped the reassignment meanwhile, and this is not what brings it to rest.
     """
+    size = MOST_PARTITIONS if targets and takes_turns(step.cluster) else SLICE
     refused: dict[TopicPartition, Refusal] = {}
     for changes in (False, True):
         due = {p: t for p, t in targets.items() if (len(t) != len(view.partitions[p].replicas)) is changes}
-        for part in _slices(due):
-            if not although_stopped and (why := stopped_text(step.record)):
-                raise StoppedError(why)
-            replies = step.cluster.alter_reassignments(part, allow_replication_factor_change=changes)
-            refused |= {p: refusal for p, refusal in replies.items() if refusal is not None}
+        for part in _slices(due, size):
+            refused |= alter_in_turn(step, part, changes=changes, although_stopped=although_stopped)
+            if busy_with(refused):
+                return refused
     return refused
 
 
 def cancel(step: StepContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal]:
     """Cancel in slices and return the refusals; what is not in flight any more is none."""
     refused: dict[TopicPartition, Refusal] = {}
-    for part in _slices(dict.fromkeys(partitions)):
+    for part in _slices(dict.fromkeys(partitions), SLICE):
         replies = step.cluster.alter_reassignments(dict.fromkeys(part))
         refused |= {p: r for p, r in replies.items() if r is not None and r.code != NOT_IN_FLIGHT}
     return refused
@@ -115,7 +118,7 @@ def as_texts(reasons: Mapping[TopicPartition, object]) -> dict[str, str]:
     return {str(p): str(reason) for p, reason in reasons.items()}
 
 
-def _slices(items: Mapping[TopicPartition, T]) -> Iterator[dict[TopicPartition, T]]:
+def _slices(items: Mapping[TopicPartition, T], size: int) -> Iterator[dict[TopicPartition, T]]:
     left = iter(items.items())
-    while part := dict(islice(left, SLICE)):
+    while part := dict(islice(left, size)):
         yield part

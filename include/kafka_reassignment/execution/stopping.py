@@ -18,9 +18,11 @@ from kafka_reassignment.execution.batches import whole_batch
 from kafka_reassignment.execution.context import StepContext, StillWaiting
 from kafka_reassignment.execution.moving import as_texts, cancel, confirmed_view, submit, told
 from kafka_reassignment.execution.observing import observe
+from kafka_reassignment.execution.taking_turns import takes_turns
 from kafka_reassignment.execution.throttling import restore_configs
-from kafka_reassignment.model import Step, TopicPartition
+from kafka_reassignment.model import Step, TopicPartition, View
 from kafka_reassignment.planning.cancelling import Settling, settling
+from kafka_reassignment.planning.one_at_a_time import in_turn
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.orders import RunOrder, Withdrawal
 from kafka_reassignment.record.store import Record
@@ -65,7 +67,7 @@ class Outcome:
         """One line for people; nothing in it that did not happen."""
         counted = (
             (len(self.cancelled), "cancelled"),
-            (len(self.carried_on), "carried on, since a cancel would not be safe"),
+            (len(self.carried_on), "carried on, since a cancel is not possible or not safe"),
             (len(self.brought_to_rest), "at rest in between and now brought to an assignment"),
             (len(self.stranded), "stranded in between"),
             (len(self.foreign), "somebody else's, left alone"),
@@ -209,7 +211,7 @@ def look(cluster: ClusterPort, record: Record, scope: Scope) -> str:
         StillWaiting: what is in flight has to be waited for.
     """
     steps = _steps_in(cluster, record, scope)
-    decided = settling(steps, observe(cluster, [s.partition for s in steps]), foreign_too=scope.foreign)
+    decided = _decide(cluster, steps, observe(cluster, [s.partition for s in steps]), scope)
     if decided.complete:
         return "everything is at rest"
     if decided.cancels.to_cancel or decided.to_submit:
@@ -220,7 +222,7 @@ def look(cluster: ClusterPort, record: Record, scope: Scope) -> str:
 def _round(step: StepContext, scope: Scope) -> tuple[Outcome, Settling]:
     steps = _steps_in(step.cluster, step.record, scope)
     view = confirmed_view(step, steps)
-    decided = settling(steps, view, foreign_too=scope.foreign)
+    decided = _decide(step.cluster, steps, view, scope)
     refused = cancel(step, decided.cancels.to_cancel)
     refused |= submit(step, view, decided.to_submit, although_stopped=True)
     return (
@@ -234,6 +236,11 @@ def _round(step: StepContext, scope: Scope) -> tuple[Outcome, Settling]:
         ),
         decided,
     )
+
+
+def _decide(cluster: ClusterPort, steps: Collection[Step], view: View, scope: Scope) -> Settling:
+    decided = settling(steps, view, foreign_too=scope.foreign)
+    return in_turn(decided, view) if takes_turns(cluster) else decided
 
 
 def _waiting_text(decided: Settling) -> str:

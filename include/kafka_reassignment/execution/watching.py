@@ -10,6 +10,7 @@ from kafka_reassignment.execution.context import StillWaiting, utc_now
 from kafka_reassignment.execution.gates import Gate
 from kafka_reassignment.execution.holding import stopped_text
 from kafka_reassignment.execution.observing import observe
+from kafka_reassignment.execution.taking_turns import controller_not_finished
 from kafka_reassignment.execution.throttling import rate_in_force
 from kafka_reassignment.model import Batch, View
 from kafka_reassignment.planning.moves import catch_up
@@ -70,6 +71,8 @@ class BatchWatch:
             )
         )
         if seen.complete:
+            if unfinished := controller_not_finished(cluster, view):
+                raise StillWaiting(f"batch {self._number}: every target is in sync, but {unfinished}")
             return f"batch {self._number} has caught up"
         if not seen.waiting:
             return f"batch {self._number} needs a decision"

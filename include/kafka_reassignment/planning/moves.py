@@ -97,7 +97,11 @@ def never_completes(flight: InFlight) -> Replicas:
 
 
 def _phase_in_flight(move: Reassignment, flight: InFlight, in_sync: frozenset[int]) -> StepState:
-    expands = bool(move.adding) and set(flight.target) == set(move.expanded) and set(flight.adding) <= set(move.adding)
+    # Below 2.4 all that is out of sync is told as adding, a replica that stays included: then the order tells.
+    expands = bool(move.adding) and (
+        flight.target == move.expanded
+        or (set(flight.target) == set(move.expanded) and set(flight.adding) <= set(move.adding))
+    )
     ours = expands or flight.target == move.target
     heading = f"in flight to {ids(flight.target)}"
     if twice := never_completes(flight):
