@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 MULTIPLES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Steps per broker that are tried where one each does not fill the batch."""
+
+GOOD = 0.9
+"""A pick filled to this part is taken without looking for a better one."""
 
 REPAIRS = 8
 """How often brokers that cannot get their number are left out, before a pick is given up."""
@@ -26,6 +33,16 @@ class Copy:
     receivers: tuple[int, ...]
 
 
+def add_sorted(waiting: list[T], more: Sequence[T], key: Callable[[T], Any] | None = None) -> None:
+    """Add to a sorted list; sorting it anew takes its whole length, even where hardly anything is out of order."""
+    if len(more) * 16 < len(waiting):
+        for item in more:
+            insort(waiting, item, key=key)
+    else:
+        waiting += more
+        waiting.sort(key=key)
+
+
 def pick(copies: Sequence[Copy], most: int) -> list[Copy]:
     """Choose copies for a level batch: as many as possible, at most ``most``.
 
@@ -34,7 +51,7 @@ def pick(copies: Sequence[Copy], most: int) -> list[Copy]:
         most: copies there is room for.
     """
     best = _one_each(copies, most)
-    if len(best) >= 0.9 * min(most, len(copies)):
+    if len(best) >= GOOD * min(most, len(copies)):
         return best
     sends = Counter(Counter(copy.sender for copy in copies).values())
     gets = Counter(Counter(receiver for copy in copies for receiver in copy.receivers).values())
@@ -49,6 +66,8 @@ def pick(copies: Sequence[Copy], most: int) -> list[Copy]:
         ):
             if min(at_best, most) > len(best):
                 best = max(best, way(copies, most, number), key=len)
+        if len(best) >= GOOD * most:
+            break
     return best
 
 
