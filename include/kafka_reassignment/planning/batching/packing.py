@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from kafka_reassignment.request import Limits
 ONE_SIZE = 0.92
 """Copies of at least this part of the largest count as of one size: a batch of them is level within 1.10."""
 
-WINDOW = 6
+WINDOW = 3
 """Candidates looked at for a batch, times the copies there is room for."""
 
 CHOICE = 8
@@ -109,7 +109,7 @@ class _Packing:
         for moves in (True, False):
             # The negative keeps plan order among equals: lists are read from their large end.
             mine = [copy for copy in copies if self._moves_leader[copy.step] is moves]
-            add_sorted(self._heavy[moves], [(copy.size, -copy.step) for copy in mine])
+            add_sorted(self._heavy[moves], [(copy.size, -copy.step) for copy in mine], key=tuple)
             self._stock[moves].add(copy for copy in mine if len(copy.receivers) == 1)
             self._light[moves] += [at for at in steps if not self._total[at] and self._moves_leader[at] is moves]
 
@@ -200,8 +200,8 @@ class _Packing:
 
     def _filled(self, room: _Room) -> list[Copy]:
         """As many as fit, largest first; of the next few, each time the one whose brokers are least busy so far."""
-        waiting = (self._copies[-negative] for moves in (True, False) for _, negative in reversed(self._heavy[moves]))
-        waiting = islice(waiting, 2 * WINDOW * room.partitions)
+        by_size = chain(reversed(self._heavy[True]), reversed(self._heavy[False]))
+        waiting = (self._copies[-negative] for _, negative in islice(by_size, 2 * WINDOW * room.partitions))
         busy: dict[tuple[str, int], int] = {}
         chosen: list[Copy] = []
         leaders, bytes_left = room.leaders, room.bytes
