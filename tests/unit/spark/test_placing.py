@@ -40,11 +40,19 @@ def test_why_there_is_no_valid_broker_names_racks_or_disks():
     racks = Case("aabb", leaves={0}, not_taking={1}).place(([0, 2], 5))
     assert racks.impossible == {0: "every broker that may take a replica is in a rack that has one ('b')"}
     disks = Case("aabb", leaves={0}, free={1: 4}).place(([0, 2], 5))
-    assert disks.impossible == {0: "no disk of a broker that may take a replica has its 5 bytes free"}
+    assert disks.impossible == {
+        0: "no broker that may take a replica has space for its 5 bytes in each of its log dirs"
+    }
 
 
 def test_a_full_disk_takes_nothing():
     work = Case("aaa", leaves={0}, inflow={1: 100, 2: 1}, free={1: 4, 2: 50}).place(([0], 5))
+    assert work.target == {0: [2]}
+
+
+def test_a_copy_goes_where_every_log_dir_has_space_for_it():
+    # Broker 1 has more free in all, but 6 in each of three log dirs; broker 2 has 12 in one.
+    work = Case("aaa", leaves={0}, inflow={1: 100, 2: 1}, free={1: 18, 2: 12}, log_dirs={1: 3}).place(([0], 7))
     assert work.target == {0: [2]}
 
 
