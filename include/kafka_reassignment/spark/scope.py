@@ -18,6 +18,7 @@ from kafka_reassignment.errors import (
     UnknownTopicOrPartitionError,
     name_some,
 )
+from kafka_reassignment.planning.refusing import check_racks_left
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.spark.columns import longs
 from kafka_reassignment.spark.orders import Flags, Fleet, Longs
@@ -185,11 +186,5 @@ def _check_racks_left(request: ReassignmentRequest, fleet: Fleet, named: Flags) 
         )
     if request.job is not Job.DECOMMISSION:
         return
-    before = set(fleet.rack_of[fleet.alive].tolist())
-    emptied = sorted(before - set(fleet.rack_of[fleet.alive & ~named].tolist()))
-    if emptied and len(before) > 1:
-        raise InfeasiblePlanError(
-            f"Cannot decommission broker {told}: rack {name_some(repr(fleet.racks[r]) for r in emptied)} would have no "
-            "live broker left, expected at least one, because replicas are kept on distinct racks. Leave one broker "
-            "of the rack, or add one to it first."
-        )
+    live = np.flatnonzero(fleet.alive).tolist()
+    check_racks_left({int(fleet.ids[b]): fleet.racks[fleet.rack_of[b]] for b in live}, fleet.ids[named].tolist())
