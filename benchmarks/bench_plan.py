@@ -65,6 +65,7 @@ class Row:
     mode: str
     planner: str
     wall_seconds: float
+    cpu_seconds: float
     peak_gib: float
     to_kafka: float | None
     moved: float | None
@@ -132,6 +133,7 @@ def judged(
         mode=bar.mode if planner == OURS else "",
         planner=planner,
         wall_seconds=round(took.wall_seconds, 1),
+        cpu_seconds=round(took.cpu_seconds, 1),
         peak_gib=round(took.peak_bytes / 2**30, 2),
         to_kafka=round(took.wall_seconds / kafka_seconds, 2) if kafka_seconds else None,
         moved=None if moved is None else round(moved, 4),
@@ -166,6 +168,7 @@ def show(rows: list[Row]) -> None:
             "job",
             "planner",
             "wall s",
+            "cpu s",
             "÷ Kafka's",
             "peak GiB",
             "moved ÷ bound",
@@ -179,7 +182,15 @@ def show(rows: list[Row]) -> None:
     )
     for row in rows:
         moved = "0 bytes" if row.moved is None else f"{row.moved:.3f}"
-        cells = (row.size, f"{row.job} {row.mode}", row.planner, row.wall_seconds, row.to_kafka or "", row.peak_gib)
+        cells = (
+            row.size,
+            f"{row.job} {row.mode}",
+            row.planner,
+            row.wall_seconds,
+            row.cpu_seconds,
+            row.to_kafka or "",
+            row.peak_gib,
+        )
         more = (moved, row.outside, row.leaders, row.leader_changes, row.receiver, row.load, row.missed)
         table.add_row(*(str(cell) for cell in (*cells, *more)))
     Console(width=170).print(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import time
 from collections.abc import Sequence
@@ -14,9 +15,14 @@ LOOK_EVERY_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Measured:
-    """What a command took. ``peak_bytes`` adds up resident memory, so pages that processes share count for each."""
+    """What a command took.
+
+    ``cpu_seconds`` are those of all cores together, which other work on the machine disturbs less than the wall's.
+    ``peak_bytes`` adds up resident memory, so pages that processes share count for each.
+    """
 
     wall_seconds: float
+    cpu_seconds: float
     peak_bytes: int
     output: str
 
@@ -27,7 +33,7 @@ def measured(command: Sequence[str], timeout_seconds: float = 900) -> Measured:
     Raises:
         RuntimeError: it failed, or took too long.
     """
-    started = time.monotonic()
+    started, cpu_before = time.monotonic(), _cpu_seconds()
     peak = 0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         root = psutil.Process(process.pid)
@@ -41,7 +47,12 @@ def measured(command: Sequence[str], timeout_seconds: float = 900) -> Measured:
         output = process.stderr.read() if process.stderr else ""
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} failed with {process.returncode}: {output[-2000:]}")
-    return Measured(wall, peak, output)
+    return Measured(wall, _cpu_seconds() - cpu_before, peak, output)
+
+
+def _cpu_seconds() -> float:
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ended.ru_utime + ended.ru_stime
 
 
 def _resident(root: psutil.Process) -> int:
