@@ -37,19 +37,25 @@ def batches_of(steps: StepColumns, limits: Limits) -> Longs:
     Raises:
         InfeasiblePlanError: more than ``max_batches`` are needed.
     """
-    if not len(steps.partition):
-        return np.zeros(0, dtype=np.int64)
-    least = _least_batches(steps, limits)
-    numbers = _Packing(steps, limits, aim=min(LEVEL_BATCHES * least, limits.max_batches)).run()
-    if numbers.max() > limits.max_batches:
-        numbers = _Packing(steps, limits, aim=least).run()
-    if numbers.max() > limits.max_batches:
+    numbers = pack(steps, limits)
+    if numbers.max(initial=0) > limits.max_batches:
         target = "" if limits.batch_bytes is None else f"a larger byte target (now {limits.batch_bytes}), "
         raise InfeasiblePlanError(
             f"The plan needs {numbers.max()} batches: expected at most {limits.max_batches} ('max_batches'). Allow "
             f"more partition movements per batch (now {limits.partition_movements}), more leader movements (now "
             f"{limits.leader_movements}), {target}or more batches."
         )
+    return numbers
+
+
+def pack(steps: StepColumns, limits: Limits) -> Longs:
+    """Return the number of each step's batch as ``batches_of`` does, even where these are more than ``max_batches``."""
+    if not len(steps.partition):
+        return np.zeros(0, dtype=np.int64)
+    least = _least_batches(steps, limits)
+    numbers = _Packing(steps, limits, aim=min(LEVEL_BATCHES * least, limits.max_batches)).run()
+    if numbers.max() > limits.max_batches:
+        numbers = _Packing(steps, limits, aim=least).run()
     return numbers
 
 
