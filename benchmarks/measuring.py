@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import time
 from collections.abc import Sequence
@@ -33,12 +32,13 @@ def measured(command: Sequence[str], timeout_seconds: float = 900) -> Measured:
     Raises:
         RuntimeError: it failed, or took too long.
     """
-    started, cpu_before = time.monotonic(), _cpu_seconds()
+    started = time.monotonic()
     peak = 0
+    cpu: dict[int, float] = {}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         root = psutil.Process(process.pid)
         while process.poll() is None:
-            peak = max(peak, _resident(root))
+            peak = max(peak, _look(root, cpu))
             if time.monotonic() - started > timeout_seconds:
                 process.kill()
                 raise RuntimeError(f"{' '.join(command)} took more than {timeout_seconds:.0f} s")
@@ -47,19 +47,17 @@ def measured(command: Sequence[str], timeout_seconds: float = 900) -> Measured:
         output = process.stderr.read() if process.stderr else ""
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} failed with {process.returncode}: {output[-2000:]}")
-    return Measured(wall, _cpu_seconds() - cpu_before, peak, output)
+    return Measured(wall, sum(cpu.values()), peak, output)
 
 
-def _cpu_seconds() -> float:
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return ended.ru_utime + ended.ru_stime
-
-
-def _resident(root: psutil.Process) -> int:
+def _look(root: psutil.Process, cpu: dict[int, float]) -> int:
+    """Return resident bytes of the tree, and note the CPU time of each process: Java's children are waited for by nobody."""
     total = 0
     try:
         for process in (root, *root.children(recursive=True)):
             total += process.memory_info().rss
+            times = process.cpu_times()
+            cpu[process.pid] = times.user + times.system
     except psutil.Error:  # it ended while we looked; the next look sees the rest
         return total
     return total
