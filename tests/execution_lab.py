@@ -214,6 +214,8 @@ def _summary(hashes: tuple[str, ...], batches: list[list[Step]]) -> PlanSummary:
             )
             for n, (h, b) in enumerate(zip(hashes, batches, strict=True), 1)
         ),
+        log_dirs=(),
+        biggest_moves=(),
         assumptions=(),
         left_unbalanced=(),
     )

@@ -25,6 +25,7 @@ from kafka_reassignment.execution.throttling import adopt_debts
 from kafka_reassignment.execution.validation import what_would_be_done
 from kafka_reassignment.model import ClusterDescription, PartitionState, TopicPartition
 from kafka_reassignment.planning.plan_files import parse_plan
+from kafka_reassignment.planning.refusing import check_racks_left
 from kafka_reassignment.planning.windows import refuse_never_open
 from kafka_reassignment.ports import MOST_PARTITIONS
 from kafka_reassignment.record.orders import RunOrder
@@ -238,6 +239,9 @@ def _check_job(
         )
     if request.job is Job.ROLL_BACK:
         _check_roll_back(step, str(request.roll_back_of))
+    if request.job is Job.DECOMMISSION:
+        live = description.live_brokers
+        check_racks_left({b: description.brokers[b].rack for b in live}, request.brokers)
     if request.job is not Job.APPLY_JSON or request.reassignment_json is None:
         return
     targets = parse_plan(request.reassignment_json)

@@ -16,6 +16,7 @@ from kafka_reassignment.spark import pipeline
 from kafka_reassignment.spark.inverse import BegunBatch, invert
 from kafka_reassignment.spark.plan_io import read_summary
 from kafka_reassignment.spark.plan_json import write_reassignment_json
+from kafka_reassignment.spark.report import plan_page
 from kafka_reassignment.spark.session import planner_session
 from kafka_reassignment.spark.snapshot import TopicFacts, write_snapshot
 from kafka_reassignment.spark.summary import PlanSummary
@@ -23,11 +24,14 @@ from kafka_reassignment.spark.summary import PlanSummary
 SHOWN_BROKERS = 30
 """Rows of the table that people approve by; the record has all of them."""
 
+REPORT = "plan.html"
+"""The report of a plan, in the record."""
+
 TOPIC_KEYS = ("min.insync.replicas", "remote.storage.enable")
 
 
 def make_plan(step: StepContext, *, master: str) -> str:
-    """Take a snapshot, plan on Spark, write the JSON files, freeze; return the plan in words.
+    """Take a snapshot, plan on Spark, write the JSON files and the report, freeze; return the plan in words.
 
     A frozen plan is kept as it is. When there can be no plan, the cluster is given back: nothing was
     started.
@@ -97,7 +101,14 @@ def _plan_and_freeze(step: StepContext, master: str) -> None:
             summary = pipeline.plan(spark, step.record.snapshot_uri, request, step.record.plan_uri)
     write_reassignment_json(step.record.plan_uri, str(step.record.root / "reassignment.json"), "target")
     write_reassignment_json(step.record.plan_uri, str(step.record.root / "rollback.json"), "current")
+    _write_report(step, summary, request)
     step.record.freeze_plan(FrozenPlan(plan_hash=summary.plan_hash, batches=len(summary.batches), frozen_at=step.now()))
+
+
+def _write_report(step: StepContext, summary: PlanSummary, request: ReassignmentRequest) -> None:
+    title = f"Plan of reassignment {step.record.reassignment_id} of cluster {step.record.cluster_id}"
+    page = plan_page(summary, title=title, bytes_per_second=request.throttle_bytes_per_second)
+    step.log.info("Report for people: %s", step.record.write_file(REPORT, page.encode()))
 
 
 def _roll_back(step: StepContext, request: ReassignmentRequest) -> PlanSummary:

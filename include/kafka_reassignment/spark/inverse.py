@@ -66,6 +66,8 @@ def invert(begun: Sequence[BegunBatch], request: ReassignmentRequest, out_dir: s
         seconds_at_rate=round(busiest / rate) if rate else None,
         brokers=(),
         batches=batches,
+        log_dirs=(),
+        biggest_moves=(),
         assumptions=(
             f"every partition goes back to where it was before {request.roll_back_of}, whatever that means for the balance",
         ),

@@ -28,7 +28,7 @@ class Fleet:
 
     ``takes``: may be given replicas or leaderships. ``gives``: may be asked to give some for the
     sake of balance. ``leaves``: what the request is about must go from it. ``rack_of`` numbers the
-    racks from 0 in the order of ``racks``.
+    racks from 0 in the order of ``racks``. ``log_dirs`` counts the log dirs that take new replicas, at least 1.
     """
 
     ids: Longs
@@ -38,6 +38,7 @@ class Fleet:
     takes: Flags
     gives: Flags
     leaves: Flags
+    log_dirs: Longs
 
     @property
     def size(self) -> int:
@@ -75,7 +76,7 @@ class Orders:
         shed: bytes each broker gives beyond what has to leave it anyway.
         inflow: bytes each broker takes, all told.
         forced: bytes that must be copied, by bucket of partitions (``BUCKETS``).
-        free: bytes each broker can take at all before its disks are too full.
+        free: bytes each broker can take, all told, before one of its log dirs is too full.
         excess: bytes above the fair share (below: negative); a copy to drop is dropped where it is highest.
         leader_room: leaderships each broker can take and still be within the tolerance; negative: it has too many.
         largest: bytes of the largest replica.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from kafka_reassignment.planning.batching import batches_of
 from kafka_reassignment.request import Job, ReassignmentRequest
+from kafka_reassignment.spark.batch_stage import batch_numbers
 from kafka_reassignment.spark.facts import sized_partitions, with_request
 from kafka_reassignment.spark.given import given_assignment
 from kafka_reassignment.spark.plan_io import clear_plan, write_batches, write_summary, write_target
@@ -53,7 +53,7 @@ def plan_sized(
     assignment = given_assignment(session, facts, scope, snapshot) if brought else assign(facts, scope)
     steps = steps_table(assignment.changes, request.limits.replica_movements)
     columns = batching_columns(steps)
-    numbers = batches_of(columns, request.limits)
+    numbers = batch_numbers(session, columns, request.limits)
     clear_plan(out_dir)
     write_target(out_dir, assignment.changes)
     hashes = write_batches(out_dir, steps, numbers)

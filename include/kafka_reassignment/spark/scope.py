@@ -18,19 +18,15 @@ from kafka_reassignment.errors import (
     UnknownTopicOrPartitionError,
     name_some,
 )
+from kafka_reassignment.planning.refusing import check_racks_left
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.spark.columns import longs
 from kafka_reassignment.spark.orders import Flags, Fleet, Longs
 from kafka_reassignment.spark.snapshot import Snapshot
+from kafka_reassignment.spark.space import Space
 
 NO_RACK = "(no rack)"
 """The rack of brokers that name none: they may stand in the same place, so they count as one."""
-
-DISK_MARGIN = 0.05
-"""Part of a volume that stays free when every copy is there and nothing has been deleted yet."""
-
-FREE_UNKNOWN = 2**55
-"""Free bytes of a broker that did not tell: more than any broker has, and far from overflow."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +94,12 @@ def resolve(request: ReassignmentRequest, snapshot: Snapshot) -> Scope:
         takes_part = takes
     elif job is Job.REBALANCE and request.brokers:
         takes = takes_part = gives = takes & named
-    fleet = Fleet(ids, racks, rack_of, alive, takes, gives, leaves)
+    space = Space.of(snapshot.log_dirs, ids, request.keep_free_share)
+    fleet = Fleet(ids, racks, rack_of, alive, takes, gives, leaves, space.log_dirs)
     topics = topics_in_scope(request, snapshot.topics["topic"].to_pylist())
     _check_replication_factor(request, snapshot, fleet, topics)
     _check_racks_left(request, fleet, named)
-    return Scope(request, fleet, takes_part, free_bytes(snapshot, ids), topics)
+    return Scope(request, fleet, takes_part, space.free, topics)
 
 
 def _check_brokers(request: ReassignmentRequest, ids: Longs, alive: Flags) -> None:
@@ -189,24 +186,5 @@ def _check_racks_left(request: ReassignmentRequest, fleet: Fleet, named: Flags) 
         )
     if request.job is not Job.DECOMMISSION:
         return
-    before = set(fleet.rack_of[fleet.alive].tolist())
-    emptied = sorted(before - set(fleet.rack_of[fleet.alive & ~named].tolist()))
-    if emptied and len(before) > 1:
-        raise InfeasiblePlanError(
-            f"Cannot decommission broker {told}: rack {name_some(repr(fleet.racks[r]) for r in emptied)} would have no "
-            "live broker left, expected at least one, because replicas are kept on distinct racks. Leave one broker "
-            "of the rack, or add one to it first."
-        )
-
-
-def free_bytes(snapshot: Snapshot, ids: Longs) -> Longs:
-    """Return the bytes each broker can take at the peak: sources still there, copies complete, a margin kept."""
-    free = np.full(len(ids), FREE_UNKNOWN, dtype=np.int64)
-    told: dict[int, int] = {}
-    for row in snapshot.log_dirs.to_pylist():
-        if row["error"] is None and row["usable_bytes"] is not None and row["total_bytes"] is not None:
-            room = max(0, row["usable_bytes"] - int(row["total_bytes"] * DISK_MARGIN))
-            told[row["broker"]] = told.get(row["broker"], 0) + room
-    for at, broker in enumerate(ids.tolist()):
-        free[at] = told.get(broker, FREE_UNKNOWN)
-    return free
+    live = np.flatnonzero(fleet.alive).tolist()
+    check_racks_left({int(fleet.ids[b]): fleet.racks[fleet.rack_of[b]] for b in live}, fleet.ids[named].tolist())

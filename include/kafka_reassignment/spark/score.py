@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
 from kafka_reassignment.planning.batching import NOBODY, StepColumns
 from kafka_reassignment.spark import plan_hash as hashes
@@ -11,8 +12,12 @@ from kafka_reassignment.spark.orders import ABSENT, Flags, Longs
 from kafka_reassignment.spark.rounds import Assignment
 from kafka_reassignment.spark.scope import Scope
 from kafka_reassignment.spark.snapshot import Snapshot
+from kafka_reassignment.spark.space import at_peak
 from kafka_reassignment.spark.steps_table import adding
-from kafka_reassignment.spark.summary import BatchSummary, BrokerSummary, PlanSummary
+from kafka_reassignment.spark.summary import BatchSummary, BrokerSummary, MoveSummary, PlanSummary
+
+BIGGEST_MOVES = 20
+"""Moves that the score card tells one by one."""
 
 
 def batch_summaries(steps: StepColumns, numbers: Longs, batch_hashes: tuple[str, ...]) -> tuple[BatchSummary, ...]:
@@ -91,6 +96,7 @@ def summarize(
         )
         for b in range(fleet.size)
     )
+    copied = size * copies.sum(axis=1)
     return PlanSummary(
         job=request.job,
         mode=request.mode,
@@ -98,7 +104,7 @@ def summarize(
         plan_hash=hashes.plan_hash(b.steps_hash for b in batches),
         partitions_in_cluster=assignment.measures.partitions,
         partitions=len(changes),
-        bytes_to_copy=int((size * copies.sum(axis=1)).sum()),
+        bytes_to_copy=int(copied.sum()),
         lower_bound_bytes=assignment.lower_bound,
         leader_changes=int((current[:, 0] != target[:, 0]).sum()),
         outside_before=int(_outside(assignment, scope, before.bytes).sum()),
@@ -106,8 +112,25 @@ def summarize(
         seconds_at_rate=_seconds(batches, request.throttle_bytes_per_second),
         brokers=brokers,
         batches=batches,
+        log_dirs=at_peak(snapshot.log_dirs, dict(zip(fleet.ids.tolist(), received.tolist(), strict=True))),
+        biggest_moves=_biggest(changes, copied),
         assumptions=snapshot.assumptions + _assumed(assignment),
         left_unbalanced=_left(scope, assignment),
+    )
+
+
+def _biggest(changes: pa.Table, copied: Longs) -> tuple[MoveSummary, ...]:
+    most = np.argsort(-copied, kind="stable")[:BIGGEST_MOVES]
+    rows = changes.take(most[copied[most] > 0])
+    return tuple(
+        MoveSummary(
+            topic=row["topic"],
+            partition=row["partition"],
+            current=tuple(row["current"]),
+            target=tuple(row["target"]),
+            bytes_to_copy=bytes_,
+        )
+        for row, bytes_ in zip(rows.to_pylist(), copied[most].tolist(), strict=False)
     )
 
 

@@ -42,10 +42,40 @@ class BatchSummary(BaseModel):
     steps_hash: str
 
 
+class LogDirSummary(BaseModel):
+    """One log dir: its volume's size and free bytes now (None where not told), and what it takes at most."""
+
+    model_config = ConfigDict(frozen=True)
+
+    broker: int
+    path: str
+    total_bytes: int | None
+    free_bytes: int | None
+    bytes_to_take: int
+
+    @property
+    def free_at_peak(self) -> int | None:
+        """Free bytes when every copy is complete and nothing has been deleted yet."""
+        return None if self.free_bytes is None else self.free_bytes - self.bytes_to_take
+
+
+class MoveSummary(BaseModel):
+    """One partition that changes; ``bytes_to_copy`` counts all its new replicas."""
+
+    model_config = ConfigDict(frozen=True)
+
+    topic: str
+    partition: int
+    current: tuple[int, ...]
+    target: tuple[int, ...]
+    bytes_to_copy: int
+
+
 class PlanSummary(BaseModel):
     """The plan in numbers; ``plan_hash`` identifies it.
 
     ``lower_bound_bytes``: no plan that reaches the goal copies less (racks and sizes left aside).
+    ``biggest_moves``: those that copy most, most first.
     ``outside_before`` and ``outside_after`` count brokers outside the tolerance around their fair share.
     """
 
@@ -65,6 +95,8 @@ class PlanSummary(BaseModel):
     seconds_at_rate: int | None
     brokers: tuple[BrokerSummary, ...]
     batches: tuple[BatchSummary, ...]
+    log_dirs: tuple[LogDirSummary, ...]
+    biggest_moves: tuple[MoveSummary, ...]
     assumptions: tuple[str, ...]
     left_unbalanced: tuple[str, ...]
 

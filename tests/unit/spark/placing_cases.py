@@ -26,6 +26,7 @@ class Case:
     leader_room: dict[int, int] | None = None
     leaves: set[int] = field(default_factory=set)
     dead: set[int] = field(default_factory=set)
+    log_dirs: dict[int, int] = field(default_factory=dict)
     not_taking: set[int] = field(default_factory=set)
     restore_racks: bool = False
     band: tuple[int, int] | None = None
@@ -44,6 +45,7 @@ class Case:
             takes=takes,
             gives=alive & np.array([b not in self.leaves for b in brokers]),
             leaves=np.array([b in self.leaves for b in brokers]),
+            log_dirs=self._by_broker(self.log_dirs, 1),
         )
         width = max(len(r) for r, _ in rows)
         replicas = np.array([r + [ABSENT] * (width - len(r)) for r, _ in rows], dtype=np.int32)

@@ -197,10 +197,34 @@ def test_excluded_topics_and_brokers_take_no_part(spark, six_brokers, tmp_path):
 def test_a_full_disk_is_not_filled_further(spark, cluster, tmp_path):
     cluster.broker(1).broker(2).broker(3).topic("orders", *[[1]] * 4, size=100)
     cluster.log_dir(2, total_bytes=1000, usable_bytes=150).log_dir(3, total_bytes=1000, usable_bytes=900)
-    plan(spark, cluster.write(tmp_path / "s"), asked(Job.DECOMMISSION, brokers=(1,)), str(tmp_path / "p"))
+    request = asked(Job.DECOMMISSION, brokers=(1,), keep_free_share=0.05)
+    summary = plan(spark, cluster.write(tmp_path / "s"), request, str(tmp_path / "p"))
 
     # Broker 2 keeps 5 % of 1000 free: one copy of 100 fits, a second one does not.
     assert sorted(t for t in targets(str(tmp_path / "p")).values()) == [(2,), (3,), (3,), (3,)]
+    assert [(d.broker, d.bytes_to_take, d.free_at_peak) for d in summary.log_dirs] == [(2, 100, 50), (3, 300, 600)]
+
+
+def test_the_fullest_log_dir_of_a_broker_decides_what_it_takes(spark, cluster, tmp_path):
+    cluster.broker(1).broker(2).broker(3).topic("orders", *[[1]] * 4, size=100)
+    # Kafka may put a copy into either log dir of broker 2, and one of them has no space for it.
+    cluster.log_dir(2, "/d1", total_bytes=1000, usable_bytes=900).log_dir(2, "/d2", total_bytes=1000, usable_bytes=150)
+    cluster.log_dir(3, "/d1", total_bytes=1000, usable_bytes=900).log_dir(3, "/d2", error="offline")
+    plan(spark, cluster.write(tmp_path / "s"), asked(Job.DECOMMISSION, brokers=(1,)), str(tmp_path / "p"))
+
+    assert set(targets(str(tmp_path / "p")).values()) == {(3,)}
+
+
+def test_when_no_disk_has_space_the_message_says_which_partition_and_what_would_help(spark, cluster, tmp_path):
+    cluster.broker(1).broker(2).topic("orders", [1], size=100).log_dir(2, total_bytes=1000, usable_bytes=190)
+    with pytest.raises(InfeasiblePlanError) as refused:
+        plan(spark, cluster.write(tmp_path / "s"), asked(Job.DECOMMISSION, brokers=(1,)), str(tmp_path / "p"))
+
+    assert "orders-0: no broker that may take a replica has space for its 100 bytes in each of its log dirs" in str(
+        refused.value
+    )
+    assert "Add a broker or disk space there" in str(refused.value)
+    assert not (tmp_path / "p").exists()
 
 
 def test_a_json_that_goes_below_min_isr_or_to_a_dead_broker_is_refused(spark, six_brokers, tmp_path):

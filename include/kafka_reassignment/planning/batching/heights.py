@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
 
-from kafka_reassignment.planning.batching.picking import Copy
+from kafka_reassignment.planning.batching.picking import GOOD, Copy, add_sorted
 
 LEVEL = 1.10
 """Busiest to mean of those taking part, up to which a side of a batch is level."""
@@ -27,11 +27,12 @@ STRETCHES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0, 30.0, 50.0)
 LEFT_OUT = 6
 """Brokers left out of a batch that came out not quite level, before it is given up."""
 
-EFFORT = 400_000
+EFFORT = 300_000
 """Copies picked in all trials of all batches together, before the trials end: a plan must not take minutes."""
 
-ENOUGH = 0.9
-"""A batch filled to this part is taken without looking for a better one."""
+
+MOST_SERVED = 2**31
+"""More copies than any batch has: nothing has been served yet."""
 
 
 class Stock:
@@ -42,17 +43,17 @@ class Stock:
         self._to_send: dict[int, int] = {}
         self._to_get: dict[int, int] = {}
         self._effort = EFFORT
+        self._served = MOST_SERVED
         self._trials = [(part, stretch) for part in PARTS for stretch in STRETCHES]
 
     def add(self, copies: Iterable[Copy]) -> None:
         """Let copies wait."""
-        touched = set()
+        fresh: dict[int, list[Copy]] = {}
         for copy in copies:
-            self._by_sender.setdefault(copy.sender, []).append(copy)
+            fresh.setdefault(copy.sender, []).append(copy)
             self._count(copy, 1)
-            touched.add(copy.sender)
-        for sender in touched:
-            self._by_sender[sender].sort(key=_by_size)
+        for sender, mine in fresh.items():
+            add_sorted(self._by_sender.setdefault(sender, []), mine, key=_by_size)
 
     def remove(self, copies: Iterable[Copy]) -> None:
         """Take copies out."""
@@ -89,11 +90,12 @@ class Stock:
             chosen = _leveled(filled)
             if len(chosen) > len(best) and (most_bytes is None or sum(c.size for c in chosen) <= most_bytes):
                 best, best_trial = chosen, (part, stretch)
-            if len(best) >= ENOUGH * most or self._effort <= 0:
+            if len(best) >= GOOD * min(most, self._served) or self._effort <= 0:
                 break
         # What served this batch is likely to serve the next one.
         self._trials.remove(best_trial)
         self._trials.insert(0, best_trial)
+        self._served = len(best) or self._served
         return best
 
     def _fill(self, sides: _Sides, most: int) -> list[Copy]:

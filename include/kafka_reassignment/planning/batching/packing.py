@@ -5,26 +5,26 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 
 from kafka_reassignment.errors import InfeasiblePlanError
 from kafka_reassignment.planning.batching.columns import NOBODY, Longs, StepColumns
 from kafka_reassignment.planning.batching.heights import Stock
-from kafka_reassignment.planning.batching.picking import Copy, pick
+from kafka_reassignment.planning.batching.picking import Copy, add_sorted, pick
 from kafka_reassignment.request import Limits
 
 ONE_SIZE = 0.92
 """Copies of at least this part of the largest count as of one size: a batch of them is level within 1.10."""
 
-WINDOW = 6
+WINDOW = 3
 """Candidates looked at for a batch, times the copies there is room for."""
 
 CHOICE = 8
 """Copies of which the one with the least busy brokers is taken, where a batch is not levelled."""
 
-LEVEL_BATCHES = 2
+LEVEL_BATCHES = 4
 """Level batches may take this times the batches that the limits alone would need; what is left then is not levelled."""
 
 
@@ -37,19 +37,25 @@ def batches_of(steps: StepColumns, limits: Limits) -> Longs:
     Raises:
         InfeasiblePlanError: more than ``max_batches`` are needed.
     """
-    if not len(steps.partition):
-        return np.zeros(0, dtype=np.int64)
-    least = _least_batches(steps, limits)
-    numbers = _Packing(steps, limits, aim=min(LEVEL_BATCHES * least, limits.max_batches)).run()
-    if numbers.max() > limits.max_batches:
-        numbers = _Packing(steps, limits, aim=least).run()
-    if numbers.max() > limits.max_batches:
+    numbers = pack(steps, limits)
+    if numbers.max(initial=0) > limits.max_batches:
         target = "" if limits.batch_bytes is None else f"a larger byte target (now {limits.batch_bytes}), "
         raise InfeasiblePlanError(
             f"The plan needs {numbers.max()} batches: expected at most {limits.max_batches} ('max_batches'). Allow "
             f"more partition movements per batch (now {limits.partition_movements}), more leader movements (now "
             f"{limits.leader_movements}), {target}or more batches."
         )
+    return numbers
+
+
+def pack(steps: StepColumns, limits: Limits) -> Longs:
+    """Return the number of each step's batch as ``batches_of`` does, even where these are more than ``max_batches``."""
+    if not len(steps.partition):
+        return np.zeros(0, dtype=np.int64)
+    least = _least_batches(steps, limits)
+    numbers = _Packing(steps, limits, aim=min(LEVEL_BATCHES * least, limits.max_batches)).run()
+    if numbers.max() > limits.max_batches:
+        numbers = _Packing(steps, limits, aim=least).run()
     return numbers
 
 
@@ -109,10 +115,8 @@ class _Packing:
         for moves in (True, False):
             # The negative keeps plan order among equals: lists are read from their large end.
             mine = [copy for copy in copies if self._moves_leader[copy.step] is moves]
-            if mine:
-                self._heavy[moves] += [(copy.size, -copy.step) for copy in mine]
-                self._heavy[moves].sort()
-                self._stock[moves].add(copy for copy in mine if len(copy.receivers) == 1)
+            add_sorted(self._heavy[moves], [(copy.size, -copy.step) for copy in mine], key=tuple)
+            self._stock[moves].add(copy for copy in mine if len(copy.receivers) == 1)
             self._light[moves] += [at for at in steps if not self._total[at] and self._moves_leader[at] is moves]
 
     def run(self) -> Longs:
@@ -202,30 +206,24 @@ class _Packing:
 
     def _filled(self, room: _Room) -> list[Copy]:
         """As many as fit, largest first; of the next few, each time the one whose brokers are least busy so far."""
-        waiting = [
-            self._copies[-negative]
-            for moves in (True, False)
-            for _, negative in reversed(self._heavy[moves][-WINDOW * room.partitions :])
-        ]
+        by_size = chain(reversed(self._heavy[True]), reversed(self._heavy[False]))
+        waiting = (self._copies[-negative] for _, negative in islice(by_size, 2 * WINDOW * room.partitions))
         busy: dict[tuple[str, int], int] = {}
         chosen: list[Copy] = []
         leaders, bytes_left = room.leaders, room.bytes
+        fitting: list[Copy] = []
+
+        def fits(copy: Copy) -> bool:
+            is_small = bytes_left is None or not chosen or self._total[copy.step] <= bytes_left
+            return is_small and (leaders > 0 or not self._moves_leader[copy.step])
+
         while len(chosen) < room.partitions:
-            fitting = list(
-                islice(
-                    (
-                        copy
-                        for copy in waiting
-                        if (leaders or not self._moves_leader[copy.step])
-                        and (bytes_left is None or not chosen or self._total[copy.step] <= bytes_left)
-                    ),
-                    CHOICE,
-                )
-            )
+            fitting = [copy for copy in fitting if fits(copy)]
+            fitting += islice((copy for copy in waiting if fits(copy)), CHOICE - len(fitting))
             if not fitting:
                 break
             best = min(fitting, key=lambda copy: max(busy.get(end, 0) for end in _ends(copy)))
-            waiting.remove(best)
+            fitting.remove(best)
             chosen.append(best)
             leaders -= self._moves_leader[best.step]
             if bytes_left is not None:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from kafka_reassignment.planning.batching.columns import Flags, Longs
+
+T = TypeVar("T")
 
 MULTIPLES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Steps per broker that are tried where one each does not fill the batch."""
+
+GOOD = 0.6
+"""A pick filled to this part is taken without looking for a better one."""
 
 REPAIRS = 8
 """How often brokers that cannot get their number are left out, before a pick is given up."""
@@ -26,6 +37,16 @@ class Copy:
     receivers: tuple[int, ...]
 
 
+def add_sorted(waiting: list[T], more: Sequence[T], key: Callable[[T], Any]) -> None:
+    """Add to a sorted list; sorting it anew takes its whole length, even where hardly anything is out of order."""
+    if len(more) * 16 < len(waiting):
+        for item in more:
+            insort(waiting, item, key=key)
+    else:
+        waiting += more
+        waiting.sort(key=key)
+
+
 def pick(copies: Sequence[Copy], most: int) -> list[Copy]:
     """Choose copies for a level batch: as many as possible, at most ``most``.
 
@@ -34,7 +55,7 @@ def pick(copies: Sequence[Copy], most: int) -> list[Copy]:
         most: copies there is room for.
     """
     best = _one_each(copies, most)
-    if len(best) >= 0.9 * min(most, len(copies)):
+    if len(best) >= GOOD * min(most, len(copies)):
         return best
     sends = Counter(Counter(copy.sender for copy in copies).values())
     gets = Counter(Counter(receiver for copy in copies for receiver in copy.receivers).values())
@@ -49,6 +70,8 @@ def pick(copies: Sequence[Copy], most: int) -> list[Copy]:
         ):
             if min(at_best, most) > len(best):
                 best = max(best, way(copies, most, number), key=len)
+        if len(best) >= GOOD * most:
+            break
     return best
 
 
@@ -116,71 +139,69 @@ def _many_of_each_receiver(copies: Sequence[Copy], most: int, number: int) -> li
 def _many_of_both(copies: Sequence[Copy], most: int, number: int) -> list[Copy]:
     """``number`` copies for each sender and each receiver that take part; those who cannot have them are left out."""
     left = [copy for copy in copies if len(copy.receivers) == 1]
+    ends = np.array([(copy.sender, copy.receivers[0]) for copy in left], dtype=np.int64).reshape(-1, 2)
+    at = np.arange(len(left))
     for _ in range(REPAIRS):
-        left = _without_the_rare(left, number)
-        if not left:
+        at = _without_the_rare(ends, at, number)
+        if not len(at):
             return []
-        left = _of_so_many_brokers(left, most // number)
-        chosen = _greatest_matching(left, number)
-        short = _short_of(chosen, left, number)
-        if not short:
-            return chosen
-        left = [c for c in left if ("s", c.sender) not in short and ("r", c.receivers[0]) not in short]
+        at = _of_so_many_brokers(ends, at, most // number)
+        chosen = _greatest_matching(ends[at].tolist(), number)
+        keep = _without_the_worst(ends[at], chosen, number)
+        if keep.all():
+            return [left[i] for i in at[chosen].tolist()]
+        at = at[keep]
     return []
 
 
-def _degrees(copies: Sequence[Copy]) -> dict[tuple[str, int], int]:
-    degrees: dict[tuple[str, int], int] = {}
-    for copy in copies:
-        for end in (("s", copy.sender), ("r", copy.receivers[0])):
-            degrees[end] = degrees.get(end, 0) + 1
+def _degrees(brokers: Longs) -> Longs:
+    """For each entry, how many entries have the same broker."""
+    _, inverse, counts = np.unique(brokers, return_inverse=True, return_counts=True)
+    degrees: Longs = counts[inverse]
     return degrees
 
 
-def _without_the_rare(copies: list[Copy], number: int) -> list[Copy]:
+def _without_the_rare(ends: Longs, at: Longs, number: int) -> Longs:
     """Leave out brokers with fewer than ``number`` copies, and those that have too few then."""
     while True:
-        degrees = _degrees(copies)
-        rest = [c for c in copies if min(degrees["s", c.sender], degrees["r", c.receivers[0]]) >= number]
-        if len(rest) == len(copies):
+        rest = at[np.minimum(_degrees(ends[at, 0]), _degrees(ends[at, 1])) >= number]
+        if len(rest) == len(at):
             return rest
-        copies = rest
+        at = rest
 
 
-def _of_so_many_brokers(copies: list[Copy], brokers: int) -> list[Copy]:
+def _of_so_many_brokers(ends: Longs, at: Longs, brokers: int) -> Longs:
     """Keep the senders and the receivers with most copies, equally many of both."""
-    degrees = _degrees(copies)
-    kept: set[tuple[str, int]] = set()
-    count = min(brokers, *(sum(1 for side, _ in degrees if side == which) for which in "sr"))
-    for which in "sr":
-        ends = [end for end in degrees if end[0] == which]
-        ends.sort(key=lambda end: (-degrees[end], end))
-        kept.update(ends[:count])
-    return [c for c in copies if ("s", c.sender) in kept and ("r", c.receivers[0]) in kept]
+    sides = [np.unique(ends[at, side], return_counts=True) for side in (0, 1)]
+    count = min(brokers, *(len(names) for names, _ in sides))
+    keep = np.ones(len(at), dtype=bool)
+    for side, (names, counts) in enumerate(sides):
+        keep &= np.isin(ends[at, side], names[np.lexsort((names, -counts))[:count]])
+    return at[keep]
 
 
-def _short_of(chosen: list[Copy], left: list[Copy], number: int) -> set[tuple[str, int]]:
-    """Who has fewer than ``number``; of each side only the one worst off, because leaving it out helps the others."""
-    has = dict.fromkeys(_degrees(left), 0) | _degrees(chosen)
-    short: set[tuple[str, int]] = set()
-    for which in "sr":
-        lacking = [end for end, got in has.items() if end[0] == which and got < number]
-        if lacking:
-            short.add(min(lacking, key=lambda end: (has[end], end)))
-    return short
+def _without_the_worst(ends: Longs, chosen: list[int], number: int) -> Flags:
+    """Leave out, of each side, the broker furthest below ``number``, because that helps the others; all True: none is."""
+    keep = np.ones(len(ends), dtype=bool)
+    for side in (0, 1):
+        names, places = np.unique(ends[:, side], return_inverse=True)
+        has = np.bincount(places[chosen], minlength=len(names))
+        if has.min() < number:
+            keep &= places != has.argmin()
+    return keep
 
 
-def _greatest_matching(copies: list[Copy], number: int) -> list[Copy]:
+def _greatest_matching(ends: list[list[int]], number: int) -> list[int]:
     """As many copies as possible with at most ``number`` per sender and receiver, by augmenting paths."""
     by_sender: dict[int, list[int]] = {}
-    for at, copy in enumerate(copies):
-        by_sender.setdefault(copy.sender, []).append(at)
+    for at, (sender, _) in enumerate(ends):
+        by_sender.setdefault(sender, []).append(at)
     taken: set[int] = set()
-    held: dict[int, set[int]] = {copy.receivers[0]: set() for copy in copies}
+    held: dict[int, set[int]] = {receiver: set() for _, receiver in ends}
 
     def augment(sender: int, seen: set[int]) -> bool:
         for at in by_sender[sender]:
-            receiver = copies[at].receivers[0]
+            receiver = ends[at][1]
             if at in taken or receiver in seen:
                 continue
             seen.add(receiver)
@@ -188,7 +209,7 @@ def _greatest_matching(copies: list[Copy], number: int) -> list[Copy]:
                 _take(at, receiver)
                 return True
             for other in sorted(held[receiver]):
-                if copies[other].sender != sender and augment(copies[other].sender, seen):
+                if ends[other][0] != sender and augment(ends[other][0], seen):
                     held[receiver].remove(other)
                     taken.remove(other)
                     _take(at, receiver)
@@ -203,4 +224,4 @@ def _greatest_matching(copies: list[Copy], number: int) -> list[Copy]:
         for _ in range(number):
             if not augment(sender, set()):
                 break
-    return [copies[at] for at in sorted(taken)]
+    return sorted(taken)

@@ -121,7 +121,7 @@ def _why_nobody(work: Work, row: int, hosts: list[int], hosts_before: list[int])
         used = ", ".join(repr(fleet.racks[r]) for r in sorted(racks))
         return f"every broker that may take a replica is in a rack that has one ({used})"
     size = int(work.partitions.size[row])
-    return f"no disk of a broker that may take a replica has its {size} bytes free"
+    return f"no broker that may take a replica has space for its {size} bytes in each of its log dirs"
 
 
 def _give(work: Work, row: int, hosts: list[int], hosts_before: list[int], racks_due_before: int) -> int | None:

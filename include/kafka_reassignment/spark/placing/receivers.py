@@ -20,6 +20,7 @@ class Receivers:
         self._rack_of = fleet.rack_of.tolist()
         self.still = orders.inflow.tolist()
         self.free = orders.free.tolist()
+        self._log_dirs = fleet.log_dirs.tolist()
         self._heaps: dict[int, list[tuple[int, int]]] = {}
         for broker in fleet.takes.nonzero()[0].tolist():
             self._heaps.setdefault(self._rack_of[broker], []).append((-self.still[broker], broker))
@@ -32,6 +33,10 @@ class Receivers:
     def most_still(self) -> int:
         """The most bytes any broker is still to get."""
         return -self._top()[0] if self._racks else 0
+
+    def has_space(self, broker: int, size: int) -> bool:
+        """Whether each of the broker's log dirs has space for a replica: Kafka, not we, decides which one gets it."""
+        return bool(self.free[broker] >= size * self._log_dirs[broker])
 
     def give(self, size: int, forbidden_racks: Collection[int], hosts: Collection[int], *, within: bool) -> int | None:
         """Give a replica to the broker with most still to come and return it; None when nobody can take it.
@@ -71,7 +76,7 @@ class Receivers:
             if within and -still < size:
                 break
             heappop(heap)
-            if broker in hosts or self.free[broker] < size:
+            if broker in hosts or not self.has_space(broker, size):
                 passed_over.append((still, broker))
                 continue
             self.still[broker] -= size

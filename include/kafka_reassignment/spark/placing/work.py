@@ -79,7 +79,8 @@ class Work:
         planned = self.planned(row)
         if sender not in planned or receiver in planned:
             return False
-        if receiver not in self.current(row) and self.receivers.free[receiver] < int(self.partitions.size[row]):
+        size = int(self.partitions.size[row])
+        if receiver not in self.current(row) and not self.receivers.has_space(receiver, size):
             return False
         racks = {self.rack_of[b] for b in planned if b != sender} | {self.rack_of[receiver]}
         return len(racks) >= self.distinct_racks_due(row)
