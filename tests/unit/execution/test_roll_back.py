@@ -8,8 +8,6 @@ from kafka_reassignment.execution import opening, planning, stopping
 from kafka_reassignment.execution.batches import whole_batch
 from kafka_reassignment.execution.stopping import Scope
 
-pytestmark = pytest.mark.quick
-
 FIRST, SECOND = move("orders", 0, (1, 2), (3, 4)), move("orders", 1, (2, 3), (4, 3))
 BEFORE = {"orders-0": (1, 2), "orders-1": (2, 3), "orders-2": (3, 1), "orders-3": (1, 2)}
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice, pairwise
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.planning.windows_clock import MINUTE, ZONES, changes, is_open_by_the_clock
 
 from kafka_reassignment.planning.windows import MaintenanceWindows, Verdict, finishes, fits, opening, openings
 from kafka_reassignment.planning.windows.rules import DAYS
-
-pytestmark = pytest.mark.quick
 
 Weekly = tuple[int, int, int]
 """Weekday, minute of the day, minutes."""

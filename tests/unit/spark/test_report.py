@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
-
 from kafka_reassignment.request import Job
 from kafka_reassignment.spark.report import plan_page
 from kafka_reassignment.spark.summary import BatchSummary, BrokerSummary, LogDirSummary, MoveSummary, PlanSummary
-
-pytestmark = pytest.mark.quick
 
 CHARTS = {
     "bytes_by_broker",
