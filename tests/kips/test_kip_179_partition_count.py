@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
+from kafka.protocol.admin import AlterClientQuotasRequest
 from tests.contract.lab import HELD_BYTES, eventually, set_rates
 from tests.execution_lab import WallClock
 from tests.kafka_fixtures import CreateTopic, fresh_topic_name
@@ -14,12 +17,15 @@ from tests.partition_count_lab import Growing
 from upath import UPath
 
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
+from kafka_reassignment.cluster.rpc import Conversation
 from kafka_reassignment.errors import (
+    ClusterUnavailableError,
     InfeasiblePlanError,
     InvalidPartitionsError,
     InvalidReplicationFactorError,
     ReassignmentInProgressError,
     StalePlanError,
+    is_worth_a_retry,
 )
 from kafka_reassignment.local import data
 from kafka_reassignment.local.cluster import LocalCluster
@@ -161,6 +167,46 @@ def test_partitions_that_differ_in_replicas_are_told_or_refused_by_the_controlle
             assert "consistent with previous partitions, which have 1 replica(s)" in str(refused)  # noqa: PT017
             outcomes.add("refused")
     assert outcomes == {"accepted", "refused"}
+
+
+def test_a_controller_whose_quota_is_used_up_is_asked_again_later(kafka, create_topic: CreateTopic):
+    """KIP-599: the answer is no, for now; nothing is added, and Airflow's retry comes back."""
+    topic = create_topic({0: (1, 2)})
+    extra = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "hurried"}
+    settings = ClusterSettings.of(extra, name="hurried")
+    refused, present = None, 1
+    with open_cluster(settings) as hurried, mutation_rate(settings, "hurried", 0.1):
+        while refused is None and present < 30:  # the first go through on credit
+            try:
+                assert hurried.create_partitions(topic, {present: (1, 2)}) is None
+                present += 1
+            except ClusterUnavailableError as error:
+                refused = error
+        assert refused is not None
+        assert is_worth_a_retry(refused)
+        told = f"quota for mutations (KIP-599) is used up; adding 1 partitions to topic {topic} was not done. Try again later"
+        assert told in str(refused)
+        eventually(lambda: hurried.describe_partitions([topic]), lambda seen: len(seen) == present)
+
+
+@contextmanager
+def mutation_rate(settings: ClusterSettings, client_id: str, per_second: float) -> Iterator[None]:
+    """Let the controller take no more partitions of this client."""
+    row = AlterClientQuotasRequest.EntryData
+
+    def alter(*, remove: bool) -> None:
+        entity = row.EntityData(entity_type="client-id", entity_name=client_id)
+        change = row.OpData(key="controller_mutation_rate", value=per_second, remove=remove)
+        with Conversation(settings) as conversation:
+            asked = AlterClientQuotasRequest(entries=[row(entity=[entity], ops=[change])], validate_only=False)
+            assert conversation.ask_controller(asked, seconds=10).entries[0].error_code == 0
+
+    alter(remove=False)
+    time.sleep(1)  # until the controller has heard of it
+    try:
+        yield
+    finally:
+        alter(remove=True)
 
 
 def test_a_dead_broker_gets_nothing_and_too_few_live_ones_are_infeasible(
