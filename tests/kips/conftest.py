@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.kips.looking_lab import LookingLab, looking_lab
 from tests.kips.moving_lab import MovingLab, moving_lab
 
 
@@ -18,4 +19,11 @@ def moving(kafka, create_topic, tmp_path: Path) -> Iterator[MovingLab]:
 def breaking(breakable_kafka, create_topic, tmp_path: Path) -> Iterator[MovingLab]:
     """The same, for tests that kill brokers."""
     with moving_lab(breakable_kafka, create_topic, tmp_path) as lab:
+        yield lab
+
+
+@pytest.fixture
+def looking(kafka, create_topic, tmp_path: Path) -> Iterator[LookingLab]:
+    """Moves on the shared brokers, held in flight to be looked at."""
+    with looking_lab(kafka, create_topic, tmp_path) as lab:
         yield lab

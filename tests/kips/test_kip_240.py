@@ -5,69 +5,62 @@ import json
 import pytest
 from tests.contract.lab import HELD_BYTES, eventually
 from tests.execution_lab import move
-from tests.kips.looking_lab import looking_lab
 
 pytestmark = pytest.mark.kafka
 
-ONE_BYTE_PER_SECOND = {"throttle_mb_per_second": 1e-6, "allow_low_throttle": True}
+ONE_BYTE_PER_SECOND = 1e-6
 
 
-@pytest.fixture
-def lab(kafka, create_topic, tmp_path):
-    with looking_lab(kafka, create_topic, tmp_path) as opened:
-        yield opened
-
-
-def described(lab, *arguments, **more):
-    return lab.json("describe", "--watch-seconds", "0", *arguments, **more)
+def described(looking, *arguments, **more):
+    return looking.json("describe", "--watch-seconds", "0", *arguments, **more)
 
 
 def statuses(told):
     return [(row["partition"], row["broker"], row["status"]) for row in told["statuses"]]
 
 
-def test_two_successive_reassignments_of_one_partition_differ_and_each_keeps_its_start_for_life(lab):
-    [p] = lab.create_held_topic([(1, 2)])
-    first = lab.submitted([move(p.topic, 0, (1, 2), (1, 3))], reassignment_id="first")
-    [one] = described(lab)["partitions"]
-    [again] = described(lab)["partitions"]
+def test_two_successive_reassignments_of_one_partition_differ_and_each_keeps_its_start_for_life(looking):
+    [p] = looking.create_held_topic([(1, 2)])
+    first = looking.submitted([move(p.topic, 0, (1, 2), (1, 3))], reassignment_id="first")
+    [one] = described(looking)["partitions"]
+    [again] = described(looking)["partitions"]
     assert one["reassignment_id"] == "first"
     assert one["started_at_seconds"] == again["started_at_seconds"] == first.record.opening().started_at.timestamp()
     assert again["elapsed_seconds"] > one["elapsed_seconds"] > 0
 
-    lab.release([p])
+    looking.release([p])
     first.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     first.finish()
 
-    lab.submitted([move(p.topic, 0, (1, 3), (1, 4))], reassignment_id="second")
-    told = lab.json("list")
+    looking.submitted([move(p.topic, 0, (1, 3), (1, 4))], reassignment_id="second")
+    told = looking.json("list")
     assert [r["reassignment_id"] for r in told["active"]] == ["second"]
     [second] = told["active"]
     assert second["started_at_seconds"] > one["started_at_seconds"]
 
 
-def test_a_finished_reassignment_is_no_longer_listed_as_active_but_stays_in_the_records(lab):
-    [p] = lab.create_held_topic([(1, 2)])
-    run = lab.submitted([move(p.topic, 0, (1, 2), (1, 3))])
-    [active] = lab.json("list")["active"]
+def test_a_finished_reassignment_is_no_longer_listed_as_active_but_stays_in_the_records(looking):
+    [p] = looking.create_held_topic([(1, 2)])
+    run = looking.submitted([move(p.topic, 0, (1, 2), (1, 3))])
+    [active] = looking.json("list")["active"]
     assert (active["reassignment_id"], active["requested_by"], active["life"]) == ("r", "ann", "active")
-    lab.release([p])
+    looking.release([p])
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     run.finish()
-    told = lab.json("list")
+    told = looking.json("list")
     assert (told["active"], told["moves"], told["in_flight"]["partitions"]) == ([], [], [])
     assert told["finished"] == [active | {"life": "finished"}]
-    assert described(lab, "--reassignment", "r")["notes"] == [
+    assert described(looking, "--reassignment", "r")["notes"] == [
         "All 1 batches of reassignment r are finished: nothing of it is left to describe"
     ]
 
 
-def test_a_move_under_throttle_is_described_with_lag_and_bytes_that_fit_what_was_written(lab):
-    [p] = lab.create_topic([(1, 2)])
-    lab.write(p, messages=80, size_bytes=HELD_BYTES)
-    run = lab.submitted([move(p.topic, 0, (1, 2), (3, 2), HELD_BYTES)], **ONE_BYTE_PER_SECOND)
-    eventually(lambda: lab.cluster.describe_log_dirs([3], [p]).replicas, lambda found: len(found) == 1)
-    told = described(lab)
+def test_a_move_under_throttle_is_described_with_lag_and_bytes_that_fit_what_was_written(looking):
+    [p] = looking.create_topic([(1, 2)])
+    looking.write(p, messages=80, size_bytes=HELD_BYTES)
+    run = looking.submitted([move(p.topic, 0, (1, 2), (3, 2), HELD_BYTES)], mb_per_second=ONE_BYTE_PER_SECOND)
+    eventually(lambda: looking.cluster.describe_log_dirs([3], [p]).replicas, lambda found: len(found) == 1)
+    told = described(looking)
     assert (told["reassignment_id"], told["batch"], told["batches"]) == ("r", 1, 1)
     [found] = told["partitions"]
     assert (found["topic"], found["partition"]) == (p.topic, 0)
@@ -78,7 +71,7 @@ def test_a_move_under_throttle_is_described_with_lag_and_bytes_that_fit_what_was
     assert found["throttles"] == {"3": 1, "2": "unlimited"}
     assert found["elapsed_seconds"] >= 0
     [replica] = found["replicas"]
-    sizes = {r.broker: r.size_bytes for r in lab.cluster.describe_log_dirs([1, 3], [p]).replicas}
+    sizes = {r.broker: r.size_bytes for r in looking.cluster.describe_log_dirs([1, 3], [p]).replicas}
     assert HELD_BYTES < sizes[1] < HELD_BYTES * 1.01
     assert replica["bytes_left"] == sizes[1] - sizes[3] > 0
     assert replica["log_end_offset"] + replica["messages_behind"] == 80
@@ -86,17 +79,17 @@ def test_a_move_under_throttle_is_described_with_lag_and_bytes_that_fit_what_was
     assert (replica["bytes_per_second"], replica["seconds_left"]) == (None, None)  # one look tells no speed
     assert statuses(told) == [(0, 3, f"Behind: {replica['messages_behind']} messages behind"), (0, 2, "In sync")]
 
-    lab.write(p, messages=5, size_bytes=500)
-    [replica] = described(lab)["partitions"][0]["replicas"]
+    looking.write(p, messages=5, size_bytes=500)
+    [replica] = described(looking)["partitions"][0]["replicas"]
     assert replica["log_end_offset"] + replica["messages_behind"] == 85
     assert run.record.audit.verify() == 3  # looking leaves no event
 
 
-def test_speed_and_time_left_are_those_of_the_throttle(lab):
-    [p] = lab.create_topic([(1, 2)])
-    lab.write(p, messages=400, size_bytes=60_000_000)
-    lab.submitted([move(p.topic, 0, (1, 2), (1, 3), 60_000_000)], throttle_mb_per_second=1)
-    told = lab.json("describe")
+def test_speed_and_time_left_are_those_of_the_throttle(looking):
+    [p] = looking.create_topic([(1, 2)])
+    looking.write(p, messages=400, size_bytes=60_000_000)
+    looking.submitted([move(p.topic, 0, (1, 2), (1, 3), 60_000_000)], mb_per_second=1)
+    told = looking.json("describe")
     [replica] = told["partitions"][0]["replicas"]
     assert replica["state"] == "moving"
     assert 500_000 < replica["bytes_per_second"] < 1_600_000
@@ -106,28 +99,28 @@ def test_speed_and_time_left_are_those_of_the_throttle(lab):
     assert told["partitions"][0]["leader_throttle"] == told["partitions"][0]["throttles"]["3"] > 1_000_000
 
 
-def test_somebody_elses_move_is_described_too_without_an_identity(lab):
-    moving, still = lab.create_held_topic([(1, 2), (2, 3)])
-    lab.alter(moving, (4, 2))
-    for told in (described(lab, records=False), described(lab, "--topic", moving.topic)):
+def test_somebody_elses_move_is_described_too_without_an_identity(looking):
+    moving, still = looking.create_held_topic([(1, 2), (2, 3)])
+    looking.move_elsewhere(moving, (4, 2))
+    for told in (described(looking, records=False), described(looking, "--topic", moving.topic)):
         [found] = told["partitions"]
         assert (found["reassignment_id"], found["started_at_seconds"], found["elapsed_seconds"]) == (None, None, None)
         assert (found["current"], found["target"], found["state"]) == ([2, 1], [4, 2], "in flight")
         assert found["replicas"][0]["messages_behind"] > 0
-    told = described(lab, "--partition", str(still))
+    told = described(looking, "--partition", str(still))
     assert told["partitions"] == []
     assert statuses(told) == [(1, 2, "In sync"), (1, 3, "In sync")]
 
 
-def test_the_text_has_every_status_of_the_kip(lab):
-    [p] = lab.create_held_topic([(1, 2)])
-    lab.submitted([move(p.topic, 0, (1, 2), (1, 3))])
+def test_the_text_has_every_status_of_the_kip(looking):
+    [p] = looking.create_held_topic([(1, 2)])
+    looking.submitted([move(p.topic, 0, (1, 2), (1, 3))])
     entries = [(p.topic, 0, [1, 3, 6, 99]), (p.topic, 42, [1]), ("no-such-topic", 0, [1])]
     plan = {"version": 1, "partitions": [{"topic": t, "partition": n, "replicas": r} for t, n, r in entries]}
-    file = lab.file(json.dumps(plan))
-    eventually(lambda: lab.cluster.describe_log_dirs([3], [p]).replicas, lambda found: len(found) == 1)
-    told = lab.cli("describe", "--watch-seconds", "0", "--reassignment-json-file", file).stdout
-    [behind] = {s for _, broker, s in statuses(described(lab, "--partition", str(p))) if broker == 3}
+    file = looking.file(json.dumps(plan))
+    eventually(lambda: looking.cluster.describe_log_dirs([3], [p]).replicas, lambda found: len(found) == 1)
+    told = looking.cli("describe", "--watch-seconds", "0", "--reassignment-json-file", file).stdout
+    [behind] = {s for _, broker, s in statuses(described(looking, "--partition", str(p))) if broker == 3}
     table = told[told.index("Topic ") :].splitlines()
     assert [line.split(maxsplit=3) for line in table if not line.startswith("-")] == [
         ["Topic", "Partition", "Broker", "Status"],

@@ -5,19 +5,12 @@ import json
 import pytest
 from tests.contract.lab import eventually
 from tests.execution_lab import move
-from tests.kips.looking_lab import looking_lab
 
 from kafka_reassignment.errors import CancelledByOtherError
 from kafka_reassignment.planning.plan_files import parse_plan, render_plan
 from kafka_reassignment.spark.plan_json import write_reassignment_json
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture
-def lab(kafka, create_topic, tmp_path):
-    with looking_lab(kafka, create_topic, tmp_path) as opened:
-        yield opened
 
 
 def states(told):
@@ -28,13 +21,13 @@ def states(told):
 # Round trip with kafka-reassign-partitions
 
 
-def test_kafkas_own_list_shows_what_ours_shows(lab):
-    first, second = lab.create_held_topic([(1, 2), (2, 3)])
-    lab.submitted([move(first.topic, 0, (1, 2), (1, 3))])
-    lab.alter(second, (4, 3))
-    printed = lab.cli("list")
+def test_kafkas_own_list_shows_what_ours_shows(looking):
+    first, second = looking.create_held_topic([(1, 2), (2, 3)])
+    looking.submitted([move(first.topic, 0, (1, 2), (1, 3))])
+    looking.move_elsewhere(second, (4, 3))
+    printed = looking.cli("list")
     assert parse_plan(printed.stdout) == {first: (1, 2, 3), second: (4, 3)}
-    assert lab.kafka.tool("--list").splitlines()[:3] == [
+    assert looking.kafka.tool("--list").splitlines()[:3] == [
         "Current partition reassignments:",
         f"{first}: replicas: 1,2,3. adding: 3.",
         f"{second}: replicas: 4,3,2. adding: 4. removing: 2.",
@@ -43,83 +36,83 @@ def test_kafkas_own_list_shows_what_ours_shows(lab):
     assert f"In flight of somebody else: 1 partitions ({second})" in printed.stderr
 
 
-def test_kafkas_own_verify_understands_what_we_print_while_it_moves_and_after(lab):
-    [p] = lab.create_held_topic([(1, 2)])
-    run = lab.submitted([move(p.topic, 0, (1, 2), (3, 2))])
-    in_flight = lab.cli("list").stdout
-    batch, whole = (lab.cli("list", "--show", show).stdout for show in ("batch", "whole"))
-    assert f"Reassignment of partition {p} is still in progress." in lab.tool("--verify", in_flight)
-    lab.release([p])
+def test_kafkas_own_verify_understands_what_we_print_while_it_moves_and_after(looking):
+    [p] = looking.create_held_topic([(1, 2)])
+    run = looking.submitted([move(p.topic, 0, (1, 2), (3, 2))])
+    in_flight = looking.cli("list").stdout
+    batch, whole = (looking.cli("list", "--show", show).stdout for show in ("batch", "whole"))
+    assert f"Reassignment of partition {p} is still in progress." in looking.tool("--verify", in_flight)
+    looking.release([p])
     run.do_all("sense_isr_catch_up")
-    assert f"Reassignment of partition {p} is completed." in lab.tool("--verify", in_flight)
+    assert f"Reassignment of partition {p} is completed." in looking.tool("--verify", in_flight)
     run.do_all("drop_old_replicas")
     for plan in (batch, whole):
-        assert f"Reassignment of partition {p} is completed." in lab.tool("--verify", plan)
+        assert f"Reassignment of partition {p} is completed." in looking.tool("--verify", plan)
 
 
-def test_kafkas_own_verify_and_cancel_understand_the_records_reassignment_json(lab):
-    [p] = lab.create_held_topic([(1, 2)])
-    run = lab.submitted([move(p.topic, 0, (1, 2), (3, 2))])
+def test_kafkas_own_verify_and_cancel_understand_the_records_reassignment_json(looking):
+    [p] = looking.create_held_topic([(1, 2)])
+    run = looking.submitted([move(p.topic, 0, (1, 2), (3, 2))])
     path = run.record.root / "reassignment.json"
     write_reassignment_json(run.record.plan_uri, str(path))
-    assert path.read_text() == lab.cli("list", "--show", "whole").stdout.strip()
-    assert f"Reassignment of partition {p} is still in progress." in lab.tool("--verify", path.read_bytes())
-    assert f"Successfully cancelled partition reassignment for: {p}" in lab.tool("--cancel", path.read_bytes())
-    lab.replicas(p, (1, 2))
-    assert states(lab.json("list"))[str(p)][0] == "cancelled by somebody else"
+    assert path.read_text() == looking.cli("list", "--show", "whole").stdout.strip()
+    assert f"Reassignment of partition {p} is still in progress." in looking.tool("--verify", path.read_bytes())
+    assert f"Successfully cancelled partition reassignment for: {p}" in looking.tool("--cancel", path.read_bytes())
+    assert looking.replicas(p) == (1, 2)
+    assert states(looking.json("list"))[str(p)][0] == "cancelled by somebody else"
 
 
 @pytest.mark.parametrize("whose", ["ours", "foreign"])
-def test_kafkas_own_cancel_takes_what_we_print_and_nothing_else(lab, whose):
-    first, second = lab.create_held_topic([(1, 2), (2, 3)])
-    lab.submitted([move(first.topic, 0, (1, 2), (1, 3))])
-    lab.alter(second, (4, 3))
+def test_kafkas_own_cancel_takes_what_we_print_and_nothing_else(looking, whose):
+    first, second = looking.create_held_topic([(1, 2), (2, 3)])
+    looking.submitted([move(first.topic, 0, (1, 2), (1, 3))])
+    looking.move_elsewhere(second, (4, 3))
     cancelled, kept = (first, second) if whose == "ours" else (second, first)
-    told = lab.tool("--cancel", lab.cli("list", "--whose", whose).stdout)
+    told = looking.tool("--cancel", looking.cli("list", "--whose", whose).stdout)
     assert f"Successfully cancelled partition reassignment for: {cancelled}" in told
-    assert list(parse_plan(lab.cli("list").stdout)) == [kept]
+    assert list(parse_plan(looking.cli("list").stdout)) == [kept]
 
 
-def test_our_list_shows_a_plan_that_kafkas_tool_executed(lab):
-    first, second = lab.create_held_topic([(1, 2), (2, 3)])
+def test_our_list_shows_a_plan_that_kafkas_tool_executed(looking):
+    first, second = looking.create_held_topic([(1, 2), (2, 3)])
     plan = {first: (1, 4), second: (5, 3)}
-    lab.kafka.tool("--execute", "--reassignment-json-file", lab.file(render_plan(plan)))
-    assert lab.cli("list").stdout == lab.cli("list", records=False).stdout == render_plan(plan) + "\n"
-    assert {m["reassignment_id"] for m in lab.json("list")["moves"]} == {None}
+    looking.kafka.tool("--execute", "--reassignment-json-file", looking.file(render_plan(plan)))
+    assert looking.cli("list").stdout == looking.cli("list", records=False).stdout == render_plan(plan) + "\n"
+    assert {m["reassignment_id"] for m in looking.json("list")["moves"]} == {None}
 
 
-def test_we_read_the_plan_that_kafkas_tool_generates(lab):
-    partitions = lab.create_topic([(1, 2), (2, 1), (1, 2)])
-    topics = lab.file(json.dumps({"version": 1, "topics": [{"topic": partitions[0].topic}]}))
-    told = lab.kafka.tool("--generate", "--topics-to-move-json-file", topics, "--broker-list", "4,5,6")
+def test_we_read_the_plan_that_kafkas_tool_generates(looking):
+    partitions = looking.create_topic([(1, 2), (2, 1), (1, 2)])
+    topics = looking.file(json.dumps({"version": 1, "topics": [{"topic": partitions[0].topic}]}))
+    told = looking.kafka.tool("--generate", "--topics-to-move-json-file", topics, "--broker-list", "4,5,6")
     plan = parse_plan(told.partition("Proposed partition reassignment configuration\n")[2])
     assert list(plan) == partitions
     assert all(len(r) == 2 and set(r) <= {4, 5, 6} for r in plan.values())
 
 
-def test_nothing_in_flight_is_an_empty_plan_which_kafkas_tool_takes(lab):
-    printed = lab.cli("list")
+def test_nothing_in_flight_is_an_empty_plan_which_kafkas_tool_takes(looking):
+    printed = looking.cli("list")
     assert printed.stdout == '{"version":1,"partitions":[]}\n'
-    assert lab.tool("--verify", printed.stdout).split() == ["Status", "of", "partition", "reassignment:"]
-    assert "No partition reassignments found." in lab.kafka.tool("--list")
+    assert looking.tool("--verify", printed.stdout).split() == ["Status", "of", "partition", "reassignment:"]
+    assert "No partition reassignments found." in looking.kafka.tool("--list")
 
 
 # The current batch beside the whole (KIP-435)
 
 
-def test_listing_shows_the_current_batch_beside_the_whole(lab):
-    first, second = lab.create_held_topic([(1, 2), (2, 3)])
+def test_listing_shows_the_current_batch_beside_the_whole(looking):
+    first, second = looking.create_held_topic([(1, 2), (2, 3)])
     batches = [[move(first.topic, 0, (1, 2), (1, 3))], [move(first.topic, 1, (2, 3), (5, 3))]]
-    run = lab.submitted(*batches)
-    shown = {show: parse_plan(lab.cli("list", "--show", show).stdout) for show in ("in-flight", "batch", "whole")}
+    run = looking.submitted(*batches)
+    shown = {show: parse_plan(looking.cli("list", "--show", show).stdout) for show in ("in-flight", "batch", "whole")}
     assert shown == {
         "in-flight": {first: (1, 2, 3)},
         "batch": {first: (1, 3)},
         "whole": {first: (1, 3), second: (5, 3)},
     }
-    lab.release([first])
+    looking.release([first])
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
-    [one] = lab.json("list")["reassignments"]
+    [one] = looking.json("list")["reassignments"]
     assert (one["batch"], one["batches"], one["batches_finished"]) == (2, 2, 1)
     assert one["current_batch"] == one["whole"]["remaining"] == json.loads(render_plan({second: (5, 3)}))
 
@@ -127,72 +120,70 @@ def test_listing_shows_the_current_batch_beside_the_whole(lab):
 # Half-done states
 
 
-def test_a_move_in_flight_and_a_completed_one_are_recognised(lab):
-    [moving] = lab.create_held_topic([(1, 2)])
-    [done] = lab.create_topic([(1, 2)])
-    lab.submitted([move(moving.topic, 0, (1, 2), (1, 3)), move(done.topic, 0, (1, 2), (1, 3))])
-    lab.replicas(done, (1, 2, 3))
-    assert states(lab.json("list")) == {
+def test_a_move_in_flight_and_a_completed_one_are_recognised(looking):
+    [moving] = looking.create_held_topic([(1, 2)])
+    [done] = looking.create_topic([(1, 2)])
+    looking.submitted([move(moving.topic, 0, (1, 2), (1, 3)), move(done.topic, 0, (1, 2), (1, 3))])
+    assert looking.replicas(done) == (1, 2, 3)
+    assert states(looking.json("list")) == {
         str(moving): ("in flight", "in flight to 1,2,3, waiting for 3"),
         str(done): ("expanded", "at 1,2,3, whole target in sync"),
     }
-    lab.alter(done, (1, 3))
-    lab.replicas(done, (1, 3))
-    assert states(lab.json("list"))[str(done)] == ("completed", "at 1,3, whole target in sync")
+    looking.move_elsewhere(done, (1, 3))
+    assert looking.replicas(done) == (1, 3)
+    assert states(looking.json("list"))[str(done)] == ("completed", "at 1,3, whole target in sync")
 
 
-def test_a_cancel_by_somebody_else_is_recognised_gone_but_not_at_its_target(lab):
-    [p] = lab.create_held_topic([(1, 2)])
-    run = lab.submitted([move(p.topic, 0, (1, 2), (1, 3))])
-    lab.alter(p, None)
-    lab.replicas(p, (1, 2))
-    told = lab.cli("list")
+def test_a_cancel_by_somebody_else_is_recognised_gone_but_not_at_its_target(looking):
+    [p] = looking.create_held_topic([(1, 2)])
+    run = looking.submitted([move(p.topic, 0, (1, 2), (1, 3))])
+    looking.move_elsewhere(p, None)
+    assert looking.replicas(p) == (1, 2)
+    told = looking.cli("list")
     assert f"Look at {p}: cancelled by somebody else: at 1,2: the controller had accepted its move" in told.stderr
     assert parse_or_empty(told.stdout) == {}
     with pytest.raises(CancelledByOtherError):  # the batch's own sensor says the same
         run.do("sense_isr_catch_up")
 
 
-def test_a_partial_expansion_is_recognised(lab):
-    [p] = lab.create_topic([(1, 2)])
-    lab.submitted([move(p.topic, 0, (1, 2), (3, 4))])
-    lab.replicas(p, (1, 2, 3, 4))
-    lab.alter(p, (1, 2, 3))
-    lab.replicas(p, (1, 2, 3))
-    assert states(lab.json("list"))[str(p)] == ("partially expanded", "at 1,2,3, 4 not added")
+def test_a_partial_expansion_is_recognised(looking):
+    [p] = looking.create_topic([(1, 2)])
+    looking.submitted([move(p.topic, 0, (1, 2), (3, 4))])
+    assert looking.replicas(p) == (1, 2, 3, 4)
+    looking.move_elsewhere(p, (1, 2, 3))
+    assert looking.replicas(p) == (1, 2, 3)
+    assert states(looking.json("list"))[str(p)] == ("partially expanded", "at 1,2,3, 4 not added")
 
 
-def test_a_move_that_hangs_for_ever_is_recognised_as_stuck(lab):
+def test_a_move_that_hangs_for_ever_is_recognised_as_stuck(looking):
     """F34: a target within current and adding, submitted over a move in flight."""
-    [p] = lab.create_held_topic([(1, 2)])
-    lab.submitted([move(p.topic, 0, (1, 2), (3, 4))])
-    lab.alter(p, (3, 4))
-    lab.alter(p, (2, 3))
-    state, reason = states(lab.json("list"))[str(p)]
+    [p] = looking.create_held_topic([(1, 2)])
+    looking.submitted([move(p.topic, 0, (1, 2), (3, 4))])
+    looking.move_elsewhere(p, (3, 4))
+    looking.move_elsewhere(p, (2, 3))
+    state, reason = states(looking.json("list"))[str(p)]
     assert state == "stuck"
     assert reason == "in flight to 2,3, which Kafka never completes: broker 4 is both added and removed. Cancel it"
-    lab.release([p])
-    eventually(lambda: lab.cluster.describe_partitions([p.topic])[p].isr, lambda isr: isr == {1, 2, 3, 4})
-    assert states(lab.json("list"))[str(p)] == (state, reason)
+    looking.release([p])
+    eventually(lambda: looking.cluster.describe_partitions([p.topic])[p].isr, lambda isr: isr == {1, 2, 3, 4})
+    assert states(looking.json("list"))[str(p)] == (state, reason)
 
 
-def test_a_move_to_a_dead_broker_is_recognised_as_stuck(breakable_kafka, lab):
-    [p] = lab.create_held_topic([(1, 2)])
-    lab.submitted([move(p.topic, 0, (1, 2), (1, 6))])
-    lab.kill(6)
-    assert states(lab.json("list"))[str(p)] == (
+def test_a_move_to_a_dead_broker_is_recognised_as_stuck(breakable_kafka, looking):
+    [p] = looking.create_held_topic([(1, 2)])
+    looking.submitted([move(p.topic, 0, (1, 2), (1, 6))])
+    looking.kill(6)
+    assert states(looking.json("list"))[str(p)] == (
         "stuck",
         "in flight to 1,2,6, waiting for 6; broker 6 of the target 1,6 is down",
     )
-    lab.alter(p, None)
-    lab.restart(6)
 
 
-def test_somebody_elses_move_of_a_partition_of_ours_is_recognised(lab):
-    [p] = lab.create_held_topic([(1, 2)])
-    lab.submitted([move(p.topic, 0, (1, 2), (1, 3))])
-    lab.alter(p, (1, 2, 5))
-    told = lab.json("list")
+def test_somebody_elses_move_of_a_partition_of_ours_is_recognised(looking):
+    [p] = looking.create_held_topic([(1, 2)])
+    looking.submitted([move(p.topic, 0, (1, 2), (1, 3))])
+    looking.move_elsewhere(p, (1, 2, 5))
+    told = looking.json("list")
     assert states(told)[str(p)][0] == "somebody else's move"
     assert [m["reassignment_id"] for m in told["moves"]] == [None]
 
