@@ -5,6 +5,7 @@ from tests.airflow.lab import move_json, replicas
 
 from kafka_reassignment.local.data import Ledger, fill_topics
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
+from kafka_reassignment.planning.plan_files import parse_plan
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_run_id
 from kafka_reassignment_airflow.standalone import AirflowApiError
 
@@ -42,6 +43,7 @@ def test_a_decommission_under_throttle_ends_verified_with_everything_as_before(
 ):
     topic = create_topic({i: (1 + i % 3, 4 + i % 3) for i in range(6)}, configs={"min.insync.replicas": "1"})
     fill_topics(kafka.bootstrap_servers, [topic], 12_000_000)
+    placed_before = replicas(port, topic)
     by_hand(ConfigResource.broker(1), FOLLOWER_RATE, "77000000")
     by_hand(ConfigResource.topic(topic), LEADER_LIST, "0:1")
     before = configs(topic)
@@ -65,6 +67,11 @@ def test_a_decommission_under_throttle_ends_verified_with_everything_as_before(
     # One column per batch, one row per step, each with its own try, log and audit event.
     record = reassignments.record(run)
     assert record.frozen_plan().batches == 2
+    rollback = parse_plan(record.read_file("rollback.json"))
+    assert {p.partition: r for p, r in rollback.items()} == {p: placed_before[p] for p in (2, 5)}
+    assert {p.partition: r for p, r in parse_plan(record.read_file("reassignment.json")).items()}.items() <= replicas(
+        port, topic
+    ).items()
     for number in (1, 2):
         tasks = reassignments.airflow.tasks(BATCH_DAG_ID, batch_run_id(run, number))
         assert {t: i["state"] for t, i in tasks.items()} == dict.fromkeys(STEPS, "success") | (

@@ -21,13 +21,13 @@ from kafka_reassignment.execution.context import StepContext
 from kafka_reassignment.execution.gates import check_health
 from kafka_reassignment.execution.holding import require_go_ahead, stopped_text
 from kafka_reassignment.execution.observing import min_insync_replicas
+from kafka_reassignment.execution.schedule import check_limits
 from kafka_reassignment.execution.throttling import adopt_debts
 from kafka_reassignment.execution.validation import what_would_be_done
 from kafka_reassignment.model import ClusterDescription, PartitionState, TopicPartition
 from kafka_reassignment.planning.plan_files import parse_plan
 from kafka_reassignment.planning.refusing import check_racks_left
 from kafka_reassignment.planning.windows import refuse_never_open
-from kafka_reassignment.ports import MOST_PARTITIONS
 from kafka_reassignment.record.orders import RunOrder
 from kafka_reassignment.record.store import Hold, Opening, Record
 from kafka_reassignment.request import Job, ReassignmentRequest, parse_request
@@ -57,7 +57,7 @@ def preflight(step: StepContext, fields: dict[str, Any], requested_by: str) -> N
                 f"{request.expected_cluster_id}. Correct the connection or the request"
             )
         partitions = step.cluster.describe_partitions()
-        _check_limits(request, description)
+        check_limits(request.limits, description)
         _check_brokers(request, description, partitions)
         _check_topics(request, partitions)
         _check_job(step, request, description, partitions)
@@ -185,15 +185,6 @@ def batches_progress(record: Record) -> BatchesProgress:
     told = record.progress() if left else None
     detail = f"batch {told.batch}: {told.text}" if told and told.batch in left else ""
     return BatchesProgress(len(finished), batches, left[0] if left else batches, detail)
-
-
-def _check_limits(request: ReassignmentRequest, description: ClusterDescription) -> None:
-    movements = request.limits.partition_movements
-    if movements > MOST_PARTITIONS and not description.has_reassignment_api:
-        raise InvalidRequestError(
-            f"'partition_movements' is {movements}, expected at most {MOST_PARTITIONS}: cluster {description.cluster_id} is "
-            "below Kafka 2.4, whose controller takes one batch at a time, and all of it at once. Lower the limit"
-        )
 
 
 def _check_brokers(

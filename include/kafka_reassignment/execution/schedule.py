@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.execution.context import Event, StepContext
+from kafka_reassignment.model import ClusterDescription
+from kafka_reassignment.ports import MOST_PARTITIONS
 from kafka_reassignment.record.orders import LimitsOrder, Revision
 from kafka_reassignment.record.store import Record
 from kafka_reassignment.request import Limits, parse_limits
@@ -23,11 +25,26 @@ def order_limits(step: StepContext, changes: dict[str, object], by: str) -> Limi
             raise InvalidRequestError(
                 f"The limits are asked to be {_told(limits)}, which they are already. Name at least one that changes"
             )
+        check_limits(limits, step.cluster.describe_cluster())
         _require_batches_left(step)
         step.record.limits_orders.append(LimitsOrder(at=step.now(), by=by, limits=limits))
         event.facts = {"before": asked.model_dump(), "after": limits.model_dump()}
         event.summary = f"limits from the next batch on: {_told(limits)}; before: {_told(asked)}"
         return limits
+
+
+def check_limits(limits: Limits, description: ClusterDescription) -> None:
+    """Refuse limits that the cluster's controller cannot keep.
+
+    Raises:
+        InvalidRequestError: it takes one batch at a time, and this would be too large for one.
+    """
+    movements = limits.partition_movements
+    if movements > MOST_PARTITIONS and not description.has_reassignment_api:
+        raise InvalidRequestError(
+            f"'partition_movements' is {movements}, expected at most {MOST_PARTITIONS}: cluster {description.cluster_id} is "
+            "below Kafka 2.4, whose controller takes one batch at a time, and all of it at once. Lower the limit"
+        )
 
 
 def revise(step: StepContext, after: int, event: Event) -> None:

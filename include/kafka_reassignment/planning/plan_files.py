@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NoReturn, TypeGuard
 
 from kafka_reassignment.errors import DuplicatePartitionError, InvalidAssignmentError, InvalidPlanFileError
-from kafka_reassignment.model import Reassignment, Replicas, TopicPartition
+from kafka_reassignment.model import Replicas, TopicPartition
 
 VERSION = 1
 """The one version of the format there is."""
@@ -76,16 +76,6 @@ def render_plan(assignments: Mapping[TopicPartition, Replicas]) -> str:
         for p in sorted(assignments)
     )
     return f'{{"version":{VERSION},"partitions":[{entries}]}}'
-
-
-def render_target(moves: Iterable[Reassignment]) -> str:
-    """Return the plan that carries the moves out."""
-    return render_plan({move.partition: move.target for move in moves})
-
-
-def render_rollback(moves: Iterable[Reassignment]) -> str:
-    """Return the plan that brings every partition back to its current replicas, order included (KIP-455)."""
-    return render_plan({move.partition: move.current for move in moves})
 
 
 def _decoded(text: str | bytes, largest_bytes: int) -> object:

@@ -1,8 +1,10 @@
 """Batches cut anew while a reassignment runs: other limits, and partitions that had to wait."""
 
 import pytest
-from tests.execution_lab import move
+from tests.execution_lab import Run, move
+from upath import UPath
 
+from kafka_reassignment.cluster.fake_cluster import FakeCluster
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.execution import batch_steps, schedule
 from kafka_reassignment.execution.batches import whole_batch
@@ -125,6 +127,14 @@ def test_limits_after_the_last_batch_has_begun_are_refused(reassignment):
         InvalidRequestError, match=r"Batch 1 of 1 .* is the last one: other limits would change nothing"
     ):
         schedule.order_limits(run.step, {"partition_movements": 3}, by="bob")
+
+
+def test_more_at_once_than_an_old_controller_takes_is_refused(tmp_path):
+    cluster = FakeCluster(has_reassignment_api=False)
+    cluster.create_topic("orders", [(1, 2), (2, 3)])
+    run = Run(cluster, UPath(tmp_path), [[MOVES[0]], [MOVES[1]]])
+    with pytest.raises(InvalidRequestError, match="'partition_movements' is 501, expected at most 500"):
+        schedule.order_limits(run.step, {"partition_movements": 501}, by="bob")
 
 
 # Steps that cannot go now

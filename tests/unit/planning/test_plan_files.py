@@ -14,8 +14,8 @@ from kafka_reassignment.errors import (
     InvalidPlanFileError,
     InvalidRequestError,
 )
-from kafka_reassignment.model import Reassignment, TopicPartition
-from kafka_reassignment.planning.plan_files import parse_plan, render_plan, render_rollback, render_target
+from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.planning.plan_files import parse_plan, render_plan
 
 pytestmark = pytest.mark.quick
 
@@ -50,12 +50,6 @@ def test_a_plan_is_one_line_by_topic_and_partition_with_the_order_of_replicas_ke
         '{"topic":"foo","partition":1,"replicas":[3,1,2]},'
         '{"topic":"foo","partition":10,"replicas":[2,1]}]}'
     )
-
-
-def test_the_rollback_is_the_plan_with_the_current_replicas_in_their_order() -> None:
-    move = Reassignment(TopicPartition("foo", 0), (3, 1, 2), (1, 2, 4))
-    assert parse_plan(render_target([move])) == {move.partition: (1, 2, 4)}
-    assert parse_plan(render_rollback([move])) == {move.partition: (3, 1, 2)}
 
 
 @given(st.dictionaries(partitions, replicas, min_size=1, max_size=8))
