@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from kafka_reassignment.errors import name_some
 from kafka_reassignment.planning.batching import NOBODY, StepColumns
 from kafka_reassignment.spark import plan_hash as hashes
 from kafka_reassignment.spark.columns import longs, matrix
+from kafka_reassignment.spark.goals import LEADER_TOLERANCE, leader_room
 from kafka_reassignment.spark.orders import ABSENT, Flags, Longs
 from kafka_reassignment.spark.rounds import Assignment
 from kafka_reassignment.spark.scope import Scope
@@ -115,7 +117,7 @@ def summarize(
         log_dirs=at_peak(snapshot.log_dirs, dict(zip(fleet.ids.tolist(), received.tolist(), strict=True))),
         biggest_moves=_biggest(changes, copied),
         assumptions=snapshot.assumptions + _assumed(assignment),
-        left_unbalanced=_left(scope, assignment),
+        left_unbalanced=_left(scope, assignment) + _left_leading(scope, assignment),
     )
 
 
@@ -168,3 +170,19 @@ def _left(scope: Scope, assignment: Assignment) -> tuple[str, ...]:
         f" and {len(worst) - 3} more" if len(worst) > 3 else ""
     )
     return (f"{len(worst)} brokers stay outside the tolerance ({few}): {why}.",)
+
+
+def _left_leading(scope: Scope, assignment: Assignment) -> tuple[str, ...]:
+    leaders = assignment.after.leaders
+    total = assignment.measures.partitions - int(leaders[~scope.takes_part].sum())
+    too_many = np.flatnonzero(scope.takes_part & (leader_room(leaders, scope.takes_part, total) < 0))
+    if not scope.request.balances_leaders or not len(too_many):
+        return ()
+    worst = too_many[np.argsort(-leaders[too_many], kind="stable")].tolist()
+    told = name_some(f"broker {scope.fleet.ids[b]} leads {leaders[b]}" for b in worst)
+    return (
+        (
+            f"{len(worst)} brokers still lead more than {1 + LEADER_TOLERANCE:.2f} times the mean ({told}): no reorder of "
+            "replicas that are there hands more of it on, because those with room have too few replicas."
+        ),
+    )

@@ -257,3 +257,12 @@ def test_unknown_brokers_topics_and_partitions_are_refused_by_name(spark, six_br
     with pytest.raises(InfeasiblePlanError, match=r"rack 'c' would have no live broker left"):
         plan(spark, snapshot, asked(Job.DECOMMISSION, brokers=(3, 6)), out)
     assert not (tmp_path / "p").exists()
+
+
+def test_leaders_that_no_reorder_can_spread_are_told(spark, cluster, tmp_path):
+    # Broker 3 has one replica, so it can lead one partition at most.
+    cluster.broker(1, "a").broker(2, "b").broker(3, "c").topic("orders", *[[1, 2]] * 11, [1, 3])
+    summary = plan(spark, cluster.write(tmp_path / "s"), asked(Job.LEADERS), str(tmp_path / "p"))
+
+    assert sum(b.leaders_after for b in summary.brokers) == 12
+    assert "1 brokers still lead more than 1.10 times the mean (broker 1 leads 7)" in summary.left_unbalanced[-1]
