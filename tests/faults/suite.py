@@ -1,0 +1,99 @@
+"""Many seeds on one cluster, which is started anew when a run leaves it broken."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.faults.checks import problems
+from tests.faults.plan import Scenario, scenario
+from tests.faults.processes import StepProcesses
+from tests.faults.runner import ScenarioRun, run_folder
+from tests.faults.world import World, start_cluster
+
+from kafka_reassignment.local.cluster import LocalCluster
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a seed ended; right when there are no problems."""
+
+    scenario: Scenario
+    seconds: float
+    problems: tuple[str, ...]
+    struck: tuple[str, ...] = ()
+    reruns: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether all held."""
+        return not self.problems
+
+
+class Suite:
+    """Runs seeds; a context manager that leaves neither brokers nor processes behind.
+
+    Args:
+        folder: where the records of the runs are kept.
+        tell: takes a line for everything that happens.
+    """
+
+    def __init__(self, folder: Path, tell: Callable[[str], None] = lambda _: None) -> None:
+        self._folder = folder
+        self._tell = tell
+        self._processes = StepProcesses()
+        self._kafka: LocalCluster | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def run(self, seed: int) -> Outcome:
+        """Run one seed and check everything."""
+        planned = scenario(seed)
+        kafka = self._kafka or self._start()
+        began = time.monotonic()
+        world = World(planned, kafka, run_folder(self._folder, seed))
+        run: ScenarioRun | None = None
+        try:
+            world.set_up()
+            run = ScenarioRun(planned, world, self._processes, self._tell)
+            run.run()
+            found = tuple(problems(run))
+        except Exception as error:  # noqa: BLE001 - told with the seed, and the next seed goes on
+            self._tell(traceback.format_exc())
+            found = (f"{type(error).__name__}: {error}",)
+        seconds = time.monotonic() - began
+        if found:
+            self._stop()
+        with suppress(Exception):
+            world.tear_down() if self._kafka else None
+        story = run.story if run else None
+        return Outcome(
+            planned,
+            seconds,
+            found,
+            struck=tuple(story.struck if story else ()),
+            reruns=tuple(story.reruns if story else ()),
+            lines=(*(story.lines if story else ()), *(run.actions.others.notes if run else ())),
+        )
+
+    def _start(self) -> LocalCluster:
+        self._kafka = start_cluster(self._tell)
+        return self._kafka
+
+    def _stop(self) -> None:
+        if self._kafka is not None:
+            self._kafka.stop(graceful=False)
+            self._kafka = None
