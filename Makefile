@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow quick lint lock clean bench-plan
+.PHONY: help setup demo test test-slow faults quick lint lock clean bench-plan
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -37,8 +37,7 @@ test: setup lint  ## everything CI runs: lint, then all tests but the slow ones
 test-slow: setup  ## the long tests, hours included
 	$(BIN)/python -m pytest -m slow
 
-bench-plan: setup  ## plan clusters of up to two million partitions, judge the plans, print them beside the peers' (ARGS="--help")
-	@$(BIN)/python benchmarks/bench_plan.py $(ARGS)
+.PHONY: help setup demo test test-slow faults quick lint lock clean bench-plan
 
 lock: setup  ## resolve the locked dependencies anew
 	$(BIN)/uv pip compile -q --upgrade --group dev pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from tests.faults.plan import scenario
+from tests.faults.scenarios import scenario
 from tests.faults.suite import Outcome, Suite
 
 app = typer.Typer(add_completion=False)

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from tests.faults.actions import Interference
 from tests.faults.plan import Scenario
-from tests.faults.runner import ScenarioRun, Story, Try
+from tests.faults.runner import ScenarioRun
+from tests.faults.tasks import Story, Try
 from tests.faults.world import Configs, World
 
 from kafka_reassignment.errors import ReassignmentError
@@ -31,7 +32,7 @@ LISTS = frozenset(side.replicas_key for side in Side)
 
 def problems(run: ScenarioRun) -> list[str]:
     """Return everything that is not as it must be; nothing when the run is right. Everything broken is mended first."""
-    world, others = run.world, run.actions.others
+    world, others = run.world, run.others
     world.wait_until_mended()
     world.kafka.heal()
     return [

@@ -22,7 +22,7 @@ from kafka_reassignment.cluster.opening import open_cluster
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.errors import ClusterUnavailableError, ReassignmentError, is_worth_a_retry
 from kafka_reassignment.execution import batch_steps, finish, opening, schedule, stopping, throttling
-from kafka_reassignment.execution.context import StepContext, StillWaiting, utc_now
+from kafka_reassignment.execution.context import StepContext, StillWaiting
 from kafka_reassignment.execution.stopping import Scope
 from kafka_reassignment.execution.watching import BatchWatch
 from kafka_reassignment.model import ConfigChange, ConfigResource, Refusal, Replicas, TopicPartition
@@ -242,8 +242,3 @@ STEPS: Mapping[str, Callable[[StepContext, Order, Watch], Any]] = {
     "change_rate": lambda s, o, _: throttling.change_rate(s, megabytes_per_second=o.arguments["megabytes_per_second"]),
     "change_limits": lambda s, o, _: schedule.order_limits(s, dict(o.arguments["limits"]), "bob").model_dump(),
 }
-
-
-def now() -> datetime:
-    """The time a task's first try begins."""
-    return utc_now()

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tests.faults.checks import problems
-from tests.faults.plan import Scenario, scenario
+from tests.faults.plan import Scenario
 from tests.faults.processes import StepProcesses
 from tests.faults.runner import ScenarioRun, run_folder
+from tests.faults.scenarios import scenario
+from tests.faults.tasks import Story
 from tests.faults.world import World, start_cluster
 
 from kafka_reassignment.local.cluster import LocalCluster
@@ -48,7 +50,7 @@ class Suite:
     def __init__(self, folder: Path, tell: Callable[[str], None] = lambda _: None) -> None:
         self._folder = folder
         self._tell = tell
-        self._processes = StepProcesses()
+        self.processes = StepProcesses()
         self._kafka: LocalCluster | None = None
 
     def __enter__(self) -> Self:
@@ -62,32 +64,36 @@ class Suite:
     def run(self, seed: int) -> Outcome:
         """Run one seed and check everything."""
         planned = scenario(seed)
-        kafka = self._kafka or self._start()
         began = time.monotonic()
-        world = World(planned, kafka, run_folder(self._folder, seed))
         run: ScenarioRun | None = None
         try:
-            world.set_up()
-            run = ScenarioRun(planned, world, self._processes, self._tell)
-            run.run()
-            found = tuple(problems(run))
+            with self.world_of(planned) as world:
+                began = time.monotonic()
+                run = ScenarioRun(planned, world, self.processes, self._tell)
+                run.run()
+                found = tuple(problems(run))
         except Exception as error:  # noqa: BLE001 - told with the seed, and the next seed goes on
             self._tell(traceback.format_exc())
             found = (f"{type(error).__name__}: {error}",)
-        seconds = time.monotonic() - began
         if found:
+            self._stop()  # whatever was left behind is not to be the next seed's trouble
+        story = run.story if run else Story()
+        others = run.others.notes if run else []
+        seconds = time.monotonic() - began
+        return Outcome(planned, seconds, found, tuple(story.struck), tuple(story.reruns), (*story.lines, *others))
+
+    @contextmanager
+    def world_of(self, planned: Scenario) -> Iterator[World]:
+        """A scenario's topics with data and a producer, on a cluster that runs; all of it is gone afterwards."""
+        world = World(planned, self._kafka or self._start(), run_folder(self._folder, planned.seed))
+        try:
+            world.set_up()
+            yield world
+        except BaseException:
+            world.stop_writing()
             self._stop()
-        with suppress(Exception):
-            world.tear_down() if self._kafka else None
-        story = run.story if run else None
-        return Outcome(
-            planned,
-            seconds,
-            found,
-            struck=tuple(story.struck if story else ()),
-            reruns=tuple(story.reruns if story else ()),
-            lines=(*(story.lines if story else ()), *(run.actions.others.notes if run else ())),
-        )
+            raise
+        world.tear_down()
 
     def _start(self) -> LocalCluster:
         self._kafka = start_cluster(self._tell)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from confluent_kafka import KafkaException
-from tests.faults.plan import BROKERS, EVERY_BROKER, STATIC_RATE, STATIC_RATES, Scenario
+from tests.faults.plan import BROKERS, EVERY_BROKER, STATIC_RATE, STATIC_RATES, Scenario, Topic
 from tests.faults.step_process import CLIENT
 
 from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
@@ -26,6 +28,8 @@ from kafka_reassignment.model import (
     TopicPartition,
 )
 from kafka_reassignment.planning.throttle import THROTTLE_KEYS
+
+Seen = TypeVar("Seen")
 
 Configs = dict[ConfigResource, dict[str, ConfigValue]]
 
@@ -56,24 +60,33 @@ class World:
 
     def set_up(self) -> None:
         """Make topics with data, set the throttles of before, and begin to write."""
-        for topic in (*self.scenario.topics, self.scenario.bystander):
-            configs = {"min.insync.replicas": str(topic.min_insync)}
-            create_topic(self.kafka.bootstrap_servers, topic.name, topic.replicas, configs)
-            size = self.scenario.partition_bytes * len(topic.replicas)
-            fill_topics(self.kafka.bootstrap_servers, [topic.name], size)
+        topics = (*self.scenario.topics, self.scenario.bystander)
+        with ThreadPoolExecutor(len(topics)) as at_once:
+            list(at_once.map(self._create, topics))
+        size = self.scenario.partition_bytes * sum(len(topic.replicas) for topic in topics)
+        fill_topics(self.kafka.bootstrap_servers, self.names, size)
         for change in self.scenario.throttled_before:
             self.change_config(change)
         self.before = self.configs()
         self.replicas_before = self.replicas()
         for topic in self.names:
             # One for each: what was acknowledged in a topic that somebody deletes cannot be found again.
-            ledger = Ledger(self.kafka.bootstrap_servers, [topic], messages_per_second=15, message_bytes=400)
+            ledger = Ledger(
+                self.kafka.bootstrap_servers,
+                [topic],
+                messages_per_second=15,
+                message_bytes=400,
+                producer_config={"message.timeout.ms": 60_000},
+            )
             self.ledgers[topic] = ledger.start()
 
+    def _create(self, topic: Topic) -> None:
+        configs = {"min.insync.replicas": str(topic.min_insync)}
+        create_topic(self.kafka.bootstrap_servers, topic.name, topic.replicas, configs)
+
     def tear_down(self) -> None:
-        """Leave the cluster as it was before this scenario, whatever happened."""
-        for ledger in self.ledgers.values():
-            ledger.stop()
+        """Leave the cluster as it was before this scenario."""
+        self.stop_writing()
         in_flight = self.cluster.list_reassignments()
         if in_flight:
             self.cluster.alter_reassignments(dict.fromkeys(in_flight))
@@ -85,6 +98,11 @@ class World:
         brokers = [EVERY_BROKER, *map(ConfigResource.broker, BROKERS)]
         for resource in brokers:
             self.cluster.alter_configs([ConfigChange(resource, key, ConfigOperation.DELETE) for key in rates])
+
+    def stop_writing(self) -> None:
+        """End the producers."""
+        for ledger in self.ledgers.values():
+            ledger.stop()
 
     def later(self, seconds: float, what: Callable[[], None]) -> None:
         """Have something done in so many seconds, by ``tick``."""
@@ -134,9 +152,9 @@ class World:
         """Where every partition of ours is."""
         return {p: s.replicas for p, s in self.cluster.describe_partitions(self.names).items()}
 
-    def settled(self, look: Callable[[], Mapping[object, object]], seconds: float = 20) -> Mapping[object, object]:
+    def settled(self, look: Callable[[], Seen], seconds: float = 20) -> Seen:
         """Look until five looks in a row show the same: brokers' metadata lags the controller."""
-        last: list[Mapping[object, object]] = []
+        last: list[Seen] = []
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             last = [*last[-4:], look()]
