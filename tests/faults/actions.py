@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import NewPartitions
@@ -24,6 +25,8 @@ from kafka_reassignment.model import (
     TopicPartition,
 )
 from kafka_reassignment.planning.throttle import Side
+
+T = TypeVar("T")
 
 FULL_AT_BYTES = 150
 """Less than any object of the record, so each write to a full store breaks off half-way."""
@@ -248,7 +251,7 @@ class Actions:
         self._world.later(seconds, resume)
 
     @staticmethod
-    def _pick(items: Sequence, fault: Fault):
+    def _pick(items: Sequence[T], fault: Fault) -> T:
         return items[fault.choice % len(items)]
 
     _how: Mapping[Kind, Callable[[Actions, Fault, Sequence[Reassignment]], Verdict]] = {
