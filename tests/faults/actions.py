@@ -38,13 +38,14 @@ FOREIGN_RATE = "55555555"
 class Interference:
     """What others did, so that the checks know whose word holds.
 
-    ``moved``, ``deleted`` and ``grown`` say whether the cluster took it for sure: a request without an answer may
-    have been carried out or not.
+    ``shaken`` are brokers that were down. ``moved``, ``deleted`` and ``grown`` say whether the cluster took it for
+    sure: a request without an answer may have been carried out or not.
     """
 
     moved: dict[TopicPartition, Replicas] = field(default_factory=dict)
     deleted: dict[str, bool] = field(default_factory=dict)
     grown: dict[str, bool] = field(default_factory=dict)
+    shaken: set[int] = field(default_factory=set)
     configs: list[ConfigChange] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -74,6 +75,7 @@ class Actions:
     def _kill_broker(self, fault: Fault, moves: Sequence[Reassignment]) -> Verdict:
         broker = self._broker(fault, moves)
         self._kafka.kill(broker)
+        self.others.shaken.add(broker)
         self.others.notes.append(f"killed broker {broker}")
         self._world.later(fault.seconds, lambda: self._start(broker))
         return Verdict.GO_ON
@@ -95,6 +97,7 @@ class Actions:
         for broker in BROKERS:
             self._kafka.kill(broker)
         self._kafka.kill_controller()
+        self.others.shaken.update(BROKERS)
 
         def start() -> None:
             self._kafka.start_controller()
@@ -241,6 +244,7 @@ class Actions:
         paused = [b for b in brokers if b in self._kafka.running_brokers]
         for broker in paused:
             self._kafka.pause(broker)
+            self.others.shaken.add(broker)
         self.others.notes.append(f"paused brokers {paused}")
 
         def resume() -> None:

@@ -41,6 +41,7 @@ def problems(run: ScenarioRun) -> list[str]:
         *_about_messages(world, others),
         *_about_audit(run.record, run.story),
         *_about_record(run),
+        *run.story.unthrottled,
     ]
 
 

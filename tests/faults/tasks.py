@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -12,8 +13,10 @@ from tests.faults.actions import Actions
 from tests.faults.plan import Fault, Kind, Moment, Point
 from tests.faults.processes import StepProcesses, Verdict
 from tests.faults.step_process import Ended, Order, Reached
+from tests.faults.throttled import unthrottled
 from tests.faults.world import World
 
+from kafka_reassignment.errors import ClusterUnavailableError
 from kafka_reassignment.execution.context import utc_now
 from kafka_reassignment.model import Reassignment
 from kafka_reassignment.record.audit import Actor
@@ -26,6 +29,9 @@ RETRY_SECONDS = 1.0
 
 SEED_SECONDS = 400.0
 """A run that has not ended by then hangs."""
+
+COPYING = frozenset({"submit_batch", "sense_isr_catch_up", "drop_old_replicas", "clear_throttle", "cancel_moves"})
+"""After a try of these, whatever its end, something may be copying."""
 
 PROCESS_FAULTS = frozenset({Kind.KILL_STEP, Kind.LOSE_ANSWER})
 """Faults of a process at its point; when it has none, they do not happen."""
@@ -66,6 +72,7 @@ class Story:
     struck: list[str] = field(default_factory=list)
     reruns: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
+    unthrottled: list[str] = field(default_factory=list)
     stopped: bool = False
     left_elsewhere: str = ""
 
@@ -110,6 +117,7 @@ class Tasks:
         started_at, tries = utc_now(), 0
         while True:
             ended = self._try(step, batch, started_at, arguments)
+            self._look_for_unthrottled(step)
             if ended is not None and ended.outcome == "returned":
                 self._strike_late(step, batch)
                 return ended.value
@@ -121,7 +129,7 @@ class Tasks:
             if tries > RETRIES or (ended is not None and not ended.retried):
                 raise TaskFailedError(step, ended)
             self.say(f"{step}: try {tries} {'was killed' if ended is None else ended.text}")
-            self._sleep(RETRY_SECONDS)
+            self._world.sleep(RETRY_SECONDS)
 
     def say(self, line: str) -> None:
         """Keep a line of the story."""
@@ -163,6 +171,13 @@ class Tasks:
         self.story.tries[actor.try_number - 1] = Try(actor, ended, all(well))
         return ended
 
+    def _look_for_unthrottled(self, step: str) -> None:
+        if step in COPYING:
+            others = self.actions.others
+            with suppress(ClusterUnavailableError):  # it is broken at this moment
+                found = unthrottled(self._world, not_ours=others.moved, shaken=others.shaken)
+                self.story.unthrottled += [f"after {step}: {text}" for text in found]
+
     def _due(self, step: str, batch: int | None) -> list[Fault]:
         name, looks = step.removeprefix("watch_"), step.startswith("watch_")
         return [
@@ -192,9 +207,3 @@ class Tasks:
         batches = self._world.scenario.batches
         chosen = [batches[min(point.batch, len(batches)) - 1]] if point.batch else batches
         return [s.reassignment for batch in chosen for s in batch]
-
-    def _sleep(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            self._world.tick()
-            time.sleep(0.05)

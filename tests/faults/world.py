@@ -116,6 +116,13 @@ class World:
         for what in due:
             what()
 
+    def sleep(self, seconds: float) -> None:
+        """Let time pass, and do what is due meanwhile."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.tick()
+            time.sleep(0.05)
+
     def wait_until_mended(self) -> None:
         """Wait until everything that was broken is mended and the brokers are up; what they copy may go on."""
         while self._due:
