@@ -1,4 +1,4 @@
-"""A short part of the fault suite, for every test run; ``make faults`` runs any range of seeds."""
+"""A short part of the fault suite; ``make faults`` runs any range of seeds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.faults.suite import Suite
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource
 from kafka_reassignment.planning.throttle import FOLLOWER_RATE
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 
 SEEDS = (1, 2, 3, 4, 5, 6)
 
