@@ -37,7 +37,11 @@ test: setup lint  ## everything CI runs: lint, then all tests but the slow ones
 test-slow: setup  ## the long tests, hours included
 	$(BIN)/python -m pytest -m slow
 
-.PHONY: help setup demo test test-slow faults quick lint lock clean bench-plan
+bench-plan: setup  ## plan clusters of up to two million partitions, judge the plans, print them beside the peers' (ARGS="--help")
+	@$(BIN)/python benchmarks/bench_plan.py $(ARGS)
+
+faults: setup  ## reassignments with faults at seeded points (SEEDS=1-200; ARGS=-v tells everything)
+	@$(BIN)/python -m tests.faults --seeds $(or $(SEEDS),1-20) $(ARGS)
 
 lock: setup  ## resolve the locked dependencies anew
 	$(BIN)/uv pip compile -q --upgrade --group dev pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
