@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow quick lint lock clean bench-plan
+.PHONY: help setup demo test test-slow faults quick lint lock clean bench-plan
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ test-slow: setup  ## the long tests, hours included
 
 bench-plan: setup  ## plan clusters of up to two million partitions, judge the plans, print them beside the peers' (ARGS="--help")
 	@$(BIN)/python benchmarks/bench_plan.py $(ARGS)
+
+faults: setup  ## reassignments with faults at seeded points (SEEDS=1-200; ARGS=-v tells everything)
+	@$(BIN)/python -m tests.faults --seeds $(or $(SEEDS),1-20) $(ARGS)
 
 lock: setup  ## resolve the locked dependencies anew
 	$(BIN)/uv pip compile -q --upgrade --group dev pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \

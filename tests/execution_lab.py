@@ -84,7 +84,7 @@ class Run:
         self.store.acquire(
             self.cluster_id, Hold(reassignment_id=reassignment_id, since=self.clock.now, requested_by="ann")
         )
-        _write_plan(self.record.plan_uri, batches)
+        write_plan(self.record.plan_uri, batches)
         self.record.freeze_plan(FrozenPlan(plan_hash="h", batches=len(batches), frozen_at=self.clock.now))
         self.tries = 0
         self.when_waiting: Callable[[], None] = lambda: time.sleep(0.5)
@@ -154,7 +154,8 @@ def move(topic: str, partition: int, current: Replicas, target: Replicas, size: 
     return Step(Reassignment(TopicPartition(topic, partition), current, target, size))
 
 
-def _write_plan(plan_dir: str, batches: list[list[Step]]) -> None:
+def write_plan(plan_dir: str, batches: list[list[Step]]) -> None:
+    """Write a plan's tables as the planner does."""
     steps = [s for batch in batches for s in batch]
     numbers = np.array([n for n, batch in enumerate(batches, 1) for _ in batch], dtype=np.int64)
     rows = [

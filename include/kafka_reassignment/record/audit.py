@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from upath import UPath
 
 from kafka_reassignment.errors import RecordError
-from kafka_reassignment.record.objects import create_object, read_model, read_object
+from kafka_reassignment.record.objects import create_object, last_number, read_model, read_object
 
 Outcome = Literal["succeeded", "failed", "waiting", "skipped", "refused"]
 
@@ -102,10 +102,7 @@ class AuditLog:
         return self._folder / f"{sequence:06d}.json"
 
     def _last(self) -> int:
-        if not self._folder.exists():
-            return 0
-        numbers = [int(p.stem) for p in self._folder.iterdir() if p.suffix == ".json" and p.stem.isdigit()]
-        return max(numbers, default=0)
+        return last_number(self._folder)
 
     def _hash_of(self, sequence: int) -> str:
         if sequence == 0:

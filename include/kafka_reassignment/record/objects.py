@@ -100,10 +100,38 @@ def read_object(path: UPath) -> bytes | None:
     """
     try:
         return path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise RecordError(_cannot("read", path, error)) from error
+
+
+def names_in(folder: UPath) -> list[str]:
+    """Return the names of the objects in a folder, in no order; none when nothing was ever written there.
+
+    A store that does not answer is never taken for an empty one, as ``exists()`` and ``iterdir()`` do with some
+    errors: that would read as "nothing is owed" or "nobody has stopped it".
+
+    Raises:
+        RecordError: the store does not answer.
+    """
+    folder.fs.invalidate_cache(folder.path)  # object stores keep listings, which hide what others wrote since
+    try:
+        return [str(name).rstrip("/").rpartition("/")[2] for name in folder.fs.ls(folder.path, detail=False)]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RecordError(_cannot("list", folder, error)) from error
+
+
+def last_number(folder: UPath) -> int:
+    """Return the highest number among the objects ``000001.json``, ``000002.json``… of a folder; 0 when there is none.
+
+    Raises:
+        RecordError: the store does not answer.
+    """
+    stems = (name.removesuffix(".json") for name in names_in(folder) if name.endswith(".json"))
+    return max((int(stem) for stem in stems if stem.isdigit()), default=0)
 
 
 def read_model(path: UPath, model: type[M]) -> M | None:

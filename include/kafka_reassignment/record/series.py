@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from upath import UPath
 
 from kafka_reassignment.errors import RecordError
-from kafka_reassignment.record.objects import create_object, read_model
+from kafka_reassignment.record.objects import create_object, last_number, read_model
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -53,10 +53,7 @@ class Series(Generic[M]):
         return item
 
     def _last_number(self) -> int:
-        if not self._folder.exists():
-            return 0
-        numbers = [int(p.stem) for p in self._folder.iterdir() if p.suffix == ".json" and p.stem.isdigit()]
-        return max(numbers, default=0)
+        return last_number(self._folder)
 
     def _object(self, number: int) -> UPath:
         return self._folder / f"{number:06d}.json"

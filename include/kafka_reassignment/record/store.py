@@ -27,12 +27,22 @@ from upath import UPath
 from kafka_reassignment.errors import ReassignmentInProgressError, RecordError
 from kafka_reassignment.planning.throttle import Journal
 from kafka_reassignment.record.audit import AuditLog
-from kafka_reassignment.record.objects import create_object, path_part, read_model, read_object, write_object
+from kafka_reassignment.record.objects import (
+    create_object,
+    names_in,
+    path_part,
+    read_model,
+    read_object,
+    write_object,
+)
 from kafka_reassignment.record.orders import LimitsOrder, Revision, RunOrder, Withdrawal
 from kafka_reassignment.record.series import Series
 from kafka_reassignment.request import Limits, ReassignmentRequest
 
 T = TypeVar("T")
+
+HOLD = "hold.json"
+"""Beside the reassignments of a cluster: which of them holds it."""
 
 
 class Hold(BaseModel):
@@ -141,7 +151,7 @@ class Record:
     @property
     def is_open(self) -> bool:
         """Whether there is a reassignment of this id."""
-        return (self.root / "request.json").exists()
+        return read_object(self.root / "request.json") is not None
 
     def opening(self) -> Opening:
         """Return what was asked.
@@ -267,10 +277,8 @@ class Record:
 
     def finished_batches(self) -> frozenset[int]:
         """Return the numbers of the batches that are finished."""
-        folder = self.root / "batches"
-        if not folder.exists():
-            return frozenset()
-        return frozenset(int(p.name.split(".")[0]) for p in folder.iterdir() if p.name.endswith(".done.json"))
+        names = names_in(self.root / "batches")
+        return frozenset(int(name.split(".")[0]) for name in names if name.endswith(".done.json"))
 
     def _batch(self, number: int, what: str) -> UPath:
         return self.root / "batches" / f"{number:04d}.{what}.json"
@@ -290,10 +298,12 @@ class RecordStore:
     def records(self, cluster_id: str) -> Iterator[Record]:
         """Yield every reassignment's record of a cluster, in no order."""
         folder = self._base / path_part(cluster_id)
-        for root in folder.iterdir() if folder.exists() else ():
-            opening = read_model(root / "request.json", Opening) if root.is_dir() else None
+        for name in names_in(folder):
+            if name == HOLD:
+                continue
+            opening = read_model(folder / name / "request.json", Opening)
             if opening is not None:
-                yield Record(root, cluster_id, opening.reassignment_id)
+                yield Record(folder / name, cluster_id, opening.reassignment_id)
 
     def holder(self, cluster_id: str) -> Hold | None:
         """Return who holds the cluster."""
@@ -328,4 +338,4 @@ class RecordStore:
         return True
 
     def _hold(self, cluster_id: str) -> UPath:
-        return self._base / path_part(cluster_id) / "hold.json"
+        return self._base / path_part(cluster_id) / HOLD

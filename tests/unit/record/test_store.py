@@ -119,3 +119,48 @@ def test_a_store_that_cannot_be_written_says_so(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(RecordError, match=r"Cannot write .*then rerun the step"):
         write_object(UPath(tmp_path) / "file" / "x", b"1")
+
+
+def looking(record):
+    """Everything that tells what a reassignment owes, did, and may do."""
+    return (
+        record.journal,
+        record.stopped,
+        record.withdrawn,
+        record.finished_batches,
+        record.plan_in_force,
+        record.audit.verify,
+        lambda: record.is_open,
+    )
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_a_store_that_does_not_answer_is_never_taken_for_an_empty_one(tmp_path, number):
+    """``exists()`` says no to a folder behind an error: nothing would be owed, and nobody would have stopped it."""
+    gone = tmp_path / "gone"
+    gone.symlink_to(gone)  # each call ends in "Too many levels of symbolic links"
+    record = RecordStore(UPath(gone)).record("c", "r")
+    with pytest.raises(RecordError, match="Too many levels of symbolic links.*repair access to the record store"):
+        looking(record)[number]()
+
+
+def test_records_of_a_store_that_does_not_answer_are_not_none(tmp_path):
+    gone = tmp_path / "gone"
+    gone.symlink_to(gone)
+    with pytest.raises(RecordError, match="Cannot list .*repair access to the record store"):
+        list(RecordStore(UPath(gone)).records("c"))
+
+
+def test_an_empty_store_owes_nothing(store):
+    record = store.record("c", "r")
+    assert record.journal().is_settled
+    assert record.stopped() is None
+    assert not record.is_open
+    assert record.audit.verify() == 0
+    assert list(store.records("c")) == []
+
+
+def test_records_are_found_beside_the_hold(store):
+    store.acquire("c", hold("r"))
+    store.record("c", "r").open(opening())
+    assert [record.reassignment_id for record in store.records("c")] == ["r"]

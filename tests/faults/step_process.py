@@ -1,0 +1,244 @@
+"""The process of one step: as a worker's, but for the points at which it stops and asks whether it may go on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
+
+from tests.faults.plan import Moment
+from upath import UPath
+
+from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
+from kafka_reassignment.cluster.opening import open_cluster
+from kafka_reassignment.cluster.settings import ClusterSettings
+from kafka_reassignment.errors import ClusterUnavailableError, ReassignmentError, is_worth_a_retry
+from kafka_reassignment.execution import batch_steps, finish, opening, schedule, stopping, throttling
+from kafka_reassignment.execution.context import StepContext, StillWaiting
+from kafka_reassignment.execution.stopping import Scope
+from kafka_reassignment.execution.watching import BatchWatch
+from kafka_reassignment.model import ConfigChange, ConfigResource, Refusal, Replicas, TopicPartition
+from kafka_reassignment.record.audit import Actor
+from kafka_reassignment.record.store import RecordStore
+
+GO, LOSE_ANSWER = "go", "lose the answer"
+
+CLIENT = {"socket.timeout.ms": 4_000, "socket.connection.setup.timeout.ms": 1_500}
+"""Impatient, so that a seed takes seconds."""
+
+LOOK_SECONDS = 0.3
+"""Between two looks of a trigger."""
+
+LOOKS = 40
+"""After so many looks the task is woken in any case."""
+
+_T = TypeVar("_T")
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+_ALL = Scope()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the process is to do, and where it stops to ask (the nth time it comes by)."""
+
+    step: str
+    batch: int | None
+    bootstrap_servers: str
+    records: str
+    cluster_id: str
+    reassignment_id: str
+    actor: Actor
+    started_at: datetime
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    points: tuple[tuple[Moment, int], ...] = ()
+    file_limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The process has stopped at a point and waits for an answer."""
+
+    moment: Moment
+    nth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How the try ended. ``outcome`` is returned, waiting or failed; ``entered`` says whether the step itself was begun."""
+
+    outcome: str
+    value: Any = None
+    error: str = ""
+    text: str = ""
+    retried: bool = False
+    entered: bool = False
+
+
+class Watch:
+    """Counts moments, and stops at those that are asked for."""
+
+    def __init__(self, pipe: Connection, order: Order) -> None:
+        self._pipe = pipe
+        self._points = frozenset(order.points)
+        self._seen: Counter[Moment] = Counter()
+        self._records = order.records
+
+    def at(self, moment: Moment) -> str:
+        """Pass a moment; return what to do."""
+        self._seen[moment] += 1
+        reached = (moment, self._seen[moment])
+        if reached not in self._points:
+            return GO
+        self._pipe.send(Reached(*reached))
+        return str(self._pipe.recv())  # a parent that is gone ends us by EOFError
+
+    def on_event(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Hook of the interpreter: opening files to write, renaming and linking them are writes to the record."""
+        if event == "open":
+            path, _, flags = arguments
+            writes = isinstance(flags, int) and flags & _WRITING
+        elif event in {"os.rename", "os.link"}:
+            path, writes = arguments[0], True
+        else:
+            return
+        if writes and str(path).startswith(self._records):
+            self.at(Moment.RECORD)
+
+
+class WatchedCluster(KafkaCluster):
+    """The real adapter; its writes are moments."""
+
+    def __init__(self, settings: ClusterSettings, watch: Watch) -> None:
+        super().__init__(settings)
+        self._watch = watch
+
+    def alter_reassignments(
+        self, targets: Mapping[TopicPartition, Replicas | None], *, allow_replication_factor_change: bool = False
+    ) -> dict[TopicPartition, Refusal | None]:
+        items = list(targets.items())
+
+        def alter(part: Sequence[tuple[TopicPartition, Replicas | None]]) -> dict[TopicPartition, Refusal | None]:
+            return super(WatchedCluster, self).alter_reassignments(
+                dict(part), allow_replication_factor_change=allow_replication_factor_change
+            )
+
+        return self._written(items, alter)
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[ConfigResource, Refusal | None]:
+        return self._written(sorted(changes, key=lambda c: c.resource), super().alter_configs)
+
+    def elect_preferred_leaders(self, partitions: Any) -> dict[TopicPartition, Refusal | None]:
+        return self._written(list(partitions), super().elect_preferred_leaders)
+
+    def _written(self, items: list[_T], write: Callable[[list[_T]], dict[Any, Any]]) -> dict[Any, Any]:
+        self._watch.at(Moment.BEFORE)
+        half = len(items) // 2
+        replies = write(items[:half]) if half else {}
+        self._watch.at(Moment.HALFWAY)
+        replies |= write(items[half:])
+        if self._watch.at(Moment.AFTER) == LOSE_ANSWER:
+            raise ClusterUnavailableError("The answer was lost on the way; the request may have been applied or not")
+        return replies
+
+
+def run(order: Order, pipe: Connection) -> None:
+    """Run one try of one step and tell its end; the entry of the process."""
+    logging.basicConfig(level=logging.CRITICAL)
+    if order.file_limit is not None:
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (order.file_limit, hard))
+    watch = Watch(pipe, order)
+    sys.addaudithook(watch.on_event)
+    ended = _try(order, watch)
+    watch.at(Moment.END)
+    pipe.send(ended)
+
+
+def _try(order: Order, watch: Watch) -> Ended:
+    watch.at(Moment.START)
+    entered = False
+    try:
+        settings = ClusterSettings.of({"bootstrap.servers": order.bootstrap_servers, **CLIENT}, name="faults")
+        open_cluster(settings).close()
+        with WatchedCluster(settings, watch) as cluster:
+            store = RecordStore(UPath(order.records))
+            context = StepContext(
+                cluster=cluster,
+                store=store,
+                record=store.record(order.cluster_id, order.reassignment_id),
+                actor=order.actor,
+                log=logging.getLogger("faults"),
+            )
+            entered = True
+            return Ended("returned", STEPS[order.step](context, order, watch), entered=True)
+    except StillWaiting as waiting:
+        return Ended("waiting", text=waiting.reason, entered=entered)
+    except ReassignmentError as error:
+        kind = type(error).__name__
+        return Ended("failed", error=kind, text=str(error), retried=is_worth_a_retry(error), entered=entered)
+    except Exception as error:  # noqa: BLE001 - told to the parent; Airflow retries what it does not know
+        return Ended("failed", error=type(error).__name__, text=str(error), retried=True, entered=entered)
+
+
+def _watch_for(look: Callable[[StepContext, int], str]) -> Callable[[StepContext, Order, Watch], str]:
+    """What a trigger does: look now and then, outlive an absence of the cluster or the store, and say why it woke."""
+
+    def wait(step: StepContext, order: Order, watch: Watch) -> str:
+        for _ in range(LOOKS):
+            time.sleep(LOOK_SECONDS)
+            watch.at(Moment.LOOK)
+            try:
+                return look(step, order.batch or 0)
+            except StillWaiting:
+                continue
+            except ReassignmentError as error:
+                if not is_worth_a_retry(error):
+                    return str(error)
+        return "the time is up"
+
+    return wait
+
+
+def _watched_batch(name: str) -> Callable[[StepContext, Order, Watch], str]:
+    watches: dict[int, BatchWatch] = {}
+
+    def look(step: StepContext, batch: int) -> str:
+        seen = watches.setdefault(batch, BatchWatch(batch))
+        return str(getattr(seen, name)(step.cluster, step.record))
+
+    return _watch_for(look)
+
+
+STEPS: Mapping[str, Callable[[StepContext, Order, Watch], Any]] = {
+    "preflight": lambda s, o, _: opening.preflight(s, dict(o.arguments["request"]), "ann"),
+    "start_batches": lambda s, _o, _w: opening.first_batch(s),
+    "admit": lambda s, o, _: batch_steps.admit(s, o.batch or 0, o.started_at),
+    "set_throttle": lambda s, o, _: batch_steps.set_throttle(s, o.batch or 0),
+    "submit_batch": lambda s, o, _: batch_steps.submit_batch(s, o.batch or 0),
+    "sense_isr_catch_up": lambda s, o, _: batch_steps.sense_isr_catch_up(s, o.batch or 0, o.started_at),
+    "drop_old_replicas": lambda s, o, _: batch_steps.drop_old_replicas(s, o.batch or 0),
+    "clear_throttle": lambda s, o, _: batch_steps.clear_throttle(s, o.batch or 0),
+    "start_next_batch": lambda s, o, _: batch_steps.next_batch(s, o.batch or 0),
+    "watch_admit": _watched_batch("admission"),
+    "watch_sense_isr_catch_up": _watched_batch("catch_up"),
+    "elect_leaders": lambda s, _o, _w: finish.elect_leaders(s),
+    "verify": lambda s, _o, _w: finish.verify(s),
+    "report": lambda s, _o, _w: finish.report(s),
+    "stop": lambda s, _o, _w: stopping.stop(s, _ALL, by="bob", reason="the weekend is over"),
+    "cancel_moves": lambda s, _o, _w: stopping.cancel_moves(s, _ALL).in_words,
+    "settle_moves": lambda s, o, _: stopping.settle(s, _ALL, o.started_at),
+    "watch_settle_moves": _watch_for(lambda s, _: stopping.look(s.cluster, s.record, _ALL)),
+    "clear_after_stop": lambda s, _o, _w: stopping.clear_after_stop(s, _ALL),
+    "report_stop": lambda s, _o, _w: stopping.report_stop(s, _ALL),
+    "resume": lambda s, _o, _w: stopping.resume(s, by="bob"),
+    "change_rate": lambda s, o, _: throttling.change_rate(s, megabytes_per_second=o.arguments["megabytes_per_second"]),
+    "change_limits": lambda s, o, _: schedule.order_limits(s, dict(o.arguments["limits"]), "bob").model_dump(),
+}
