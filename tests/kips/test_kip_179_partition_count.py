@@ -210,8 +210,9 @@ def mutation_rate(settings: ClusterSettings, client_id: str, per_second: float) 
 
 
 def test_a_dead_broker_gets_nothing_and_too_few_live_ones_are_infeasible(
-    breakable_kafka: LocalCluster, create_topic: CreateTopic, growing
+    create_topic: CreateTopic, breakable_kafka: LocalCluster, growing
 ):
+    # Fixtures in this order: the broker is back before the topic is deleted, which may need just that one.
     topic = create_topic({0: (1, 2, 3)})
     breakable_kafka.kill(4)
     breakable_kafka.wait_until_live({1, 2, 3, 5, 6})
