@@ -16,8 +16,8 @@ from kafka_reassignment.cluster.zookeeper_state import REASSIGN
 from kafka_reassignment.errors import (
     CancelledByOtherError,
     ClusterUnavailableError,
+    InvalidAssignmentError,
     InvalidRequestError,
-    PartialRefusalError,
     ReassignmentInProgressError,
 )
 from kafka_reassignment.execution import opening, planning, stopping
@@ -424,7 +424,7 @@ def test_a_batch_with_nothing_sound_in_it_writes_no_znode(old: Era) -> None:
     run = old.unthrottled([move(topic, 0, (1, 2), (1, 3, 3))])
     before = old.batches_in_zookeeper
     with pytest.raises(
-        PartialRefusalError,
+        InvalidAssignmentError,
         match=r"includes the broker 3 more than once",
     ):
         run.do("submit_batch")
