@@ -5,11 +5,17 @@ from __future__ import annotations
 import pytest
 from tests.kafka_fixtures import wait_until
 
-from kafka_reassignment.local.clients import live_brokers
+from kafka_reassignment.local.clients import admin_client, live_brokers
 from kafka_reassignment.local.data import Ledger, create_topic
 from kafka_reassignment.local.zookeeper import ZooKeeperCluster
 
 pytestmark = pytest.mark.kafka
+
+
+def isrs(kafka: ZooKeeperCluster, topic: str) -> list[set[int]]:
+    """The in-sync replicas of each partition, as the controller last told them."""
+    shown = admin_client(kafka.bootstrap_servers).list_topics(topic, timeout=10).topics[topic]
+    return [set(partition.isrs) for partition in shown.partitions.values()]
 
 
 @pytest.mark.parametrize("version", ["2.3.1", "3.9.2"])
@@ -30,6 +36,8 @@ def test_an_old_cluster_is_started_broken_and_healed_like_one_of_today(version, 
             kafka.kill(first_controller)
             kafka.wait_until_live({1, 2, 3} - {first_controller})
             assert kafka.controller != first_controller
+            # without ZooKeeper no leader can shrink its ISR: it would wait for the dead broker, and so would acks=all
+            wait_until(lambda: all(first_controller not in isr for isr in isrs(kafka, "orders")))
             kafka.kill_zookeeper()
             before = ledger.acknowledged
             wait_until(lambda: ledger.acknowledged > before + 50)
