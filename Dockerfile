@@ -9,3 +9,4 @@ COPY --chown=airflow:0 requirements/runtime.lock /tmp/runtime.lock
 RUN pip install --no-cache-dir --require-hashes -r /tmp/runtime.lock
 COPY --chown=airflow:0 . /opt/kafka-reassignment
 RUN pip install --no-cache-dir --no-deps /opt/kafka-reassignment
+RUN kafka-reassignment warm-up

@@ -9,14 +9,19 @@ BIN := $(VENV)/bin
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-setup: $(VENV)/.installed  ## make the virtual environment from the locked dependencies
+setup: $(VENV)/.warm  ## make the virtual environment from the locked dependencies
 
 $(VENV)/.installed: requirements/dev.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 14) else f"Python 3.11 to 3.13 is needed, found {sys.version.split()[0]}: set PYTHON=")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q 'uv>=0.9'
-	$(BIN)/uv pip sync -q --python $(BIN)/python --require-hashes requirements/dev.lock
+	$(BIN)/uv pip sync -q --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.lock
 	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e .
+	$(BIN)/python -m compileall -q include plugins
+	@touch $@
+
+$(VENV)/.warm: $(VENV)/.installed
+	$(BIN)/kafka-reassignment warm-up
 	@touch $@
 
 demo: setup  ## a throttled decommission on six real brokers, run by Airflow (ARGS="--help" for options)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from kafka_reassignment.planning.batching import NOBODY, StepColumns, batches_of, pack
+from kafka_reassignment.planning.batching import NOBODY, StepColumns, pack, within_limit
 from kafka_reassignment.request import Limits
 from kafka_reassignment.spark.columns import longs
 from kafka_reassignment.spark.orders import Longs
@@ -24,18 +24,22 @@ NUMBERS = "at long, number long"
 
 
 def batch_numbers(session: SparkSession, steps: StepColumns, limits: Limits) -> Longs:
-    """Return the number of each step's batch, counted from 1 without gaps; see ``batches_of``.
+    """Return the number of each step's batch, counted from 1 without gaps; see ``pack``.
 
     Raises:
         InfeasiblePlanError: more than ``max_batches`` are needed.
     """
-    chunks = -(-int((steps.bytes_to_copy > 0).sum()) // CHUNK_COPIES)
-    if chunks <= 1:
-        return batches_of(steps, limits)
-    # Chunks have some batches that are not full, at most one or two each; a plan near the limit is packed as a whole.
+    chunks = max(1, -(-int((steps.bytes_to_copy > 0).sum()) // CHUNK_COPIES))
+    numbers = _packed(session, steps, limits, chunks)
+    if chunks > 1 and numbers.max(initial=0) > limits.max_batches:
+        # Each chunk has a batch or two that are not full: a plan near the limit is packed as a whole.
+        numbers = _packed(session, steps, limits, 1)
+    return within_limit(numbers, limits)
+
+
+def _packed(session: SparkSession, steps: StepColumns, limits: Limits, chunks: int) -> Longs:
     chunk_limits = limits.model_copy(update={"max_batches": max(1, limits.max_batches // chunks)})
     chunk = steps.partition % chunks
-    frame = _dealt(session, steps, chunk)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parts = list(batches)
@@ -47,13 +51,11 @@ def batch_numbers(session: SparkSession, steps: StepColumns, limits: Limits) -> 
             found = pack(_columns(part), chunk_limits)
             yield pa.record_batch([part["at"].combine_chunks(), pa.array(found)], names=["at", "number"])
 
-    packed = frame.repartitionById(chunks, "chunk").mapInArrow(run, NUMBERS).toArrow()
+    packed = _dealt(session, steps, chunk).repartitionById(chunks, "chunk").mapInArrow(run, NUMBERS).toArrow()
     numbers = np.zeros(len(chunk), dtype=np.int64)
     numbers[longs(packed["at"])] = longs(packed["number"])
     most = np.zeros(chunks, dtype=np.int64)
     np.maximum.at(most, chunk, numbers)
-    if most.sum() > limits.max_batches:
-        return batches_of(steps, limits)
     numbered: Longs = numbers + (np.cumsum(most) - most)[chunk]
     return numbered
 

@@ -44,13 +44,15 @@ def write_batches(plan_dir: str, steps: pa.Table, numbers: Longs, *, after: int 
         after: counted on from this batch.
     """
     order = np.argsort(numbers, kind="stable")
-    sorted_steps = steps.take(order)
+    sorted_steps = steps.take(order).combine_chunks()
     starts = np.searchsorted(numbers[order], np.arange(1, int(numbers.max(initial=0)) + 2))
 
+    step_hashes = hashes.StepHashes(sorted_steps)
+
     def write(number: int) -> str:
-        part = sorted_steps.slice(starts[number - 1], starts[number] - starts[number - 1])
-        write_table(_batch_dir(plan_dir, after + number), STEPS, [part])
-        return hashes.batch_hash(part)
+        start, end = int(starts[number - 1]), int(starts[number])
+        write_table(_batch_dir(plan_dir, after + number), STEPS, [sorted_steps.slice(start, end - start)])
+        return step_hashes.of(start, end)
 
     with ThreadPoolExecutor(WRITERS) as writers:
         return tuple(writers.map(write, range(1, len(starts))))

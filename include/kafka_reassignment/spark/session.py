@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shutil
 import sys
@@ -21,6 +22,22 @@ ARROW_BATCH_ROWS = 65_536
 """Rows per Arrow batch: enough that numpy works in long strides, few enough that a batch stays under 10 MB."""
 
 
+_QUIET = "-Xlog:disable"
+"""Else Java tells on stdout of each class that it cannot archive, and of an archive that does not fit."""
+
+_JVM_END_SECONDS = 120
+"""Ending takes half a minute when classes are archived."""
+
+
+def class_archive() -> Path:
+    """Where sessions look for an archive of Spark's classes; see ``warm_start``.
+
+    It fits one Java and one set of jars, so it lies in the Python environment that PySpark is installed in.
+    """
+    version = importlib.metadata.version("pyspark")
+    return Path(sys.prefix) / "share" / "kafka-reassignment" / f"spark-{version}.jsa"
+
+
 @contextmanager
 def planner_session(
     master: str = "local[*]",
@@ -28,6 +45,7 @@ def planner_session(
     name: str = "kafka-reassignment planner",
     memory: str = "1536m",
     settings: Mapping[str, str] | None = None,
+    archive_classes_to: Path | None = None,
 ) -> Iterator[SparkSession]:
     """Start a Spark session for planning and stop it, and its JVM, afterwards.
 
@@ -39,6 +57,7 @@ def planner_session(
         name: what the cluster's own page shows.
         memory: heap of the driver's JVM, which in local mode is the whole of Spark.
         settings: further Spark settings; they win over the ones made here.
+        archive_classes_to: write the classes that were used to this file at the end, instead of using an archive.
     """
     from pyspark import SparkContext  # noqa: PLC0415 - slow to import, and not needed to read a plan
     from pyspark.sql import SparkSession  # noqa: PLC0415
@@ -69,7 +88,8 @@ def planner_session(
             "spark.sql.files.maxPartitionBytes": "8m",
             "spark.sql.files.openCostInBytes": "1m",
             "spark.driver.extraJavaOptions": (
-                f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -Dderby.system.home={scratch / 'derby'}"
+                f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dderby.system.home={scratch / 'derby'} "
+                + _class_sharing(archive_classes_to)
             ),
         }
     chosen |= settings or {}
@@ -95,6 +115,14 @@ def planner_session(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def _class_sharing(archive_to: Path | None) -> str:
+    if archive_to is not None:
+        return f'{_QUIET} "-XX:ArchiveClassesAtExit={archive_to}"'
+    archive = class_archive()
+    # An archive that does not fit, of another Java say, is left aside without a word.
+    return f'{_QUIET} -Xshare:auto "-XX:SharedArchiveFile={archive}"' if archive.exists() else "-Xshare:auto"
+
+
 def _package_zip(scratch: Path) -> Path:
     root = Path(kafka_reassignment.__path__[0])
     packed = scratch / "kafka_reassignment.zip"
@@ -117,6 +145,6 @@ def _end_jvm(context_class: type) -> None:
     gateway.shutdown()
     if process is not None:
         process.stdin.close()  # the JVM ends when its stdin does
-        process.wait(timeout=30)
+        process.wait(timeout=_JVM_END_SECONDS)
     context_class._gateway = None  # type: ignore[attr-defined]
     context_class._jvm = None  # type: ignore[attr-defined]

@@ -12,6 +12,6 @@ while that levels them.
 """
 
 from kafka_reassignment.planning.batching.columns import NOBODY, StepColumns
-from kafka_reassignment.planning.batching.packing import batches_of, pack
+from kafka_reassignment.planning.batching.packing import batches_of, pack, within_limit
 
-__all__ = ["NOBODY", "StepColumns", "batches_of", "pack"]
+__all__ = ["NOBODY", "StepColumns", "batches_of", "pack", "within_limit"]

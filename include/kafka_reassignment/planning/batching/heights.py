@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
+from operator import attrgetter
 
 from kafka_reassignment.planning.batching.picking import GOOD, Copy, add_sorted
 
@@ -27,7 +28,7 @@ STRETCHES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0, 30.0, 50.0)
 LEFT_OUT = 6
 """Brokers left out of a batch that came out not quite level, before it is given up."""
 
-EFFORT = 300_000
+EFFORT = 75_000
 """Copies picked in all trials of all batches together, before the trials end: a plan must not take minutes."""
 
 
@@ -124,7 +125,7 @@ class Stock:
     def _largest_fit(self, sender: int, most: int, get: dict[int, int], chosen: dict[Copy, None]) -> Copy | None:
         waiting = self._by_sender[sender]
         looked_at = 0
-        for at in range(bisect_right(waiting, most, key=lambda c: c.size) - 1, -1, -1):
+        for at in range(bisect_right(waiting, most, key=_SIZE) - 1, -1, -1):
             copy = waiting[at]
             if copy not in chosen:
                 looked_at += 1
@@ -143,6 +144,9 @@ class _Sides:
     receivers: list[int]
     sender_height: int
     receiver_height: int
+
+
+_SIZE = attrgetter("size")
 
 
 def _by_size(copy: Copy) -> tuple[int, int]:
@@ -173,23 +177,32 @@ def _reaching(side: list[tuple[int, int]], height: int, most: int) -> int:
 
 def _leveled(copies: Sequence[Copy]) -> list[Copy]:
     """Leave out the brokers furthest below the busiest until the rest is level; empty when that is too many."""
-    left = list(copies)
+    sending: dict[int, list[Copy]] = {}
+    getting: dict[int, list[Copy]] = {}
+    for copy in copies:
+        sending.setdefault(copy.sender, []).append(copy)
+        getting.setdefault(copy.receivers[0], []).append(copy)
+    send, get = ({broker: sum(c.size for c in mine) for broker, mine in side.items()} for side in (sending, getting))
+    out: set[Copy] = set()
     for _ in range(LEFT_OUT + 1):
-        if not left:
+        if not send:
             break
-        send: dict[int, int] = {}
-        get: dict[int, int] = {}
-        for copy in left:
-            send[copy.sender] = send.get(copy.sender, 0) + copy.size
-            get[copy.receivers[0]] = get.get(copy.receivers[0], 0) + copy.size
         if max(_unlevel(send), _unlevel(get)) <= LEVEL:
-            return left
+            return [copy for copy in copies if copy not in out]
         low_send, low_get = _lowest(send), _lowest(get)
-        if send[low_send] / max(send.values()) < get[low_get] / max(get.values()):
-            left = [c for c in left if c.sender != low_send]
-        else:
-            left = [c for c in left if c.receivers[0] != low_get]
+        is_sender = send[low_send] / max(send.values()) < get[low_get] / max(get.values())
+        for copy in sending[low_send] if is_sender else getting[low_get]:
+            if copy not in out:
+                out.add(copy)
+                _take_from(send, copy.sender, copy.size)
+                _take_from(get, copy.receivers[0], copy.size)
     return []
+
+
+def _take_from(load: dict[int, int], broker: int, size: int) -> None:
+    load[broker] -= size
+    if not load[broker]:
+        del load[broker]
 
 
 def _lowest(load: dict[int, int]) -> int:

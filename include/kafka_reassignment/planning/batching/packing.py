@@ -37,7 +37,15 @@ def batches_of(steps: StepColumns, limits: Limits) -> Longs:
     Raises:
         InfeasiblePlanError: more than ``max_batches`` are needed.
     """
-    numbers = pack(steps, limits)
+    return within_limit(pack(steps, limits), limits)
+
+
+def within_limit(numbers: Longs, limits: Limits) -> Longs:
+    """Return the batch numbers as they are.
+
+    Raises:
+        InfeasiblePlanError: more than ``max_batches`` are needed.
+    """
     if numbers.max(initial=0) > limits.max_batches:
         target = "" if limits.batch_bytes is None else f"a larger byte target (now {limits.batch_bytes}), "
         raise InfeasiblePlanError(
