@@ -165,20 +165,25 @@ def _routes(
     fleet: Fleet,
 ) -> tuple[Longs, Longs]:
     brokers, racks = fleet.size, len(fleet.racks)
-    may_go = np.zeros((racks + 1, racks), dtype=np.int64)
-    may_move = np.zeros((brokers, racks), dtype=np.int64)
     movable = stays & in_scope[:, None]
     sizes = np.broadcast_to(size[:, None], replicas.shape)
-    for j in range(racks):
-        without = ~((rack == j) & stays).any(axis=1)
-        if fleet.racks_to_spread_over == 1:  # with one rack, distinct racks ask nothing
-            without[:] = True
-        mask = replaced & without[:, None]
-        may_go[:racks, j] = _sum_at(rack[mask], sizes[mask], racks)
-        may_go[racks, j] = growth[without].sum()
-        mask = movable & without[:, None]
-        may_move[:, j] = _sum_at(replicas[mask], sizes[mask], brokers)
-    return may_go.ravel(), may_move.ravel()
+    # Partitions whose staying replicas are on the same racks are summed up together: far fewer sums than racks.
+    bits = np.where(stays, np.int64(1) << np.maximum(rack, 0), 0)
+    staying_on, kind = np.unique(np.bitwise_or.reduce(bits, axis=1), return_inverse=True)
+    lacks = (staying_on[:, None] >> np.arange(racks) & 1) == 0
+    if fleet.racks_to_spread_over == 1:  # with one rack, distinct racks ask nothing
+        lacks[:] = True
+    kinds = len(staying_on)
+    kind_of = np.broadcast_to(kind[:, None], replicas.shape)
+
+    def by_rack(source: Longs, mask: NDArray[np.bool_], sources: int) -> Longs:
+        sums = _sum_at(source[mask] * kinds + kind_of[mask], sizes[mask], sources * kinds)
+        routes: Longs = sums.reshape(sources, kinds) @ lacks
+        return routes
+
+    grown = _sum_at(kind, growth, kinds) @ lacks
+    may_go = np.vstack([by_rack(rack, replaced, racks), grown])
+    return may_go.ravel(), by_rack(replicas, movable, brokers).ravel()
 
 
 def _racks_to_gain(rack: Longs, count: Longs, fleet: Fleet) -> Longs:

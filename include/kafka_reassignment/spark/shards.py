@@ -66,7 +66,7 @@ def placed(facts: DataFrame, orders: Orders, shards: int) -> DataFrame:
             mine = rows.filter(pa.array(shard == number))
             yield from _place_shard(mine, share_of(orders, number, shards)).to_batches()
 
-    dealt = with_bucket(facts).withColumn("shard", _shard(shards))
+    dealt = with_bucket(facts).withColumn("shard", _shard(shards)).drop("bucket")
     out = StructType([*struct_of(TARGET).fields, StructField(IMPOSSIBLE, StringType())])
     return dealt.repartitionById(shards, "shard").mapInArrow(run, out)
 

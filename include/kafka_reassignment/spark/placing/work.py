@@ -45,10 +45,13 @@ class Work:
         self.racks = fleet.racks_to_spread_over
         self.leader_room: list[int] = orders.leader_room.tolist()
         self.count: Longs = (partitions.replicas != ABSENT).sum(axis=1)
+        self._current: dict[int, list[int]] = {}
 
     def current(self, row: int) -> list[int]:
-        """The replicas the row has now."""
-        replicas: list[int] = self.partitions.replicas[row, : self.count[row]].tolist()
+        """The replicas the row has now; not to be changed."""
+        replicas = self._current.get(row)
+        if replicas is None:
+            replicas = self._current[row] = self.partitions.replicas[row, : self.count[row]].tolist()
         return replicas
 
     def planned(self, row: int) -> list[int]:
