@@ -6,20 +6,43 @@ tasks that have them already: that saves each task about two seconds of imports.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pandas as pd  # noqa: F401 - see above
 from airflow.plugins_manager import AirflowPlugin
 
 import kafka_reassignment_airflow.operators.batch
 import kafka_reassignment_airflow.operators.changing
 import kafka_reassignment_airflow.operators.describing
+import kafka_reassignment_airflow.operators.maintenance
 import kafka_reassignment_airflow.operators.partition_count
 import kafka_reassignment_airflow.operators.reassignment
+import kafka_reassignment_airflow.operators.sweeping
 import kafka_reassignment_airflow.sensors.batch
 import kafka_reassignment_airflow.sensors.reassignment
 import kafka_reassignment_airflow.sensors.stopping  # noqa: F401 - see above
+from kafka_reassignment_airflow.web.lazy import LazyApp
+
+PAGE = "/kafka-reassignment"
 
 
 class KafkaReassignmentPlugin(AirflowPlugin):
-    """What Airflow shows of this project under Admin, Plugins."""
+    """What Airflow shows of this project: the progress page, in its navigation and as a tab of each run."""
 
     name = "kafka_reassignment"
+    fastapi_apps: ClassVar = [{"app": LazyApp(), "url_prefix": PAGE, "name": "Kafka reassignments"}]
+    external_views: ClassVar = [
+        {
+            "name": "Kafka reassignments",
+            "href": f"{PAGE}/",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": "kafka_reassignments",
+        },
+        {
+            "name": "Reassignment",
+            "href": f"{PAGE}/run?id={{RUN_ID}}",
+            "destination": "dag_run",
+            "url_route": "kafka_reassignment_run",
+        },
+    ]

@@ -156,16 +156,29 @@ def request_params() -> dict[str, Param]:
     }
 
 
+def connection_params() -> dict[str, Param]:
+    """Return the field that names the cluster."""
+    return {
+        "kafka_conn_id": Param("kafka_default", type="string", minLength=1, description="Connection of the cluster."),
+    }
+
+
 def which_reassignment_params() -> dict[str, Param]:
     """Return the fields that name a reassignment under way."""
     return {
-        "kafka_conn_id": Param("kafka_default", type="string", minLength=1, description="Connection of the cluster."),
+        **connection_params(),
         "reassignment_id": Param(
             None,
             type=["null", "string"],
             description="Run id of the kafka_reassignment run; the one that holds the cluster when empty.",
         ),
     }
+
+
+def maintenance_params() -> dict[str, Param]:
+    """Return the field of what is opened when a maintenance window does."""
+    about = "Requests, as for kafka_reassignment, one per cluster; those of the Airflow variable when empty."
+    return {"requests": _array("object", about)}
 
 
 def cancel_params() -> dict[str, Param]:

@@ -13,6 +13,8 @@ RESUME_DAG_ID = "kafka_reassignment_resume"
 LIMITS_DAG_ID = "kafka_reassignment_limits"
 THROTTLE_DAG_ID = "kafka_throttle"
 DESCRIBE_DAG_ID = "kafka_reassignment_describe"
+SWEEP_DAG_ID = "kafka_throttle_sweep"
+MAINTENANCE_DAG_ID = "kafka_maintenance_window"
 PARTITION_COUNT_DAG_ID = "kafka_partition_count"
 
 

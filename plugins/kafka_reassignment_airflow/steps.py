@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context
@@ -15,6 +15,18 @@ from kafka_reassignment.execution.context import StepContext
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook, record_store
+
+
+@contextmanager
+def failing_clearly(log: Any) -> Iterator[None]:
+    """Log an error's message by itself, and turn one that no retry can mend into one that Airflow does not retry."""
+    try:
+        yield
+    except ReassignmentError as error:
+        log.error("%s", error)
+        if is_worth_a_retry(error):
+            raise
+        raise AirflowFailException(str(error)) from error
 
 
 class ReassignmentStepOperator(BaseOperator):
@@ -49,16 +61,9 @@ class ReassignmentStepOperator(BaseOperator):
     def run_step(self, step: StepContext, context: Context) -> Any:
         """Do it, through ``kafka_reassignment.execution``."""
 
-    @contextmanager
-    def telling_errors(self) -> Iterator[None]:
-        """Log an error's message by itself, and turn one that no retry can mend into one that Airflow does not retry."""
-        try:
-            yield
-        except ReassignmentError as error:
-            self.log.error("%s", error)
-            if is_worth_a_retry(error):
-                raise
-            raise AirflowFailException(str(error)) from error
+    def telling_errors(self) -> AbstractContextManager[None]:
+        """See ``failing_clearly``."""
+        return failing_clearly(self.log)
 
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
         """Return the reassignment this step belongs to."""

@@ -5,7 +5,15 @@ from tests.airflow.lab import move_json, replicas
 
 from kafka_reassignment.local.data import fill_topics
 from kafka_reassignment.spark.plan_io import read_summary
-from kafka_reassignment_airflow.runs import CANCEL_DAG_ID, DAG_ID, LIMITS_DAG_ID, RESUME_DAG_ID, THROTTLE_DAG_ID
+from kafka_reassignment_airflow.runs import (
+    CANCEL_DAG_ID,
+    DAG_ID,
+    LIMITS_DAG_ID,
+    MAINTENANCE_DAG_ID,
+    RESUME_DAG_ID,
+    SWEEP_DAG_ID,
+    THROTTLE_DAG_ID,
+)
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka]
 
@@ -116,8 +124,28 @@ def test_one_partition_is_cancelled_and_a_new_reassignment_supersedes_the_rest(r
     assert reassignments.record(run).journal().is_settled
 
 
+def test_a_maintenance_window_opens_what_is_asked_for(reassignments, port, create_topic):
+    topic = create_topic({0: (1, 2)})
+    request = {
+        "job": "apply_json",
+        "reassignment_json": move_json(topic, {0: (1, 3)}),
+        "throttle_mb_per_second": 200,
+        "keep_free_share": 0,
+    }
+    assert companion(reassignments, MAINTENANCE_DAG_ID, "window-6", requests=[request]) == "success"
+    assert reassignments.wait_for_run(DAG_ID, "window-6__0") == "success", reassignments.story("window-6__0")
+    assert replicas(port, topic) == {0: (1, 3)}
+    assert companion(reassignments, SWEEP_DAG_ID, "sweep-6") == "success"
+    assert reassignments.result(SWEEP_DAG_ID, "sweep-6", "sweep_throttles") == {"told": {}, "left": []}
+    assert companion(reassignments, MAINTENANCE_DAG_ID, "window-7", requests=[{"job": "rebalance"}]) == "failed"
+    assert "no throttle: expected" in reassignments.log_of(MAINTENANCE_DAG_ID, "window-7", "choose_requests")
+
+
 def test_a_rate_that_makes_no_sense_is_refused_in_the_form_and_in_the_task(reassignments, slow):
     run, _ = slow("refused")
+    asked = [{"job": "rebalance", "throttle_mb_per_second": 50}]
+    assert companion(reassignments, MAINTENANCE_DAG_ID, "window-5", requests=asked) == "success"
+    assert f"is held by {run} since" in reassignments.log_of(MAINTENANCE_DAG_ID, "window-5", "choose_requests")
     assert companion(reassignments, THROTTLE_DAG_ID, "low-5", throttle_mb_per_second=0.5) == "failed"
     log = reassignments.log_of(THROTTLE_DAG_ID, "low-5", "change_rate")
     assert "The new rate is 500000 bytes per second, expected at least 1000000" in log

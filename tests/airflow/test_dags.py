@@ -25,6 +25,7 @@ def dags():
 
 def test_every_dag_file_parses(dags):
     assert set(dags) == {
+        "kafka_maintenance_window",
         "kafka_partition_count",
         "kafka_reassignment",
         "kafka_reassignment_batch",
@@ -33,6 +34,7 @@ def test_every_dag_file_parses(dags):
         "kafka_reassignment_limits",
         "kafka_reassignment_resume",
         "kafka_throttle",
+        "kafka_throttle_sweep",
     }
 
 

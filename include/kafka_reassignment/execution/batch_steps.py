@@ -21,7 +21,7 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.execution.batches import taking_part, whole_batch
 from kafka_reassignment.execution.context import StepContext, StillWaiting
-from kafka_reassignment.execution.gates import Gate
+from kafka_reassignment.execution.gates import Gate, waits
 from kafka_reassignment.execution.holding import require_go_ahead
 from kafka_reassignment.execution.moving import (
     DOUBTFUL,
@@ -75,7 +75,7 @@ def admit(step: StepContext, number: int, started_at: datetime, gate: Gate | Non
         gate = gate or Gate(number, sleep=step.sleep, now=step.now)
         reasons = gate.reasons(step.cluster, step.record)
         if reasons:
-            raise StillWaiting(f"batch {number} waits: {name_some(reasons)}")
+            raise waits(step.record, number, reasons, step.now())
         event.summary = (
             f"batch {number} admitted: {len(batch.steps)} partitions, {batch.bytes_to_copy / 1e6:.1f} MB to copy"
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from kafka_reassignment.errors import InfeasiblePlanError, UnhealthyClusterError, name_some
 from kafka_reassignment.execution.batches import planned_batch, whole_batch
-from kafka_reassignment.execution.context import utc_now
+from kafka_reassignment.execution.context import StillWaiting, utc_now
 from kafka_reassignment.execution.observing import min_insync_replicas, observe
 from kafka_reassignment.execution.throttling import rate_in_force
 from kafka_reassignment.model import Batch, TopicPartition, View
@@ -24,7 +24,7 @@ from kafka_reassignment.planning.samples import WINDOW_SECONDS, Sample, sample_o
 from kafka_reassignment.planning.windows import Verdict, fits
 from kafka_reassignment.planning.windows.estimate import LATEST, Finished, batch_seconds, measured_speed
 from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.record.store import Record
+from kafka_reassignment.record.store import ProgressNote, Record
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.spark.plan_io import read_target
 
@@ -114,6 +114,13 @@ class Gate:
         now = self._clock()
         self._samples = [s for s in self._samples if s.at_seconds > now - WINDOW_SECONDS]
         self._samples.append(sample_of(report, at_seconds=now))
+
+
+def waits(record: Record, number: int, reasons: Sequence[str], now: datetime) -> StillWaiting:
+    """Return why the batch waits, after noting it where the progress page looks."""
+    told = f"batch {number} waits: {'; '.join(reasons)}"
+    record.write_progress(ProgressNote(batch=number, at=now, text=told))
+    return StillWaiting(told)
 
 
 def cluster_health(cluster: ClusterPort, request: ReassignmentRequest) -> Health:

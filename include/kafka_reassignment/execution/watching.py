@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kafka_reassignment.execution.batches import planned_batch, taking_part
 from kafka_reassignment.execution.context import StillWaiting, utc_now
-from kafka_reassignment.execution.gates import Gate
+from kafka_reassignment.execution.gates import Gate, waits
 from kafka_reassignment.execution.holding import stopped_text
 from kafka_reassignment.execution.observing import observe
 from kafka_reassignment.execution.taking_turns import controller_not_finished
@@ -45,7 +45,7 @@ class BatchWatch:
             return stopped
         reasons = self._gate.reasons(cluster, record)
         if reasons:
-            raise StillWaiting(f"batch {self._number} waits: {'; '.join(reasons)}")
+            raise waits(record, self._number, reasons, utc_now())
         return f"nothing speaks against batch {self._number} any more"
 
     def catch_up(self, cluster: ClusterPort, record: Record) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kafka_reassignment.errors import RecordError
-from kafka_reassignment.record.store import Opening, Record, RecordStore
+from kafka_reassignment.record.objects import names_in
+from kafka_reassignment.record.store import HOLD, Opening, Record, RecordStore
 
 READERS = 8
 """Records read at once: object stores answer slowly, but many at a time."""
@@ -63,10 +64,7 @@ def catalogue(store: RecordStore, cluster_id: str) -> Catalogue:
         RecordError: the store does not answer.
     """
     folder = store.record(cluster_id, "any").root.parent  # records of one cluster are beside each other
-    try:
-        names = sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.exists() else []
-    except OSError as error:
-        raise RecordError(f"Cannot list the records in {folder}: {error}. Repair access to the record store") from error
+    names = sorted(name for name in names_in(folder) if name != HOLD)
     holder = store.holder(cluster_id)
     holder_id = holder.reassignment_id if holder else None
     with ThreadPoolExecutor(READERS) as readers:

@@ -295,6 +295,14 @@ class RecordStore:
         root = self._base / path_part(cluster_id) / path_part(reassignment_id)
         return Record(root, cluster_id, reassignment_id)
 
+    def clusters(self) -> list[str]:
+        """Return the clusters that there are records of, in order.
+
+        Raises:
+            RecordError: the store does not answer.
+        """
+        return sorted(names_in(self._base))
+
     def records(self, cluster_id: str) -> Iterator[Record]:
         """Yield every reassignment's record of a cluster, in no order."""
         folder = self._base / path_part(cluster_id)

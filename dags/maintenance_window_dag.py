@@ -1,0 +1,43 @@
+"""Open reassignments on a schedule, such as a rebalance each Saturday night, without anybody at the console.
+
+When: `[kafka_reassignment] maintenance_schedule`, a cron expression on the clocks of `maintenance_time_zone` (default UTC); without
+it only by hand. What: the Airflow variable `kafka_maintenance_requests`, a JSON list of requests, one per cluster, as for
+`kafka_reassignment`, with the maintenance windows of each. A reassignment that is not done when its window
+ends is held and goes on in the next one by itself, so a cluster that has one gets no second one.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import DAG
+from airflow.sdk.configuration import conf
+from airflow.timetables.trigger import CronTriggerTimetable
+
+from kafka_reassignment_airflow.form import maintenance_params
+from kafka_reassignment_airflow.hooks.reassignment import CONFIG_SECTION
+from kafka_reassignment_airflow.operators.maintenance import ChooseRequestsOperator
+from kafka_reassignment_airflow.runs import DAG_ID, MAINTENANCE_DAG_ID
+
+cron = conf.get(CONFIG_SECTION, "maintenance_schedule", fallback="")
+time_zone = conf.get(CONFIG_SECTION, "maintenance_time_zone", fallback="UTC")
+
+with DAG(
+    dag_id=MAINTENANCE_DAG_ID,
+    schedule=CronTriggerTimetable(cron, timezone=time_zone) if cron else None,
+    catchup=False,
+    max_active_runs=1,
+    tags=["kafka", "reassignment"],
+    doc_md=__doc__,
+    params=maintenance_params(),
+    default_args={"retries": 4, "retry_delay": timedelta(seconds=10)},
+) as dag:
+    choose = ChooseRequestsOperator(task_id="choose_requests")
+    # Safe to retry: each run's id is fixed by that of this run.
+    TriggerDagRunOperator.partial(
+        task_id="open_reassignment",
+        trigger_dag_id=DAG_ID,
+        trigger_run_id="{{ run_id }}__{{ ti.map_index }}",
+        skip_when_already_exists=True,
+    ).expand(conf=choose.output)

@@ -1,0 +1,1 @@
+"""The progress page in Airflow's UI."""
