@@ -6,7 +6,7 @@ tasks that have them already: that saves each task about two seconds of imports.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any
 
 import pandas as pd  # noqa: F401 - see above
 from airflow.plugins_manager import AirflowPlugin
@@ -25,24 +25,27 @@ from kafka_reassignment_airflow.web.lazy import LazyApp
 
 PAGE = "/kafka-reassignment"
 
+APPS: list[Any] = [{"app": LazyApp(), "url_prefix": PAGE, "name": "Kafka reassignments"}]
+VIEWS: list[Any] = [
+    {
+        "name": "Kafka reassignments",
+        "href": f"{PAGE}/",
+        "destination": "nav",
+        "category": "browse",
+        "url_route": "kafka_reassignments",
+    },
+    {
+        "name": "Reassignment",
+        "href": f"{PAGE}/run?id={{RUN_ID}}",
+        "destination": "dag_run",
+        "url_route": "kafka_reassignment_run",
+    },
+]
+
 
 class KafkaReassignmentPlugin(AirflowPlugin):
     """What Airflow shows of this project: the progress page, in its navigation and as a tab of each run."""
 
     name = "kafka_reassignment"
-    fastapi_apps: ClassVar = [{"app": LazyApp(), "url_prefix": PAGE, "name": "Kafka reassignments"}]
-    external_views: ClassVar = [
-        {
-            "name": "Kafka reassignments",
-            "href": f"{PAGE}/",
-            "destination": "nav",
-            "category": "browse",
-            "url_route": "kafka_reassignments",
-        },
-        {
-            "name": "Reassignment",
-            "href": f"{PAGE}/run?id={{RUN_ID}}",
-            "destination": "dag_run",
-            "url_route": "kafka_reassignment_run",
-        },
-    ]
+    fastapi_apps = APPS
+    external_views = VIEWS

@@ -42,7 +42,15 @@ class Job(StrEnum):
 
 
 BrokerId = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
-TopicPattern = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._\-*?\[\]]+$")]
+_IN_NAMES = r"A-Za-z0-9_\-*?\[\]"
+TopicPattern = Annotated[
+    str,
+    # Not "." and "..", which Kafka refuses.
+    Field(min_length=1, max_length=249, pattern=rf"^([.{_IN_NAMES}]*[{_IN_NAMES}][.{_IN_NAMES}]*|\.{{3,}})$"),
+]
+
+MOST_NAMES = 100_000
+"""Brokers, or topic patterns, in one request: more than any cluster has."""
 
 
 class Limits(BaseModel):
@@ -66,10 +74,10 @@ class ReassignmentRequest(BaseModel):
     kafka_conn_id: str = Field(default="kafka_default", min_length=1, max_length=250)
     spark_conn_id: str | None = Field(default=None, max_length=250)
     expected_cluster_id: str | None = Field(default=None, max_length=250)
-    brokers: tuple[BrokerId, ...] = ()
-    topics: tuple[TopicPattern, ...] = ()
-    exclude_topics: tuple[TopicPattern, ...] = ()
-    exclude_brokers: tuple[BrokerId, ...] = ()
+    brokers: tuple[BrokerId, ...] = Field(default=(), max_length=MOST_NAMES)
+    topics: tuple[TopicPattern, ...] = Field(default=(), max_length=MOST_NAMES)
+    exclude_topics: tuple[TopicPattern, ...] = Field(default=(), max_length=MOST_NAMES)
+    exclude_brokers: tuple[BrokerId, ...] = Field(default=(), max_length=MOST_NAMES)
     replication_factor: int | None = Field(default=None, ge=1, le=1_000)
     reassignment_json: str | None = None
     roll_back_of: str | None = Field(default=None, min_length=1, max_length=250)
@@ -82,7 +90,7 @@ class ReassignmentRequest(BaseModel):
     allow_low_throttle: bool = False
     limits: Limits = Limits()
     maintenance: MaintenanceWindows = MaintenanceWindows()
-    tolerate_unwell: int = Field(default=0, ge=0)
+    tolerate_unwell: int = Field(default=0, ge=0, le=100_000_000)
     pause_when_unwell: bool = False
     keep_free_share: float = Field(default=0.1, ge=0, lt=1)
     catch_up_timeout_minutes: int = Field(default=24 * 60, ge=1, le=60 * 24 * 60)
@@ -216,10 +224,16 @@ def told_invalid(what: str, invalid: ValidationError) -> str:
 
 
 def _tell(where: tuple[int | str, ...], message: str, kind: str, found: object) -> str:
+    name = _short(".".join(map(str, where)))
     if kind == "extra_forbidden":
-        return f"'{'.'.join(map(str, where))}' is not a known field; check its spelling"
+        return f"{name} is not a known field; check its spelling"
     text = message.removeprefix("Value error, ")
     if not where:
         return text
-    shown = repr(found) if len(repr(found)) <= 60 else repr(found)[:57] + "..."
-    return f"'{'.'.join(map(str, where))}': {text}" + ("" if kind == "value_error" else f" (found {shown})")
+    return f"{name}: {text}" + ("" if kind == "value_error" else f" (found {_short(found)})")
+
+
+def _short(found: object) -> str:
+    """What was found as it fits into a message: no wall of text, no control characters."""
+    shown = repr(found[:60] if isinstance(found, str) else found)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

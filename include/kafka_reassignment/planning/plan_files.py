@@ -26,7 +26,7 @@ LARGEST_BYTES = 256 * 1024 * 1024
 ANY_LOG_DIR = "any"
 """The only log dir accepted: moves between log dirs of one broker are another operation (KIP-113)."""
 
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _LARGEST_ID = 2**31 - 1
 _REQUIRED = {"topic", "partition", "replicas"}
 
