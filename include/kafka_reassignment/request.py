@@ -92,6 +92,7 @@ class ReassignmentRequest(BaseModel):
     maintenance: MaintenanceWindows = MaintenanceWindows()
     tolerate_unwell: int = Field(default=0, ge=0, le=100_000_000)
     pause_when_unwell: bool = False
+    mb_per_second_when_unwell: float | None = Field(default=None, gt=0, le=1_000_000, allow_inf_nan=False)
     keep_free_share: float = Field(default=0.1, ge=0, lt=1)
     catch_up_timeout_minutes: int = Field(default=24 * 60, ge=1, le=60 * 24 * 60)
     require_approval: bool = False
@@ -151,11 +152,17 @@ class ReassignmentRequest(BaseModel):
                 f"both 'throttle_mb_per_second' ({self.throttle_mb_per_second:g}) and 'unthrottled' are given; "
                 "choose one"
             )
-        rate = self.throttle_mb_per_second
-        if rate is not None and rate < LOWEST_RATE_MB and not self.allow_low_throttle:
+        rate, unwell_rate = self.throttle_mb_per_second, self.mb_per_second_when_unwell
+        for name, given in (("throttle_mb_per_second", rate), ("mb_per_second_when_unwell", unwell_rate)):
+            if given is not None and given < LOWEST_RATE_MB and not self.allow_low_throttle:
+                raise ValueError(
+                    f"{name} is {given:g}, expected at least {LOWEST_RATE_MB:g}: Kafka cannot hold lower "
+                    "rates accurately; raise it, or set 'allow_low_throttle' if you accept that"
+                )
+        if unwell_rate is not None and (rate is None or unwell_rate >= rate):
             raise ValueError(
-                f"throttle_mb_per_second is {rate:g}, expected at least {LOWEST_RATE_MB:g}: Kafka cannot hold lower "
-                "rates accurately; raise it, or set 'allow_low_throttle' if you accept that"
+                f"mb_per_second_when_unwell is {unwell_rate:g}, expected less than throttle_mb_per_second (found "
+                f"{'none' if rate is None else f'{rate:g}'}): the throttle is lowered to it while the cluster is not well"
             )
         return self
 
@@ -163,6 +170,11 @@ class ReassignmentRequest(BaseModel):
     def throttle_bytes_per_second(self) -> int | None:
         """The rate each broker may send and may receive at; None when unthrottled."""
         return None if self.throttle_mb_per_second is None else round(self.throttle_mb_per_second * MEGABYTE)
+
+    @property
+    def bytes_per_second_when_unwell(self) -> int | None:
+        """The rate while more partitions than tolerated are not well; None when it stays as it is."""
+        return None if self.mb_per_second_when_unwell is None else round(self.mb_per_second_when_unwell * MEGABYTE)
 
     @property
     def balances_leaders(self) -> bool:

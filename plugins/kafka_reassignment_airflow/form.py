@@ -129,6 +129,13 @@ def request_params() -> dict[str, Param]:
             section=EXPERT,
             description="Start no further batch while more partitions than that, anywhere, are not well.",
         ),
+        "mb_per_second_when_unwell": Param(
+            None,
+            type=["null", "number"],
+            exclusiveMinimum=0,
+            section=EXPERT,
+            description="Lower the throttle to this while more partitions than that are not well, during a batch too.",
+        ),
         "keep_free_share": Param(
             _default("keep_free_share"),
             type="number",

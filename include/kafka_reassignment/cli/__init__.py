@@ -80,8 +80,17 @@ def release_hold(
 
 
 @audit_app.command("show")
-def show_audit(cluster_id: ClusterId, reassignment_id: ReassignmentId, record_uri: RecordUri) -> None:
+def show_audit(
+    cluster_id: ClusterId,
+    reassignment_id: ReassignmentId,
+    record_uri: RecordUri,
+    json_lines: Annotated[bool, typer.Option("--json", help="whole events, one JSON object per line")] = False,
+) -> None:
     """Print the events of a reassignment, oldest first."""
+    if json_lines:
+        for event in _store(record_uri).record(cluster_id, reassignment_id).audit:
+            typer.echo(event.model_dump_json())
+        return
     table = Table("#", "at", "step", "batch", "try", "outcome", "what")
     for event in _store(record_uri).record(cluster_id, reassignment_id).audit:
         table.add_row(

@@ -35,6 +35,7 @@ from kafka_reassignment.execution.moving import (
 )
 from kafka_reassignment.execution.observing import observe
 from kafka_reassignment.execution.schedule import revise
+from kafka_reassignment.execution.slowing import follow_health
 from kafka_reassignment.execution.superseding import supersede_foreign
 from kafka_reassignment.execution.taking_turns import busy_with, controller_not_finished, takes_turns
 from kafka_reassignment.execution.throttling import adopt_debts, ensure_throttle, restore_configs
@@ -178,6 +179,7 @@ def sense_isr_catch_up(step: StepContext, number: int, started_at: datetime) -> 
                 raise StillWaiting(f"batch {number}: every target is in sync, but {unfinished}")
             event.summary = f"batch {number}: {len(seen.in_sync)} partitions have their whole target in sync"
             return
+        follow_health(step)
         ensure_throttle(step, left_to_copy(batch, view), event)
         if step.now() >= deadline(step, started_at):
             raise CatchUpTimeoutError(

@@ -80,6 +80,8 @@ def change_rate(
     brokers: Collection[int] | None = None,
     sides: Collection[Side] = tuple(Side),
     allow_low: bool = False,
+    slowed_from: int | None = None,
+    because: str = "",
 ) -> str:
     """Change the rate of a reassignment while it runs, journal first, and return what holds now; later batches take it too.
 
@@ -89,6 +91,8 @@ def change_rate(
         brokers: only these; all when None.
         sides: what they send (leader), what they receive (follower), or both.
         allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
+        slowed_from: the rate to go back to, in bytes per second, where the cluster's health lowers it.
+        because: the reason, for the audit trail.
 
     Raises:
         InvalidThrottleError: the rate is too low, or the reassignment runs without a throttle.
@@ -107,7 +111,13 @@ def change_rate(
         def journalled(journal: Journal) -> tuple[Journal, _Setting]:
             before = _describe(step, journal.resources)
             updated, changes = retarget(
-                journal, before, asked_bytes_per_second=asked, brokers=brokers, sides=sides, allow_low=allow_low
+                journal,
+                before,
+                asked_bytes_per_second=asked,
+                brokers=brokers,
+                sides=sides,
+                allow_low=allow_low,
+                slowed_from=slowed_from,
             )
             latest = updated.retargets[-1]
             wanted = [BrokerRate(r.broker, r.side, asked) for r in updated.rates if latest.concerns(r.broker, r.side)]
@@ -118,7 +128,7 @@ def change_rate(
         missing = _missing(step, setting.plan, setting.journal)
         event.facts["throttle"] = _told_changes(setting, refused) | {"asked_bytes_per_second": asked}
         whom = "all brokers" if brokers is None else f"broker {name_some(sorted(brokers), 10)}"
-        event.summary = (
+        event.summary = (f"{because}: " if because else "") + (
             f"rate of {whom} ({' and '.join(sides)} side): {megabytes_per_second:g} MB/s, "
             f"{len(setting.changes)} configs in force changed at once; later batches take it too"
         )

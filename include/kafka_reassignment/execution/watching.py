@@ -10,6 +10,7 @@ from kafka_reassignment.execution.context import StillWaiting, utc_now
 from kafka_reassignment.execution.gates import Gate, waits
 from kafka_reassignment.execution.holding import stopped_text
 from kafka_reassignment.execution.observing import observe
+from kafka_reassignment.execution.slowing import look_at_health
 from kafka_reassignment.execution.taking_turns import controller_not_finished
 from kafka_reassignment.execution.throttling import rate_in_force
 from kafka_reassignment.model import Batch, View
@@ -76,6 +77,8 @@ class BatchWatch:
             return f"batch {self._number} has caught up"
         if not seen.waiting:
             return f"batch {self._number} needs a decision"
+        if due := look_at_health(cluster, record):
+            return f"another rate is due: {due.because}"
         raise StillWaiting(f"batch {self._number}: {told}")
 
     def _progress(self, cluster: ClusterPort, record: Record, batch: Batch, view: View) -> Progress:

@@ -44,13 +44,17 @@ class Side(StrEnum):
 
 
 class Retarget(BaseModel):
-    """A rate asked for while moves run, for chosen brokers (all when None) and sides; it holds for later batches too."""
+    """A rate asked for while moves run, for chosen brokers (all when None) and sides; it holds for later batches too.
+
+    ``slowed_from`` is the rate before, where nobody asked and the cluster's health did.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     asked_bytes_per_second: int
     brokers: tuple[int, ...] | None = None
     sides: tuple[Side, ...] = (Side.LEADER, Side.FOLLOWER)
+    slowed_from: int | None = None
 
     def concerns(self, broker: int, side: Side) -> bool:
         """Whether this rate is for that side of that broker."""

@@ -109,6 +109,7 @@ def retarget(
     brokers: Collection[int] | None = None,
     sides: Collection[Side] = tuple(Side),
     allow_low: bool = False,
+    slowed_from: int | None = None,
 ) -> tuple[Journal, list[ConfigChange]]:
     """Change the rate while moves run: the journal to store first, then the changes.
 
@@ -122,6 +123,7 @@ def retarget(
         brokers: only these; all when None.
         sides: leader, follower, or both.
         allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
+        slowed_from: the rate to go back to, where it is lowered because the cluster is not well.
 
     Raises:
         InvalidThrottleError: the rate is not positive, or below 1 MB/s and that was not allowed.
@@ -136,6 +138,7 @@ def retarget(
         asked_bytes_per_second=asked_bytes_per_second,
         brokers=None if brokers is None else tuple(sorted(brokers)),
         sides=tuple(side for side in Side if side in sides),
+        slowed_from=slowed_from,
     )
     kept = tuple(old for old in journal.retargets if not _covers(wanted, old))
     plan = ThrottlePlan(
