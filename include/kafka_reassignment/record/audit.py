@@ -1,14 +1,15 @@
 """The audit trail: one immutable event per step and try, chained by hashes.
 
 Each event is one small object named by its sequence number and created at most once; it names the
-hash of the event before it, so that a missing or altered event shows. Events hold no secrets: they
-are built from partitions, replicas, configs of throttles and texts only.
+hash of the event before it, so that a missing or altered event shows; ``head.json`` names that of the last one. Events
+hold no secrets: they are built from partitions, replicas, configs of throttles and texts only.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from upath import UPath
 
 from kafka_reassignment.errors import RecordError
-from kafka_reassignment.record.objects import create_object, last_number, read_model, read_object
+from kafka_reassignment.record.objects import create_object, last_number, read_model, read_object, write_object
 
 Outcome = Literal["succeeded", "failed", "waiting", "skipped", "refused"]
 
@@ -55,6 +56,15 @@ class AuditEvent(BaseModel):
     facts: dict[str, Any] = {}
 
 
+class Head(BaseModel):
+    """The last event there was when this was written; a crash, or two writers at once, may leave it one behind."""
+
+    model_config = ConfigDict(frozen=True)
+
+    sequence: int
+    hash: str
+
+
 class AuditLog:
     """The events of one reassignment, in the order they happened."""
 
@@ -70,7 +80,11 @@ class AuditLog:
         sequence = self._last() + 1
         while True:
             linked = event.model_copy(update={"sequence": sequence, "previous_hash": self._hash_of(sequence - 1)})
-            if create_object(self._object(sequence), linked.model_dump_json(indent=1).encode()):
+            content = linked.model_dump_json(indent=1).encode()
+            if create_object(self._object(sequence), content):
+                head = Head(sequence=sequence, hash=hashlib.sha256(content).hexdigest())
+                with suppress(RecordError):  # the event is stored; one behind is what a head may be
+                    write_object(self._folder / "head.json", head.model_dump_json().encode())
                 return linked
             sequence += 1
 
@@ -96,6 +110,12 @@ class AuditLog:
                     f"Audit event {count} of {self._folder} does not fit the one before it: expected the link "
                     f"{self._hash_of(count - 1)[:12]}…, found {event.previous_hash[:12]}…; the trail was altered"
                 )
+        head = read_model(self._folder / "head.json", Head)
+        if head is not None and head.hash != self._hash_of(head.sequence):
+            raise RecordError(
+                f"Audit event {head.sequence} of {self._folder} is not the one that was written: expected the hash "
+                f"{head.hash[:12]}…, found {self._hash_of(head.sequence)[:12]}…; the trail was altered or cut off"
+            )
         return count
 
     def _object(self, sequence: int) -> UPath:

@@ -79,3 +79,26 @@ def test_many_writers_at_once_leave_one_whole_chain(tmp_path):
         list(writers.map(write, range(8)))
     assert AuditLog(UPath(tmp_path)).verify() == 160
     assert [p.name for p in tmp_path.iterdir() if p.suffix != ".json"] == []
+
+
+@pytest.mark.parametrize("how", ["altered", "removed"])
+def test_the_last_event_is_no_exception(log, tmp_path, how):
+    for step in ("admit", "set_throttle"):
+        log.append(event(step))
+    last = tmp_path / "audit" / "000002.json"
+    if how == "altered":
+        last.write_text(last.read_text().replace('"summary": "set_throttle"', '"summary": "nothing"'))
+    else:
+        last.unlink()
+    with pytest.raises(RecordError, match="Audit event 2 .* is not the one that was written.*altered or cut off"):
+        log.verify()
+
+
+def test_a_head_that_is_one_behind_is_no_fault(log, tmp_path):
+    """A crash between an event and its head."""
+    log.append(event("admit"))
+    head = tmp_path / "audit" / "head.json"
+    behind = head.read_bytes()
+    log.append(event("set_throttle"))
+    head.write_bytes(behind)
+    assert log.verify() == 2

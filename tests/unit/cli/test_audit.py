@@ -1,0 +1,45 @@
+"""The audit trail in a terminal."""
+
+import json
+
+import pytest
+from tests.execution_lab import Run, move
+from typer.testing import CliRunner
+from upath import UPath
+
+from kafka_reassignment.cli import app
+from kafka_reassignment.cluster.fake_cluster import FakeCluster
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.fixture
+def run(tmp_path):
+    cluster = FakeCluster()
+    cluster.create_topic("orders", [(1, 2)], size_bytes=1_000)
+    made = Run(cluster, UPath(tmp_path), [[move("orders", 0, (1, 2), (1, 3))]])
+    made.do_all()
+    return made
+
+
+def audit(run, command, *options):
+    return CliRunner().invoke(
+        app, ["audit", command, run.cluster_id, "r", "--record-uri", str(run.store._base), *options]
+    )
+
+
+def test_it_is_printed_as_json_lines(run):
+    lines = audit(run, "show", "--json").stdout.splitlines()
+    events = [json.loads(line) for line in lines]
+    assert [e["step"] for e in events] == [e.step for e in run.record.audit]
+    assert events[0]["actor"]["requested_by"] == "ann"
+
+
+def test_a_whole_trail_is_confirmed_and_an_altered_one_found(run):
+    whole = audit(run, "verify")
+    assert (whole.exit_code, whole.stdout.split(",")[1].strip()) == (0, "chain intact")
+    event = UPath(run.record.root) / "audit" / "000002.json"
+    event.write_text(event.read_text().replace("succeeded", "succeeded "))
+    altered = audit(run, "verify")
+    assert altered.exit_code == 1
+    assert "altered" in altered.stdout
