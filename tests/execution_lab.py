@@ -18,7 +18,9 @@ from kafka_reassignment.model import ConfigResource, Reassignment, Replicas, Ste
 from kafka_reassignment.planning.throttle import THROTTLE_KEYS
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.audit import Actor
-from kafka_reassignment.record.store import FrozenPlan, Hold, Opening, Record, RecordStore
+from kafka_reassignment.record.models import FrozenPlan, Hold, Opening
+from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.spark.plan_hash import plan_hash
 from kafka_reassignment.spark.plan_io import write_batches, write_summary, write_target

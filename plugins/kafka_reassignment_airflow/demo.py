@@ -31,7 +31,8 @@ from kafka_reassignment.local.data import Ledger, create_topic, fill_topics
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Replicas
 from kafka_reassignment.planning.throttle import THROTTLE_KEYS
 from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.record.store import Record, RecordStore
+from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
 from kafka_reassignment_airflow.standalone import LocalAirflow, kafka_connection
 

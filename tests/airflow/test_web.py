@@ -12,7 +12,7 @@ from kafka_reassignment.cluster.fake_cluster import FakeCluster
 from kafka_reassignment.execution import stopping
 from kafka_reassignment.execution.context import StillWaiting
 from kafka_reassignment.execution.stopping import Scope
-from kafka_reassignment.record.store import ProgressNote
+from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment_airflow.web import app as web
 
 pytestmark = pytest.mark.quick

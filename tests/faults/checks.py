@@ -24,7 +24,7 @@ from kafka_reassignment.model import (
 )
 from kafka_reassignment.planning.throttle import Side
 from kafka_reassignment.record.audit import AuditEvent
-from kafka_reassignment.record.store import Record
+from kafka_reassignment.record.record import Record
 
 UNSET = ConfigValue(None, ConfigSource.DEFAULT)
 LISTS = frozenset(side.replicas_key for side in Side)

@@ -15,7 +15,8 @@ from tests.faults.world import World
 from upath import UPath
 
 from kafka_reassignment.execution.context import utc_now
-from kafka_reassignment.record.store import FrozenPlan, RecordStore
+from kafka_reassignment.record.models import FrozenPlan
+from kafka_reassignment.record.store import RecordStore
 
 BEGIN_AGAIN = {
     "CancelledByOtherError": "submit_batch",

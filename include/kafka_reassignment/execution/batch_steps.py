@@ -48,7 +48,7 @@ from kafka_reassignment.planning.moves import (
     phase,
 )
 from kafka_reassignment.planning.one_at_a_time import that_can_complete
-from kafka_reassignment.record.store import FinishedBatch, SubmittedBatch
+from kafka_reassignment.record.models import FinishedBatch, SubmittedBatch
 
 
 def admit(step: StepContext, number: int, started_at: datetime, gate: Gate | None = None) -> None:

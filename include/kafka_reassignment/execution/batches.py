@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.model import Batch
-from kafka_reassignment.record.store import Record
+from kafka_reassignment.record.record import Record
 from kafka_reassignment.spark.plan_io import read_batch
 
 

@@ -14,7 +14,9 @@ from kafka_reassignment.execution.batches import planned_batch
 from kafka_reassignment.model import Batch
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.audit import Actor, AuditEvent, Outcome
-from kafka_reassignment.record.store import FrozenPlan, Record, RecordStore
+from kafka_reassignment.record.models import FrozenPlan
+from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.store import RecordStore
 
 
 def utc_now() -> datetime:

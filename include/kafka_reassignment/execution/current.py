@@ -11,7 +11,8 @@ from kafka_reassignment.execution.opening import batches_progress
 from kafka_reassignment.model import Batch, TopicPartition, View
 from kafka_reassignment.planning.standing import DOUBTFUL, Standing, standings
 from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.record.store import Record, SubmittedBatch
+from kafka_reassignment.record.models import SubmittedBatch
+from kafka_reassignment.record.record import Record
 
 
 @dataclass(frozen=True, slots=True)

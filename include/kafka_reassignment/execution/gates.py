@@ -24,7 +24,8 @@ from kafka_reassignment.planning.samples import WINDOW_SECONDS, Sample, sample_o
 from kafka_reassignment.planning.windows import Verdict, fits
 from kafka_reassignment.planning.windows.estimate import LATEST, Finished, batch_seconds, measured_speed
 from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.record.store import ProgressNote, Record
+from kafka_reassignment.record.models import ProgressNote
+from kafka_reassignment.record.record import Record
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.spark.plan_io import read_target
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kafka_reassignment.errors import StoppedError
 from kafka_reassignment.execution.context import StepContext
-from kafka_reassignment.record.store import Hold, Record
+from kafka_reassignment.record.models import Hold
+from kafka_reassignment.record.record import Record
 
 
 def require_go_ahead(step: StepContext) -> None:

@@ -28,8 +28,9 @@ from kafka_reassignment.model import ClusterDescription, PartitionState, TopicPa
 from kafka_reassignment.planning.plan_files import parse_plan
 from kafka_reassignment.planning.refusing import check_racks_left
 from kafka_reassignment.planning.windows import refuse_never_open
+from kafka_reassignment.record.models import Hold, Opening
 from kafka_reassignment.record.orders import RunOrder
-from kafka_reassignment.record.store import Hold, Opening, Record
+from kafka_reassignment.record.record import Record
 from kafka_reassignment.request import Job, ReassignmentRequest, parse_request
 
 APPROVED = "approved-by.txt"

@@ -10,7 +10,7 @@ from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.execution.context import StepContext
 from kafka_reassignment.execution.holding import require_go_ahead
 from kafka_reassignment.model import ConfigResource, ConfigValue
-from kafka_reassignment.record.store import FrozenPlan
+from kafka_reassignment.record.models import FrozenPlan
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.spark import pipeline
 from kafka_reassignment.spark.inverse import BegunBatch, invert

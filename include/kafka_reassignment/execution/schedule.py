@@ -7,7 +7,7 @@ from kafka_reassignment.execution.context import Event, StepContext
 from kafka_reassignment.model import ClusterDescription
 from kafka_reassignment.ports import MOST_PARTITIONS
 from kafka_reassignment.record.orders import LimitsOrder, Revision
-from kafka_reassignment.record.store import Record
+from kafka_reassignment.record.record import Record
 from kafka_reassignment.request import Limits, parse_limits
 from kafka_reassignment.spark.reschedule import Rest, reschedule
 

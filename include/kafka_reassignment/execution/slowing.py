@@ -11,7 +11,7 @@ from kafka_reassignment.execution.throttling import change_rate, rate_in_force
 from kafka_reassignment.planning.admission import Health
 from kafka_reassignment.planning.throttle import Journal
 from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.record.store import Record
+from kafka_reassignment.record.record import Record
 from kafka_reassignment.request import MEGABYTE, ReassignmentRequest
 
 

@@ -25,7 +25,7 @@ from kafka_reassignment.planning.cancelling import Settling, settling
 from kafka_reassignment.planning.one_at_a_time import in_turn
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.orders import RunOrder, Withdrawal
-from kafka_reassignment.record.store import Record
+from kafka_reassignment.record.record import Record
 from kafka_reassignment.spark.plan_io import read_target
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.execution.context import StepContext
 from kafka_reassignment.execution.throttling import restore_configs
-from kafka_reassignment.record.store import Hold, Record
+from kafka_reassignment.record.models import Hold
+from kafka_reassignment.record.record import Record
 
 
 @dataclass(frozen=True, slots=True)

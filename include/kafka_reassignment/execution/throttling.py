@@ -21,7 +21,7 @@ from kafka_reassignment.planning.throttle import (
     throttle_for,
     union,
 )
-from kafka_reassignment.record.store import Record
+from kafka_reassignment.record.record import Record
 from kafka_reassignment.request import MEGABYTE
 
 SETTLE_LOOKS = 6

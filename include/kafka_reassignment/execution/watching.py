@@ -18,7 +18,8 @@ from kafka_reassignment.planning.moves import catch_up
 from kafka_reassignment.planning.progress import Progress, progress
 from kafka_reassignment.planning.samples import Sample, sample_of
 from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.record.store import ProgressNote, Record
+from kafka_reassignment.record.models import ProgressNote
+from kafka_reassignment.record.record import Record
 
 WINDOW_SECONDS = 120
 """Samples kept: speeds are those of the last minute or two."""

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kafka_reassignment.errors import RecordError
+from kafka_reassignment.record.models import Opening
 from kafka_reassignment.record.objects import names_in
-from kafka_reassignment.record.store import HOLD, Opening, Record, RecordStore
+from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.store import HOLD, RecordStore
 
 READERS = 8
 """Records read at once: object stores answer slowly, but many at a time."""

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from kafka_reassignment.errors import InvalidPartitionsError, RecordError
 from kafka_reassignment.record.objects import create_object, read_model
-from kafka_reassignment.record.store import Record
+from kafka_reassignment.record.record import Record
 from kafka_reassignment.request import BrokerId, error_class, told_invalid
 
 

@@ -18,7 +18,7 @@ from kafka_reassignment.errors import ReassignmentError, is_worth_a_retry
 from kafka_reassignment.execution.context import StillWaiting, utc_now
 from kafka_reassignment.execution.watching import BatchWatch
 from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.record.store import Record
+from kafka_reassignment.record.record import Record
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook, record_store
 
 LONGEST_DEFERRAL = timedelta(days=7)

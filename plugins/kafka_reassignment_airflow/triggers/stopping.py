@@ -7,7 +7,7 @@ from typing import Any
 from kafka_reassignment.execution import stopping
 from kafka_reassignment.execution.stopping import Scope
 from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.record.store import Record
+from kafka_reassignment.record.record import Record
 from kafka_reassignment_airflow.triggers.polling import ClusterTrigger
 
 

@@ -11,7 +11,8 @@ from kafka_reassignment.errors import RecordError
 from kafka_reassignment.execution.throttling import rate_in_force
 from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.catalogue import Life, Recorded, catalogue, recorded
-from kafka_reassignment.record.store import FinishedBatch, ProgressNote, RecordStore
+from kafka_reassignment.record.models import FinishedBatch, ProgressNote
+from kafka_reassignment.record.store import RecordStore
 
 SHOWN_EVENTS = 300
 """Latest audit events on the page; all of them are in the JSON lines."""

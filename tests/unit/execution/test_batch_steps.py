@@ -19,7 +19,7 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.execution.context import StillWaiting
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Refusal, TopicPartition
-from kafka_reassignment.record.store import Hold
+from kafka_reassignment.record.models import Hold
 
 pytestmark = pytest.mark.quick
 

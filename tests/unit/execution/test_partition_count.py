@@ -10,7 +10,7 @@ from kafka_reassignment.errors import (
     StalePlanError,
 )
 from kafka_reassignment.model import TopicPartition
-from kafka_reassignment.record.store import Hold, Opening
+from kafka_reassignment.record.models import Hold, Opening
 from kafka_reassignment.request import ReassignmentRequest
 
 pytestmark = pytest.mark.quick

@@ -7,7 +7,7 @@ from kafka_reassignment.execution import stopping
 from kafka_reassignment.execution.stopping import Scope
 from kafka_reassignment.execution.sweeping import sweep
 from kafka_reassignment.model import TopicPartition
-from kafka_reassignment.record.store import Hold
+from kafka_reassignment.record.models import Hold
 
 pytestmark = pytest.mark.quick
 

@@ -7,7 +7,8 @@ from upath import UPath
 
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.record.catalogue import Life, catalogue, recorded
-from kafka_reassignment.record.store import Hold, Opening, RecordStore
+from kafka_reassignment.record.models import Hold, Opening
+from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import Job, ReassignmentRequest
 
 pytestmark = pytest.mark.quick

@@ -4,8 +4,9 @@ import pytest
 from upath import UPath
 
 from kafka_reassignment.errors import ReassignmentInProgressError, RecordError
+from kafka_reassignment.record.models import FinishedBatch, FrozenPlan, Hold, Opening
 from kafka_reassignment.record.objects import create_object, path_part, read_object, write_object
-from kafka_reassignment.record.store import FinishedBatch, FrozenPlan, Hold, Opening, RecordStore
+from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import Job, ReassignmentRequest
 
 pytestmark = pytest.mark.quick

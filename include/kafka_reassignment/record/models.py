@@ -1,0 +1,81 @@
+"""What a record holds, as it is written: each of these is one small JSON object."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict
+
+from kafka_reassignment.request import ReassignmentRequest
+
+
+class Hold(BaseModel):
+    """One reassignment's claim on a cluster; there is at most one, over all that share the record store."""
+
+    model_config = ConfigDict(frozen=True)
+
+    reassignment_id: str
+    since: datetime
+    requested_by: str
+
+
+class Opening(BaseModel):
+    """The beginning of a reassignment: its identity (KIP-240) and what was asked. Written once."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cluster_id: str
+    reassignment_id: str
+    started_at: datetime
+    requested_by: str
+    request: ReassignmentRequest
+
+
+class FrozenPlan(BaseModel):
+    """The plan that may be carried out: no other hash than this one runs."""
+
+    model_config = ConfigDict(frozen=True)
+
+    plan_hash: str
+    batches: int
+    frozen_at: datetime
+
+
+class SubmittedBatch(BaseModel):
+    """Which partitions of a batch the controller accepted, and which were left out and why.
+
+    ``comes_again`` are those of ``left_out`` that a later batch tries again: what keeps them may pass.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    submitted_at: datetime
+    accepted: tuple[str, ...]
+    left_out: dict[str, str]
+    comes_again: tuple[str, ...] = ()
+
+
+class FinishedBatch(BaseModel):
+    """A batch that is at its target, with its throttle cleared."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int
+    partitions: int
+    bytes_copied: int
+    started_at: datetime
+    finished_at: datetime
+    left_out: dict[str, str]
+
+
+class ProgressNote(BaseModel):
+    """The latest word on the batch in flight; overwritten at each look."""
+
+    model_config = ConfigDict(frozen=True)
+
+    batch: int
+    at: datetime
+    text: str
+    bytes_left: int | None = None
+    bytes_per_second: float | None = None
+    seconds_left: float | None = None

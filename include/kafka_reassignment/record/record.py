@@ -1,0 +1,193 @@
+"""The record of one reassignment, of which Airflow knows nothing: what was asked, planned, ordered and done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from upath import UPath
+
+from kafka_reassignment.errors import RecordError
+from kafka_reassignment.planning.throttle import Journal
+from kafka_reassignment.record.audit import AuditLog
+from kafka_reassignment.record.models import FinishedBatch, FrozenPlan, Opening, ProgressNote, SubmittedBatch
+from kafka_reassignment.record.objects import (
+    create_object,
+    names_in,
+    path_part,
+    read_model,
+    read_object,
+    write_object,
+)
+from kafka_reassignment.record.orders import LimitsOrder, Revision, RunOrder, Withdrawal
+from kafka_reassignment.record.series import Series
+from kafka_reassignment.request import Limits
+
+T = TypeVar("T")
+
+
+class Record:
+    """The record of one reassignment. Every method reads or writes the store; nothing is cached."""
+
+    def __init__(self, root: UPath, cluster_id: str, reassignment_id: str) -> None:
+        self.root = root
+        self.cluster_id = cluster_id
+        self.reassignment_id = reassignment_id
+        self.audit = AuditLog(root / "audit")
+        self.run_orders = Series(root / "run-orders", RunOrder)
+        self.withdrawals = Series(root / "withdrawals", Withdrawal)
+        self.limits_orders = Series(root / "limits", LimitsOrder)
+        self.revisions = Series(root / "revisions", Revision)
+        self._journals = Series(root / "throttle-journal", Journal)
+
+    def open(self, opening: Opening) -> Opening:
+        """Write the opening unless there is one, and return the one that holds: the start time never changes.
+
+        Raises:
+            RecordError: a different request was recorded under this id.
+        """
+        path = self.root / "request.json"
+        if create_object(path, opening.model_dump_json(indent=1).encode()):
+            return opening
+        earlier = self.opening()
+        if earlier.request != opening.request:
+            raise RecordError(
+                f"Reassignment {self.reassignment_id} was begun at {earlier.started_at:%Y-%m-%d %H:%M:%S %Z} with another "
+                "request. A reassignment keeps its request for life; trigger a new run for the new one"
+            )
+        return earlier
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a reassignment of this id."""
+        return read_object(self.root / "request.json") is not None
+
+    def opening(self) -> Opening:
+        """Return what was asked.
+
+        Raises:
+            RecordError: this reassignment has no record.
+        """
+        opening = read_model(self.root / "request.json", Opening)
+        if opening is None:
+            raise RecordError(
+                f"There is no record of reassignment {self.reassignment_id} of cluster {self.cluster_id} at {self.root}. "
+                "Run its preflight first, or correct the id"
+            )
+        return opening
+
+    @property
+    def snapshot_uri(self) -> str:
+        """Folder of the snapshot's tables."""
+        return str(self.root / "snapshot")
+
+    @property
+    def plan_uri(self) -> str:
+        """Folder of the frozen plan's tables."""
+        return str(self.root / "plan")
+
+    def revised_plan_uri(self, revision: int) -> str:
+        """Folder for the tables of a revision's batches."""
+        return str(self.root / "revised-plans" / f"{revision:06d}")
+
+    def plan_uri_of(self, batch: int) -> str:
+        """Folder of the plan that this batch belongs to: that of the last revision which reaches it."""
+        reaching = [r.plan_uri for r in self.revisions.all() if r.first_batch <= batch]
+        return reaching[-1] if reaching else self.plan_uri
+
+    def plan_in_force(self) -> FrozenPlan | None:
+        """Return the frozen plan with the number of batches and the hash that hold by now."""
+        frozen = self.frozen_plan()
+        _, revision = self.revisions.last()
+        if frozen is None or revision is None:
+            return frozen
+        return frozen.model_copy(update={"plan_hash": revision.plan_hash, "batches": revision.batches})
+
+    def limits_in_force(self) -> Limits:
+        """Return the limits that the present batches were cut by."""
+        _, revision = self.revisions.last()
+        return revision.limits if revision else self.opening().request.limits
+
+    def limits_asked(self) -> Limits:
+        """Return the limits that were asked for last; they count from the next batch on."""
+        _, order = self.limits_orders.last()
+        return order.limits if order else self.opening().request.limits
+
+    def stopped(self) -> RunOrder | None:
+        """Return the order by which the reassignment is stopped, or None while it may go on."""
+        _, order = self.run_orders.last()
+        return order if order is not None and order.stopped else None
+
+    def withdrawn(self) -> frozenset[str]:
+        """Return the partitions that take no further part."""
+        return frozenset(p for order in self.withdrawals.all() for p in order.partitions)
+
+    def frozen_plan(self) -> FrozenPlan | None:
+        """Return the frozen plan, or None while planning is not done."""
+        return read_model(self.root / "frozen.json", FrozenPlan)
+
+    def freeze_plan(self, plan: FrozenPlan) -> FrozenPlan:
+        """Fix the plan for the rest of this reassignment's life and return the one that is fixed."""
+        if create_object(self.root / "frozen.json", plan.model_dump_json(indent=1).encode()):
+            return plan
+        frozen = self.frozen_plan()
+        assert frozen is not None
+        return frozen
+
+    def write_file(self, name: str, content: bytes) -> str:
+        """Write one of the record's own files (a plan JSON, a report) and return its URI."""
+        path = self.root / path_part(name)
+        write_object(path, content)
+        return str(path)
+
+    def read_file(self, name: str) -> bytes | None:
+        """Return one of the record's own files."""
+        return read_object(self.root / path_part(name))
+
+    def journal(self) -> Journal:
+        """Return the throttle journal; an empty one before the first throttle."""
+        return self._journals.last()[1] or Journal()
+
+    def update_journal(self, change: Callable[[Journal], tuple[Journal, T]]) -> T:
+        """Store a changed journal and return what else ``change`` returned; done before any throttle is set (KIP-179).
+
+        ``change`` is asked again when somebody else changed the journal meanwhile (a batch, a change of the
+        rate, a cancel), so that no debt is ever lost.
+        """
+        while True:
+            number, journal = self._journals.last()
+            updated, result = change(journal or Journal())
+            if updated == (journal or Journal()) or self._journals.append_after(number, updated):
+                return result
+
+    def progress(self) -> ProgressNote | None:
+        """Return the latest word on the batch in flight."""
+        return read_model(self.root / "progress.json", ProgressNote)
+
+    def write_progress(self, note: ProgressNote) -> None:
+        """Replace the latest word on the batch in flight."""
+        write_object(self.root / "progress.json", note.model_dump_json().encode())
+
+    def submitted(self, batch: int) -> SubmittedBatch | None:
+        """Return what was submitted of a batch, or None when its submission was never recorded."""
+        return read_model(self._batch(batch, "submitted"), SubmittedBatch)
+
+    def write_submitted(self, batch: int, submitted: SubmittedBatch) -> None:
+        """Store what the controller accepted; a resubmission adds to the earlier one."""
+        write_object(self._batch(batch, "submitted"), submitted.model_dump_json(indent=1).encode())
+
+    def finished(self, batch: int) -> FinishedBatch | None:
+        """Return a batch's end, or None while it is not finished."""
+        return read_model(self._batch(batch, "done"), FinishedBatch)
+
+    def write_finished(self, finished: FinishedBatch) -> None:
+        """Store a batch's end, once."""
+        create_object(self._batch(finished.number, "done"), finished.model_dump_json(indent=1).encode())
+
+    def finished_batches(self) -> frozenset[int]:
+        """Return the numbers of the batches that are finished."""
+        names = names_in(self.root / "batches")
+        return frozenset(int(name.split(".")[0]) for name in names if name.endswith(".done.json"))
+
+    def _batch(self, number: int, what: str) -> UPath:
+        return self.root / "batches" / f"{number:04d}.{what}.json"
