@@ -7,13 +7,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_reassignment.errors import (
+    InfeasiblePlanError,
     InvalidReplicationFactorError,
     UnknownBrokerError,
     UnknownTopicOrPartitionError,
     name_some,
 )
 from kafka_reassignment.planning.plan_files import parse_plan
-from kafka_reassignment.spark.columns import ELEMENT, matrix
+from kafka_reassignment.spark.columns import ELEMENT, longs, matrix
 from kafka_reassignment.spark.measure import measure
 from kafka_reassignment.spark.orders import ABSENT
 from kafka_reassignment.spark.rounds import Assignment, Loads, ordered, scope_band
@@ -21,6 +22,7 @@ from kafka_reassignment.spark.schemas import TARGET
 from kafka_reassignment.spark.scope import Scope
 from kafka_reassignment.spark.shards import with_bucket
 from kafka_reassignment.spark.snapshot import Snapshot
+from kafka_reassignment.spark.steps_table import adding
 
 GIVEN = pa.schema(
     [
@@ -42,6 +44,7 @@ def given_assignment(session: SparkSession, facts: DataFrame, scope: Scope, snap
         UnknownTopicOrPartitionError: it names a partition that does not exist.
         UnknownBrokerError: it names a broker that is not there, or would copy to one that is not alive.
         InvalidReplicationFactorError: it leaves a partition with fewer replicas than min.insync.replicas.
+        InfeasiblePlanError: a broker has no space for the copies it would get.
     """
     given = _given_table(scope.request.reassignment_json or "")
     rows = session.createDataFrame(given).join(facts, ["topic", "partition"], "left").toArrow()
@@ -56,6 +59,7 @@ def given_assignment(session: SparkSession, facts: DataFrame, scope: Scope, snap
     columns = [rows["topic"], rows["partition"], rows["replicas"], rows["target"], rows["size_bytes"].fill_null(0)]
     wish = ordered(pa.table([c.cast(f.type) for c, f in zip(columns, TARGET, strict=True)], schema=TARGET))
     _check_brokers(wish, scope)
+    _check_space(wish, scope)
     _check_replication_factors(wish, snapshot)
     current, target = matrix(wish["current"]), matrix(wish["target"])
     width = max(current.shape[1], target.shape[1])
@@ -91,6 +95,26 @@ def _check_brokers(wish: pa.Table, scope: Scope) -> None:
         raise UnknownBrokerError(
             f"The reassignment JSON gives new replicas to broker {name_some(to_dead.tolist())}, which is not alive: "
             "they would never join the ISR. Start it, or correct the JSON."
+        )
+
+
+def _check_space(wish: pa.Table, scope: Scope) -> None:
+    fleet = scope.fleet
+    new = adding(matrix(wish["current"]), matrix(wish["target"]))
+    coming = new != ABSENT
+    size = np.broadcast_to(longs(wish["size_bytes"])[:, None], new.shape)
+    received = np.zeros(fleet.size, dtype=np.int64)
+    np.add.at(received, fleet.index_of(new)[coming], size[coming])
+    short = np.flatnonzero(received > scope.free)
+    if len(short):
+        told = (
+            f"broker {fleet.ids[b]} gets {received[b] / 1e9:.3f} GB and has room for {scope.free[b] / 1e9:.3f} GB"
+            for b in short.tolist()
+        )
+        raise InfeasiblePlanError(
+            f"The reassignment JSON brings more than the disks can take while both copies are there: {name_some(told)}, with "
+            f"{scope.request.keep_free_share:.0%} of each log dir's volume kept free ('keep_free_share') and the log dirs of a broker "
+            "filled alike. Free space there, keep less free, or name other brokers."
         )
 
 

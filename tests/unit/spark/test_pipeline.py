@@ -243,6 +243,21 @@ def test_a_json_that_goes_below_min_isr_or_to_a_dead_broker_is_refused(spark, si
         plan(spark, snapshot, refused(1, 2, 42), str(tmp_path / "p"))
 
 
+def test_a_json_that_fills_a_disk_is_refused(spark, cluster, tmp_path):
+    cluster.broker(1).broker(2).broker(3).topic("orders", [1], [1], size=100)
+    cluster.log_dir(2, total_bytes=1000, usable_bytes=280).log_dir(3, total_bytes=1000, usable_bytes=400)
+    snapshot = cluster.write(tmp_path / "s")
+
+    def to(broker: int) -> ReassignmentRequest:
+        entries = [{"topic": "orders", "partition": n, "replicas": [broker]} for n in (0, 1)]
+        return asked(Job.APPLY_JSON, reassignment_json=json.dumps({"version": 1, "partitions": entries}))
+
+    with pytest.raises(InfeasiblePlanError, match=r"broker 2 gets 0\.000 GB and has room for 0\.000 GB, with 10% of"):
+        plan(spark, snapshot, to(2), str(tmp_path / "p"))
+    assert not (tmp_path / "p").exists()
+    assert plan(spark, snapshot, to(3), str(tmp_path / "p")).partitions == 2
+
+
 def test_unknown_brokers_topics_and_partitions_are_refused_by_name(spark, six_brokers, tmp_path):
     snapshot, out = six_brokers.write(tmp_path / "s"), str(tmp_path / "p")
     with pytest.raises(UnknownBrokerError, match=r"Broker 9 is not part of the cluster"):
