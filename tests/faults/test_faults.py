@@ -15,9 +15,10 @@ from tests.faults.suite import Suite
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource
 from kafka_reassignment.planning.throttle import FOLLOWER_RATE
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
-SEEDS = (1, 2, 3, 4, 5, 6)
+SEEDS = (1, 4, 5, 8)
+"""Killed steps, lost answers, killed brokers, a stop and a resume: two minutes in all."""
 
 
 @pytest.fixture(scope="module")
