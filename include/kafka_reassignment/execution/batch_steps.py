@@ -21,7 +21,7 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.execution.batches import taking_part, whole_batch
 from kafka_reassignment.execution.context import StepContext, StillWaiting
-from kafka_reassignment.execution.gates import Gate, waits
+from kafka_reassignment.execution.gates import Gate, waits, why_not_admitted
 from kafka_reassignment.execution.holding import require_go_ahead
 from kafka_reassignment.execution.moving import (
     DOUBTFUL,
@@ -76,7 +76,7 @@ def admit(step: StepContext, number: int, started_at: datetime, gate: Gate | Non
         gate = gate or Gate(number, sleep=step.sleep, now=step.now)
         reasons = gate.reasons(step.cluster, step.record)
         if reasons:
-            raise waits(step.record, number, reasons, step.now())
+            raise waits(step.record, why_not_admitted(number, reasons), number, step.now())
         event.summary = (
             f"batch {number} admitted: {len(batch.steps)} partitions, {batch.bytes_to_copy / 1e6:.1f} MB to copy"
         )
@@ -187,7 +187,7 @@ def sense_isr_catch_up(step: StepContext, number: int, started_at: datetime) -> 
                 f"{step.record.opening().request.catch_up_timeout_minutes} min: {told(seen.waiting)}. They go on under the "
                 "throttle. Raise the rate or mend the broker, then rerun this step"
             )
-        raise StillWaiting(_waiting_text(number, batch, seen.waiting, seen.blocked))
+        raise waits(step.record, _waiting_text(number, batch, seen.waiting, seen.blocked), number, step.now())
 
 
 def drop_old_replicas(step: StepContext, number: int) -> None:

@@ -117,9 +117,13 @@ class Gate:
         self._samples.append(sample_of(report, at_seconds=now))
 
 
-def waits(record: Record, number: int, reasons: Sequence[str], now: datetime) -> StillWaiting:
-    """Return why the batch waits, after noting it where the progress page looks."""
-    told = f"batch {number} waits: {'; '.join(reasons)}"
+def why_not_admitted(number: int, reasons: Sequence[str]) -> str:
+    """Return what speaks against starting a batch, as one text."""
+    return f"batch {number} waits: {'; '.join(reasons)}"
+
+
+def waits(record: Record, told: str, number: int, now: datetime) -> StillWaiting:
+    """Return that a batch waits, after noting why where the progress page looks."""
     record.write_progress(ProgressNote(batch=number, at=now, text=told))
     return StillWaiting(told)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kafka_reassignment.execution.batches import planned_batch, taking_part
 from kafka_reassignment.execution.context import StillWaiting, utc_now
-from kafka_reassignment.execution.gates import Gate, waits
+from kafka_reassignment.execution.gates import Gate, waits, why_not_admitted
 from kafka_reassignment.execution.holding import stopped_text
 from kafka_reassignment.execution.observing import observe
 from kafka_reassignment.execution.slowing import look_at_health
@@ -47,7 +47,7 @@ class BatchWatch:
             return stopped
         reasons = self._gate.reasons(cluster, record)
         if reasons:
-            raise waits(record, self._number, reasons, utc_now())
+            raise waits(record, why_not_admitted(self._number, reasons), self._number, utc_now())
         return f"nothing speaks against batch {self._number} any more"
 
     def catch_up(self, cluster: ClusterPort, record: Record) -> str:

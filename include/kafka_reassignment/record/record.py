@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from upath import UPath
@@ -165,8 +166,9 @@ class Record:
         return read_model(self.root / "progress.json", ProgressNote)
 
     def write_progress(self, note: ProgressNote) -> None:
-        """Replace the latest word on the batch in flight."""
-        write_object(self.root / "progress.json", note.model_dump_json().encode())
+        """Replace the latest word on the batch in flight; a store that does not take it stops nobody's waiting."""
+        with suppress(RecordError):
+            write_object(self.root / "progress.json", note.model_dump_json().encode())
 
     def submitted(self, batch: int) -> SubmittedBatch | None:
         """Return what was submitted of a batch, or None when its submission was never recorded."""
