@@ -10,7 +10,7 @@ from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.execution.context import StepContext
 from kafka_reassignment.execution.holding import require_go_ahead
 from kafka_reassignment.model import ConfigResource, ConfigValue
-from kafka_reassignment.record.models import FrozenPlan
+from kafka_reassignment.record.models import REPORT, FrozenPlan
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.spark import pipeline
 from kafka_reassignment.spark.inverse import BegunBatch, invert
@@ -24,8 +24,6 @@ from kafka_reassignment.spark.summary import PlanSummary
 SHOWN_BROKERS = 30
 """Rows of the table that people approve by; the record has all of them."""
 
-REPORT = "plan.html"
-"""The report of a plan, in the record."""
 
 TOPIC_KEYS = ("min.insync.replicas", "remote.storage.enable")
 

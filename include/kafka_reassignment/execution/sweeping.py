@@ -47,7 +47,8 @@ def sweep(step: StepContext, *, by: str) -> Sweep:
 
 
 def _pay(step: StepContext, record: Record) -> str:
-    with replace(step, record=record).audited("sweep_throttle") as event:
+    own = replace(step, record=record)
+    with own.audited("sweep_throttle") as event:
         topics = {entry.topic for entry in record.journal().lists}
         moving = sorted(p for p in step.cluster.list_reassignments() if p.topic in topics)
         if moving:
@@ -57,6 +58,6 @@ def _pay(step: StepContext, record: Record) -> str:
                 "were stopped with kafka_reassignment_cancel"
             )
             return event.summary
-        owed = restore_configs(replace(step, record=record), event)
+        owed = restore_configs(own, event)
         event.summary = "earlier throttle values restored" + (f"; still owed: {name_some(owed)}" if owed else "")
         return event.summary

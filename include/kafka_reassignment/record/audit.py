@@ -90,7 +90,15 @@ class AuditLog:
 
     def __iter__(self) -> Iterator[AuditEvent]:
         """Yield the events, oldest first."""
-        for sequence in range(1, self._last() + 1):
+        return self._between(1, self._last())
+
+    def latest(self, count: int) -> list[AuditEvent]:
+        """Return the last so many events, oldest first; the others are not read."""
+        last = self._last()
+        return list(self._between(max(1, last - count + 1), last))
+
+    def _between(self, first: int, last: int) -> Iterator[AuditEvent]:
+        for sequence in range(first, last + 1):
             event = read_model(self._object(sequence), AuditEvent)
             if event is None:
                 raise RecordError(f"Audit event {sequence} of {self._folder} is missing; the trail was altered")

@@ -8,6 +8,9 @@ from pydantic import BaseModel, ConfigDict
 
 from kafka_reassignment.request import ReassignmentRequest
 
+REPORT = "plan.html"
+"""The plan's report for people, a file of the record."""
+
 
 class Hold(BaseModel):
     """One reassignment's claim on a cluster; there is at most one, over all that share the record store."""

@@ -145,6 +145,10 @@ class Record:
         """Return one of the record's own files."""
         return read_object(self.root / path_part(name))
 
+    def has_file(self, name: str) -> bool:
+        """Whether there is such a file; it is not read."""
+        return path_part(name) in names_in(self.root)
+
     def journal(self) -> Journal:
         """Return the throttle journal; an empty one before the first throttle."""
         return self._journals.last()[1] or Journal()

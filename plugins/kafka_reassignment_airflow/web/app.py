@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import jinja2
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import Depends, FastAPI, Query
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
 from kafka_reassignment.errors import RecordError
+from kafka_reassignment.templates import html_templates
 from kafka_reassignment_airflow.hooks.reassignment import record_store
 from kafka_reassignment_airflow.runs import DAG_ID
 from kafka_reassignment_airflow.web import views
@@ -21,13 +21,7 @@ from kafka_reassignment_airflow.web import views
 ClusterId = Annotated[str, Query(alias="cluster", max_length=250)]
 ReassignmentId = Annotated[str, Query(alias="id", min_length=1, max_length=250)]
 
-_templates = jinja2.Environment(
-    loader=jinja2.PackageLoader("kafka_reassignment_airflow.web", "."),
-    autoescape=True,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=jinja2.StrictUndefined,
-)
+_templates = html_templates("kafka_reassignment_airflow.web")
 
 
 def create_app() -> FastAPI:
@@ -51,10 +45,10 @@ def create_app() -> FastAPI:
     @app.get("/run")
     def run(run_id: ReassignmentId) -> HTMLResponse:
         store = record_store()
-        row = views.find(store, run_id)
-        if row is None:
+        found = views.find(store, run_id)
+        if found is None:
             raise RecordError(f"Run {run_id} has no record yet: it is written by the task 'preflight'")
-        return _html("reassignment.html.j2", page=views.page(store, row.cluster_id, row.reassignment_id))
+        return _html("reassignment.html.j2", page=views.page(store, *found))
 
     @app.get("/audit.jsonl")
     def audit(cluster: ClusterId, reassignment_id: ReassignmentId) -> StreamingResponse:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +10,7 @@ from kafka_reassignment.errors import RecordError
 from kafka_reassignment.execution.throttling import rate_in_force
 from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.catalogue import Life, Recorded, catalogue, recorded
-from kafka_reassignment.record.models import FinishedBatch, ProgressNote
+from kafka_reassignment.record.models import REPORT, FinishedBatch, ProgressNote
 from kafka_reassignment.record.store import RecordStore
 
 SHOWN_EVENTS = 300
@@ -85,8 +84,8 @@ def page(store: RecordStore, cluster_id: str, reassignment_id: str) -> Page:
         owed=record.journal().owed_texts(),
         withdrawn=tuple(sorted(record.withdrawn())),
         finished=tuple(done for n in reversed(latest) if (done := record.finished(n)) is not None),
-        events=tuple(reversed(deque(record.audit, SHOWN_EVENTS))),
-        has_report=record.read_file("plan.html") is not None,
+        events=tuple(reversed(record.audit.latest(SHOWN_EVENTS))),
+        has_report=record.has_file(REPORT),
     )
 
 
@@ -102,13 +101,17 @@ def audit_lines(store: RecordStore, cluster_id: str, reassignment_id: str) -> It
 
 def plan_report(store: RecordStore, cluster_id: str, reassignment_id: str) -> bytes | None:
     """Return the plan's report, or None while there is none."""
-    return _found(store, cluster_id, reassignment_id).record.read_file("plan.html")
+    return _found(store, cluster_id, reassignment_id).record.read_file(REPORT)
 
 
-def find(store: RecordStore, run_id: str) -> Row | None:
-    """Return the reassignment that a run of ``kafka_reassignment``, or of one of its batches, belongs to."""
-    names = {run_id, run_id.rpartition("__")[0]}
-    return next((row for row in rows(store)[0] if row.reassignment_id in names), None)
+def find(store: RecordStore, run_id: str) -> tuple[str, str] | None:
+    """Return cluster and reassignment that a run of ``kafka_reassignment``, or of one of its batches, belongs to."""
+    batch_of = run_id.rpartition("__")[0]
+    for cluster_id in store.clusters():
+        for name in (run_id, batch_of) if batch_of else (run_id,):
+            if store.record(cluster_id, name).is_open:
+                return cluster_id, name
+    return None
 
 
 def _found(store: RecordStore, cluster_id: str, reassignment_id: str) -> Recorded:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import jinja2
 import vl_convert
 
 from kafka_reassignment.spark.report.charts import charts
 from kafka_reassignment.spark.report.rows import batch_rows, broker_rows, busiest_to_mean, fullest_first, rack_rows
 from kafka_reassignment.spark.summary import PlanSummary
+from kafka_reassignment.templates import html_templates
 
 SHOWN_LOG_DIRS = 30
 """Log dirs of the table, fullest first."""
@@ -30,13 +30,7 @@ def plan_page(summary: PlanSummary, *, title: str, bytes_per_second: int | None 
     copying = [b for b in summary.batches if b.bytes_to_copy]
     inflow = [b.bytes_received for b in summary.brokers if b.alive and b.share_bytes is not None]
     leaders = [b.leaders_after for b in summary.brokers if b.alive]
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("kafka_reassignment.spark.report", "."),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    environment = html_templates("kafka_reassignment.spark.report")
     environment.filters["gb"] = lambda value: f"{value / 1e9:,.3f}"
     return environment.get_template("page.html.j2").render(
         title=title,
