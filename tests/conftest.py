@@ -2,8 +2,21 @@
 
 import signal
 
+import pytest
+
 pytest_plugins = ["tests.kafka_fixtures", "tests.spark_fixtures", "tests.airflow_fixtures"]
 
 # A script starts its background jobs with SIGINT ignored, and children inherit that: whoever runs the tests so
 # would wait for ever on those that press Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+LAST = ("spark", "kafka", "airflow", "slow")
+"""Tests with these marks come after those without, in this order. A session's brokers and Airflow take CPU time from
+whatever runs after them; and the slow tests of Spark end its session."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def rank(item: pytest.Item) -> int:
+        return max((LAST.index(mark.name) + 1 for mark in item.iter_markers() if mark.name in LAST), default=0)
+
+    items.sort(key=rank)

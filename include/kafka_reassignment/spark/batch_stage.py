@@ -30,6 +30,8 @@ def batch_numbers(session: SparkSession, steps: StepColumns, limits: Limits) -> 
         InfeasiblePlanError: more than ``max_batches`` are needed.
     """
     chunks = max(1, -(-int((steps.bytes_to_copy > 0).sum()) // CHUNK_COPIES))
+    # An even number above one: on the two cores of the smallest machine none then waits for a last chunk.
+    chunks += chunks % 2 if chunks > 1 else 0
     numbers = _packed(session, steps, limits, chunks)
     if chunks > 1 and numbers.max(initial=0) > limits.max_batches:
         # Each chunk has a batch or two that are not full: a plan near the limit is packed as a whole.

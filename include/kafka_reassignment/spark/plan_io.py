@@ -2,31 +2,36 @@
 
 Layout below the plan's directory (a path or an fsspec URL)::
 
-    target/part-00000.parquet         TARGET, ordered by topic and partition
-    steps/batch=1/part-00000.parquet  STEPS of one batch, ordered by topic and partition
-    summary.json                      PlanSummary
+    target/part-00000.parquet  TARGET, ordered by topic and partition
+    steps/part-00000.parquet   BATCHED_STEPS, ordered by batch, then by topic and partition
+    summary.json               PlanSummary
+
+The steps are one file, not one per batch: thousands of small files cost seconds on a disk and more in an object
+store. Its row groups are small and carry the least and greatest batch in them, so that reading a batch skips the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.model import Batch, Reassignment, Step, TopicPartition
 from kafka_reassignment.spark import plan_hash as hashes
+from kafka_reassignment.spark.columns import longs
 from kafka_reassignment.spark.orders import Longs
-from kafka_reassignment.spark.schemas import STEPS, TARGET
-from kafka_reassignment.spark.summary import PlanSummary
+from kafka_reassignment.spark.schemas import BATCH, BATCHED_STEPS, STEPS, TARGET
+from kafka_reassignment.spark.summary import BatchSummary, PlanSummary
 from kafka_reassignment.spark.tables import filesystem, iterate_table, read_table, write_table
 
 SUMMARY = "summary.json"
 
-WRITERS = 8
-"""Batches written at once: object stores answer slowly, but many at a time."""
+GROUP_ROWS = 10_000
+"""Steps per row group: what a reader of one small batch has to read."""
 
 
 def write_target(plan_dir: str, changes: pa.Table) -> None:
@@ -35,7 +40,7 @@ def write_target(plan_dir: str, changes: pa.Table) -> None:
 
 
 def write_batches(plan_dir: str, steps: pa.Table, numbers: Longs, *, after: int = 0) -> tuple[str, ...]:
-    """Write the steps (``STEPS``), one folder per batch, and return each batch's hash.
+    """Write the steps (``STEPS``) in the order of their batches, and return each batch's hash.
 
     Args:
         plan_dir: the plan's directory.
@@ -44,18 +49,18 @@ def write_batches(plan_dir: str, steps: pa.Table, numbers: Longs, *, after: int 
         after: counted on from this batch.
     """
     order = np.argsort(numbers, kind="stable")
-    sorted_steps = steps.take(order).combine_chunks()
-    starts = np.searchsorted(numbers[order], np.arange(1, int(numbers.max(initial=0)) + 2))
+    ordered = steps.take(order).combine_chunks()
+    batched = ordered.append_column(BATCH, pa.array((numbers[order] + after).astype(np.int32)))
+    groups = (batched.slice(start, GROUP_ROWS) for start in range(0, len(batched), GROUP_ROWS))
+    write_table(f"{plan_dir}/steps", BATCHED_STEPS, groups)
+    return _hashes(ordered, numbers[order], int(numbers.max(initial=0)))
 
-    step_hashes = hashes.StepHashes(sorted_steps)
 
-    def write(number: int) -> str:
-        start, end = int(starts[number - 1]), int(starts[number])
-        write_table(_batch_dir(plan_dir, after + number), STEPS, [sorted_steps.slice(start, end - start)])
-        return step_hashes.of(start, end)
-
-    with ThreadPoolExecutor(WRITERS) as writers:
-        return tuple(writers.map(write, range(1, len(starts))))
+def _hashes(steps: pa.Table, numbers: Longs, count: int) -> tuple[str, ...]:
+    """The hashes of batches 1 to ``count``; the steps are in the order of their batches."""
+    starts = np.searchsorted(numbers, np.arange(1, count + 2)).tolist()
+    step_hashes = hashes.StepHashes(steps)
+    return tuple(step_hashes.of(start, end) for start, end in pairwise(starts))
 
 
 def clear_plan(plan_dir: str) -> None:
@@ -101,19 +106,40 @@ def read_batch(plan_dir: str, number: int) -> Batch:
         raise RecordError(
             f"The plan at {plan_dir} has no batch {number}: expected 1 to {len(planned)}. Check the batch number."
         )
-    rows = read_batch_table(plan_dir, number)
-    found = hashes.batch_hash(rows)
-    if found != planned[number - 1].steps_hash:
-        raise RecordError(
-            f"Batch {number} of the plan at {plan_dir} was altered: expected steps with hash "
-            f"{planned[number - 1].steps_hash[:12]}, found {found[:12]}. Plan again, or bring the files back."
-        )
+    rows, _ = _checked(plan_dir, planned[number - 1 : number])
     return Batch(number, tuple(_steps(rows)))
 
 
 def read_batch_table(plan_dir: str, number: int) -> pa.Table:
     """Read the steps of one batch as columns (``STEPS``), unchecked."""
-    return read_table(_batch_dir(plan_dir, number)).select(STEPS.names).cast(STEPS)
+    return _read_steps(plan_dir, number, number).select(STEPS.names)
+
+
+def read_batches(plan_dir: str, first: int, last: int) -> tuple[pa.Table, Longs]:
+    """Read the steps of some batches in a row as columns (``STEPS``), and the number of each step's batch.
+
+    Raises:
+        RecordError: a batch is not as it was planned.
+    """
+    return _checked(plan_dir, read_summary(plan_dir).batches[first - 1 : last])
+
+
+def _checked(plan_dir: str, planned: Sequence[BatchSummary]) -> tuple[pa.Table, Longs]:
+    first = planned[0].number
+    rows = _read_steps(plan_dir, first, planned[-1].number)
+    steps, numbers = rows.select(STEPS.names), longs(rows[BATCH.name])
+    for batch, found in zip(planned, _hashes(steps, numbers - first + 1, len(planned)), strict=True):
+        if found != batch.steps_hash:
+            raise RecordError(
+                f"Batch {batch.number} of the plan at {plan_dir} was altered: expected steps with hash "
+                f"{batch.steps_hash[:12]}, found {found[:12]}. Plan again, or bring the files back."
+            )
+    return steps, numbers
+
+
+def _read_steps(plan_dir: str, first: int, last: int) -> pa.Table:
+    within = (pc.field(BATCH.name) >= first) & (pc.field(BATCH.name) <= last)
+    return read_table(f"{plan_dir}/steps", within).select(BATCHED_STEPS.names).cast(BATCHED_STEPS)
 
 
 def read_target_table(plan_dir: str) -> pa.Table:
@@ -133,13 +159,8 @@ def read_target(plan_dir: str) -> Iterator[Reassignment]:
 def plan_hash(plan_dir: str) -> str:
     """Return the plan's hash, made anew from the files of its batches."""
     count = len(read_summary(plan_dir).batches)
-    with ThreadPoolExecutor(WRITERS) as readers:
-        found = readers.map(lambda number: hashes.batch_hash(read_batch_table(plan_dir, number)), range(1, count + 1))
-        return hashes.plan_hash(found)
-
-
-def _batch_dir(plan_dir: str, number: int) -> str:
-    return f"{plan_dir}/steps/batch={number}"
+    rows = _read_steps(plan_dir, 1, count)
+    return hashes.plan_hash(_hashes(rows, longs(rows[BATCH.name]), count))
 
 
 def _steps(rows: pa.Table) -> Iterator[Step]:

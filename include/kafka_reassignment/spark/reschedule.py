@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from kafka_reassignment.spark.orders import Longs
 from kafka_reassignment.spark.plan_io import (
     clear_plan,
     read_batch_table,
+    read_batches,
     read_summary,
     read_target_table,
     write_batches,
@@ -83,9 +85,14 @@ def reschedule(
 
 
 def _remaining(plan_dir_of: Callable[[int], str], after: int, last: int) -> tuple[pa.Table, Longs]:
-    tables = [read_batch_table(plan_dir_of(n), n) for n in range(after + 1, last + 1)]
-    numbers = np.repeat(np.arange(after + 1, last + 1, dtype=np.int64), [len(t) for t in tables])
-    return pa.concat_tables(tables) if tables else STEPS.empty_table(), numbers
+    """The steps after a batch and the numbers of their batches, as they were cut last."""
+    steps, numbers = [STEPS.empty_table()], [np.zeros(0, dtype=np.int64)]
+    for plan_dir, same in groupby(range(after + 1, last + 1), plan_dir_of):
+        first, *others = same
+        some_steps, some_numbers = read_batches(plan_dir, first, others[-1] if others else first)
+        steps.append(some_steps)
+        numbers.append(some_numbers)
+    return pa.concat_tables(steps), np.concatenate(numbers)
 
 
 def whole_changes(steps: pa.Table) -> pa.Table:

@@ -120,7 +120,12 @@ STEPS = pa.schema(
         _field("leader_movement", pa.bool_(), "whether the preferred leader changes (KIP-435's L)"),
     ]
 )
-"""plan/steps/batch=N: the steps that are submitted together, one file per batch."""
+"""The steps of KIP-435, one row each; those of one batch are submitted together."""
+
+BATCH = _field("batch", pa.int32(), "number of the batch the step is submitted with, from 1")
+
+BATCHED_STEPS = pa.schema([*STEPS, BATCH])
+"""plan/steps: the steps in the order of their batches."""
 
 
 def struct_of(schema: pa.Schema) -> StructType:

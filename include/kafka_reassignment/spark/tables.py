@@ -7,6 +7,7 @@ from typing import Any
 
 import fsspec  # type: ignore[import-untyped]
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 PART = "part-00000.parquet"
@@ -20,7 +21,7 @@ def filesystem(url: str) -> tuple[Any, str]:
 
 
 def write_table(directory: str, schema: pa.Schema, parts: Iterable[pa.Table | pa.RecordBatch]) -> None:
-    """Write a table as one file, part by part, so that only one part is in memory. An earlier file is replaced."""
+    """Write a table as one file, a row group per part; only one part is in memory. An earlier file is replaced."""
     files, path = filesystem(directory)
     files.makedirs(path, exist_ok=True)
     with files.open(f"{path}/{PART}", "wb") as sink, pq.ParquetWriter(sink, schema, compression="zstd") as writer:
@@ -28,17 +29,16 @@ def write_table(directory: str, schema: pa.Schema, parts: Iterable[pa.Table | pa
             writer.write(part)
 
 
-def read_table(directory: str) -> pa.Table:
-    """Read every Parquet file of a folder, in the order of their names.
+def read_table(directory: str, rows: pc.Expression | None = None) -> pa.Table:
+    """Read every Parquet file of a folder, in the order of their names; all rows, or those an expression is true for.
 
     Raises:
         FileNotFoundError: there is none.
     """
-    parts = list(iterate_table(directory))
-    return pa.concat_tables(parts)
+    return pa.concat_tables(iterate_table(directory, rows))
 
 
-def iterate_table(directory: str) -> Iterator[pa.Table]:
+def iterate_table(directory: str, rows: pc.Expression | None = None) -> Iterator[pa.Table]:
     """Read a folder file by file.
 
     Raises:
@@ -50,4 +50,4 @@ def iterate_table(directory: str) -> Iterator[pa.Table]:
         raise FileNotFoundError(directory)
     for name in names:
         with files.open(name, "rb") as source:
-            yield pq.read_table(source)
+            yield pq.read_table(source, filters=rows)
