@@ -29,6 +29,7 @@ def share_of(orders: Orders, shard: int, shards: int) -> Orders:
         excess=evenly(orders.excess, shard, shards),
         leader_room=evenly(orders.leader_room, shard, shards),
         bounds=orders.bounds if shards == 1 else None,
+        alone=shards == 1,
     )
 
 

@@ -83,6 +83,7 @@ class Orders:
         balance_leaders: whether leaders are reordered until nobody has too many.
         restore_racks: whether partitions that share racks are to be spread.
         bounds: where moves for balance's sake are asked for; only a shard that is alone can close gaps by it.
+        alone: whether this is all there is to place; what a shard of several leaves, the others may make good.
     """
 
     fleet: Fleet
@@ -96,3 +97,4 @@ class Orders:
     balance_leaders: bool = False
     restore_racks: bool = False
     bounds: Bounds | None = None
+    alone: bool = True

@@ -153,6 +153,26 @@ def test_nobody_leads_who_must_not():
     assert work.target == {1: [2, 0]}
 
 
+def test_smaller_replicas_move_where_few_large_ones_would_leave_a_receiver_too_little_to_lead():
+    # The one of 12 would be the largest that fits, but 0 may lead two of the four and nobody else has a replica.
+    case = Case("aa", shed={0: 12}, inflow={1: 12}, band=(11, 13), leader_room={0: -2, 1: 3})
+    work = case.place(([0], 12), ([0], 4), ([0], 4), ([0], 4))
+    assert work.target == {1: [1], 2: [1], 3: [1]}
+
+
+def test_large_replicas_move_where_reorders_do_the_rest():
+    case = Case("ab", shed={0: 12}, inflow={1: 12}, band=(19, 33), leader_room={0: -2, 1: 3})
+    work = case.place(([0], 12), ([0, 1], 4), ([0, 1], 4), ([0], 4))
+    assert work.target == {0: [1], 1: [1, 0]}
+
+
+def test_where_the_tolerance_is_out_of_reach_the_busiest_leader_comes_as_near_to_it_as_can_be():
+    # 0 leads all eight and may lead two, 1 may lead one more, 2 has no replica to lead.
+    case = Case("abc", leader_room={0: -6, 1: 1, 2: 5})
+    work = case.place(*[([0, 1], 5)] * 8)
+    assert list(work.target.values()) == [[1, 0]] * 3
+
+
 @st.composite
 def shards(draw):
     racks = draw(st.sampled_from(["aabbcc", "abcabc", "aaaabc", "aaaaaa", "abcdef"]))

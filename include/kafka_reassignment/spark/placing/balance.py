@@ -47,18 +47,24 @@ class Sender:
     later: list[Choice]
 
 
-def move_for_balance(work: Work) -> None:
+def move_for_balance(work: Work, largest: int | None = None) -> None:
     """Move replicas off the brokers that are to shed bytes, always off the one with most left.
 
     First partitions whose leader leads too much, so that one change serves both ends; then followers, so
     that no preferred leader changes that need not; then any.
+
+    Args:
+        work: the placement so far.
+        largest: bytes of the largest replica of the first kind that is moved; None: any.
     """
     shed = work.orders.shed
     senders = np.flatnonzero(shed > 0)
     if not len(senders):
         return
     choices = [c for c in Choice if c is not Choice.LED_TOO_MUCH or work.orders.balance_leaders]
-    shelves = {choice: _Shelf(work, senders, choice) for choice in choices}
+    shelves = {
+        choice: _Shelf(work, senders, choice, largest if choice is Choice.LED_TOO_MUCH else None) for choice in choices
+    }
     waiting: list[tuple[int, int]] = [(-int(shed[s]), int(s)) for s in senders]
     heapify(waiting)
     active: dict[int, Sender] = {}
@@ -82,7 +88,7 @@ def move_for_balance(work: Work) -> None:
 class _Shelf:
     """All replicas of one choice that the senders may give, by sender and size."""
 
-    def __init__(self, work: Work, senders: Longs, choice: Choice) -> None:
+    def __init__(self, work: Work, senders: Longs, choice: Choice, largest: int | None) -> None:
         p = work.partitions
         sends = np.zeros(work.orders.fleet.size + 1, dtype=bool)  # the last one stands for ABSENT
         sends[senders] = True
@@ -92,6 +98,8 @@ class _Shelf:
             mask[:, 0] = False
         elif choice is Choice.LED_TOO_MUCH:
             mask &= (np.array(work.leader_room) < 0)[p.replicas[:, :1]]
+        if largest is not None:
+            mask &= (p.size <= largest)[:, None]
         rows, columns = np.nonzero(mask)
         brokers = p.replicas[rows, columns]
         order = np.lexsort((rows, p.size[rows], brokers))

@@ -56,6 +56,14 @@ def close_gaps(work: Work) -> None:
             gaps.make(shift)
 
 
+def gaps_left(work: Work) -> int:
+    """Bytes by which all brokers together are outside the band as planned."""
+    if work.orders.bounds is None:
+        return 0
+    gaps = _Gaps(work, work.orders.bounds)
+    return int(gaps.outside(gaps.load, np.arange(len(gaps.load))).sum())
+
+
 class _Gaps:
     """The planned replicas as a matrix, the loads they give, and how far these are outside the band."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,12 +22,31 @@ def reorder_leaders(work: Work) -> None:
     a broker without room takes one leadership and hands on another.
     """
     _hand_over(work)
-    if min(_counts(work), default=0) < 0:
+    if surplus(work.leader_room):
         _hand_on(work)
 
 
-def _counts(work: Work) -> list[int]:
-    return [room for room in work.leader_room if room > NO_ROOM // 2]
+def level_leaders(work: Work) -> None:
+    """Where the tolerance is out of reach, bring the broker that leads most as near to it as reorders can.
+
+    A step up in the tolerance is looked for at which all can be brought below it, by halving.
+    """
+    low, high = 0, max((-room for room in work.leader_room if room > NO_ROOM // 2), default=0)
+    while high - low > 1:
+        step = (low + high) // 2
+        _step_up(work, step)
+        _hand_on(work)
+        low, high = (step, high) if surplus(work.leader_room) else (low, step)
+        _step_up(work, -step)
+
+
+def _step_up(work: Work, step: int) -> None:
+    work.leader_room = [room + step if room > NO_ROOM // 2 else room for room in work.leader_room]
+
+
+def surplus(leader_room: Sequence[int]) -> int:
+    """Leaderships above what the brokers may have, all told."""
+    return sum(-room for room in leader_room if NO_ROOM // 2 < room < 0)
 
 
 def _hand_over(work: Work) -> None:
