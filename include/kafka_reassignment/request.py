@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -184,6 +185,11 @@ class ReassignmentRequest(BaseModel):
         return self.job in {Job.REBALANCE, Job.LEADERS} or (
             self.mode == "balanced" and self.job in {Job.DECOMMISSION, Job.ADD_BROKERS}
         )
+
+    def asks_about(self, topic: str) -> bool:
+        """Whether a topic is meant: by a name or pattern of ``topics``, or by none being given, and not excluded."""
+        wanted = not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
+        return wanted and not any(fnmatchcase(topic, pattern) for pattern in self.exclude_topics)
 
 
 def parse_limits(fields: dict[str, Any]) -> Limits:

@@ -21,6 +21,7 @@ from kafka_reassignment.record.store import RecordStore
 BEGIN_AGAIN = {
     "CancelledByOtherError": "submit_batch",
     "StalePlanError": "submit_batch",
+    "BatchIncompleteError": "submit_batch",
     "NotSubmittedError": "submit_batch",
     "UnsafeDropError": "sense_isr_catch_up",
 }

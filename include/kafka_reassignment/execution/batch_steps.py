@@ -256,12 +256,14 @@ def clear_throttle(step: StepContext, number: int) -> None:
             event.facts["debts_taken_over"] = list(adopt_debts(step))
         owed = restore_configs(step, event)
         taking = taking_part(step.record, step.batch(number))
-        undone = [s.partition for s in taking.steps if phase(s, view).phase not in {Phase.DONE, Phase.GONE}]
+        at = {s.partition: phase(s, view) for s in taking.steps}
+        undone = {p: f"{now.phase}: {now.reason}" for p, now in at.items() if now.phase not in {Phase.DONE, Phase.GONE}}
         event.summary = "earlier throttle values restored" + (f"; still owed: {name_some(owed)}" if owed else "")
         if undone:
             raise BatchIncompleteError(
-                f"The throttle is cleared, but batch {number} is not done: {name_some(undone)} of {len(taking.steps)} "
-                "partitions are not at their target. Clear the failed tasks of this run: it goes on from where it is"
+                f"The throttle is cleared, but batch {number} is not done: {len(undone)} of {len(taking.steps)} partitions "
+                f"are not at their target: {told(undone)}. Rerun submit_batch and what follows: they do what is left, and "
+                "leave out what somebody else has moved meanwhile"
             )
         submitted = step.record.submitted(number)
         step.record.write_finished(

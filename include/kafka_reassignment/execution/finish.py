@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from kafka_reassignment.errors import VerificationError, name_some
 from kafka_reassignment.execution.context import StepContext
 from kafka_reassignment.execution.observing import observe
-from kafka_reassignment.model import Reassignment
+from kafka_reassignment.model import Reassignment, TopicPartition
 from kafka_reassignment.planning.moves import verification
+from kafka_reassignment.request import Job
 from kafka_reassignment.spark.plan_io import read_target
 
 SLICE = 200
@@ -53,13 +54,16 @@ def verify(step: StepContext) -> None:
         at_target = gone = 0
         wrong: list[str] = []
         withdrawn = step.record.withdrawn()
+        planned: set[TopicPartition] = set()
         for moves in _slices(m for m in read_target(step.record.plan_uri) if str(m.partition) not in withdrawn):
+            planned.update(m.partition for m in moves)
             result = verification(moves, observe(step.cluster, [m.partition for m in moves]))
             at_target += len(result.at_target)
             gone += len(result.gone)
             wrong += result.elsewhere.values()
             wrong += [f"{p} is still being reassigned" for p in result.in_flight]
             wrong += [f"{p} is under-replicated" for p in result.under_replicated]
+        came_since = [p for p in _left_on_leaving(step) if p not in planned and str(p) not in withdrawn]
         owed = step.record.journal().owed_texts()
         event.summary = f"{at_target} partitions at their target" + (f", {gone} deleted meanwhile" if gone else "")
         event.summary += f", {len(withdrawn)} withdrawn" if withdrawn else ""
@@ -68,6 +72,7 @@ def verify(step: StepContext) -> None:
             "gone": gone,
             "withdrawn": sorted(withdrawn),
             "wrong": wrong,
+            "came_since": [str(p) for p in came_since],
             "throttle_owed": list(owed),
         }
         if wrong or owed:
@@ -77,6 +82,24 @@ def verify(step: StepContext) -> None:
                 + (f"Left out on the way: {name_some(left_out, 3)}. " if left_out else "")
                 + "Rerun the batch that moves them, or trigger a new reassignment for what is left; then rerun verify"
             )
+        if came_since:
+            brokers = name_some(step.record.opening().request.brokers, 10)
+            raise VerificationError(
+                f"All that was planned is done, but broker {brokers} still hosts {len(came_since)} partitions that came "
+                f"after the plan ({name_some(came_since)}): do not shut it down. Give the cluster back with "
+                "kafka_reassignment_cancel, cordon the broker's log dirs (cordoned.log.dirs, from Kafka 4.3) so that no "
+                "more come, and trigger the same decommission again"
+            )
+
+
+def _left_on_leaving(step: StepContext) -> list[TopicPartition]:
+    """What the brokers that were to be emptied host all the same: new topics land on them until they are cordoned."""
+    request = step.record.opening().request
+    if request.job is not Job.DECOMMISSION:
+        return []
+    leaving = set(request.brokers)
+    everything = step.cluster.describe_partitions()
+    return [p for p, s in sorted(everything.items()) if leaving & set(s.replicas) and request.asks_about(p.topic)]
 
 
 def report(step: StepContext) -> str:

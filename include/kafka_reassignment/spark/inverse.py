@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -81,7 +80,7 @@ def _inverted(batch: BegunBatch, request: ReassignmentRequest) -> pa.Table:
     rows = read_batch_table(batch.plan_dir, batch.number)
     names = pc.binary_join_element_wise(rows["topic"], rows["partition"].cast(pa.string()), "-")
     left_out = pc.is_in(names, pa.array(sorted(batch.left_out), pa.string()))
-    asked = pa.array([_is_asked(topic, request) for topic in rows["topic"].to_pylist()], pa.bool_())
+    asked = pa.array([request.asks_about(topic) for topic in rows["topic"].to_pylist()], pa.bool_())
     rows = rows.filter(pc.and_(pc.invert(left_out), asked))
     columns = {name: rows[name] for name in STEPS.names}
     columns["current"], columns["target"] = rows["target"], rows["current"]
@@ -93,8 +92,3 @@ def _numbered_in_order(steps: pa.Table, numbers: np.ndarray) -> pa.Table:
     """The same steps, numbered by their batches: a partition's steps of several cuts are in order by that alone."""
     at = STEPS.names.index("step")
     return steps.set_column(at, STEPS.field(at), pa.array(numbers.astype(np.int32), pa.int32()))
-
-
-def _is_asked(topic: str, request: ReassignmentRequest) -> bool:
-    wanted = not request.topics or any(fnmatch.fnmatchcase(topic, pattern) for pattern in request.topics)
-    return wanted and not any(fnmatch.fnmatchcase(topic, pattern) for pattern in request.exclude_topics)

@@ -20,6 +20,7 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.execution.context import StillWaiting
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Refusal, TopicPartition
 from kafka_reassignment.record.models import Hold
+from kafka_reassignment.request import Job
 
 pytestmark = pytest.mark.quick
 
@@ -149,6 +150,18 @@ def test_a_partition_the_controller_refuses_is_left_out_and_told(reassignment, p
         run.finish()
 
 
+def test_a_broker_that_was_emptied_and_got_new_partitions_is_not_called_empty(reassignment, cluster):
+    moves = [move("orders", 1, (2, 3), (2, 4)), move("orders", 2, (3, 1), (4, 1))]
+    run = reassignment(moves, job=Job.DECOMMISSION, brokers=(3,), topics=("o*",))
+    run.do_all()
+    run.finish()
+    cluster.create_topic("audit", [(3, 4)])
+    run.finish()
+    cluster.create_topic("orphans", [(3, 4), (4, 5)])
+    with pytest.raises(VerificationError, match=r"broker 3 still hosts 1 partitions .*\(orphans-0\): do not shut it down"):
+        run.finish()
+
+
 def test_a_batch_that_is_refused_whole_fails(reassignment, policed):
     run = reassignment(MOVES)
     policed.refused = frozenset({ORDERS_0, ORDERS_1})
@@ -166,6 +179,18 @@ def test_a_stale_partition_is_left_out_and_the_rest_goes_on(reassignment, cluste
     cluster.catch_up_all()
     run.do_all()
     assert run.replicas()["orders-0"] == (1, 3)
+    assert run.replicas()["orders-1"] == (5, 6)
+    assert "stale plan" in run.record.finished(1).left_out["orders-1"]
+
+
+def test_what_somebody_moved_after_the_drop_is_named_and_one_rerun_leaves_it_out(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas")
+    cluster.alter_reassignments({ORDERS_1: (5, 6)})
+    cluster.catch_up_all()
+    with pytest.raises(BatchIncompleteError, match=r"orders-1 \(stale: at 5,6.*Rerun submit_batch and what follows"):
+        run.do("clear_throttle")
+    run.do_all("submit_batch", "sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     assert run.replicas()["orders-1"] == (5, 6)
     assert "stale plan" in run.record.finished(1).left_out["orders-1"]
 
