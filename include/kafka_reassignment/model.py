@@ -304,13 +304,23 @@ class LogReplica:
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """One log dir of one broker; byte counts are None where the broker does not report them (KIP-827)."""
+    """One log dir of one broker; byte counts are None where the broker does not report them (KIP-827).
+
+    ``cordoned``: the broker puts no new replica there (KIP-1066). When all of a broker's log dirs are, Kafka 4.3.1 gives
+    the broker no new partitions by itself, but takes a reassignment to it as any other.
+    """
 
     broker: int
     path: str
     total_bytes: int | None = None
     usable_bytes: int | None = None
     error: str | None = None
+    cordoned: bool = False
+
+    @property
+    def takes_replicas(self) -> bool:
+        """Whether a new replica may be put there."""
+        return self.error is None and not self.cordoned
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from tests.contract.lab import Lab, eventually
 
-from kafka_reassignment.model import PartitionState, Refusal, TopicPartition
+from kafka_reassignment.execution.observing import log_dirs_and_cordons
+from kafka_reassignment.model import (
+    ConfigChange,
+    ConfigOperation,
+    ConfigResource,
+    PartitionState,
+    Refusal,
+    TopicPartition,
+)
 
 
 def test_a_cluster_tells_its_id_its_live_brokers_and_their_racks(lab: Lab) -> None:
@@ -50,6 +58,22 @@ def test_log_dirs_show_the_size_of_each_replica(lab: Lab) -> None:
     assert {d.broker for d in report.log_dirs} == {1, 2, 3}
     assert all((d.total_bytes or 0) >= (d.usable_bytes or 0) > 0 and d.error is None for d in report.log_dirs)
     assert report.unreachable == {}
+
+
+def test_cordoned_log_dirs_are_told_and_take_a_reassignment_all_the_same(lab: Lab) -> None:
+    [p] = lab.create_topic([(1, 2)])
+    cordon, five = "cordoned.log.dirs", ConfigResource.broker(5)
+    assert lab.cluster.alter_configs([ConfigChange(five, cordon, ConfigOperation.SET, "*")]) == {five: None}
+    try:
+        told = eventually(
+            lambda: log_dirs_and_cordons(lab.cluster, [4, 5]), lambda r: any(d.cordoned for d in r.log_dirs)
+        )
+        assert {d.broker: d.cordoned for d in told.log_dirs} == {4: False, 5: True}
+        assert lab.cluster.alter_reassignments({p: (1, 5)}) == {p: None}
+        moved = eventually(lambda: lab.cluster.describe_partitions([p.topic])[p], lambda s: s.replicas == (1, 5))
+        assert moved.isr == {1, 5}
+    finally:
+        lab.cluster.alter_configs([ConfigChange(five, cordon, ConfigOperation.DELETE)])
 
 
 def test_log_dirs_of_all_partitions_are_told_when_none_is_named(lab: Lab) -> None:

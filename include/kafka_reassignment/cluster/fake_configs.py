@@ -25,6 +25,7 @@ _RATES = frozenset(
     }
 )
 _MIN_ISR = "min.insync.replicas"
+_CORDONED = "cordoned.log.dirs"
 _TOPIC_DEFAULTS = {
     **dict.fromkeys(THROTTLED_REPLICAS, ""),
     _MIN_ISR: "1",
@@ -103,14 +104,14 @@ class FakeConfigs:
             (own, ConfigSource.DYNAMIC_BROKER),
             (everyone, ConfigSource.DYNAMIC_DEFAULT_BROKER),
             (self._static.get(resource, {}), ConfigSource.STATIC_BROKER),
-            ({_MIN_ISR: "1"}, ConfigSource.DEFAULT),
+            ({_MIN_ISR: "1", _CORDONED: ""}, ConfigSource.DEFAULT),
         ]
 
 
 def _apply(resource: ConfigResource, change: ConfigChange, configs: dict[str, str]) -> Refusal | None:
     key, value = change.key, change.value or ""
     is_topic = resource.kind is ResourceKind.TOPIC
-    if key not in (_TOPIC_DEFAULTS if is_topic else _RATES | {_MIN_ISR}):
+    if key not in (_TOPIC_DEFAULTS if is_topic else _RATES | {_MIN_ISR, _CORDONED}):
         return Refusal("INVALID_CONFIG", f"Unknown {'topic config name' if is_topic else 'config name'}: {key}")
     if change.operation is ConfigOperation.DELETE:
         configs.pop(key, None)

@@ -9,7 +9,7 @@ from datetime import datetime
 from kafka_reassignment.errors import InfeasiblePlanError, UnhealthyClusterError, name_some
 from kafka_reassignment.execution.batches import planned_batch, whole_batch
 from kafka_reassignment.execution.context import StillWaiting, utc_now
-from kafka_reassignment.execution.observing import min_insync_replicas, observe
+from kafka_reassignment.execution.observing import log_dirs_and_cordons, min_insync_replicas, observe
 from kafka_reassignment.execution.throttling import rate_in_force
 from kafka_reassignment.model import Batch, TopicPartition, View
 from kafka_reassignment.planning.admission import (
@@ -69,7 +69,7 @@ class Gate:
             view,
             cluster_health=self._health(cluster, request, view),
             foreign=_foreign(cluster, record, batch, view),
-            log_dirs=cluster.describe_log_dirs(sorted(receivers), []).log_dirs,
+            log_dirs=log_dirs_and_cordons(cluster, sorted(receivers), []).log_dirs,
             keep_free_share=request.keep_free_share,
             tolerated_unwell=request.tolerate_unwell if request.pause_when_unwell else None,
             # What is moving already is brought to its end, whatever the clock says.

@@ -15,7 +15,7 @@ from kafka_reassignment.errors import (
     name_some,
 )
 from kafka_reassignment.execution.context import StepContext
-from kafka_reassignment.execution.observing import min_insync_replicas, observe
+from kafka_reassignment.execution.observing import log_dirs_and_cordons, min_insync_replicas, observe
 from kafka_reassignment.model import ClusterDescription, ConfigResource, PartitionState, TopicPartition
 from kafka_reassignment.planning.growing import NEXT_STEP, in_flight_text
 from kafka_reassignment.planning.new_partitions import BrokerLoad, Growth, Placement, place
@@ -82,9 +82,15 @@ class _Surroundings:
 def _look(step: StepContext, request: PartitionCountRequest) -> _Surroundings:
     description = step.cluster.describe_cluster()
     partitions = step.cluster.describe_partitions()
-    log_dirs = step.cluster.describe_log_dirs(sorted(description.live_brokers))
+    log_dirs = log_dirs_and_cordons(step.cluster, sorted(description.live_brokers))
     unfit = unfit_brokers(step, request, description)
     unfit |= {b: f"its log dirs are not known ({why})" for b, why in log_dirs.unreachable.items() if b not in unfit}
+    open_to_new = {d.broker for d in log_dirs.log_dirs if d.takes_replicas}
+    unfit |= {
+        d.broker: "each of its log dirs is cordoned or offline"
+        for d in log_dirs.log_dirs
+        if d.broker not in open_to_new | unfit.keys()
+    }
     held: Counter[int] = Counter()
     largest: Counter[TopicPartition] = Counter()
     for replica in log_dirs.replicas:

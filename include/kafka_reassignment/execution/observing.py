@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
-from kafka_reassignment.model import ConfigResource, TopicPartition, View
+from kafka_reassignment.model import ConfigResource, LogDirsReport, TopicPartition, View
 from kafka_reassignment.ports import ClusterPort
 
 MIN_ISR = "min.insync.replicas"
+
+CORDONED = "cordoned.log.dirs"
+"""Broker config of KIP-1066 (Kafka 4.3): paths, or ``*`` for all."""
 
 CONFIRM_SECONDS = 1.0
 """Between two looks: what a broker's metadata shows lags the controller by up to a quarter of a second (Kafka 4.3.1)."""
@@ -49,3 +53,22 @@ def min_insync_replicas(cluster: ClusterPort, topics: Collection[str]) -> dict[s
     """Return min.insync.replicas by topic, as it is in force."""
     configs = cluster.describe_configs([ConfigResource.topic(t) for t in sorted(topics)], [MIN_ISR])
     return {r.name: int(values[MIN_ISR].value or 1) for r, values in configs.items() if MIN_ISR in values}
+
+
+def log_dirs_and_cordons(
+    cluster: ClusterPort, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None
+) -> LogDirsReport:
+    """Return the log dirs of brokers, and which of them are cordoned (KIP-1066); before Kafka 4.3 none is."""
+    report = cluster.describe_log_dirs(brokers, partitions)
+    configs = cluster.describe_configs([ConfigResource.broker(b) for b in brokers], [CORDONED])
+    cordoned = {
+        int(resource.name): {path.strip() for path in (values[CORDONED].value or "").split(",")}
+        for resource, values in configs.items()
+        if CORDONED in values
+    }
+    return replace(
+        report,
+        log_dirs=tuple(
+            replace(d, cordoned=bool({"*", d.path} & cordoned.get(d.broker, set()))) for d in report.log_dirs
+        ),
+    )

@@ -9,6 +9,7 @@ from datetime import timedelta
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.execution.context import StepContext
 from kafka_reassignment.execution.holding import require_go_ahead
+from kafka_reassignment.execution.observing import log_dirs_and_cordons
 from kafka_reassignment.model import ConfigResource, ConfigValue
 from kafka_reassignment.record.models import REPORT, FrozenPlan
 from kafka_reassignment.request import Job, ReassignmentRequest
@@ -133,7 +134,7 @@ def take_snapshot(step: StepContext, *, as_if_cancelled: bool = False) -> None:
         if partition in partitions:
             partitions[partition] = replace(partitions[partition], replicas=flight.original)
     step.log.info("%d partitions on %d live brokers", len(partitions), len(description.live_brokers))
-    log_dirs = step.cluster.describe_log_dirs(sorted(description.live_brokers))
+    log_dirs = log_dirs_and_cordons(step.cluster, sorted(description.live_brokers))
     topics = sorted({p.topic for p in partitions})
     configs = step.cluster.describe_configs([ConfigResource.topic(t) for t in topics], TOPIC_KEYS)
     facts = {resource.name: _topic_facts(values) for resource, values in configs.items()}

@@ -175,7 +175,7 @@ def _about_disk(batch: Batch, log_dirs: Iterable[LogDir], keep_free_share: float
             needed[broker] = needed.get(broker, 0) + step.reassignment.size_bytes
     room: dict[int, tuple[float, LogDir]] = {}
     for log_dir in log_dirs:
-        if log_dir.usable_bytes is None or log_dir.total_bytes is None or log_dir.error is not None:
+        if log_dir.usable_bytes is None or log_dir.total_bytes is None or not log_dir.takes_replicas:
             continue
         free = log_dir.usable_bytes - keep_free_share * log_dir.total_bytes
         if log_dir.broker not in room or free < room[log_dir.broker][0]:

@@ -68,6 +68,7 @@ LOG_DIRS = pa.schema(
         _field("total_bytes", pa.int64(), "size of its volume, where reported (KIP-827)", nullable=True),
         _field("usable_bytes", pa.int64(), "free bytes of its volume, where reported (KIP-827)", nullable=True),
         _field("error", pa.string(), "why the log dir is offline", nullable=True),
+        _field("cordoned", pa.bool_(), "whether it takes no new replicas (KIP-1066)"),
     ]
 )
 """snapshot/log_dirs: one row per log dir of the brokers that answered."""

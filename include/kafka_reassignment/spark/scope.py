@@ -25,6 +25,9 @@ from kafka_reassignment.spark.orders import Flags, Fleet, Longs
 from kafka_reassignment.spark.snapshot import Snapshot
 from kafka_reassignment.spark.space import Space
 
+FILLS_NAMED = frozenset({Job.ADD_BROKERS, Job.MOVE_TOPICS, Job.REBALANCE})
+"""Jobs that give replicas to the brokers they name."""
+
 NO_RACK = "(no rack)"
 """The rack of brokers that name none: they may stand in the same place, so they count as one."""
 
@@ -95,6 +98,8 @@ def resolve(request: ReassignmentRequest, snapshot: Snapshot) -> Scope:
     elif job is Job.REBALANCE and request.brokers:
         takes = takes_part = gives = takes & named
     space = Space.of(snapshot.log_dirs, ids, request.keep_free_share)
+    _check_not_cordoned(request, ids, space.cordoned)
+    takes = takes & ~space.cordoned
     fleet = Fleet(ids, racks, rack_of, alive, takes, gives, leaves, space.log_dirs)
     topics = topics_in_scope(request, snapshot.topics["topic"].to_pylist())
     _check_replication_factor(request, snapshot, fleet, topics)
@@ -110,12 +115,21 @@ def _check_brokers(request: ReassignmentRequest, ids: Longs, alive: Flags) -> No
             f"Broker {name_some(unknown)} is not part of the cluster: expected some of {name_some(sorted(known), 10)}. "
             "Check the ids; a broker that is to be added must have registered first."
         )
-    must_live = {Job.ADD_BROKERS, Job.MOVE_TOPICS, Job.REBALANCE}
     dead = [b for b in request.brokers if not known[b]]
-    if dead and request.job in must_live:
+    if dead and request.job in FILLS_NAMED:
         raise UnknownBrokerError(
             f"Broker {name_some(dead)} is not alive: job '{request.job}' would give it replicas, which would never "
             "join the ISR. Start it, or leave it out of 'brokers'."
+        )
+
+
+def _check_not_cordoned(request: ReassignmentRequest, ids: Longs, cordoned: Flags) -> None:
+    """Kafka would take the reassignment (seen on 4.3.1); whoever cordoned the broker meant it to get nothing."""
+    named = sorted(set(request.brokers) & set(ids[cordoned].tolist()))
+    if named and request.job in FILLS_NAMED:
+        raise InfeasiblePlanError(
+            f"Broker {name_some(named)} takes no replicas: each of its log dirs is cordoned (cordoned.log.dirs), and job "
+            f"'{request.job}' would give it some. Uncordon it, or leave it out of 'brokers'."
         )
 
 
@@ -159,8 +173,8 @@ def _check_replication_factor(
     takers = int(fleet.takes.sum())
     if wanted > takers:
         raise InvalidReplicationFactorError(
-            f"Replication factor {wanted} is above the {takers} brokers that may hold replicas (alive and not "
-            f"excluded): expected at most {takers}. Lower it, or add brokers."
+            f"Replication factor {wanted} is above the {takers} brokers that may hold replicas (alive, not "
+            f"excluded, not cordoned): expected at most {takers}. Lower it, or add brokers."
         )
     names = snapshot.topics["topic"].to_pylist()
     least = snapshot.topics["min_insync_replicas"].to_pylist()

@@ -66,6 +66,7 @@ def write_snapshot(
             [d.total_bytes for d in dirs],
             [d.usable_bytes for d in dirs],
             [d.error for d in dirs],
+            [d.cordoned for d in dirs],
         ],
     )
     names = sorted({p.topic for p in partitions} | topics.keys())
@@ -111,6 +112,10 @@ def _assumptions(
         for d in sorted(log_dirs.log_dirs, key=lambda d: (d.broker, d.path))
         if d.error
     ]
+    cordoned = [d for d in log_dirs.log_dirs if d.cordoned]
+    if cordoned:
+        paths = name_some(f"{d.path} of broker {d.broker}" for d in sorted(cordoned, key=lambda d: (d.broker, d.path)))
+        told.append(f"{len(cordoned)} log dirs are cordoned ({paths}): a broker with no other one is given no replica.")
     return tuple(told)
 
 

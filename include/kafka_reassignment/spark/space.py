@@ -8,11 +8,12 @@ log dirs of a broker are taken to fill alike, and the one with least space decid
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from kafka_reassignment.spark.orders import Longs
+from kafka_reassignment.spark.orders import Flags, Longs
 from kafka_reassignment.spark.summary import LogDirSummary
 
 FREE_UNKNOWN = 2**55
@@ -21,14 +22,18 @@ FREE_UNKNOWN = 2**55
 
 @dataclass(frozen=True)
 class Space:
-    """By broker: bytes it can take until its fullest log dir reaches the margin, and its usable log dirs (at least 1)."""
+    """By broker: bytes it can take until its fullest log dir reaches the margin, and its usable log dirs (at least 1).
+
+    ``cordoned``: whether every log dir of the broker is (KIP-1066).
+    """
 
     free: Longs
     log_dirs: Longs
+    cordoned: Flags
 
     @classmethod
     def of(cls, log_dirs: pa.Table, ids: Longs, keep_free_share: float) -> Space:
-        """Sum up log dirs (``LOG_DIRS``); those that are offline take nothing, those that tell no sizes count as empty.
+        """Sum up log dirs (``LOG_DIRS``); those that are offline or cordoned take nothing, those that tell no sizes count as empty.
 
         Args:
             log_dirs: the log dirs of the brokers that answered.
@@ -36,12 +41,22 @@ class Space:
             keep_free_share: part of each volume that has to stay free.
         """
         rooms: dict[int, list[int]] = {}
+        cordoned: dict[int, list[bool]] = {}
         for row in log_dirs.to_pylist():
-            if row["error"] is None:
+            cordoned.setdefault(row["broker"], []).append(row["cordoned"])
+            if _takes_replicas(row):
                 rooms.setdefault(row["broker"], []).append(_room(row, keep_free_share))
         each = [rooms.get(broker, [FREE_UNKNOWN]) for broker in ids.tolist()]
         free = [min(FREE_UNKNOWN, min(room) * len(room)) for room in each]
-        return cls(np.array(free, dtype=np.int64), np.array([len(room) for room in each], dtype=np.int64))
+        return cls(
+            np.array(free, dtype=np.int64),
+            np.array([len(room) for room in each], dtype=np.int64),
+            np.array([all(cordoned.get(broker, [False])) for broker in ids.tolist()]),
+        )
+
+
+def _takes_replicas(row: dict[str, Any]) -> bool:
+    return row["error"] is None and not row["cordoned"]
 
 
 def _room(row: dict[str, int | None], keep_free_share: float) -> int:
@@ -61,14 +76,14 @@ def at_peak(log_dirs: pa.Table, received: dict[int, int]) -> tuple[LogDirSummary
     rows = sorted(log_dirs.to_pylist(), key=lambda row: (row["broker"], row["path"]))
     usable: dict[int, int] = {}
     for row in rows:
-        usable[row["broker"]] = usable.get(row["broker"], 0) + (row["error"] is None)
+        usable[row["broker"]] = usable.get(row["broker"], 0) + _takes_replicas(row)
     return tuple(
         LogDirSummary(
             broker=row["broker"],
             path=row["path"],
             total_bytes=row["total_bytes"],
             free_bytes=row["usable_bytes"],
-            bytes_to_take=0 if row["error"] else -(-received.get(row["broker"], 0) // usable[row["broker"]]),
+            bytes_to_take=-(-received.get(row["broker"], 0) // usable[row["broker"]]) if _takes_replicas(row) else 0,
         )
         for row in rows
     )

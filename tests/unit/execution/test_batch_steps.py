@@ -158,7 +158,9 @@ def test_a_broker_that_was_emptied_and_got_new_partitions_is_not_called_empty(re
     cluster.create_topic("audit", [(3, 4)])
     run.finish()
     cluster.create_topic("orphans", [(3, 4), (4, 5)])
-    with pytest.raises(VerificationError, match=r"broker 3 still hosts 1 partitions .*\(orphans-0\): do not shut it down"):
+    with pytest.raises(
+        VerificationError, match=r"broker 3 still hosts 1 partitions .*\(orphans-0\): do not shut it down"
+    ):
         run.finish()
 
 

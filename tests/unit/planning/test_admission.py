@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_reassignment.model import (
@@ -89,6 +91,7 @@ def test_the_worst_log_dir_counts_and_one_without_sizes_does_not() -> None:
     assert not gate(log_dirs=[roomy, full]).admitted
     assert gate(log_dirs=[full], keep_free_share=0.05).admitted
     assert gate(log_dirs=[roomy, LogDir(3, "/b"), LogDir(2, "/c", 1000, 0)]).admitted
+    assert gate(log_dirs=[roomy, replace(full, cordoned=True)]).admitted
 
 
 def test_a_batch_that_has_started_is_not_held_back_by_what_its_own_moves_cause() -> None:

@@ -215,6 +215,22 @@ def test_the_fullest_log_dir_of_a_broker_decides_what_it_takes(spark, cluster, t
     assert set(targets(str(tmp_path / "p")).values()) == {(3,)}
 
 
+def test_a_cordoned_broker_is_given_nothing_and_a_cordoned_log_dir_does_not_count(spark, cluster, tmp_path):
+    cluster.broker(1).broker(2).broker(3).topic("orders", *[[1]] * 4, size=100)
+    cluster.log_dir(2, "/d1", cordoned=True).log_dir(2, "/d2", cordoned=True)
+    cluster.log_dir(3, "/d1", total_bytes=1000, usable_bytes=900)
+    cluster.log_dir(3, "/d2", total_bytes=1000, usable_bytes=0, cordoned=True)
+    snapshot = cluster.write(tmp_path / "s")
+    summary = plan(spark, snapshot, asked(Job.DECOMMISSION, brokers=(1,)), str(tmp_path / "p"))
+
+    assert set(targets(str(tmp_path / "p")).values()) == {(3,)}
+    assert "3 log dirs are cordoned (/d1 of broker 2, /d2 of broker 2, /d2 of broker 3)" in " ".join(
+        summary.assumptions
+    )
+    with pytest.raises(InfeasiblePlanError, match=r"Broker 2 takes no replicas: each of its log dirs is cordoned"):
+        plan(spark, snapshot, asked(Job.ADD_BROKERS, brokers=(2,)), str(tmp_path / "q"))
+
+
 def test_when_no_disk_has_space_the_message_says_which_partition_and_what_would_help(spark, cluster, tmp_path):
     cluster.broker(1).broker(2).topic("orders", [1], size=100).log_dir(2, total_bytes=1000, usable_bytes=190)
     with pytest.raises(InfeasiblePlanError) as refused:
