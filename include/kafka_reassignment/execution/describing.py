@@ -17,7 +17,7 @@ from typing import Any
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.execution.choosing import Asked, Chosen, choose
 from kafka_reassignment.execution.context import utc_now
-from kafka_reassignment.execution.observing import observe, observe_twice
+from kafka_reassignment.execution.observing import REMOTE_STORAGE, observe, observe_twice, tiered
 from kafka_reassignment.model import Batch, ConfigResource, Reassignment, Replicas, Step, TopicPartition, View
 from kafka_reassignment.planning.describing import (
     ReassignmentDescription,
@@ -33,8 +33,6 @@ from kafka_reassignment.planning.standing import DOUBTFUL
 from kafka_reassignment.planning.throttle import THROTTLE_KEYS, SeenConfigs
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.store import RecordStore
-
-REMOTE_STORAGE = "remote.storage.enable"
 
 Row = tuple[TopicPartition, int | None, str]
 """Of KIP-179's table: partition, broker, status."""
@@ -134,9 +132,7 @@ def describe(
         view,
         samples,
         asked_bytes_per_second=chosen.bytes_per_second,
-        remote_storage_topics=[
-            r.name for r, c in configs.items() if REMOTE_STORAGE in c and c[REMOTE_STORAGE].value == "true"
-        ],
+        remote_storage_topics=tiered(configs),
     )
     return Description(
         cluster_id=chosen.cluster_id,

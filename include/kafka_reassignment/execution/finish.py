@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from kafka_reassignment.errors import VerificationError, name_some
 from kafka_reassignment.execution.context import StepContext
-from kafka_reassignment.execution.observing import observe
-from kafka_reassignment.model import Reassignment, TopicPartition
+from kafka_reassignment.execution.moving import as_texts, told
+from kafka_reassignment.execution.observing import observe, tiered_topics
+from kafka_reassignment.model import Reassignment, TopicPartition, View
 from kafka_reassignment.planning.moves import verification
+from kafka_reassignment.planning.tiering import too_cold_to_lead
 from kafka_reassignment.request import Job
 from kafka_reassignment.spark.plan_io import read_target
 
@@ -21,6 +23,7 @@ def elect_leaders(step: StepContext) -> None:
     with step.audited("elect_leaders") as event:
         elected: list[str] = []
         refused: dict[str, str] = {}
+        cold: dict[TopicPartition, str] = {}
         for moves in _slices(read_target(step.record.plan_uri)):
             view = observe(step.cluster, [m.partition for m in moves])
             due = [
@@ -31,7 +34,8 @@ def elect_leaders(step: StepContext) -> None:
                 and state.leader != state.replicas[0]
                 and state.replicas[0] in state.isr
             ]
-            if not due:
+            cold |= (keep := _too_cold(step, view, due))
+            if not (due := [p for p in due if p not in keep]):
                 continue
             for partition, refusal in step.cluster.elect_preferred_leaders(due).items():
                 if refusal is None:
@@ -41,7 +45,24 @@ def elect_leaders(step: StepContext) -> None:
         event.summary = f"{len(elected)} preferred leaders elected" + (
             f", {len(refused)} refused: {name_some(f'{p} ({r})' for p, r in refused.items())}" if refused else ""
         )
-        event.facts = {"elected": elected, "refused": refused}
+        if cold:
+            event.summary += (
+                f"; {len(cold)} keep their leader until the new replica has more of their tiered topic on its own disk: "
+                f"{told(cold)}"
+            )
+        event.facts = {"elected": elected, "refused": refused, "too_cold": as_texts(cold)}
+
+
+def _too_cold(step: StepContext, view: View, due: Sequence[TopicPartition]) -> dict[TopicPartition, str]:
+    tiered = tiered_topics(step.cluster, {p.topic for p in due})
+    partitions = [p for p in due if p.topic in tiered]
+    if not partitions:
+        return {}
+    states = [view.partitions[p] for p in partitions]
+    brokers = {b for s in states for b in (s.replicas[0], s.leader) if b is not None}
+    report = step.cluster.describe_log_dirs(sorted(brokers), partitions)
+    local = {(r.partition, r.broker): r.size_bytes for r in report.replicas if not r.is_future}
+    return too_cold_to_lead(partitions, view, local)
 
 
 def verify(step: StepContext) -> None:

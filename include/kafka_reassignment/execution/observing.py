@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from kafka_reassignment.model import ConfigResource, LogDirsReport, TopicPartition, View
+from kafka_reassignment.model import ConfigResource, ConfigValue, LogDirsReport, TopicPartition, View
 from kafka_reassignment.ports import ClusterPort
 
 MIN_ISR = "min.insync.replicas"
+
+REMOTE_STORAGE = "remote.storage.enable"
+"""Topic config of KIP-405: older segments are in remote storage, a log dir has the rest."""
 
 CORDONED = "cordoned.log.dirs"
 """Broker config of KIP-1066 (Kafka 4.3): paths, or ``*`` for all."""
@@ -71,4 +74,16 @@ def log_dirs_and_cordons(
         log_dirs=tuple(
             replace(d, cordoned=bool({"*", d.path} & cordoned.get(d.broker, set()))) for d in report.log_dirs
         ),
+    )
+
+
+def tiered_topics(cluster: ClusterPort, topics: Collection[str]) -> frozenset[str]:
+    """Return the topics that have tiered storage (KIP-405)."""
+    return tiered(cluster.describe_configs([ConfigResource.topic(t) for t in sorted(topics)], [REMOTE_STORAGE]))
+
+
+def tiered(configs: Mapping[ConfigResource, Mapping[str, ConfigValue]]) -> frozenset[str]:
+    """Return the topics with tiered storage, of configs that were read."""
+    return frozenset(
+        r.name for r, values in configs.items() if REMOTE_STORAGE in values and values[REMOTE_STORAGE].value == "true"
     )

@@ -9,7 +9,7 @@ from datetime import timedelta
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.execution.context import StepContext
 from kafka_reassignment.execution.holding import require_go_ahead
-from kafka_reassignment.execution.observing import log_dirs_and_cordons
+from kafka_reassignment.execution.observing import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons
 from kafka_reassignment.model import ConfigResource, ConfigValue
 from kafka_reassignment.record.models import REPORT, FrozenPlan
 from kafka_reassignment.request import Job, ReassignmentRequest
@@ -26,7 +26,7 @@ SHOWN_BROKERS = 30
 """Rows of the table that people approve by; the record has all of them."""
 
 
-TOPIC_KEYS = ("min.insync.replicas", "remote.storage.enable")
+TOPIC_KEYS = (MIN_ISR, REMOTE_STORAGE)
 
 
 def make_plan(step: StepContext, *, master: str) -> str:
@@ -142,7 +142,7 @@ def take_snapshot(step: StepContext, *, as_if_cancelled: bool = False) -> None:
 
 
 def _topic_facts(values: Mapping[str, ConfigValue]) -> TopicFacts:
-    minimum, remote = values.get("min.insync.replicas"), values.get("remote.storage.enable")
+    minimum, remote = values.get(MIN_ISR), values.get(REMOTE_STORAGE)
     return TopicFacts(
         min_insync_replicas=int(minimum.value) if minimum and minimum.value else None,
         remote_storage=remote.value == "true" if remote else None,

@@ -9,7 +9,7 @@ from kafka_reassignment.execution.batches import planned_batch, taking_part
 from kafka_reassignment.execution.context import StillWaiting, utc_now
 from kafka_reassignment.execution.gates import Gate, waits, why_not_admitted
 from kafka_reassignment.execution.holding import stopped_text
-from kafka_reassignment.execution.observing import observe
+from kafka_reassignment.execution.observing import observe, tiered_topics
 from kafka_reassignment.execution.slowing import look_at_health
 from kafka_reassignment.execution.taking_turns import controller_not_finished
 from kafka_reassignment.execution.throttling import rate_in_force
@@ -35,6 +35,7 @@ class BatchWatch:
         self._number = number
         self._clock = clock
         self._samples: list[Sample] = []
+        self._tiered: frozenset[str] | None = None
         self._gate = Gate(number, clock=clock)
 
     def admission(self, cluster: ClusterPort, record: Record) -> str:
@@ -87,4 +88,12 @@ class BatchWatch:
         now = self._clock()
         self._samples = [s for s in self._samples if s.at_seconds > now - WINDOW_SECONDS]
         self._samples.append(sample_of(report, at_seconds=now))
-        return progress(batch, view, self._samples, asked_bytes_per_second=rate_in_force(record))
+        if self._tiered is None:
+            self._tiered = tiered_topics(cluster, {p.topic for p in batch.partitions})
+        return progress(
+            batch,
+            view,
+            self._samples,
+            asked_bytes_per_second=rate_in_force(record),
+            remote_storage_topics=self._tiered,
+        )

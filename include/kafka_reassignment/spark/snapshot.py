@@ -50,7 +50,7 @@ def write_snapshot(
     hosting = {b for state in partitions.values() for b in state.replicas}
     known = {i: (b.rack, b.alive) for i, b in cluster.brokers.items()}
     known |= dict.fromkeys(hosting - known.keys(), (None, False))
-    assumptions = _assumptions(known, hosting, log_dirs)
+    assumptions = (*_assumptions(known, hosting, log_dirs), *_about_tiers(topics))
     ids = sorted(known)
     _write(directory, "brokers", schemas.BROKERS, [ids, [known[i][0] for i in ids], [known[i][1] for i in ids]])
     write_table(f"{directory}/partitions", schemas.PARTITIONS, _partition_parts(partitions))
@@ -117,6 +117,19 @@ def _assumptions(
         paths = name_some(f"{d.path} of broker {d.broker}" for d in sorted(cordoned, key=lambda d: (d.broker, d.path)))
         told.append(f"{len(cordoned)} log dirs are cordoned ({paths}): a broker with no other one is given no replica.")
     return tuple(told)
+
+
+def _about_tiers(topics: Mapping[str, TopicFacts]) -> tuple[str, ...]:
+    tiered = sorted(name for name, facts in topics.items() if facts.remote_storage)
+    if not tiered:
+        return ()
+    return (
+        (
+            f"{len(tiered)} topics have tiered storage ({name_some(tiered)}): what is on local disks counts and is copied, what "
+            "is remote stays. With follower.fetch.last.tiered.offset.enable a new replica has little at first and is not "
+            "made leader for the order's sake before it has more."
+        ),
+    )
 
 
 def _write(directory: str, name: str, schema: pa.Schema, columns: Sequence[Sequence[object]]) -> None:

@@ -17,6 +17,7 @@ from kafka_reassignment.errors import (
     UnsafeDropError,
     VerificationError,
 )
+from kafka_reassignment.execution import finish
 from kafka_reassignment.execution.context import StillWaiting
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Refusal, TopicPartition
 from kafka_reassignment.record.models import Hold
@@ -148,6 +149,23 @@ def test_a_partition_the_controller_refuses_is_left_out_and_told(reassignment, p
         match=r"orders-1, but replica set is 2,3 rather than 4,3.*Left out on the way: orders-1: POLICY_VIOLATION: not on a Friday",
     ):
         run.finish()
+
+
+def test_a_new_replica_of_a_tiered_topic_is_not_made_leader_before_it_has_something_to_serve(reassignment, cluster):
+    cluster.create_topic("tiered", [(1, 2)], size_bytes=9_000_000, configs={"remote.storage.enable": "true"})
+    cluster.catch_up_all()
+    tiered = TopicPartition("tiered", 0)
+    run = reassignment([move("tiered", 0, (1, 2), (3, 1)), move("orders", 0, (1, 2), (3, 1))])
+    run.do_all()
+    cluster.copy(tiered, 3, 500_000)
+    finish.elect_leaders(run.step)
+    assert cluster.describe_partitions(["tiered"])[tiered].leader == 1
+    assert cluster.describe_partitions(["orders"])[ORDERS_0].leader == 3
+    summary = list(run.record.audit)[-1].summary
+    assert "tiered-0 (broker 3 has 500 kB of it locally, its leader 1 9.0 MB)" in summary
+    cluster.copy(tiered, 3, 5_000_000)
+    finish.elect_leaders(run.step)
+    assert cluster.describe_partitions(["tiered"])[tiered].leader == 3
 
 
 def test_a_broker_that_was_emptied_and_got_new_partitions_is_not_called_empty(reassignment, cluster):
