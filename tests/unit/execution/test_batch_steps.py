@@ -20,6 +20,7 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.execution import finish
 from kafka_reassignment.execution.context import StillWaiting
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Refusal, TopicPartition
+from kafka_reassignment.planning.throttle import THROTTLE_KEYS
 from kafka_reassignment.record.models import Hold
 from kafka_reassignment.request import Job
 
@@ -118,6 +119,34 @@ def test_what_another_adds_meanwhile_is_left_alone(reassignment, cluster):
     cluster.alter_configs([ConfigChange(orders, key, ConfigOperation.APPEND, "3:6")])
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     assert run.configs("orders")[orders][key].value == "3:6"
+
+
+class WatchedCluster(FakeCluster):
+    """Keeps the names of the configs that were written."""
+
+    written: frozenset[str] = frozenset()
+
+    def alter_configs(self, changes):
+        self.written |= {c.key for c in changes}
+        return super().alter_configs(changes)
+
+
+def test_a_batch_writes_no_config_but_the_throttles(reassignment, cluster):
+    """Above all not min.insync.replicas: a change of it clears the eligible leader replicas (KIP-966)."""
+    cluster.__class__ = WatchedCluster
+    run = reassignment(MOVES)
+    run.do_all()
+    run.finish()
+    assert cluster.written == set(THROTTLE_KEYS)
+
+
+def test_a_large_batch_is_submitted_and_dropped_in_slices(reassignment, cluster):
+    """Each submission stalls the producers of its partitions for a moment: never all of them at once."""
+    cluster.create_topic("large", [(1, 2)] * 250)
+    run = reassignment([move("large", n, (1, 2), (1, 3), 0) for n in range(250)])
+    run.do_all()
+    assert [len(targets) for targets in cluster.altered] == [100, 100, 50] * 2
+    assert {replicas for p, replicas in run.replicas().items() if p.startswith("large")} == {(1, 3)}
 
 
 class PolicedCluster(FakeCluster):
