@@ -214,6 +214,10 @@ class LocalAirflow:
         """PATCH with a JSON body below ``/api/v2``."""
         return self._open("PATCH", f"/api/v2{path}", body)
 
+    def delete(self, path: str) -> None:
+        """DELETE below ``/api/v2``."""
+        self._open("DELETE", f"/api/v2{path}")
+
     def trigger(self, dag_id: str, conf: Mapping[str, Any], run_id: str) -> str:
         """Trigger a run as the UI's form does and return its id."""
         body = {"conf": dict(conf), "dag_run_id": run_id, "logical_date": None}

@@ -13,8 +13,8 @@ from tests.faults.actions import Actions
 from tests.faults.plan import Fault, Kind, Moment, Point
 from tests.faults.processes import StepProcesses, Verdict
 from tests.faults.step_process import Ended, Order, Reached
-from tests.faults.throttled import unthrottled
 from tests.faults.world import World
+from tests.throttled import unthrottled
 
 from kafka_reassignment.errors import ClusterUnavailableError
 from kafka_reassignment.execution.context import utc_now
@@ -175,7 +175,8 @@ class Tasks:
         if step in COPYING:
             others = self.actions.others
             with suppress(ClusterUnavailableError):  # it is broken at this moment
-                found = unthrottled(self._world, not_ours=others.moved, shaken=others.shaken)
+                ours = [m.partition for m in self._world.scenario.moves if m.partition not in others.moved]
+                found = unthrottled(self._world.cluster, ours, shaken=others.shaken, sleep=self._world.sleep)
                 self.story.unthrottled += [f"after {step}: {text}" for text in found]
 
     def _due(self, step: str, batch: int | None) -> list[Fault]:

@@ -2,46 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-from tests.faults.world import World
+import time
+from collections.abc import Callable, Collection
 
 from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.planning.throttle import THROTTLE_KEYS, Side, covers
+from kafka_reassignment.ports import ClusterPort
 
 LOOKS = 4
 """A broker's answers follow what the controller accepted by a moment."""
 
 
-def unthrottled(world: World, *, not_ours: Collection[TopicPartition], shaken: Collection[int]) -> list[str]:
+def unthrottled(
+    cluster: ClusterPort,
+    ours: Collection[TopicPartition],
+    *,
+    shaken: Collection[int] = (),
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[str]:
     """Return which copies of ours run without a throttle; none is right, whatever was killed.
 
     Args:
-        world: to look at.
-        not_ours: partitions that somebody else moves.
+        cluster: to look at.
+        ours: partitions that nobody else moves.
         shaken: brokers that were down; the next look of a step puts their rate back, and their copies begin anew.
+        sleep: waits between the looks.
 
     Raises:
         ClusterUnavailableError: the cluster does not answer now.
     """
     found: set[str] = set()
     for look in range(LOOKS):
-        seen = _look(world, not_ours, shaken)
+        seen = _look(cluster, ours, shaken)
         found = seen if look == 0 else found & seen
         if not found:
             break
-        world.sleep(0.3)
+        sleep(0.3)
     return sorted(found)
 
 
-def _look(world: World, not_ours: Collection[TopicPartition], shaken: Collection[int]) -> set[str]:
-    ours = [m.partition for m in world.scenario.moves if m.partition not in not_ours]
-    in_flight = {p: f for p, f in world.cluster.list_reassignments(ours).items() if f.adding}
+def _look(cluster: ClusterPort, ours: Collection[TopicPartition], shaken: Collection[int]) -> set[str]:
+    in_flight = {p: f for p, f in cluster.list_reassignments(ours).items() if f.adding}
     if not in_flight:
         return set()
     brokers = {b for f in in_flight.values() for b in f.replicas} - set(shaken)
     topics = {ConfigResource.topic(p.topic) for p in in_flight}
-    configs = world.cluster.describe_configs([*topics, *map(ConfigResource.broker, brokers)], THROTTLE_KEYS)
+    configs = cluster.describe_configs([*topics, *map(ConfigResource.broker, brokers)], THROTTLE_KEYS)
     missing = set()
     for partition, flight in in_flight.items():
         for side, replicas in ((Side.FOLLOWER, flight.adding), (Side.LEADER, flight.original)):

@@ -1,0 +1,53 @@
+"""The look for unthrottled copies finds them: a rate or an entry that is missing on either side."""
+
+import pytest
+from tests.throttled import unthrottled
+
+from kafka_reassignment.cluster.fake_cluster import FakeCluster
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
+from kafka_reassignment.planning.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+
+pytestmark = pytest.mark.quick
+
+ORDERS_0 = TopicPartition("orders", 0)
+ORDERS = ConfigResource.topic("orders")
+THROTTLE = (
+    ConfigChange(ConfigResource.broker(1), LEADER_RATE, ConfigOperation.SET, "1000000"),
+    ConfigChange(ConfigResource.broker(3), FOLLOWER_RATE, ConfigOperation.SET, "1000000"),
+    ConfigChange(ORDERS, LEADER_REPLICAS, ConfigOperation.SET, "0:1"),
+    ConfigChange(ORDERS, FOLLOWER_REPLICAS, ConfigOperation.SET, "0:3"),
+)
+
+
+@pytest.fixture
+def cluster():
+    """``orders-0`` is on its way from broker 1 to broker 3."""
+    fake = FakeCluster(auto_catch_up=False)
+    fake.create_topic("orders", [(1,)], size_bytes=1_000_000)
+    fake.catch_up_all()
+    fake.alter_reassignments({ORDERS_0: (1, 3)}, allow_replication_factor_change=True)
+    return fake
+
+
+def told(cluster, *ours, shaken=()):
+    return unthrottled(cluster, ours, shaken=shaken, sleep=lambda _: None)
+
+
+def test_a_copy_with_rates_and_entries_on_both_sides_is_throttled(cluster):
+    cluster.alter_configs(THROTTLE)
+    assert told(cluster, ORDERS_0) == []
+
+
+@pytest.mark.parametrize("missing", range(4))
+def test_whatever_is_missing_is_told(cluster, missing):
+    cluster.alter_configs([c for number, c in enumerate(THROTTLE) if number != missing])
+    (found,) = told(cluster, ORDERS_0)
+    assert found.startswith("orders-0 copies though")
+    assert THROTTLE[missing].key in found
+
+
+def test_moves_of_others_and_brokers_that_were_down_are_not_asked(cluster):
+    cluster.alter_configs(THROTTLE[2:])
+    assert told(cluster, ORDERS_0, shaken=(1, 3)) == []
+    cluster.alter_configs([ConfigChange(ORDERS, LEADER_REPLICAS, ConfigOperation.DELETE)])
+    assert told(cluster) == []
