@@ -61,6 +61,13 @@ def test_the_throttle_is_setup_and_teardown_of_what_moves_data(dags):
     assert {"set_throttle", "drop_old_replicas"} <= clear.upstream_task_ids
 
 
+def test_the_last_step_runs_and_fails_when_a_run_is_marked_as_failed_so_that_it_is_red(dags):
+    last = dags["kafka_reassignment_batch"].get_task("start_next_batch")
+    assert last.is_teardown
+    assert last.on_failure_fail_dagrun
+    assert not last.downstream_task_ids
+
+
 def test_no_run_has_a_timeout_because_it_would_skip_the_teardown(dags):
     assert {dag_id for dag_id, dag in dags.items() if dag.dagrun_timeout is not None} == set()
 

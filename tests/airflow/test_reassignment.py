@@ -85,7 +85,7 @@ def test_a_decommission_under_throttle_ends_verified_with_everything_as_before(
     # Days later: one step alone, then everything again. Nothing is left to do, and nothing is changed.
     after = replicas(port, topic)
     cleared = reassignments.clear(run, 1, "sense_isr_catch_up", only_failed=False)
-    assert set(cleared) == {"set_throttle", "sense_isr_catch_up", "clear_throttle"}
+    assert set(cleared) == {"set_throttle", "sense_isr_catch_up", "clear_throttle", "start_next_batch"}
     reassignments.wait_for_batch(run, 1, "success")
     reassignments.airflow.clear("kafka_reassignment", run, only_failed=False)
     assert reassignments.wait(run) == "success", reassignments.story(run)

@@ -1,0 +1,103 @@
+"""What people do to runs in the UI, while replicas copy: the table of docs/operations.md, on a real Airflow."""
+
+from threading import Event, Thread
+
+import pytest
+from tests.airflow.lab import move_json, replicas
+from tests.throttled import unthrottled
+
+from kafka_reassignment.cluster import ClusterSettings, open_cluster
+from kafka_reassignment.local.data import fill_topics
+from kafka_reassignment.model import TopicPartition
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
+
+pytestmark = [pytest.mark.airflow, pytest.mark.kafka]
+
+
+class ThrottleWatch:
+    """Looks all the time whether something copies without a throttle."""
+
+    def __init__(self, bootstrap_servers: str, partitions: list[TopicPartition]) -> None:
+        self.found: list[str] = []
+        self.looks = 0
+        self._servers = bootstrap_servers
+        self._partitions = partitions
+        self._over = Event()
+        self._thread = Thread(target=self._watch, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._over.set()
+        self._thread.join(timeout=30)
+
+    def _watch(self) -> None:
+        with open_cluster(ClusterSettings.of({"bootstrap.servers": self._servers}, name="watch")) as port:
+            while not self._over.wait(0.3):
+                self.found += unthrottled(port, self._partitions)
+                self.looks += 1
+
+
+def test_marking_clearing_and_deleting_runs_never_moves_data_without_a_throttle(
+    kafka, port, create_topic, reassignments, configs
+):
+    airflow = reassignments.airflow
+    topic = create_topic({0: (1, 2), 1: (1, 2), 2: (1, 2)})
+    fill_topics(kafka.bootstrap_servers, [topic], 36_000_000)
+    before = configs(topic)
+    asked = {
+        "job": "apply_json",
+        "reassignment_json": move_json(topic, dict.fromkeys(range(3), (1, 3))),
+        "throttle_mb_per_second": 1,
+        "partition_movements": 1,
+    }
+
+    def copying(batch: int) -> None:
+        reassignments.wait_for_task(run, "sense_isr_catch_up", "running", "deferred", batch=batch)
+        assert port.list_reassignments()
+
+    with ThrottleWatch(kafka.bootstrap_servers, [TopicPartition(topic, n) for n in range(3)]) as watch:
+        run = reassignments.trigger("by-hand", **asked)
+        first, second, third = (f"/dags/{BATCH_DAG_ID}/dagRuns/{batch_run_id(run, n)}" for n in (1, 2, 3))
+
+        # A batch's run is marked as failed: its teardown keeps the throttle. The whole run is cleared: it goes on.
+        copying(1)
+        airflow.patch(first, {"state": "failed"})
+        reassignments.wait_for_batch(run, 1, "failed")
+        reassignments.wait_for_task(run, "clear_throttle", "failed", batch=1)
+        assert "Refusing to clear the replication throttle" in reassignments.log(run, "clear_throttle", 1)
+        airflow.clear(BATCH_DAG_ID, batch_run_id(run, 1), only_failed=False)
+
+        # A sensor is marked as succeeded: the step after it looks for itself, and keeps the old replicas.
+        copying(2)
+        airflow.patch(f"{second}/taskInstances/sense_isr_catch_up", {"new_state": "success"})
+        reassignments.wait_for_batch(run, 2, "failed")
+        assert "old replicas of 1 partitions were kept" in reassignments.log(run, "drop_old_replicas", 2)
+        reassignments.clear(run, 2, "sense_isr_catch_up", only_failed=False, downstream=True)
+
+        # The whole is marked as failed and the batch's run deleted: the copy goes on, under its throttle.
+        copying(3)
+        airflow.patch(f"/dags/{DAG_ID}/dagRuns/{run}", {"state": "failed"})
+        airflow.delete(third)
+        assert port.list_reassignments()
+        assert configs(topic) != before
+
+        # The whole run is cleared: the plan is kept, what is done stays so, and the third batch is started again.
+        plan = reassignments.record(run).frozen_plan()
+        airflow.clear(DAG_ID, run, only_failed=False)
+        assert reassignments.wait(run) == "success", reassignments.story(run)
+        assert reassignments.record(run).frozen_plan() == plan
+        assert replicas(port, topic) == dict.fromkeys(range(3), (1, 3))
+        assert configs(topic) == before
+
+        # The run is deleted, with all that Airflow knows of it: the same id and request find everything done.
+        airflow.delete(f"/dags/{DAG_ID}/dagRuns/{run}")
+        reassignments.trigger("by-hand", **asked)
+        assert reassignments.wait(run) == "success", reassignments.story(run)
+        assert reassignments.record(run).frozen_plan() == plan
+
+    assert watch.found == []
+    assert watch.looks > 20
+    reassignments.record(run).audit.verify()
