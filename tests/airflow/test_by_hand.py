@@ -50,7 +50,8 @@ def test_marking_clearing_and_deleting_runs_never_moves_data_without_a_throttle(
     asked = {
         "job": "apply_json",
         "reassignment_json": move_json(topic, dict.fromkeys(range(3), (1, 3))),
-        "throttle_mb_per_second": 1,
+        "throttle_mb_per_second": 0.5,
+        "allow_low_throttle": True,
         "partition_movements": 1,
     }
 
@@ -77,9 +78,11 @@ def test_marking_clearing_and_deleting_runs_never_moves_data_without_a_throttle(
         assert "old replicas of 1 partitions were kept" in reassignments.log(run, "drop_old_replicas", 2)
         reassignments.clear(run, 2, "sense_isr_catch_up", only_failed=False, downstream=True)
 
-        # The whole is marked as failed and the batch's run deleted: the copy goes on, under its throttle.
+        # All of it is marked as failed and the batch's run deleted: the copy goes on, under its throttle.
         copying(3)
         airflow.patch(f"/dags/{DAG_ID}/dagRuns/{run}", {"state": "failed"})
+        airflow.patch(third, {"state": "failed"})
+        reassignments.wait_for_batch(run, 3, "failed")
         airflow.delete(third)
         assert port.list_reassignments()
         assert configs(topic) != before
