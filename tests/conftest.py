@@ -10,9 +10,9 @@ pytest_plugins = ["tests.kafka_fixtures", "tests.spark_fixtures", "tests.airflow
 # would wait for ever on those that press Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LAST = ("spark", "kafka", "airflow", "slow")
-"""Tests with these marks come after those without, in this order. A session's brokers and Airflow take CPU time from
-whatever runs after them; and the slow tests of Spark end its session."""
+LAST = ("kafka", "spark", "airflow", "slow")
+"""Tests with these marks come after those without, in this order. The session's Airflow takes CPU time from whatever
+runs after it; and a plan step that runs within a test, on brokers or among the slow ones, ends Spark's Java process."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
