@@ -20,12 +20,13 @@ from kafka_reassignment.errors import (
     name_some,
 )
 from kafka_reassignment.execution.batches import taking_part, whole_batch
-from kafka_reassignment.execution.context import StepContext, StillWaiting
+from kafka_reassignment.execution.context import Event, StepContext, StillWaiting
 from kafka_reassignment.execution.gates import Gate, waits, why_not_admitted
 from kafka_reassignment.execution.holding import require_go_ahead
 from kafka_reassignment.execution.moving import (
     DOUBTFUL,
     as_texts,
+    cancel,
     confirmed_view,
     left_to_copy,
     slices_of,
@@ -39,7 +40,8 @@ from kafka_reassignment.execution.slowing import follow_health
 from kafka_reassignment.execution.superseding import supersede_foreign
 from kafka_reassignment.execution.taking_turns import busy_with, controller_not_finished, takes_turns
 from kafka_reassignment.execution.throttling import adopt_debts, ensure_throttle, restore_configs
-from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition
+from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
+from kafka_reassignment.planning.cancelling import hung_drops
 from kafka_reassignment.planning.moves import (
     Phase,
     catch_up,
@@ -204,7 +206,7 @@ def drop_old_replicas(step: StepContext, number: int) -> None:
             raise NotSubmittedError(
                 f"Batch {number} was never submitted: nothing can be dropped. Rerun submit_batch first"
             )
-        view = confirmed_view(step, batch.steps)
+        view = _freed(step, batch, confirmed_view(step, batch.steps), event)
         if view.in_flight:
             ensure_throttle(step, left_to_copy(batch, view), event)
         dropped: dict[TopicPartition, Replicas] = {}
@@ -233,6 +235,17 @@ def drop_old_replicas(step: StepContext, number: int) -> None:
             )
         wait_until_settled(step, batch)
         event.summary = f"batch {number}: {len(dropped)} partitions brought to their target"
+
+
+def _freed(step: StepContext, batch: Batch, view: View, event: Event) -> View:
+    """Cancel earlier drops of ours that hang for ever, so that their targets can be submitted again."""
+    hung = hung_drops(batch.steps, view)
+    if not hung:
+        return view
+    step.log.warning("Kafka never completes these, as somebody else's move was under way: cancelled: %s", told(hung))
+    event.facts["freed"] = as_texts(hung)
+    cancel(step, list(hung))
+    return confirmed_view(step, batch.steps)
 
 
 def clear_throttle(step: StepContext, number: int) -> None:

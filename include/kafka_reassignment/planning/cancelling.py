@@ -55,6 +55,22 @@ def cancels(steps: Iterable[Step], seen: View, *, foreign_too: bool = False) -> 
     return Cancels(to_cancel, carry_on, foreign)
 
 
+def hung_drops(steps: Iterable[Step], seen: View) -> Mapping[TopicPartition, str]:
+    """Return targets of ours that Kafka never completes and a cancel frees safely, with what the cancel leaves (F34).
+
+    A drop looks right before it submits; a move that somebody else begins in between is superseded by it all the same,
+    and Kafka 4.3.1 then hangs. The cancel returns to old and new replicas, from where the target can be submitted again.
+    """
+    hung = [
+        s
+        for s in steps
+        if (flight := seen.in_flight.get(s.partition)) is not None
+        and flight.target == s.reassignment.target
+        and never_completes(flight)
+    ]
+    return cancels(hung, seen).to_cancel
+
+
 @dataclass(frozen=True, slots=True)
 class Settling:
     """How the steps of a stopped batch come to rest: each partition at its current or at its target replicas.

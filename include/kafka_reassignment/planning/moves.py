@@ -232,7 +232,7 @@ def catch_up(batch: Batch, seen: View, *, submitted: bool) -> CatchUp:
                 stale[step.partition] = at.reason
             case Phase.NOT_SUBMITTED | Phase.PARTLY_EXPANDED:
                 unsubmitted.append(step.partition)
-            case _ if not at.ours or (at.phase is Phase.STUCK and never_completes(seen.in_flight[step.partition])):
+            case _ if not at.ours or (at.phase is Phase.STUCK and _hung_on_the_way(step.reassignment, seen)):
                 waiting[step.partition], blocked[step.partition] = missing, at.reason
             case _ if at.phase is Phase.DONE or not missing:
                 in_sync.append(step.partition)
@@ -294,6 +294,12 @@ def drops_to_submit(batch: Batch, seen: View) -> Drops:
         done=tuple(settled[Phase.DONE]),
         gone=tuple(settled[Phase.GONE]),
     )
+
+
+def _hung_on_the_way(move: Reassignment, seen: View) -> bool:
+    """Whether it never completes, and not even a rerun of the drop frees it: that one knows its own target only."""
+    flight = seen.in_flight[move.partition]
+    return flight.target != move.target and bool(never_completes(flight))
 
 
 def _unsafe_to_drop(step: Step, at: StepState, seen: View) -> str | None:

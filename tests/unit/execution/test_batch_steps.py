@@ -20,6 +20,7 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.execution import finish
 from kafka_reassignment.execution.context import StillWaiting
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Refusal, TopicPartition
+from kafka_reassignment.planning.moves import never_completes
 from kafka_reassignment.planning.throttle import THROTTLE_KEYS
 from kafka_reassignment.record.models import Hold
 from kafka_reassignment.request import Job
@@ -119,6 +120,30 @@ def test_what_another_adds_meanwhile_is_left_alone(reassignment, cluster):
     cluster.alter_configs([ConfigChange(orders, key, ConfigOperation.APPEND, "3:6")])
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     assert run.configs("orders")[orders][key].value == "3:6"
+
+
+class RacedCluster(FakeCluster):
+    """Somebody else moves a partition between our look and our drop."""
+
+    raced = False
+
+    def alter_reassignments(self, targets, *, allow_replication_factor_change=False):
+        if not self.raced and targets.get(ORDERS_0) == (1, 3):
+            self.raced = True
+            super().alter_reassignments({ORDERS_0: (1, 2, 3, 5)}, allow_replication_factor_change=True)
+        return super().alter_reassignments(targets, allow_replication_factor_change=allow_replication_factor_change)
+
+
+def test_a_drop_that_hangs_because_of_a_race_is_freed_by_a_rerun(reassignment, cluster):
+    cluster.__class__ = RacedCluster
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    with pytest.raises(UnsafeDropError, match=r"1 partitions were told their target 60 s ago .*\(orders-0\)"):
+        run.do("drop_old_replicas")
+    assert never_completes(cluster.list_reassignments()[ORDERS_0])
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-0"] == (1, 3)
+    assert not cluster.list_reassignments()
 
 
 class WatchedCluster(FakeCluster):
