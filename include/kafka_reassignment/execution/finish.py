@@ -34,8 +34,12 @@ def elect_leaders(step: StepContext) -> None:
                 and state.leader != state.replicas[0]
                 and state.replicas[0] in state.isr
             ]
-            cold |= (keep := _too_cold(step, view, due))
-            if not (due := [p for p in due if p not in keep]):
+            if not due:
+                continue
+            keep = _too_cold(step, view, due)
+            cold |= keep
+            due = [p for p in due if p not in keep]
+            if not due:
                 continue
             for partition, refusal in step.cluster.elect_preferred_leaders(due).items():
                 if refusal is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kafka_reassignment.model import Batch, InFlight, Replicas, Step, TopicPartition, View
-from kafka_reassignment.planning.moves import Phase, drops_to_submit, never_completes, phase
+from kafka_reassignment.planning.moves import Phase, drop_hangs, drops_to_submit, never_completes, phase
 from kafka_reassignment.planning.seen import in_sync_now
 from kafka_reassignment.planning.telling import ids
 
@@ -61,14 +61,7 @@ def hung_drops(steps: Iterable[Step], seen: View) -> Mapping[TopicPartition, str
     A drop looks right before it submits; a move that somebody else begins in between is superseded by it all the same,
     and Kafka 4.3.1 then hangs. The cancel returns to old and new replicas, from where the target can be submitted again.
     """
-    hung = [
-        s
-        for s in steps
-        if (flight := seen.in_flight.get(s.partition)) is not None
-        and flight.target == s.reassignment.target
-        and never_completes(flight)
-    ]
-    return cancels(hung, seen).to_cancel
+    return cancels([s for s in steps if drop_hangs(s.reassignment, seen)], seen).to_cancel
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,12 @@ def never_completes(flight: InFlight) -> Replicas:
     return tuple(b for b in flight.adding if b in flight.removing)
 
 
+def drop_hangs(move: Reassignment, seen: View) -> bool:
+    """Whether the target itself is in flight and never completes (F34): a rerun of the drop frees it."""
+    flight = seen.in_flight.get(move.partition)
+    return flight is not None and flight.target == move.target and bool(never_completes(flight))
+
+
 def _phase_in_flight(move: Reassignment, flight: InFlight, in_sync: frozenset[int]) -> StepState:
     # Below 2.4 all that is out of sync is told as adding, a replica that stays included: then the order tells.
     expands = bool(move.adding) and (
@@ -232,7 +238,11 @@ def catch_up(batch: Batch, seen: View, *, submitted: bool) -> CatchUp:
                 stale[step.partition] = at.reason
             case Phase.NOT_SUBMITTED | Phase.PARTLY_EXPANDED:
                 unsubmitted.append(step.partition)
-            case _ if not at.ours or (at.phase is Phase.STUCK and _hung_on_the_way(step.reassignment, seen)):
+            case _ if not at.ours or (
+                at.phase is Phase.STUCK
+                and never_completes(seen.in_flight[step.partition])
+                and not drop_hangs(step.reassignment, seen)
+            ):
                 waiting[step.partition], blocked[step.partition] = missing, at.reason
             case _ if at.phase is Phase.DONE or not missing:
                 in_sync.append(step.partition)
@@ -294,12 +304,6 @@ def drops_to_submit(batch: Batch, seen: View) -> Drops:
         done=tuple(settled[Phase.DONE]),
         gone=tuple(settled[Phase.GONE]),
     )
-
-
-def _hung_on_the_way(move: Reassignment, seen: View) -> bool:
-    """Whether it never completes, and not even a rerun of the drop frees it: that one knows its own target only."""
-    flight = seen.in_flight[move.partition]
-    return flight.target != move.target and bool(never_completes(flight))
 
 
 def _unsafe_to_drop(step: Step, at: StepState, seen: View) -> str | None:
