@@ -13,11 +13,26 @@ DEFAULT_VERSION = "4.3.1"
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """Maven coordinates of one artifact."""
+    """Maven coordinates of a module; with classifiers, of its artifacts with these (``""`` is the main one)."""
 
     organisation: str
     module: str
     revision: str
+    classifiers: tuple[str, ...] = ()
+
+    @property
+    def ivy_element(self) -> str:
+        """Its element of an ``ivy.xml``."""
+        name = quoteattr(self.module)
+        element = f"<dependency org={quoteattr(self.organisation)} name={name} rev={quoteattr(self.revision)} "
+        element += 'conf="default->default"'
+        if not self.classifiers:
+            return f"{element}/>"
+        artifacts = (
+            f"<artifact name={name}" + (f" m:classifier={quoteattr(classifier)}" if classifier else "") + "/>"
+            for classifier in self.classifiers
+        )
+        return f"{element}>{''.join(artifacts)}</dependency>"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -79,13 +94,17 @@ class Release:
 
     @property
     def dependencies(self) -> tuple[Dependency, ...]:
-        """What to resolve: the broker, its tools and a logging backend (without one brokers log nothing)."""
+        """What to resolve: the broker, its tools and a logging backend (without one brokers log nothing).
+
+        From 4.0 on also Kafka's own stand-in for a remote store (KIP-405), which it publishes with its tests.
+        """
         scala = "2.13" if self >= Release(2, 6, 0) else "2.12"
         wanted = [Dependency("org.apache.kafka", f"kafka_{scala}", str(self))]
         if self >= Release(3, 6, 0):
             wanted.append(Dependency("org.apache.kafka", "kafka-tools", str(self)))
         if self.logs_with_log4j2:
             wanted.append(Dependency("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"))
+            wanted.append(Dependency("org.apache.kafka", "kafka-storage", str(self), ("", "test")))
         else:
             wanted.append(Dependency("org.slf4j", "slf4j-reload4j", "1.7.36"))
         if self < Release(2, 6, 0):
@@ -96,12 +115,8 @@ class Release:
 
     def ivy_module(self) -> str:
         """The ``ivy.xml`` that resolves the dependencies; also the recipe by which a cached copy is recognised."""
-        wanted = "\n".join(
-            f"    <dependency org={quoteattr(d.organisation)} name={quoteattr(d.module)} "
-            f'rev={quoteattr(d.revision)} conf="default->default"/>'
-            for d in self.dependencies
-        )
-        return f"""<ivy-module version="2.0">
+        wanted = "\n".join(f"    {dependency.ivy_element}" for dependency in self.dependencies)
+        return f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="kafka-reassignment" module="brokers" revision={quoteattr(str(self))}/>
   <configurations><conf name="default"/></configurations>
   <dependencies>

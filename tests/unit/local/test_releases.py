@@ -17,8 +17,19 @@ def wanted(version):
     return {d.get("name"): d.get("rev") for d in module.iter("dependency")}
 
 
-def test_a_release_of_today_comes_with_its_tools_and_a_logging_backend():
-    assert wanted("4.3.1") == {"kafka_2.13": "4.3.1", "kafka-tools": "4.3.1", "log4j-slf4j-impl": "2.25.4"}
+def test_a_release_of_today_comes_with_its_tools_a_logging_backend_and_a_remote_store():
+    found = wanted("4.3.1")
+    assert found.pop("log4j-slf4j-impl") == "2.25.4"
+    assert found == {"kafka_2.13": "4.3.1", "kafka-tools": "4.3.1", "kafka-storage": "4.3.1"}
+
+
+def test_the_remote_store_is_an_artifact_beside_the_main_one():
+    module = ET.fromstring(Release.parse("4.3.1").ivy_module())
+    artifacts = [a.attrib for d in module.iter("dependency") if d.get("name") == "kafka-storage" for a in d]
+    assert artifacts == [
+        {"name": "kafka-storage"},
+        {"name": "kafka-storage", "{http://ant.apache.org/ivy/maven}classifier": "test"},
+    ]
 
 
 def test_a_release_with_zookeeper_logs_by_reload4j():
