@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
+from kafka_reassignment_airflow.form import partition_count_params
 from kafka_reassignment_airflow.operators.partition_count import (
     CreatePartitionsOperator,
     PartitionCountPreflightOperator,
@@ -25,22 +26,7 @@ with DAG(
     max_active_runs=16,
     tags=["kafka", "reassignment"],
     doc_md=__doc__,
-    params={
-        "kafka_conn_id": Param("kafka_default", type="string", minLength=1, description="Connection of the cluster."),
-        "topic": Param(type="string", minLength=1, maxLength=249, description="The topic, by its name."),
-        "partitions": Param(
-            type="integer", minimum=2, description="How many partitions it is to have, those it has included."
-        ),
-        "exclude_brokers": Param(
-            None,
-            type=["null", "array"],
-            items={"type": "integer"},
-            description="Broker ids that get no new partition, such as one that will be emptied soon.",
-        ),
-        "validate_only": Param(
-            False, type="boolean", description="Say exactly what would be added, checked by the cluster; add nothing."
-        ),
-    },
+    params=partition_count_params(),
     default_args={"retries": 4, "retry_delay": timedelta(seconds=10)},
 ) as dag:
     preflight = PartitionCountPreflightOperator(task_id="preflight")

@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from kafka_reassignment_airflow.form import connection_params
 from kafka_reassignment_airflow.operators.batch import (
     ClearThrottleOperator,
     DropOldReplicasOperator,
@@ -28,9 +29,9 @@ with DAG(
     tags=["kafka", "reassignment"],
     doc_md=__doc__,
     params={
-        "kafka_conn_id": Param("kafka_default", type="string", minLength=1, description="connection of the cluster"),
-        "reassignment_id": Param("", type="string", description="run id of the kafka_reassignment run"),
-        "batch": Param(1, type="integer", minimum=1, description="number of the batch"),
+        **connection_params(),
+        "reassignment_id": Param("", type="string", description="Run id of the kafka_reassignment run."),
+        "batch": Param(1, type="integer", minimum=1, description="Number of the batch."),
     },
     default_args={"retries": 4, "retry_delay": timedelta(seconds=10)},
 ) as dag:

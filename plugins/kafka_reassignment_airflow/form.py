@@ -21,7 +21,7 @@ EXPERT = "Expert"
 def request_params() -> dict[str, Param]:
     """Return the form's fields, the most used ones first and without a section."""
     return {
-        "kafka_conn_id": Param("kafka_default", type="string", minLength=1, description="Connection of the cluster."),
+        **connection_params(),
         "job": Param(Job.REBALANCE, type="string", enum=[str(j) for j in Job], description="What to plan."),
         "brokers": _array(
             "integer", "Broker ids: to empty (decommission), to fill (add_brokers), to use (move_topics)."
@@ -244,6 +244,23 @@ def resume_params() -> dict[str, Param]:
     named = Param("", type="string", minLength=1, description="Run id of the stopped kafka_reassignment run.")
     reason = Param(None, type=["null", "string"], description="Why, for the audit trail.")
     return {**which_reassignment_params(), "reassignment_id": named, "reason": reason}
+
+
+def partition_count_params() -> dict[str, Param]:
+    """Return the fields of a topic that gets more partitions."""
+    return {
+        **connection_params(),
+        "topic": Param(type="string", minLength=1, maxLength=249, description="The topic, by its name."),
+        "partitions": Param(
+            type="integer", minimum=2, description="How many partitions it is to have, those it has included."
+        ),
+        "exclude_brokers": _array(
+            "integer", "Broker ids that get no new partition, such as one that will be emptied soon."
+        ),
+        "validate_only": Param(
+            False, type="boolean", description="Say exactly what would be added, checked by the cluster; add nothing."
+        ),
+    }
 
 
 def throttle_params() -> dict[str, Param]:
