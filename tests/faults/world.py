@@ -12,6 +12,7 @@ from typing import TypeVar
 from confluent_kafka import KafkaException
 from tests.faults.plan import BROKERS, EVERY_BROKER, STATIC_RATE, STATIC_RATES, Scenario, Topic
 from tests.faults.step_process import CLIENT
+from tests.kafka_fixtures import wait_until
 
 from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
 from kafka_reassignment.cluster.settings import ClusterSettings
@@ -67,6 +68,8 @@ class World:
         fill_topics(self.kafka.bootstrap_servers, self.names, size)
         for change in self.scenario.throttled_before:
             self.change_config(change)
+        # What is accepted is shown a moment later, and "before" has to be what was set.
+        wait_until(self._shows_what_was_set)
         self.before = self.configs()
         self.replicas_before = self.replicas()
         for topic in self.names:
@@ -79,6 +82,17 @@ class World:
                 producer_config={"message.timeout.ms": 60_000},
             )
             self.ledgers[topic] = ledger.start()
+
+    def _shows_what_was_set(self) -> bool:
+        shown = self.configs()
+        own = {(c.resource, c.key): c.value for c in self.scenario.throttled_before}
+        everywhere = {
+            (ConfigResource.broker(b), key): value
+            for (resource, key), value in own.items()
+            if resource == EVERY_BROKER
+            for b in BROKERS
+        }
+        return all(shown[resource][key].value == value for (resource, key), value in (everywhere | own).items())
 
     def _create(self, topic: Topic) -> None:
         configs = {"min.insync.replicas": str(topic.min_insync)}
