@@ -2,6 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+# Most tests wait for brokers, so two at once fit two cores; the tests of a module stay together.
+TWO_LANES := --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-slow faults quick lint lock clean bench-plan
@@ -34,13 +37,14 @@ lint: setup  ## format check, lint, strict types, import contracts
 	$(BIN)/lint-imports --no-cache
 
 quick: setup  ## the part of the tests that takes under a minute
-	$(BIN)/python -m pytest -m quick -q
+	$(PYTEST) -m quick -q $(TWO_LANES)
 
 test: setup lint  ## everything CI runs: lint, then all tests but the slow ones
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow and not airflow" $(TWO_LANES)
+	$(PYTEST) -m "not slow and airflow"
 
 test-slow: setup  ## the long tests, hours included
-	$(BIN)/python -m pytest -m slow
+	$(PYTEST) -m slow
 
 bench-plan: setup  ## plan clusters of up to two million partitions, judge the plans, print them beside the peers' (ARGS="--help")
 	@$(BIN)/python benchmarks/bench_plan.py $(ARGS)

@@ -8,20 +8,17 @@ ends is held and goes on in the next one by itself, so a cluster that has one ge
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG
-from airflow.sdk.configuration import conf
 from airflow.timetables.trigger import CronTriggerTimetable
 
 from kafka_reassignment_airflow.form import maintenance_params
-from kafka_reassignment_airflow.hooks.reassignment import CONFIG_SECTION
 from kafka_reassignment_airflow.operators.maintenance import ChooseRequestsOperator
 from kafka_reassignment_airflow.runs import DAG_ID, MAINTENANCE_DAG_ID
+from kafka_reassignment_airflow.settings import setting, step_defaults
 
-cron = conf.get(CONFIG_SECTION, "maintenance_schedule", fallback="")
-time_zone = conf.get(CONFIG_SECTION, "maintenance_time_zone", fallback="UTC")
+cron = setting("maintenance_schedule", "")
+time_zone = setting("maintenance_time_zone", "UTC")
 
 with DAG(
     dag_id=MAINTENANCE_DAG_ID,
@@ -31,7 +28,7 @@ with DAG(
     tags=["kafka", "reassignment"],
     doc_md=__doc__,
     params=maintenance_params(),
-    default_args={"retries": 4, "retry_delay": timedelta(seconds=10)},
+    default_args=step_defaults(),
 ) as dag:
     choose = ChooseRequestsOperator(task_id="choose_requests")
     # Safe to retry: each run's id is fixed by that of this run.

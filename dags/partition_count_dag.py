@@ -6,8 +6,6 @@ after the placement, which the cluster has checked by then.
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 
 from kafka_reassignment_airflow.form import partition_count_params
@@ -18,6 +16,7 @@ from kafka_reassignment_airflow.operators.partition_count import (
     VerifyPartitionCountOperator,
 )
 from kafka_reassignment_airflow.runs import PARTITION_COUNT_DAG_ID
+from kafka_reassignment_airflow.settings import step_defaults
 
 with DAG(
     dag_id=PARTITION_COUNT_DAG_ID,
@@ -27,7 +26,7 @@ with DAG(
     tags=["kafka", "reassignment"],
     doc_md=__doc__,
     params=partition_count_params(),
-    default_args={"retries": 4, "retry_delay": timedelta(seconds=10)},
+    default_args=step_defaults(),
 ) as dag:
     preflight = PartitionCountPreflightOperator(task_id="preflight")
     plan_placement = PlanPlacementOperator(task_id="plan_placement")

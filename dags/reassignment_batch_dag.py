@@ -6,8 +6,6 @@ Airflow skips teardowns when one strikes, and the throttle would stay.
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import DAG, Param
 
 from kafka_reassignment_airflow.form import connection_params
@@ -20,6 +18,7 @@ from kafka_reassignment_airflow.operators.batch import (
 )
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID
 from kafka_reassignment_airflow.sensors.batch import AdmitBatchSensor, IsrCatchUpSensor
+from kafka_reassignment_airflow.settings import step_defaults
 
 with DAG(
     dag_id=BATCH_DAG_ID,
@@ -33,7 +32,7 @@ with DAG(
         "reassignment_id": Param("", type="string", description="Run id of the kafka_reassignment run."),
         "batch": Param(1, type="integer", minimum=1, description="Number of the batch."),
     },
-    default_args={"retries": 4, "retry_delay": timedelta(seconds=10)},
+    default_args=step_defaults(),
 ) as dag:
     admit = AdmitBatchSensor(task_id="admit", poll_seconds=15)
     set_throttle = SetThrottleOperator(task_id="set_throttle")

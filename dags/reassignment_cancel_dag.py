@@ -7,8 +7,6 @@ the finished batches are moved back too, newest first, by a run of `kafka_reassi
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 
 from kafka_reassignment_airflow.form import cancel_params
@@ -21,6 +19,7 @@ from kafka_reassignment_airflow.operators.stopping import (
 )
 from kafka_reassignment_airflow.runs import CANCEL_DAG_ID
 from kafka_reassignment_airflow.sensors.stopping import SettleMovesSensor
+from kafka_reassignment_airflow.settings import step_defaults
 
 with DAG(
     dag_id=CANCEL_DAG_ID,
@@ -30,7 +29,7 @@ with DAG(
     tags=["kafka", "reassignment"],
     doc_md=__doc__,
     params=cancel_params(),
-    default_args={"retries": 4, "retry_delay": timedelta(seconds=10)},
+    default_args=step_defaults(),
 ) as dag:
     stop = StopOperator(task_id="stop")
     # From here on the tasks follow what was stopped, even when another reassignment takes the cluster meanwhile.

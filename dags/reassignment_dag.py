@@ -6,8 +6,6 @@ No run has a timeout: Airflow skips teardowns when one strikes, and a throttle w
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 
 from kafka_reassignment_airflow.form import request_params
@@ -22,6 +20,7 @@ from kafka_reassignment_airflow.operators.reassignment import (
 )
 from kafka_reassignment_airflow.runs import DAG_ID
 from kafka_reassignment_airflow.sensors.reassignment import BatchesSensor
+from kafka_reassignment_airflow.settings import step_defaults
 
 with DAG(
     dag_id=DAG_ID,
@@ -31,7 +30,7 @@ with DAG(
     tags=["kafka", "reassignment"],
     doc_md=__doc__,
     params=request_params(),
-    default_args={"retries": 4, "retry_delay": timedelta(seconds=10)},
+    default_args=step_defaults(),
 ) as dag:
     preflight = PreflightOperator(task_id="preflight")
     plan = PlanOperator(task_id="plan", spark_conn_id="{{ params.spark_conn_id or '' }}")

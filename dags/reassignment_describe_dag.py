@@ -5,13 +5,12 @@ The results of the tasks are JSON values; the log of ``describe`` has the table 
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 
 from kafka_reassignment_airflow.form import describe_params
 from kafka_reassignment_airflow.operators.describing import DescribeReassignmentOperator, ListReassignmentsOperator
 from kafka_reassignment_airflow.runs import DESCRIBE_DAG_ID
+from kafka_reassignment_airflow.settings import step_defaults
 
 with DAG(
     dag_id=DESCRIBE_DAG_ID,
@@ -21,7 +20,7 @@ with DAG(
     tags=["kafka", "reassignment"],
     doc_md=__doc__,
     params=describe_params(),
-    default_args={"retries": 4, "retry_delay": timedelta(seconds=10)},
+    default_args=step_defaults(),
 ) as dag:
     ListReassignmentsOperator(task_id="list_reassignments")
     DescribeReassignmentOperator(task_id="describe")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 
 from kafka_reassignment_airflow.form import resume_params
 from kafka_reassignment_airflow.operators.stopping import ResumeOperator
 from kafka_reassignment_airflow.runs import RESUME_DAG_ID
+from kafka_reassignment_airflow.settings import step_defaults
 
 with DAG(
     dag_id=RESUME_DAG_ID,
@@ -18,6 +17,6 @@ with DAG(
     tags=["kafka", "reassignment"],
     doc_md=__doc__,
     params=resume_params(),
-    default_args={"retries": 4, "retry_delay": timedelta(seconds=10)},
+    default_args=step_defaults(),
 ) as dag:
     ResumeOperator(task_id="resume")

@@ -6,13 +6,12 @@ is paid here. Nothing is touched while a reassignment is at work, nor what its j
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 
 from kafka_reassignment_airflow.form import connection_params
 from kafka_reassignment_airflow.operators.sweeping import SweepThrottlesOperator
 from kafka_reassignment_airflow.runs import SWEEP_DAG_ID
+from kafka_reassignment_airflow.settings import step_defaults
 
 with DAG(
     dag_id=SWEEP_DAG_ID,
@@ -22,6 +21,6 @@ with DAG(
     tags=["kafka", "reassignment"],
     doc_md=__doc__,
     params=connection_params(),
-    default_args={"retries": 4, "retry_delay": timedelta(seconds=10)},
+    default_args=step_defaults(),
 ) as dag:
     SweepThrottlesOperator(task_id="sweep_throttles")

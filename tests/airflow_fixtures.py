@@ -130,7 +130,9 @@ class Reassignments:
 
 @pytest.fixture(scope="session")
 def airflow(kafka):
-    with LocalAirflow(connections={"kafka_default": kafka_connection(kafka.bootstrap_servers)}) as running:
+    connections = {"kafka_default": kafka_connection(kafka.bootstrap_servers)}
+    sooner = {"AIRFLOW__KAFKA_REASSIGNMENT__RETRY_DELAY_SECONDS": "3"}
+    with LocalAirflow(connections=connections, environment=sooner) as running:
         yield running
 
 

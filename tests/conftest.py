@@ -1,4 +1,4 @@
-"""Shared fixtures of all tests."""
+"""Shared fixtures of all tests, their order, and what runs beside what."""
 
 import signal
 
@@ -15,8 +15,12 @@ LAST = ("kafka", "spark", "airflow", "slow")
 runs after it; and a plan step that runs within a test, on brokers or among the slow ones, ends Spark's Java process."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     def rank(item: pytest.Item) -> int:
         return max((LAST.index(mark.name) + 1 for mark in item.iter_markers() if mark.name in LAST), default=0)
 
     items.sort(key=rank)
+    if config.pluginmanager.hasplugin("xdist"):
+        for item in items:
+            # Tests of one module share its brokers. Those with another mark come at their own time.
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem} {rank(item)}"))

@@ -24,6 +24,7 @@ from typing import IO, Any, Self
 
 import httpx
 import psutil
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from kafka_reassignment.local.processes import Lifeline
 
@@ -33,6 +34,10 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 class AirflowApiError(Exception):
     """The REST API answered with an error; the text is its own."""
+
+
+class _DatabaseBusyError(AirflowApiError):
+    """SQLite let another process write first; what was asked for was rolled back."""
 
 
 @dataclass(frozen=True)
@@ -282,13 +287,20 @@ class LocalAirflow:
     def _open(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, authorized: bool = True
     ) -> dict[str, Any]:
+        busy = retry_if_exception_type(_DatabaseBusyError)
+        attempts = Retrying(retry=busy, stop=stop_after_attempt(5), wait=wait_random_exponential(max=2), reraise=True)
+        return attempts(self._request, method, path, body, authorized=authorized)
+
+    def _request(self, method: str, path: str, body: Mapping[str, Any] | None, *, authorized: bool) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self._login()}"} if authorized else {}
         try:
             answer = self._client.request(method, path, json=body, headers=headers)
         except httpx.TransportError as error:
             raise AirflowApiError(f"{method} {path}: {error}") from error
         if answer.is_error:
-            raise AirflowApiError(f"{method} {path}: HTTP {answer.status_code} {answer.text[:2000]}")
+            busy = answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR and "Database error" in answer.text
+            kind = _DatabaseBusyError if busy else AirflowApiError
+            raise kind(f"{method} {path}: HTTP {answer.status_code} {answer.text[:2000]}")
         parsed: dict[str, Any] = answer.json() if answer.content else {}
         return parsed
 

@@ -7,7 +7,7 @@ from kafka_reassignment.local.data import Ledger, fill_topics
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.planning.plan_files import parse_plan
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_run_id
-from kafka_reassignment_airflow.standalone import AirflowApiError
+from kafka_reassignment_airflow.standalone import COMPONENTS, AirflowApiError
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka]
 
@@ -192,11 +192,14 @@ def test_killing_airflow_in_the_middle_of_a_batch_and_starting_it_again_complete
         partition_movements=1,
     )
     reassignments.wait_for_task(run, "sense_isr_catch_up", "running", "deferred", batch=1)
-    # The scheduler has the LocalExecutor's workers and their tasks below it: all are gone at once.
-    for component in ("scheduler", "triggerer"):
-        reassignments.airflow.kill_component(component)
-    for component in ("scheduler", "triggerer"):
-        reassignments.airflow.start_component(component)
+    # First what tasks report to; then the whole machine: the scheduler has the LocalExecutor's workers and their
+    # tasks below it.
+    for dying in (["api-server"], COMPONENTS):
+        for component in dying:
+            reassignments.airflow.kill_component(component)
+        for component in dying:
+            reassignments.airflow.start_component(component)
+        reassignments.airflow.wait_until_healthy()
     assert reassignments.wait(run, seconds=300) == "success", reassignments.story(run)
     assert replicas(port, topic) == {0: (1, 3), 1: (4, 1)}
     assert configs(topic) == before

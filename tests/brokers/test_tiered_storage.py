@@ -50,10 +50,20 @@ class TieredCluster:
         return name
 
     def write(self, topic: str, megabytes: int = 20) -> None:
-        """Write so much that most of it goes to the remote store, and wait until it is gone from the disks."""
+        """Write so much that most of it goes to the remote store, and wait until all that goes there is there."""
         fill_topics(self.kafka.bootstrap_servers, [topic], megabytes * 1_000_000)
         leader = self.port.describe_partitions([topic])[TopicPartition(topic, 0)].leader
         eventually(lambda: self.local_bytes(topic)[leader], lambda size: size < KEPT_LOCALLY + 2 * SEGMENT, seconds=60)
+        eventually(lambda: self._copied_in_two_seconds(topic), lambda segments: segments == 0, seconds=60)
+
+    def _copied_in_two_seconds(self, topic: str) -> int:
+        """Brokers look for segments to copy twice a second."""
+        before = self._remote_segments(topic)
+        time.sleep(2)
+        return self._remote_segments(topic) - before
+
+    def _remote_segments(self, topic: str) -> int:
+        return sum(1 for _ in self.store.glob(f"*/{topic}-0-*/*.log"))
 
     def local_bytes(self, topic: str) -> dict[int | None, int]:
         """What each broker has on its own disk."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import cast
 
 from airflow.sdk import BaseHook, Connection, ObjectStoragePath
-from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 from upath import UPath
 
@@ -15,8 +14,8 @@ from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment_airflow.settings import setting
 
-CONFIG_SECTION = "kafka_reassignment"
 DEFAULT_SPARK_MASTER = "local[*]"
 
 
@@ -67,7 +66,7 @@ def record_store() -> RecordStore:
     The URI may name an Airflow connection, as ``s3://my_conn@bucket/path``.
     """
     home = Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
-    uri = conf.get(CONFIG_SECTION, "record_uri", fallback=f"file://{home}/kafka_reassignments")
+    uri = setting("record_uri", f"file://{home}/kafka_reassignments")
     return RecordStore(cast("UPath", ObjectStoragePath(uri)))
 
 

@@ -24,7 +24,13 @@ from kafka_reassignment.local.jars import (
 from kafka_reassignment.local.releases import Release
 
 VERSION = "4.3.1"
-JARS = ["kafka-tools-4.3.1.jar", "kafka_2.13-4.3.1.jar", "log4j-slf4j-impl-2.25.4.jar"]
+JARS = [
+    "kafka-storage-4.3.1-test.jar",
+    "kafka-storage-4.3.1.jar",
+    "kafka-tools-4.3.1.jar",
+    "kafka_2.13-4.3.1.jar",
+    "log4j-slf4j-impl-2.25.4.jar",
+]
 
 
 @pytest.fixture
@@ -33,9 +39,11 @@ def repository(tmp_path, monkeypatch):
     for dependency in Release.parse(VERSION).dependencies:
         folder = tmp_path / "repository" / dependency.organisation / dependency.module
         folder.mkdir(parents=True)
-        (folder / f"{dependency.module}-{dependency.revision}.jar").write_text(f"the jar of {dependency.module}")
+        for classifier in dependency.classifiers or ("",):
+            name = f"{dependency.module}-{dependency.revision}" + (f"-{classifier}" if classifier else "")
+            (folder / f"{name}.jar").write_text(f"the jar of {dependency.module}")
     settings = tmp_path / "ivysettings.xml"
-    pattern = tmp_path / "repository" / "[organisation]" / "[module]" / "[artifact]-[revision].[ext]"
+    pattern = tmp_path / "repository" / "[organisation]" / "[module]" / "[artifact]-[revision](-[classifier]).[ext]"
     settings.write_text(
         '<ivysettings><settings defaultResolver="folder"/><resolvers>'
         f'<filesystem name="folder"><artifact pattern="{pattern}"/></filesystem></resolvers></ivysettings>'
@@ -71,7 +79,7 @@ def test_jars_are_fetched_once_and_always_in_the_same_order(fetch, home):
 
 def test_a_damaged_cache_is_told_and_fetched_again(fetch, home):
     fetch()
-    jar = home / JARS[1]
+    jar = home / JARS[3]
     whole = jar.read_text()
     jar.write_text(whole.swapcase())  # the same size
     fetch()
