@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # Most tests wait for brokers, so two at once fit two cores; the tests of a module stay together.
-TWO_LANES := --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-slow faults quick lint lock clean bench-plan

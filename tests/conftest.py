@@ -1,6 +1,8 @@
-"""Shared fixtures of all tests, their order, and what runs beside what."""
+"""Shared fixtures of all tests, and their order."""
 
 import signal
+from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -10,17 +12,21 @@ pytest_plugins = ["tests.kafka_fixtures", "tests.spark_fixtures", "tests.airflow
 # would wait for ever on those that press Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LAST = ("kafka", "spark", "airflow", "slow")
-"""Tests with these marks come after those without, in this order. The session's Airflow takes CPU time from whatever
-runs after it; and a plan step that runs within a test, on brokers or among the slow ones, ends Spark's Java process."""
+TURNS = {"airflow": 3, "kafka": 1, "spark": 2}
+"""When modules with these marks come, after those without; of several marks the first here counts. The session's Airflow
+takes CPU time from whatever runs after it; and a plan step that runs within a test on brokers ends Spark's Java process."""
+
+LONG = ("test_zookeeper_era", "test_faults")
+"""Modules that take minutes: begun first among their like, so that at the end no lane waits for the other."""
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    def rank(item: pytest.Item) -> int:
-        return max((LAST.index(mark.name) + 1 for mark in item.iter_markers() if mark.name in LAST), default=0)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    turns: defaultdict[Path, int] = defaultdict(int)
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        turns[item.path] = max(turns[item.path], next((turn for mark, turn in TURNS.items() if mark in marks), 0))
 
-    items.sort(key=rank)
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            # Tests of one module share its brokers. Those with another mark come at their own time.
-            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem} {rank(item)}"))
+    def order(item: pytest.Item) -> tuple[bool, int, bool]:
+        return item.get_closest_marker("slow") is not None, turns[item.path], item.path.stem not in LONG
+
+    items.sort(key=order)
