@@ -8,7 +8,9 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from kafka_reassignment.local import data
 from kafka_reassignment.local.clients import admin_client
@@ -31,6 +33,16 @@ def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"still not so after {seconds:g} s"
         time.sleep(0.05)
+
+
+@retry(retry=retry_if_exception_type(KafkaException), stop=stop_after_delay(90), wait=wait_fixed(1), reraise=True)
+def delete_topics(bootstrap_servers: str, names: Sequence[str]) -> None:
+    """Delete topics; with a new client each time, since one that was told of a broker that is dead now waits for it."""
+    admin = admin_client(bootstrap_servers)
+    known = admin.list_topics(timeout=10).topics
+    if there := [name for name in names if name in known]:
+        for deletion in admin.delete_topics(there, request_timeout=10).values():
+            deletion.result()
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +71,7 @@ def kafka_admin(kafka: LocalCluster) -> AdminClient:
 
 
 @pytest.fixture
-def create_topic(kafka: LocalCluster, kafka_admin: AdminClient) -> Iterator[CreateTopic]:
+def create_topic(kafka: LocalCluster) -> Iterator[CreateTopic]:
     """Create topics with given replicas on the shared cluster; they are deleted after the test."""
     created: list[str] = []
 
@@ -72,6 +84,4 @@ def create_topic(kafka: LocalCluster, kafka_admin: AdminClient) -> Iterator[Crea
         return topic
 
     yield create
-    if created:
-        for deletion in kafka_admin.delete_topics(created).values():
-            deletion.result()
+    delete_topics(kafka.bootstrap_servers, created)
