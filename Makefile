@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-# Most tests wait for brokers, so two at once fit two cores; the tests of a module stay together.
+# The tests of a module stay together.
 TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
@@ -40,8 +40,8 @@ quick: setup  ## the part of the tests that takes under a minute
 	$(PYTEST) -m quick -q $(TWO_LANES)
 
 test: setup lint  ## everything CI runs: lint, then all tests but the slow ones
-	$(PYTEST) -m "not slow and not airflow" $(TWO_LANES)
-	$(PYTEST) -m "not slow and airflow"
+	$(PYTEST) -m quick $(TWO_LANES)
+	$(PYTEST) -m "not slow and not quick"
 
 test-slow: setup  ## the long tests, hours included
 	$(PYTEST) -m slow

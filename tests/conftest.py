@@ -16,9 +16,6 @@ TURNS = {"airflow": 3, "kafka": 1, "spark": 2}
 """When modules with these marks come, after those without; of several marks the first here counts. The session's Airflow
 takes CPU time from whatever runs after it; and a plan step that runs within a test on brokers ends Spark's Java process."""
 
-LONG = ("test_zookeeper_era", "test_faults")
-"""Modules that take minutes: begun first among their like, so that at the end no lane waits for the other."""
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     turns: defaultdict[Path, int] = defaultdict(int)
@@ -26,7 +23,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marks = {mark.name for mark in item.iter_markers()}
         turns[item.path] = max(turns[item.path], next((turn for mark, turn in TURNS.items() if mark in marks), 0))
 
-    def order(item: pytest.Item) -> tuple[bool, int, bool]:
-        return item.get_closest_marker("slow") is not None, turns[item.path], item.path.stem not in LONG
-
-    items.sort(key=order)
+    items.sort(key=lambda item: (item.get_closest_marker("slow") is not None, turns[item.path]))
