@@ -14,13 +14,13 @@ help:  ## list the commands
 
 setup: $(VENV)/.warm  ## make the virtual environment from the locked dependencies
 
-$(VENV)/.installed: requirements/dev.lock pyproject.toml
+$(VENV)/.installed: requirements/dev.lock pyproject.toml lab/pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 14) else f"Python 3.11 to 3.13 is needed, found {sys.version.split()[0]}: set PYTHON=")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q 'uv>=0.9'
 	$(BIN)/uv pip sync -q --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.lock
-	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e .
-	$(BIN)/python -m compileall -q include plugins
+	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e . -e lab
+	$(BIN)/python -m compileall -q include plugins lab
 	@touch $@
 
 $(VENV)/.warm: $(VENV)/.installed
@@ -28,7 +28,7 @@ $(VENV)/.warm: $(VENV)/.installed
 	@touch $@
 
 demo: setup  ## a throttled decommission on six real brokers, run by Airflow (ARGS="--help" for options)
-	@$(BIN)/python -m kafka_reassignment_airflow.demo $(ARGS)
+	@$(BIN)/python -m kafka_lab.demo $(ARGS)
 
 lint: setup  ## format check, lint, strict types, import contracts
 	$(BIN)/ruff format --check .

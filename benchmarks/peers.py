@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from measuring import Measured, measured
 from pyarrow import csv
 
-from kafka_reassignment.local.jars import fetch_jars
+from kafka_lab.jars import fetch_jars
 
 KAFKA = "kafka-reassign-partitions --generate"
 

@@ -20,12 +20,12 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from kafka_reassignment.plan import schemas
+from kafka_reassignment.plan.json_files import write_reassignment_json
+from kafka_reassignment.planner.pipeline import plan_sized
+from kafka_reassignment.planner.session import planner_session
+from kafka_reassignment.planner.snapshot import Snapshot
 from kafka_reassignment.request import Job, Limits, ReassignmentRequest
-from kafka_reassignment.spark import schemas
-from kafka_reassignment.spark.pipeline import plan_sized
-from kafka_reassignment.spark.plan_json import write_reassignment_json
-from kafka_reassignment.spark.session import planner_session
-from kafka_reassignment.spark.snapshot import Snapshot
 
 LIMITS = Limits(partition_movements=500, leader_movements=500, max_batches=100_000)
 """The bench's jobs have no limits of their own: large batches, as an operator of so many partitions would take."""

@@ -13,7 +13,7 @@ from airflow.sdk import DAG
 from airflow.timetables.trigger import CronTriggerTimetable
 
 from kafka_reassignment_airflow.form import maintenance_params
-from kafka_reassignment_airflow.operators.maintenance import ChooseRequestsOperator
+from kafka_reassignment_airflow.operators.maintenance_window import ChooseRequestsOperator
 from kafka_reassignment_airflow.runs import DAG_ID, MAINTENANCE_DAG_ID
 from kafka_reassignment_airflow.settings import setting, step_defaults
 

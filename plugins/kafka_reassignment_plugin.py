@@ -12,15 +12,14 @@ import pandas as pd  # noqa: F401 - see above
 from airflow.plugins_manager import AirflowPlugin
 
 import kafka_reassignment_airflow.operators.batch
-import kafka_reassignment_airflow.operators.changing
-import kafka_reassignment_airflow.operators.describing
-import kafka_reassignment_airflow.operators.maintenance
+import kafka_reassignment_airflow.operators.describe
+import kafka_reassignment_airflow.operators.maintenance_window
 import kafka_reassignment_airflow.operators.partition_count
+import kafka_reassignment_airflow.operators.rate
 import kafka_reassignment_airflow.operators.reassignment
-import kafka_reassignment_airflow.operators.sweeping
+import kafka_reassignment_airflow.operators.sweep
 import kafka_reassignment_airflow.sensors.batch
-import kafka_reassignment_airflow.sensors.reassignment
-import kafka_reassignment_airflow.sensors.stopping  # noqa: F401 - see above
+import kafka_reassignment_airflow.sensors.cancel  # noqa: F401 - see above
 from kafka_reassignment_airflow.web.lazy import LazyApp
 
 PAGE = "/kafka-reassignment"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from upath import UPath
 
+from kafka_lab.airflow import LocalAirflow, kafka_connection
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
-from kafka_reassignment_airflow.standalone import LocalAirflow, kafka_connection
 
 
 class Reassignments:

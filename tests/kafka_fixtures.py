@@ -12,9 +12,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from kafka_reassignment.local import data
-from kafka_reassignment.local.clients import admin_client
-from kafka_reassignment.local.cluster import LocalCluster
+from kafka_lab import data
+from kafka_lab.clients import admin_client
+from kafka_lab.cluster import LocalCluster
 
 _numbers = itertools.count(1)
 

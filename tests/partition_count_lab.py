@@ -2,16 +2,16 @@
 
 import logging
 
-from tests.execution_lab import Clock, WallClock
+from tests.steps_lab import Clock, WallClock
 from upath import UPath
 
-from kafka_reassignment.execution import partition_count
-from kafka_reassignment.execution.context import StepContext
 from kafka_reassignment.model import Replicas
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.partition_count import PartitionCountRecord
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.steps import partition_count
+from kafka_reassignment.steps.context import RunContext
 
 STEPS = ("preflight", "plan_placement", "create_partitions", "verify")
 
@@ -38,9 +38,9 @@ class Growing:
         self.tries = 0
 
     @property
-    def step(self) -> StepContext:
+    def context(self) -> RunContext:
         self.tries += 1
-        return StepContext(
+        return RunContext(
             cluster=self.cluster,
             store=self.store,
             record=self.record,
@@ -53,8 +53,8 @@ class Growing:
     def do(self, name: str) -> object:
         """Run one step once."""
         if name == "preflight":
-            return partition_count.preflight(self.step, dict(self.request), "ann")
-        return getattr(partition_count, name)(self.step)
+            return partition_count.preflight(self.context, dict(self.request), "ann")
+        return getattr(partition_count, name)(self.context)
 
     def do_all(self, *names: str) -> object:
         """Run steps in order, all by default; return what the last one returned."""

@@ -16,8 +16,8 @@ from kafka_reassignment.model import (
     PartitionState,
     TopicPartition,
 )
-from kafka_reassignment.spark.session import planner_session
-from kafka_reassignment.spark.snapshot import TopicFacts, write_snapshot
+from kafka_reassignment.planner.session import planner_session
+from kafka_reassignment.planner.snapshot import TopicFacts, write_snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
+from kafka_reassignment.decisions.throttle import THROTTLE_KEYS, Side, covers
 from kafka_reassignment.model import ConfigResource, TopicPartition
-from kafka_reassignment.planning.throttle import THROTTLE_KEYS, Side, covers
 from kafka_reassignment.ports import ClusterPort
 
 LOOKS = 4

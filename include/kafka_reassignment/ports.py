@@ -18,10 +18,10 @@ from kafka_reassignment.model import (
     TopicPartition,
 )
 
-MOST_NEW_PARTITIONS = 10_000
+MAX_NEW_PARTITIONS = 10_000
 """Per request: Kafka 4.3.1 takes 10,000 and answers UNKNOWN_SERVER_ERROR to one more (records of one batch)."""
 
-MOST_PARTITIONS = 500
+MAX_PARTITIONS = 500
 """Per alter request. Above 10,000 records KRaft starts some and fails the rest one by one (F13)."""
 
 
@@ -64,7 +64,7 @@ class ClusterPort(Protocol):
         applied or not: list, compare, then act (F14).
 
         Args:
-            targets: at most ``MOST_PARTITIONS``; callers slice (F13).
+            targets: at most ``MAX_PARTITIONS``; callers slice (F13).
             allow_replication_factor_change: KIP-860's guard, sent where the broker has it and
                 checked on our side where not.
         """
@@ -82,7 +82,7 @@ class ClusterPort(Protocol):
         Args:
             topic: one that exists.
             assignments: replicas by number of the new partitions: those that follow the present ones,
-                without a gap, at most ``MOST_NEW_PARTITIONS``.
+                without a gap, at most ``MAX_NEW_PARTITIONS``.
             validate_only: let the controller check everything and change nothing.
 
         Raises:

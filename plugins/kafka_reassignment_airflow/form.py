@@ -10,8 +10,8 @@ from typing import Any
 
 from airflow.sdk import Param
 
-from kafka_reassignment.execution.stopping import Scope
 from kafka_reassignment.request import Job, Limits, ReassignmentRequest
+from kafka_reassignment.steps.cancel import Scope
 
 LIMITS = "Limits of a batch (KIP-435)"
 WINDOWS = "Maintenance windows"
@@ -116,20 +116,20 @@ def request_params() -> dict[str, Param]:
         "must_end_by": Param(
             None, type=["null", "string"], section=WINDOWS, description="No batch starts that would end later."
         ),
-        "tolerate_unwell": Param(
+        "allowed_unhealthy_partitions": Param(
             0,
             type="integer",
             minimum=0,
             section=EXPERT,
             description="Begin although this many partitions are offline, under min ISR or under-replicated.",
         ),
-        "pause_when_unwell": Param(
+        "pause_while_unhealthy": Param(
             False,
             type="boolean",
             section=EXPERT,
             description="Start no further batch while more partitions than that, anywhere, are not well.",
         ),
-        "mb_per_second_when_unwell": Param(
+        "mb_per_second_while_unhealthy": Param(
             None,
             type=["null", "number"],
             exclusiveMinimum=0,

@@ -3,8 +3,8 @@
 import pytest
 
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
+from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
 from kafka_reassignment.model import ConfigResource
-from kafka_reassignment.planning.throttle import THROTTLE_KEYS
 
 
 @pytest.fixture(scope="module")

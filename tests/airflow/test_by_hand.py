@@ -6,8 +6,8 @@ import pytest
 from tests.airflow.lab import move_json, replicas
 from tests.throttled import unthrottled
 
+from kafka_lab.data import fill_topics
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
-from kafka_reassignment.local.data import fill_topics
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
 

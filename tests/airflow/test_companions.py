@@ -3,8 +3,8 @@
 import pytest
 from tests.airflow.lab import move_json, replicas
 
-from kafka_reassignment.local.data import fill_topics
-from kafka_reassignment.spark.plan_io import read_summary
+from kafka_lab.data import fill_topics
+from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment_airflow.runs import (
     CANCEL_DAG_ID,
     DAG_ID,

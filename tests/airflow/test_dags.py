@@ -5,13 +5,13 @@ from importlib import import_module
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 
-from kafka_reassignment.planning.windows import MaintenanceWindows
+from kafka_lab.airflow import PROJECT
+from kafka_reassignment.decisions.windows import MaintenanceWindows
 from kafka_reassignment.request import Limits, ReassignmentRequest
 from kafka_reassignment_airflow.form import request_params
-from kafka_reassignment_airflow.standalone import PROJECT
-from kafka_reassignment_airflow.triggers.batches import BatchesTrigger
-from kafka_reassignment_airflow.triggers.polling import AdmissionTrigger, CatchUpTrigger
-from kafka_reassignment_airflow.triggers.stopping import SettleTrigger
+from kafka_reassignment_airflow.triggers.base import AdmissionTrigger, CatchUpTrigger
+from kafka_reassignment_airflow.triggers.cancel import SettleTrigger
+from kafka_reassignment_airflow.triggers.reassignment import BatchesTrigger
 
 pytestmark = pytest.mark.quick
 

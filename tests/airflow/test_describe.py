@@ -3,7 +3,7 @@
 import pytest
 from tests.airflow.lab import move_json
 
-from kafka_reassignment.local.data import fill_topics
+from kafka_lab.data import fill_topics
 from kafka_reassignment_airflow.runs import DESCRIBE_DAG_ID, THROTTLE_DAG_ID
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka]

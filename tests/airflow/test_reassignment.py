@@ -3,11 +3,11 @@
 import pytest
 from tests.airflow.lab import move_json, replicas
 
-from kafka_reassignment.local.data import Ledger, fill_topics
+from kafka_lab.airflow import COMPONENTS, AirflowApiError
+from kafka_lab.data import Ledger, fill_topics
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
-from kafka_reassignment.planning.plan_files import parse_plan
+from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_run_id
-from kafka_reassignment_airflow.standalone import COMPONENTS, AirflowApiError
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka]
 

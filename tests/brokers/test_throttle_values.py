@@ -1,12 +1,12 @@
 """The steps of a batch on real brokers: whatever throttle was there before is found again exactly."""
 
 import pytest
-from tests.execution_lab import Run, move
+from tests.steps_lab import Run, move
 from upath import UPath
 
+from kafka_lab.cluster import LocalCluster
+from kafka_lab.data import create_topic, fill_topics
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
-from kafka_reassignment.local.cluster import LocalCluster
-from kafka_reassignment.local.data import create_topic, fill_topics
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ConfigSource, ResourceKind
 
 pytestmark = pytest.mark.kafka

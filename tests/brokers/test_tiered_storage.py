@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 from tests.contract.lab import eventually
-from tests.execution_lab import Run, WallClock, move
 from tests.kafka_fixtures import fresh_topic_name
+from tests.steps_lab import Run, WallClock, move
 from upath import UPath
 
+from kafka_lab.cluster import LocalCluster
+from kafka_lab.data import create_topic, fill_topics
+from kafka_lab.tiered import tiered_storage
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
-from kafka_reassignment.execution import finish
-from kafka_reassignment.execution.context import StillWaiting
-from kafka_reassignment.execution.watching import BatchWatch
-from kafka_reassignment.local.cluster import LocalCluster
-from kafka_reassignment.local.data import create_topic, fill_topics
-from kafka_reassignment.local.tiered import tiered_storage
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.ports import ClusterPort
+from kafka_reassignment.steps.context import StillWaiting
+from kafka_reassignment.steps.leaders import elect_leaders
+from kafka_reassignment.steps.watch import BatchWatch
 
 pytestmark = pytest.mark.kafka
 
@@ -124,7 +124,7 @@ def test_a_new_replica_with_next_to_nothing_of_its_own_does_not_lead_until_it_ha
     assert "1 keep their leader until the new replica has more of their tiered topic on its own disk" in told
     assert f"{partition} (broker 3 has" in told
     tiered.write(topic)
-    finish.elect_leaders(run.step)
+    elect_leaders(run.context)
     eventually(lambda: tiered.port.describe_partitions([topic])[partition].leader, lambda leader: leader == 3)
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from confluent_kafka import Producer
+from tests.fakes.cluster import FakeCluster
 from tests.kafka_fixtures import CreateTopic, fresh_topic_name
 
-from kafka_reassignment.cluster.fake_cluster import FakeCluster
-from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
+from kafka_lab.cluster import LocalCluster
+from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
 from kafka_reassignment.cluster.settings import ClusterSettings
-from kafka_reassignment.local.cluster import LocalCluster
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Replicas, TopicPartition
 from kafka_reassignment.ports import ClusterPort
 

@@ -11,9 +11,9 @@ from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartitionReplica
 from tests.contract.lab import HELD_BYTES, eventually
 
+from kafka_lab import data
+from kafka_lab.cluster import LocalCluster
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
-from kafka_reassignment.local import data
-from kafka_reassignment.local.cluster import LocalCluster
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.ports import ClusterPort
 

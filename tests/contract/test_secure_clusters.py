@@ -14,11 +14,11 @@ from confluent_kafka.admin import AdminClient
 from tests.contract.lab import eventually
 from tests.unit.cluster.certificates import Certificates
 
+from kafka_lab import data
+from kafka_lab.cluster import LocalCluster
+from kafka_lab.nodes import Node, Role, free_ports
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
-from kafka_reassignment.local import data
-from kafka_reassignment.local.cluster import LocalCluster
-from kafka_reassignment.local.nodes import Node, Role, free_ports
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 
 pytestmark = pytest.mark.kafka

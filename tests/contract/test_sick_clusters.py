@@ -9,10 +9,10 @@ from contextlib import contextmanager
 import pytest
 from tests.contract.lab import eventually
 
+from kafka_lab import data
+from kafka_lab.cluster import LocalCluster
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.errors import ClusterUnavailableError
-from kafka_reassignment.local import data
-from kafka_reassignment.local.cluster import LocalCluster
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ConfigSource, TopicPartition
 from kafka_reassignment.ports import ClusterPort
 

@@ -13,10 +13,12 @@ from kazoo.client import KazooClient
 from tests.contract.lab import eventually, set_rates, throttle_every_replica
 from tests.kafka_fixtures import fresh_topic_name
 
+from kafka_lab import data
+from kafka_lab.zookeeper import ZooKeeperCluster
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
-from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
-from kafka_reassignment.cluster.zookeeper import ZookeeperCluster
-from kafka_reassignment.cluster.zookeeper_state import REASSIGN
+from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
+from kafka_reassignment.cluster.zookeeper.cluster import ZookeeperCluster
+from kafka_reassignment.cluster.zookeeper.state import REASSIGN
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     InvalidRequestError,
@@ -24,8 +26,6 @@ from kafka_reassignment.errors import (
     UnsupportedClusterError,
     WrongClusterError,
 )
-from kafka_reassignment.local import data
-from kafka_reassignment.local.zookeeper import ZooKeeperCluster
 from kafka_reassignment.model import (
     ConfigChange,
     ConfigOperation,

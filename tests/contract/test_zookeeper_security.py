@@ -13,12 +13,12 @@ from kazoo.client import KazooClient
 from kazoo.security import ACL, Id, Permissions
 from tests.unit.cluster.certificates import Certificates
 
+from kafka_lab.nodes import free_ports
+from kafka_lab.programs import Programs
+from kafka_lab.releases import Release
 from kafka_reassignment.cluster.settings import ClusterSettings
-from kafka_reassignment.cluster.zookeeper_client import ConnectionLostError, Znode, ZookeeperSession
+from kafka_reassignment.cluster.zookeeper.client import ConnectionLostError, Znode, ZookeeperSession
 from kafka_reassignment.errors import NotAuthorizedError
-from kafka_reassignment.local.nodes import free_ports
-from kafka_reassignment.local.programs import Programs
-from kafka_reassignment.local.releases import Release
 
 pytestmark = pytest.mark.kafka
 

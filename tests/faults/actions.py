@@ -13,8 +13,9 @@ from tests.faults.plan import BROKERS, LATER, Fault, Kind
 from tests.faults.processes import StepProcesses, Verdict
 from tests.faults.world import World
 
+from kafka_lab.clients import admin_client
+from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import ReassignmentError
-from kafka_reassignment.local.clients import admin_client
 from kafka_reassignment.model import (
     ConfigChange,
     ConfigOperation,
@@ -24,7 +25,6 @@ from kafka_reassignment.model import (
     Replicas,
     TopicPartition,
 )
-from kafka_reassignment.planning.throttle import Side
 
 T = TypeVar("T")
 

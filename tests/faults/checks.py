@@ -11,8 +11,8 @@ from tests.faults.runner import ScenarioRun
 from tests.faults.tasks import Story, Try
 from tests.faults.world import Configs, World
 
+from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import ReassignmentError
-from kafka_reassignment.execution.batches import whole_batch
 from kafka_reassignment.model import (
     ConfigChange,
     ConfigOperation,
@@ -22,9 +22,9 @@ from kafka_reassignment.model import (
     ResourceKind,
     TopicPartition,
 )
-from kafka_reassignment.planning.throttle import Side
 from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.record import Record
+from kafka_reassignment.steps.recorded_batch import whole_batch
 
 UNSET = ConfigValue(None, ConfigSource.DEFAULT)
 LISTS = frozenset(side.replicas_key for side in Side)
@@ -183,7 +183,7 @@ def _about_record(run: ScenarioRun) -> Iterator[str]:
     """Nothing is owed, and the cluster is free for the next reassignment."""
     if owed := run.record.journal().owed_texts():
         yield f"still owed by the journal: {owed}"
-    if (held := run.store.holder(run.cluster_id)) is not None:
+    if (held := run.store.lock_owner(run.cluster_id)) is not None:
         yield f"the cluster is still held: {held}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.model import (
     ConfigChange,
     ConfigResource,
@@ -14,7 +15,6 @@ from kafka_reassignment.model import (
     Step,
     TopicPartition,
 )
-from kafka_reassignment.planning.throttle import Side
 
 BROKERS = (1, 2, 3, 4, 5, 6)
 EVERY_BROKER = ConfigResource(ResourceKind.BROKER, "")

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.execution_lab import write_plan
 from tests.faults.plan import BATCH_STEPS, Fault, Kind, Scenario
 from tests.faults.processes import StepProcesses
 from tests.faults.tasks import RETRIES, HangsError, TaskFailedError, Tasks
 from tests.faults.world import World
+from tests.steps_lab import write_plan
 from upath import UPath
 
-from kafka_reassignment.execution.context import utc_now
 from kafka_reassignment.record.models import FrozenPlan
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.steps.context import utc_now
 
 BEGIN_AGAIN = {
     "CancelledByOtherError": "submit_batch",

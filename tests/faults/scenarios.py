@@ -21,9 +21,9 @@ from tests.faults.plan import (
     Topic,
 )
 
+from kafka_reassignment.decisions.partition_steps import steps_for
+from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Reassignment, Replicas, Step
-from kafka_reassignment.planning.steps import steps_for
-from kafka_reassignment.planning.throttle import Side
 
 
 def scenario(seed: int) -> Scenario:

@@ -17,17 +17,26 @@ from typing import Any, TypeVar
 from tests.faults.plan import Moment
 from upath import UPath
 
-from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
-from kafka_reassignment.cluster.opening import open_cluster
+from kafka_reassignment.cluster.connect import open_cluster
+from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.errors import ClusterUnavailableError, ReassignmentError, is_worth_a_retry
-from kafka_reassignment.execution import batch_steps, finish, opening, schedule, stopping, throttling
-from kafka_reassignment.execution.context import StepContext, StillWaiting
-from kafka_reassignment.execution.stopping import Scope
-from kafka_reassignment.execution.watching import BatchWatch
 from kafka_reassignment.model import ConfigChange, ConfigResource, Refusal, Replicas, TopicPartition
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.admission import admit
+from kafka_reassignment.steps.batch import clear_throttle, drop_old_replicas, next_batch, set_throttle, submit_batch
+from kafka_reassignment.steps.cancel import Scope
+from kafka_reassignment.steps.catch_up import sense_isr_catch_up
+from kafka_reassignment.steps.chain import first_batch
+from kafka_reassignment.steps.context import RunContext, StillWaiting
+from kafka_reassignment.steps.leaders import elect_leaders
+from kafka_reassignment.steps.limits import change_limits
+from kafka_reassignment.steps.preflight import preflight
+from kafka_reassignment.steps.rate import change_rate
+from kafka_reassignment.steps.verify import report, verify
+from kafka_reassignment.steps.watch import BatchWatch
 
 GO, LOSE_ANSWER = "go", "lose the answer"
 
@@ -170,7 +179,7 @@ def _try(order: Order, watch: Watch) -> Ended:
         open_cluster(settings).close()
         with WatchedCluster(settings, watch) as cluster:
             store = RecordStore(UPath(order.records))
-            context = StepContext(
+            context = RunContext(
                 cluster=cluster,
                 store=store,
                 record=store.record(order.cluster_id, order.reassignment_id),
@@ -188,10 +197,10 @@ def _try(order: Order, watch: Watch) -> Ended:
         return Ended("failed", error=type(error).__name__, text=str(error), retried=True, entered=entered)
 
 
-def _watch_for(look: Callable[[StepContext, int], str]) -> Callable[[StepContext, Order, Watch], str]:
+def _watch_for(look: Callable[[RunContext, int], str]) -> Callable[[RunContext, Order, Watch], str]:
     """What a trigger does: look now and then, outlive an absence of the cluster or the store, and say why it woke."""
 
-    def wait(step: StepContext, order: Order, watch: Watch) -> str:
+    def wait(step: RunContext, order: Order, watch: Watch) -> str:
         for _ in range(LOOKS):
             time.sleep(LOOK_SECONDS)
             watch.at(Moment.LOOK)
@@ -207,38 +216,38 @@ def _watch_for(look: Callable[[StepContext, int], str]) -> Callable[[StepContext
     return wait
 
 
-def _watched_batch(name: str) -> Callable[[StepContext, Order, Watch], str]:
+def _watched_batch(name: str) -> Callable[[RunContext, Order, Watch], str]:
     watches: dict[int, BatchWatch] = {}
 
-    def look(step: StepContext, batch: int) -> str:
+    def look(step: RunContext, batch: int) -> str:
         seen = watches.setdefault(batch, BatchWatch(batch))
         return str(getattr(seen, name)(step.cluster, step.record))
 
     return _watch_for(look)
 
 
-STEPS: Mapping[str, Callable[[StepContext, Order, Watch], Any]] = {
-    "preflight": lambda s, o, _: opening.preflight(s, dict(o.arguments["request"]), "ann"),
-    "start_batches": lambda s, _o, _w: opening.first_batch(s),
-    "admit": lambda s, o, _: batch_steps.admit(s, o.batch or 0, o.started_at),
-    "set_throttle": lambda s, o, _: batch_steps.set_throttle(s, o.batch or 0),
-    "submit_batch": lambda s, o, _: batch_steps.submit_batch(s, o.batch or 0),
-    "sense_isr_catch_up": lambda s, o, _: batch_steps.sense_isr_catch_up(s, o.batch or 0, o.started_at),
-    "drop_old_replicas": lambda s, o, _: batch_steps.drop_old_replicas(s, o.batch or 0),
-    "clear_throttle": lambda s, o, _: batch_steps.clear_throttle(s, o.batch or 0),
-    "start_next_batch": lambda s, o, _: batch_steps.next_batch(s, o.batch or 0),
+STEPS: Mapping[str, Callable[[RunContext, Order, Watch], Any]] = {
+    "preflight": lambda s, o, _: preflight(s, dict(o.arguments["request"]), "ann"),
+    "start_batches": lambda s, _o, _w: first_batch(s),
+    "admit": lambda s, o, _: admit(s, o.batch or 0, o.started_at),
+    "set_throttle": lambda s, o, _: set_throttle(s, o.batch or 0),
+    "submit_batch": lambda s, o, _: submit_batch(s, o.batch or 0),
+    "sense_isr_catch_up": lambda s, o, _: sense_isr_catch_up(s, o.batch or 0, o.started_at),
+    "drop_old_replicas": lambda s, o, _: drop_old_replicas(s, o.batch or 0),
+    "clear_throttle": lambda s, o, _: clear_throttle(s, o.batch or 0),
+    "start_next_batch": lambda s, o, _: next_batch(s, o.batch or 0),
     "watch_admit": _watched_batch("admission"),
     "watch_sense_isr_catch_up": _watched_batch("catch_up"),
-    "elect_leaders": lambda s, _o, _w: finish.elect_leaders(s),
-    "verify": lambda s, _o, _w: finish.verify(s),
-    "report": lambda s, _o, _w: finish.report(s),
-    "stop": lambda s, _o, _w: stopping.stop(s, _ALL, by="bob", reason="the weekend is over"),
-    "cancel_moves": lambda s, _o, _w: stopping.cancel_moves(s, _ALL).in_words,
-    "settle_moves": lambda s, o, _: stopping.settle(s, _ALL, o.started_at),
-    "watch_settle_moves": _watch_for(lambda s, _: stopping.look(s.cluster, s.record, _ALL)),
-    "clear_after_stop": lambda s, _o, _w: stopping.clear_after_stop(s, _ALL),
-    "report_stop": lambda s, _o, _w: stopping.report_stop(s, _ALL),
-    "resume": lambda s, _o, _w: stopping.resume(s, by="bob"),
-    "change_rate": lambda s, o, _: throttling.change_rate(s, megabytes_per_second=o.arguments["megabytes_per_second"]),
-    "change_limits": lambda s, o, _: schedule.order_limits(s, dict(o.arguments["limits"]), "bob").model_dump(),
+    "elect_leaders": lambda s, _o, _w: elect_leaders(s),
+    "verify": lambda s, _o, _w: verify(s),
+    "report": lambda s, _o, _w: report(s),
+    "stop": lambda s, _o, _w: cancel.stop(s, _ALL, by="bob", reason="the weekend is over"),
+    "cancel_moves": lambda s, _o, _w: cancel.cancel_moves(s, _ALL).in_words,
+    "settle_moves": lambda s, o, _: cancel.settle(s, _ALL, o.started_at),
+    "watch_settle_moves": _watch_for(lambda s, _: cancel.look(s.cluster, s.record, _ALL)),
+    "clear_after_stop": lambda s, _o, _w: cancel.clear_after_stop(s, _ALL),
+    "report_stop": lambda s, _o, _w: cancel.report_stop(s, _ALL),
+    "resume": lambda s, _o, _w: cancel.resume(s, by="bob"),
+    "change_rate": lambda s, o, _: change_rate(s, megabytes_per_second=o.arguments["megabytes_per_second"]),
+    "change_limits": lambda s, o, _: change_limits(s, dict(o.arguments["limits"]), "bob").model_dump(),
 }

@@ -19,7 +19,7 @@ from tests.faults.scenarios import scenario
 from tests.faults.tasks import Story
 from tests.faults.world import World, start_cluster
 
-from kafka_reassignment.local.cluster import LocalCluster
+from kafka_lab.cluster import LocalCluster
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from tests.faults.world import World
 from tests.throttled import unthrottled
 
 from kafka_reassignment.errors import ClusterUnavailableError
-from kafka_reassignment.execution.context import utc_now
 from kafka_reassignment.model import Reassignment
 from kafka_reassignment.record.audit import Actor
+from kafka_reassignment.steps.context import utc_now
 
 RETRIES = 4
 """As the DAGs have it."""

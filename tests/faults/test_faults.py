@@ -12,8 +12,8 @@ from tests.faults.runner import ScenarioRun
 from tests.faults.scenarios import scenario
 from tests.faults.suite import Suite
 
+from kafka_reassignment.decisions.throttle import FOLLOWER_RATE
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource
-from kafka_reassignment.planning.throttle import FOLLOWER_RATE
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 

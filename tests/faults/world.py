@@ -14,12 +14,13 @@ from tests.faults.plan import BROKERS, EVERY_BROKER, STATIC_RATE, STATIC_RATES, 
 from tests.faults.step_process import CLIENT
 from tests.kafka_fixtures import wait_until
 
-from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
+from kafka_lab.clients import admin_client
+from kafka_lab.cluster import LocalCluster
+from kafka_lab.data import Ledger, create_topic, fill_topics
+from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
 from kafka_reassignment.cluster.settings import ClusterSettings
+from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
 from kafka_reassignment.errors import ReassignmentError
-from kafka_reassignment.local.clients import admin_client
-from kafka_reassignment.local.cluster import LocalCluster
-from kafka_reassignment.local.data import Ledger, create_topic, fill_topics
 from kafka_reassignment.model import (
     ConfigChange,
     ConfigOperation,
@@ -28,7 +29,6 @@ from kafka_reassignment.model import (
     Replicas,
     TopicPartition,
 )
-from kafka_reassignment.planning.throttle import THROTTLE_KEYS
 
 Seen = TypeVar("Seen")
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kips.looking_lab import LookingLab, looking_lab
 from tests.kips.moving_lab import MovingLab, moving_lab
+from tests.kips.views_lab import LookingLab, looking_lab
 
 
 @pytest.fixture

@@ -8,14 +8,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.contract.lab import KafkaLab, eventually, set_rates
-from tests.execution_lab import Run, WallClock
+from tests.steps_lab import Run, WallClock
 from upath import UPath
 
 from kafka_reassignment.errors import ReassignmentError
-from kafka_reassignment.execution import stopping
-from kafka_reassignment.execution.context import StepContext
-from kafka_reassignment.execution.stopping import Outcome, Scope
-from kafka_reassignment.execution.throttling import change_rate
 from kafka_reassignment.model import (
     ConfigChange,
     ConfigOperation,
@@ -26,6 +22,10 @@ from kafka_reassignment.model import (
 )
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel import Outcome, Scope
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.rate import change_rate
 
 SLOW_MB = 0.02
 """A throttle under which a partition of 8 MB is in flight for minutes."""
@@ -55,12 +55,12 @@ class MovingLab(KafkaLab):
         self.runs.append(run)
         return run
 
-    def without_reassignment(self) -> StepContext:
+    def without_reassignment(self) -> RunContext:
         """What a cancel works with where no reassignment of ours is."""
         store = RecordStore(UPath(self.folder / "records"))
         record = store.record(self.cluster.describe_cluster().cluster_id, "a-cancel-run")
         log = logging.getLogger("tests")
-        return StepContext(cluster=self.cluster, store=store, record=record, actor=Actor(requested_by="bob"), log=log)
+        return RunContext(cluster=self.cluster, store=store, record=record, actor=Actor(requested_by="bob"), log=log)
 
     def move_elsewhere(self, partition: TopicPartition, target: Replicas | None) -> None:
         """Do as somebody else would."""
@@ -101,16 +101,16 @@ class MovingLab(KafkaLab):
 
 def speed_up(run: Run) -> None:
     """Let what is in flight finish."""
-    change_rate(run.step, megabytes_per_second=FAST_MB)
+    change_rate(run.context, megabytes_per_second=FAST_MB)
 
 
 def stop_all(run: Run, scope: Scope) -> Outcome:
     """What the tasks of ``kafka_reassignment_cancel`` do."""
-    stopping.stop(run.step, scope, by="bob")
-    outcome = stopping.cancel_moves(run.step, scope)
-    run.until_done(lambda: stopping.settle(run.step, scope, run.clock.now))
-    stopping.clear_after_stop(run.step, scope)
-    stopping.report_stop(run.step, scope)
+    cancel.stop(run.context, scope, by="bob")
+    outcome = cancel.cancel_moves(run.context, scope)
+    run.until_done(lambda: cancel.settle(run.context, scope, run.clock.now))
+    cancel.clear_after_stop(run.context, scope)
+    cancel.report_stop(run.context, scope)
     return outcome
 
 

@@ -4,10 +4,11 @@ import json
 
 import pytest
 from tests.contract.lab import eventually
-from tests.execution_lab import move
 from tests.kips.moving_lab import MovingLab, speed_up
+from tests.steps_lab import move
 
-from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
+from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
+from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE, Side
 from kafka_reassignment.errors import (
     DuplicatePartitionError,
     InvalidAssignmentError,
@@ -17,11 +18,11 @@ from kafka_reassignment.errors import (
     UnknownBrokerError,
     UnknownTopicOrPartitionError,
 )
-from kafka_reassignment.execution import opening
-from kafka_reassignment.execution.throttling import change_rate
-from kafka_reassignment.execution.validation import WOULD_DO
 from kafka_reassignment.model import ConfigResource
-from kafka_reassignment.planning.throttle import FOLLOWER_RATE, LEADER_RATE, Side
+from kafka_reassignment.steps.approval import approval
+from kafka_reassignment.steps.preflight import preflight
+from kafka_reassignment.steps.rate import change_rate
+from kafka_reassignment.steps.validate_only import WOULD_DO
 
 pytestmark = pytest.mark.kafka
 
@@ -70,9 +71,9 @@ def test_the_rate_is_changed_while_a_move_runs_for_chosen_brokers_and_sides(movi
     run = moving.run([move(partition.topic, 0, (1, 2), (1, 3), 8_000_000)])
     before = run.configs(partition.topic)
     run.do_all("admit", "set_throttle", "submit_batch")
-    change_rate(run.step, megabytes_per_second=3, brokers=[3])
+    change_rate(run.context, megabytes_per_second=3, brokers=[3])
     assert (rate_of(run, 3, FOLLOWER_RATE), rate_of(run, 1, LEADER_RATE)) == (3, 0.02)
-    change_rate(run.step, megabytes_per_second=4, sides=[Side.LEADER])
+    change_rate(run.context, megabytes_per_second=4, sides=[Side.LEADER])
     assert (rate_of(run, 3, FOLLOWER_RATE), rate_of(run, 1, LEADER_RATE)) == (3, 4)
     speed_up(run)
     assert (rate_of(run, 3, FOLLOWER_RATE), rate_of(run, 1, LEADER_RATE)) == (500, 500)
@@ -90,8 +91,8 @@ def test_a_rate_under_a_megabyte_is_refused_unless_forced(moving: MovingLab):
     step = moving.without_reassignment()
     request = {"job": "rebalance", "throttle_mb_per_second": 0.5}
     with pytest.raises(InvalidThrottleError, match="throttle_mb_per_second is 0.5, expected at least 1"):
-        opening.preflight(step, request, "ann")
-    opening.preflight(step, request | {"allow_low_throttle": True}, "ann")
+        preflight(step, request, "ann")
+    preflight(step, request | {"allow_low_throttle": True}, "ann")
     step.store.release(step.record.cluster_id, step.record.reassignment_id)
 
 
@@ -101,7 +102,7 @@ def test_validate_only_says_what_would_be_done_and_changes_nothing(moving: Movin
         [move(partition.topic, 0, (1, 2), (1, 3), 8_000_000)], throttle_mb_per_second=50, validate_only=True
     )
     before = run.configs(partition.topic)
-    assert opening.approval(run.step) == "stop"
+    assert approval(run.context) == "stop"
     (would,) = [json.loads(line) for line in run.record.read_file(WOULD_DO).decode().splitlines()]
     assert would["expand"] == {str(partition): [1, 2, 3]}
     assert would["target"] == {str(partition): [1, 3]}
@@ -168,7 +169,7 @@ def plan(topic: str, *entries: tuple[int, list[int]]) -> str:
 def test_each_error_has_its_own_class_and_says_what_to_do(moving: MovingLab, request_of, error, told):
     topic = moving.create_topic([(1, 2)])[0].topic
     with pytest.raises(error, match=told) as raised:
-        opening.preflight(moving.without_reassignment(), {"throttle_mb_per_second": 5} | request_of(topic), "ann")
+        preflight(moving.without_reassignment(), {"throttle_mb_per_second": 5} | request_of(topic), "ann")
     assert type(raised.value) is error
 
 
@@ -176,4 +177,4 @@ def test_a_reassignment_in_progress_is_told(moving: MovingLab):
     (partition,) = moving.create_held_topic([(1, 2)])
     moving.move_elsewhere(partition, (1, 2, 3))
     with pytest.raises(ReassignmentInProgressError, match=f"are being reassigned already .{partition}"):
-        opening.preflight(moving.without_reassignment(), {"job": "rebalance", "throttle_mb_per_second": 5}, "ann")
+        preflight(moving.without_reassignment(), {"job": "rebalance", "throttle_mb_per_second": 5}, "ann")

@@ -11,13 +11,17 @@ from contextlib import contextmanager
 import pytest
 from kafka.protocol.admin import AlterClientQuotasRequest
 from tests.contract.lab import HELD_BYTES, eventually, set_rates
-from tests.execution_lab import WallClock
 from tests.kafka_fixtures import CreateTopic, fresh_topic_name
 from tests.partition_count_lab import Growing
+from tests.steps_lab import WallClock
 from upath import UPath
 
+from kafka_lab import data
+from kafka_lab.cluster import LocalCluster
+from kafka_lab.data import fill_topics
+from kafka_lab.zookeeper import ZooKeeperCluster
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
-from kafka_reassignment.cluster.rpc import Conversation
+from kafka_reassignment.cluster.kafka.client import Conversation
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     InfeasiblePlanError,
@@ -27,10 +31,6 @@ from kafka_reassignment.errors import (
     StalePlanError,
     is_worth_a_retry,
 )
-from kafka_reassignment.local import data
-from kafka_reassignment.local.cluster import LocalCluster
-from kafka_reassignment.local.data import fill_topics
-from kafka_reassignment.local.zookeeper import ZooKeeperCluster
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.ports import ClusterPort
 

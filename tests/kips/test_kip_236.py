@@ -3,14 +3,15 @@
 import time
 
 import pytest
-from tests.execution_lab import Run, move
 from tests.kips.moving_lab import FAST_MB, MovingLab
+from tests.steps_lab import Run, move
 from upath import UPath
 
-from kafka_reassignment.execution import opening, stopping
-from kafka_reassignment.execution.stopping import Scope
+from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.model import Replicas, TopicPartition
-from kafka_reassignment.planning.moves import never_completes
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel import Scope
+from kafka_reassignment.steps.preflight import preflight
 
 pytestmark = pytest.mark.kafka
 
@@ -43,7 +44,7 @@ def test_a_new_target_over_our_own_move_in_flight(moving: MovingLab, first: Repl
 
     request = {"job": "rebalance", "throttle_mb_per_second": FAST_MB, "supersede": True, "keep_free_share": 0}
     later = earlier.store.record(earlier.cluster_id, "later")
-    opening.preflight(earlier.step_of(later), request, "ann")
+    preflight(earlier.context_of(later), request, "ann")
     run = Run(
         moving.cluster,
         UPath(moving.folder / "records"),
@@ -74,7 +75,7 @@ def test_kafka_itself_hangs_on_the_second_example(moving: MovingLab):
 def test_a_partition_hung_by_somebody_is_recognised_and_freed_when_asked(moving: MovingLab):
     partition = _hung(moving)
     moving.release([partition])
-    outcome = stopping.cancel_moves(moving.without_reassignment(), Scope((str(partition),), foreign=True))
+    outcome = cancel.cancel_moves(moving.without_reassignment(), Scope((str(partition),), foreign=True))
     assert set(outcome.cancelled) == {str(partition)}
     assert set(moving.replicas(partition)) == {1, 2}
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from tests.contract.lab import HELD_BYTES, eventually
-from tests.execution_lab import move
+from tests.steps_lab import move
 
 pytestmark = pytest.mark.kafka
 

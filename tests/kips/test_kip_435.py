@@ -1,16 +1,16 @@
 """KIP-435 on real brokers: few at once, and the limits change while it runs. The algorithm itself: tests/unit/planning/test_steps.py."""
 
 import pytest
-from tests.execution_lab import move
 from tests.kips.moving_lab import MovingLab
+from tests.steps_lab import move
 
+from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.errors import InvalidRequestError
-from kafka_reassignment.execution import batch_steps
-from kafka_reassignment.execution.batches import whole_batch
-from kafka_reassignment.execution.context import StillWaiting
-from kafka_reassignment.execution.schedule import order_limits
 from kafka_reassignment.model import Reassignment
-from kafka_reassignment.planning.steps import steps_for
+from kafka_reassignment.steps.batch import next_batch
+from kafka_reassignment.steps.context import StillWaiting
+from kafka_reassignment.steps.limits import change_limits
+from kafka_reassignment.steps.recorded_batch import whole_batch
 
 pytestmark = pytest.mark.kafka
 
@@ -48,14 +48,14 @@ def test_other_limits_count_from_the_next_batch_on(moving: MovingLab):
     ]
     run = moving.run(*([s] for s in steps), throttle_mb_per_second=RATE)
     run.do_all("admit", "set_throttle", "submit_batch")
-    order_limits(run.step, {"partition_movements": 3, "replica_movements": 2}, by="bob")
+    change_limits(run.context, {"partition_movements": 3, "replica_movements": 2}, by="bob")
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
-    assert batch_steps.next_batch(run.step, 1) == 2
+    assert next_batch(run.context, 1) == 2
     assert run.record.plan_in_force().batches < 4
     assert len(whole_batch(run.record, 1).steps) == 1
     for number in range(2, run.record.plan_in_force().batches + 1):
         run.do_all(batch=number)
-        batch_steps.next_batch(run.step, number)
+        next_batch(run.context, number)
     run.finish()
     assert [moving.replicas(p) for p in partitions] == targets
 
@@ -64,24 +64,24 @@ def test_limits_out_of_bounds_are_refused(moving: MovingLab):
     (partition,) = moving.create_topic([(1, 2)])
     run = moving.run([move(partition.topic, 0, (1, 2), (1, 3))], [move(partition.topic, 0, (1, 3), (1, 4))])
     with pytest.raises(InvalidRequestError, match="'replica_movements': Input should be greater than or equal to 1"):
-        order_limits(run.step, {"replica_movements": 0}, by="bob")
+        change_limits(run.context, {"replica_movements": 0}, by="bob")
 
 
 def test_a_step_whose_target_broker_is_down_waits_and_the_rest_goes_on(breaking: MovingLab):
-    waits, goes = breaking.filled_topic((1, 2), (2, 3))
-    steps = [move(waits.topic, 0, (1, 2), (1, 6)), move(goes.topic, 1, (2, 3), (2, 4))]
+    record_wait, goes = breaking.filled_topic((1, 2), (2, 3))
+    steps = [move(record_wait.topic, 0, (1, 2), (1, 6)), move(goes.topic, 1, (2, 3), (2, 4))]
     run = breaking.run(steps, throttle_mb_per_second=RATE)
     breaking.kill(6)
     run.do_all()
     assert breaking.replicas(goes) == (2, 4)
-    assert breaking.replicas(waits) == (1, 2)
-    assert batch_steps.next_batch(run.step, 1) == 2
-    with pytest.raises(StillWaiting, match=f"{waits}: broker 6 of the target 1,6 is down"):
+    assert breaking.replicas(record_wait) == (1, 2)
+    assert next_batch(run.context, 1) == 2
+    with pytest.raises(StillWaiting, match=f"{record_wait}: broker 6 of the target 1,6 is down"):
         run.do("admit", 2)
     breaking.restart(6)
     run.do_all(batch=2)
     run.finish()
-    assert breaking.replicas(waits) == (1, 6)
+    assert breaking.replicas(record_wait) == (1, 6)
 
 
 def test_a_step_whose_partition_is_offline_waits_and_the_rest_goes_on(breaking: MovingLab):
@@ -91,7 +91,7 @@ def test_a_step_whose_partition_is_offline_waits_and_the_rest_goes_on(breaking: 
     breaking.kill(6)
     run.do_all()
     assert breaking.replicas(goes) == (2, 4)
-    assert batch_steps.next_batch(run.step, 1) == 2
+    assert next_batch(run.context, 1) == 2
     with pytest.raises(StillWaiting, match="the partition is offline"):
         run.do("admit", 2)
     breaking.restart(6)

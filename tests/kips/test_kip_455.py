@@ -2,13 +2,15 @@
 
 import pytest
 from tests.contract.lab import eventually, set_rates
-from tests.execution_lab import move
 from tests.kips.moving_lab import MovingLab, speed_up, stop_all
+from tests.steps_lab import move
 
 from kafka_reassignment.errors import UnknownTopicOrPartitionError
-from kafka_reassignment.execution import opening, planning, stopping
-from kafka_reassignment.execution.stopping import Scope
 from kafka_reassignment.model import Replicas, Step, TopicPartition
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel import Scope
+from kafka_reassignment.steps.plan import make_plan
+from kafka_reassignment.steps.preflight import preflight
 
 pytestmark = pytest.mark.kafka
 
@@ -105,8 +107,8 @@ def test_moves_of_others_are_cancelled_when_explicitly_asked(moving: MovingLab):
     moving.move_elsewhere(foreign, (4, 5, 6))
     nobody = moving.without_reassignment()
     with pytest.raises(UnknownTopicOrPartitionError):
-        stopping.stop(nobody, Scope(("no-such-topic",), foreign=True), by="bob")
-    outcome = stopping.cancel_moves(nobody, Scope((str(foreign),), foreign=True))
+        cancel.stop(nobody, Scope(("no-such-topic",), foreign=True), by="bob")
+    outcome = cancel.cancel_moves(nobody, Scope((str(foreign),), foreign=True))
     assert outcome.cancelled == {str(foreign): "replicas 4,5"}
     assert moving.replicas(foreign) == (4, 5)
 
@@ -122,7 +124,7 @@ def test_a_cancel_says_which_replicas_had_joined_and_which_factor_it_leaves(movi
     eventually(
         lambda: moving.cluster.describe_partitions([partition.topic])[partition].isr, {4, 5, 6}.issubset, seconds=60
     )
-    outcome = stopping.cancel_moves(run.step, Scope())
+    outcome = cancel.cancel_moves(run.context, Scope())
     assert outcome.cancelled == {str(partition): "replicas 4,5; 6 had joined the ISR and is deleted again"}
     assert moving.replicas(partition) == (4, 5)
 
@@ -134,7 +136,7 @@ def test_a_cancel_without_the_original_replicas_is_refused_and_carried_on_to_the
     run = breaking.run([move(partition.topic, 0, (6,), (5,), 8_000_000)])
     run.do_all("set_throttle", "submit_batch")
     breaking.kill(6)
-    outcome = stopping.cancel_moves(run.step, Scope())
+    outcome = cancel.cancel_moves(run.context, Scope())
     assert outcome.cancelled == {}
     told = outcome.carried_on[str(partition)]
     assert "broker 6 of the original replicas 6 is out of sync: going back would take an unclean election" in told
@@ -159,8 +161,8 @@ def test_finished_batches_are_rolled_back_newest_first_to_the_exact_earlier_orde
     assert (moving.replicas(first), moving.replicas(second)) == ((3, 4), (5, 2))
     back = run.store.record(run.cluster_id, "back")
     fields = {"job": "roll_back", "roll_back_of": "r", "throttle_mb_per_second": FASTER, "keep_free_share": 0}
-    opening.preflight(run.step_of(back), fields, "bob")
-    planning.make_plan(run.step_of(back), master="not needed")
+    preflight(run.context_of(back), fields, "bob")
+    make_plan(run.context_of(back), master="not needed")
     run.record = back
     run.run_batches()
     run.finish()

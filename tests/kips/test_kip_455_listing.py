@@ -4,11 +4,11 @@ import json
 
 import pytest
 from tests.contract.lab import eventually
-from tests.execution_lab import move
+from tests.steps_lab import move
 
 from kafka_reassignment.errors import CancelledByOtherError
-from kafka_reassignment.planning.plan_files import parse_plan, render_plan
-from kafka_reassignment.spark.plan_json import write_reassignment_json
+from kafka_reassignment.plan.json_files import write_reassignment_json
+from kafka_reassignment.plan.reassignment_json import parse_plan, render_plan
 
 pytestmark = pytest.mark.kafka
 

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 from tests.contract.lab import eventually
-from tests.execution_lab import Run, move
 from tests.kips.zookeeper_lab import DiesAfter, Era, PlannedRun, ProcessDiedError, era, set_values
+from tests.steps_lab import Run, move
 from upath import UPath
 
-from kafka_reassignment.cluster.kafka_cluster import KafkaCluster
-from kafka_reassignment.cluster.zookeeper_state import REASSIGN
+from kafka_lab.data import Ledger
+from kafka_lab.zookeeper import ZooKeeperCluster
+from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
+from kafka_reassignment.cluster.zookeeper.state import REASSIGN
 from kafka_reassignment.errors import (
     CancelledByOtherError,
     ClusterUnavailableError,
@@ -20,13 +22,13 @@ from kafka_reassignment.errors import (
     InvalidRequestError,
     ReassignmentInProgressError,
 )
-from kafka_reassignment.execution import opening, planning, stopping
-from kafka_reassignment.execution.context import StillWaiting
-from kafka_reassignment.execution.stopping import Scope
-from kafka_reassignment.execution.watching import BatchWatch
-from kafka_reassignment.local.data import Ledger
-from kafka_reassignment.local.zookeeper import ZooKeeperCluster
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Step, TopicPartition
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel import Scope
+from kafka_reassignment.steps.context import StillWaiting
+from kafka_reassignment.steps.plan import make_plan
+from kafka_reassignment.steps.preflight import preflight
+from kafka_reassignment.steps.watch import BatchWatch
 
 pytestmark = pytest.mark.kafka
 
@@ -71,8 +73,8 @@ def test_below_2_4_a_throttled_reassignment_in_several_batches_goes_from_preflig
         "partition_movements": 1,
         "keep_free_share": 0,
     }
-    opening.preflight(step, request, "ann")
-    planning.make_plan(step, master="local[2]")
+    preflight(step, request, "ann")
+    make_plan(step, master="local[2]")
     run = PlannedRun(step)
     assert run.last == 3, "one partition at a time"
     batches_before = old.batches_in_zookeeper
@@ -143,7 +145,7 @@ def test_a_batch_that_cannot_be_one_znode_is_refused_before_anything_is_done(old
     with pytest.raises(
         InvalidRequestError, match=r"'partition_movements' is 501, expected at most 500: .*below Kafka 2.4"
     ):
-        opening.preflight(old.step("too-much"), request, "ann")
+        preflight(old.step("too-much"), request, "ann")
 
 
 def test_a_dead_broker_is_emptied(old: Era) -> None:
@@ -218,7 +220,7 @@ def test_a_znode_of_somebody_else_is_waited_for_and_named(either: Era) -> None:
             run.do("admit")
         refused = either.step("another")
         with pytest.raises(ReassignmentInProgressError, match=f"{theirs}-0.*not by this reassignment"):
-            opening.preflight(refused, {"job": "rebalance", "unthrottled": True}, "ann")
+            preflight(refused, {"job": "rebalance", "unthrottled": True}, "ann")
     run.do_all()
     run.finish()
     assert either.replicas(ours) == [(1, 4)]
@@ -249,7 +251,7 @@ def test_a_znode_that_is_no_batch_is_told_before_anything_is_done_and_left_alone
     old.zookeeper.create(REASSIGN, b"{}")
     try:
         with pytest.raises(ReassignmentInProgressError) as told:
-            opening.preflight(old.step("no-batch"), {"job": "rebalance", "unthrottled": True}, "ann")
+            preflight(old.step("no-batch"), {"job": "rebalance", "unthrottled": True}, "ann")
         assert f"{REASSIGN} holds something that is no batch, there since 20" in str(told.value)
         assert "Find out who wrote it; delete it and restart the controller's broker" in str(told.value)
         assert old.znode() == b"{}"
@@ -318,8 +320,8 @@ def test_a_cancel_says_that_it_cannot_and_takes_everything_back_when_the_batch_i
     scope = Scope()
     with old.held():
         run.do("submit_batch")
-        stopping.stop(run.step, scope, by="bob")
-        outcome = stopping.cancel_moves(run.step, scope)
+        cancel.stop(run.context, scope, by="bob")
+        outcome = cancel.cancel_moves(run.context, scope)
         assert outcome.cancelled == {}
         assert outcome.carried_on == {
             f"{topic}-0": "Kafka below 2.4 cannot cancel: it goes on to 1,2,4, and can be taken back then",
@@ -327,12 +329,12 @@ def test_a_cancel_says_that_it_cannot_and_takes_everything_back_when_the_batch_i
         }
         assert old.cluster.list_reassignments().keys() == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
         with pytest.raises(StillWaiting, match="waiting: .*Kafka below 2.4 cannot cancel"):
-            stopping.settle(run.step, scope, run.clock.now)
+            cancel.settle(run.context, scope, run.clock.now)
         with pytest.raises(StillWaiting):
-            stopping.look(old.cluster, run.record, scope)
-    run.until_done(lambda: stopping.settle(run.step, scope, run.clock.now))
-    stopping.clear_after_stop(run.step, scope)
-    assert "trigger kafka_reassignment with the job roll_back" in stopping.report_stop(run.step, scope)
+            cancel.look(old.cluster, run.record, scope)
+    run.until_done(lambda: cancel.settle(run.context, scope, run.clock.now))
+    cancel.clear_after_stop(run.context, scope)
+    assert "trigger kafka_reassignment with the job roll_back" in cancel.report_stop(run.context, scope)
     assert old.replicas(topic) == [(1, 2), (2, 1)]
 
 

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 import pytest
 from kazoo.client import KazooClient
 from kazoo.security import ACL, Id, Permissions
-from tests.execution_lab import Run, move
 from tests.kafka_fixtures import fresh_topic_name
+from tests.steps_lab import Run, move
 from upath import UPath
 
-from kafka_reassignment.cluster.zookeeper import ZookeeperCluster
+from kafka_lab import data
+from kafka_lab.zookeeper import ZooKeeperCluster
+from kafka_reassignment.cluster.zookeeper.cluster import ZookeeperCluster
 from kafka_reassignment.errors import NotAuthorizedError
-from kafka_reassignment.local import data
-from kafka_reassignment.local.zookeeper import ZooKeeperCluster
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 

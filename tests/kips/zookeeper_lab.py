@@ -11,20 +11,20 @@ from dataclasses import dataclass
 
 from kazoo.client import KazooClient
 from tests.contract.lab import eventually, set_rates, throttle_every_replica
-from tests.execution_lab import Clock, Run
 from tests.kafka_fixtures import fresh_topic_name
+from tests.steps_lab import Clock, Run
 from upath import UPath
 
+from kafka_lab import data
+from kafka_lab.clients import admin_client
+from kafka_lab.zookeeper import ZooKeeperCluster
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
-from kafka_reassignment.cluster.zookeeper_state import REASSIGN
-from kafka_reassignment.execution.context import StepContext, utc_now
-from kafka_reassignment.local import data
-from kafka_reassignment.local.clients import admin_client
-from kafka_reassignment.local.zookeeper import ZooKeeperCluster
+from kafka_reassignment.cluster.zookeeper.state import REASSIGN
 from kafka_reassignment.model import ConfigResource, ConfigSource, ConfigValue, Replicas, Step, TopicPartition
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.steps.context import RunContext, utc_now
 
 
 @dataclass
@@ -63,10 +63,10 @@ class Era:
         run.clock.on_sleep.append(lambda: time.sleep(0.5))
         return run
 
-    def step(self, reassignment_id: str) -> StepContext:
+    def step(self, reassignment_id: str) -> RunContext:
         """One try of a step of a reassignment that is only asked for yet."""
         store = RecordStore(self.folder / reassignment_id)
-        return StepContext(
+        return RunContext(
             cluster=self.cluster,
             store=store,
             record=store.record(self.kafka.cluster_id, reassignment_id),
@@ -164,7 +164,7 @@ def era(kafka: ZooKeeperCluster, folder: UPath) -> Iterator[Era]:
 class PlannedRun(Run):
     """The batches of a reassignment that went through preflight and plan."""
 
-    def __init__(self, step: StepContext) -> None:
+    def __init__(self, step: RunContext) -> None:
         self.cluster, self.store, self.record = step.cluster, step.store, step.record
         self.cluster_id = step.record.cluster_id
         self.clock = Clock(utc_now(), on_sleep=[lambda: time.sleep(0.5)])

@@ -1,11 +1,11 @@
 """The look for unthrottled copies finds them: a rate or an entry that is missing on either side."""
 
 import pytest
+from tests.fakes.cluster import FakeCluster
 from tests.throttled import unthrottled
 
-from kafka_reassignment.cluster.fake_cluster import FakeCluster
+from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
-from kafka_reassignment.planning.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 
 pytestmark = pytest.mark.quick
 

@@ -9,9 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from upath import UPath
 
-from kafka_reassignment.cli.looking import describe_moves, list_moves
+from kafka_reassignment.cli.views import describe_moves, list_moves
 from kafka_reassignment.errors import ReassignmentError
-from kafka_reassignment.local.app import app as local_app
 from kafka_reassignment.record.store import RecordStore
 
 app = typer.Typer(no_args_is_help=True, help="Tools beside the DAGs; reassignments themselves are run by Airflow.")
@@ -19,7 +18,6 @@ hold_app = typer.Typer(no_args_is_help=True, help="Which reassignment holds a cl
 audit_app = typer.Typer(no_args_is_help=True, help="The audit trail of a reassignment.")
 app.command("list")(list_moves)
 app.command("describe")(describe_moves)
-app.add_typer(local_app, name="local")
 app.add_typer(hold_app, name="hold")
 app.add_typer(audit_app, name="audit")
 
@@ -37,7 +35,7 @@ ReassignmentId = Annotated[str, typer.Argument(help="run id of the kafka_reassig
 @app.command()
 def warm_up() -> None:
     """Prepare Spark's classes in this Python environment: every planning starts some seconds earlier afterwards."""
-    from kafka_reassignment.spark.warm_start import prepare  # noqa: PLC0415 - PySpark is slow to import
+    from kafka_reassignment.planner.warm_start import prepare  # noqa: PLC0415 - PySpark is slow to import
 
     archive = prepare()
     console.print(f"{archive.stat().st_size / 1e6:.0f} MB of classes in {archive}", markup=False)
@@ -46,7 +44,7 @@ def warm_up() -> None:
 @hold_app.command("show")
 def show_hold(cluster_id: ClusterId, record_uri: RecordUri) -> None:
     """Tell which reassignment holds a cluster, and since when."""
-    hold = _store(record_uri).holder(cluster_id)
+    hold = _store(record_uri).lock_owner(cluster_id)
     if hold is None:
         console.print(f"Cluster {cluster_id} is free", markup=False)
         return

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
-from kafka_reassignment.cluster.tls import TlsOptions
-from kafka_reassignment.cluster.tokens import OAuthToken, OidcTokens, TokensOfCallback, TokenSource
-from kafka_reassignment.cluster.zookeeper_settings import ZookeeperSettings
+from kafka_reassignment.cluster.kafka.tls import TlsOptions
+from kafka_reassignment.cluster.kafka.tokens import OAuthToken, OidcTokens, TokensOfCallback, TokenSource
+from kafka_reassignment.cluster.zookeeper.settings import ZookeeperSettings
 from kafka_reassignment.errors import InvalidRequestError
 
 REQUEST_SECONDS = 15.0

@@ -17,7 +17,7 @@ READERS = 8
 """Records read at once: object stores answer slowly, but many at a time."""
 
 
-class Life(StrEnum):
+class ReassignmentStatus(StrEnum):
     """Where a reassignment is in its life."""
 
     ACTIVE = "active"
@@ -39,7 +39,7 @@ class Recorded:
 
     record: Record
     opening: Opening
-    life: Life
+    life: ReassignmentStatus
 
     @property
     def reassignment_id(self) -> str:
@@ -54,7 +54,7 @@ class Catalogue:
     reassignments: tuple[Recorded, ...] = ()
     unreadable: tuple[str, ...] = ()
 
-    def of(self, life: Life) -> tuple[Recorded, ...]:
+    def of(self, life: ReassignmentStatus) -> tuple[Recorded, ...]:
         """Return those at this point of their life."""
         return tuple(r for r in self.reassignments if r.life is life)
 
@@ -67,8 +67,8 @@ def catalogue(store: RecordStore, cluster_id: str) -> Catalogue:
     """
     folder = store.record(cluster_id, "any").root.parent  # records of one cluster are beside each other
     names = sorted(name for name in names_in(folder) if name != HOLD)
-    holder = store.holder(cluster_id)
-    holder_id = holder.reassignment_id if holder else None
+    lock_owner = store.lock_owner(cluster_id)
+    holder_id = lock_owner.reassignment_id if lock_owner else None
     with ThreadPoolExecutor(READERS) as readers:
         read = list(readers.map(lambda name: _read(Record(folder / name, cluster_id, name), holder_id), names))
     found = [r for r in read if isinstance(r, Recorded)]
@@ -81,8 +81,8 @@ def recorded(store: RecordStore, cluster_id: str, reassignment_id: str | None = 
     Raises:
         RecordError: there is no record of the reassignment named.
     """
-    holder = store.holder(cluster_id)
-    holder_id = holder.reassignment_id if holder else None
+    lock_owner = store.lock_owner(cluster_id)
+    holder_id = lock_owner.reassignment_id if lock_owner else None
     wanted = reassignment_id or holder_id
     if wanted is None:
         return None
@@ -104,12 +104,12 @@ def _read(record: Record, holder_id: str | None) -> Recorded | str | None:
     return Recorded(named, opening, _life(named, opening.reassignment_id, holder_id))
 
 
-def _life(record: Record, reassignment_id: str, holder_id: str | None) -> Life:
+def _life(record: Record, reassignment_id: str, holder_id: str | None) -> ReassignmentStatus:
     if reassignment_id == holder_id:
-        return Life.ACTIVE
+        return ReassignmentStatus.ACTIVE
     if record.read_file("report.txt") is not None:
-        return Life.FINISHED
-    return Life.ENDED if record.stopped() is None else Life.STOPPED
+        return ReassignmentStatus.FINISHED
+    return ReassignmentStatus.ENDED if record.stopped() is None else ReassignmentStatus.STOPPED
 
 
 def _by_start(found: Iterable[Recorded]) -> tuple[Recorded, ...]:

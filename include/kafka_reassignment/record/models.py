@@ -12,7 +12,7 @@ REPORT = "plan.html"
 """The plan's report for people, a file of the record."""
 
 
-class Hold(BaseModel):
+class ClusterLock(BaseModel):
     """One reassignment's claim on a cluster; there is at most one, over all that share the record store."""
 
     model_config = ConfigDict(frozen=True)
@@ -47,7 +47,7 @@ class FrozenPlan(BaseModel):
 class SubmittedBatch(BaseModel):
     """Which partitions of a batch the controller accepted, and which were left out and why.
 
-    ``comes_again`` are those of ``left_out`` that a later batch tries again: what keeps them may pass.
+    ``retried_later`` are those of ``left_out`` that a later batch tries again: what keeps them may pass.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -55,7 +55,7 @@ class SubmittedBatch(BaseModel):
     submitted_at: datetime
     accepted: tuple[str, ...]
     left_out: dict[str, str]
-    comes_again: tuple[str, ...] = ()
+    retried_later: tuple[str, ...] = ()
 
 
 class FinishedBatch(BaseModel):

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from kafka_reassignment.errors import InvalidPartitionsError, RecordError
 from kafka_reassignment.record.objects import create_object, read_model
 from kafka_reassignment.record.record import Record
-from kafka_reassignment.request import BrokerId, error_class, told_invalid
+from kafka_reassignment.request.reassignment import BrokerId, error_class, invalid_message
 
 
 class PartitionCountRequest(BaseModel):
@@ -54,7 +54,7 @@ def parse_partition_count(fields: dict[str, Any]) -> PartitionCountRequest:
     except ValidationError as invalid:
         about_count = any(p["loc"][:1] == ("partitions",) for p in invalid.errors())
         error = InvalidPartitionsError if about_count else error_class(invalid)
-        raise error(told_invalid("The request", invalid)) from None
+        raise error(invalid_message("The request", invalid)) from None
 
 
 class PartitionCountOpening(BaseModel):

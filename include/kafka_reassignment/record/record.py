@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from upath import UPath
 
+from kafka_reassignment.decisions.throttle import Journal
 from kafka_reassignment.errors import RecordError
-from kafka_reassignment.planning.throttle import Journal
 from kafka_reassignment.record.audit import AuditLog
 from kafka_reassignment.record.models import FinishedBatch, FrozenPlan, Opening, ProgressNote, SubmittedBatch
 from kafka_reassignment.record.objects import (
@@ -20,7 +20,7 @@ from kafka_reassignment.record.objects import (
     read_object,
     write_object,
 )
-from kafka_reassignment.record.orders import LimitsOrder, Revision, RunOrder, Withdrawal
+from kafka_reassignment.record.operator_commands import LimitsCommand, Revision, RunCommand, Withdrawal
 from kafka_reassignment.record.series import Series
 from kafka_reassignment.request import Limits
 
@@ -35,9 +35,9 @@ class Record:
         self.cluster_id = cluster_id
         self.reassignment_id = reassignment_id
         self.audit = AuditLog(root / "audit")
-        self.run_orders = Series(root / "run-orders", RunOrder)
+        self.run_commands = Series(root / "run-orders", RunCommand)
         self.withdrawals = Series(root / "withdrawals", Withdrawal)
-        self.limits_orders = Series(root / "limits", LimitsOrder)
+        self.limits_orders = Series(root / "limits", LimitsCommand)
         self.revisions = Series(root / "revisions", Revision)
         self._journals = Series(root / "throttle-journal", Journal)
 
@@ -114,9 +114,9 @@ class Record:
         _, order = self.limits_orders.last()
         return order.limits if order else self.opening().request.limits
 
-    def stopped(self) -> RunOrder | None:
+    def stopped(self) -> RunCommand | None:
         """Return the order by which the reassignment is stopped, or None while it may go on."""
-        _, order = self.run_orders.last()
+        _, order = self.run_commands.last()
         return order if order is not None and order.stopped else None
 
     def withdrawn(self) -> frozenset[str]:

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from upath import UPath
 
 from kafka_reassignment.errors import ReassignmentInProgressError
-from kafka_reassignment.record.models import Hold, Opening
+from kafka_reassignment.record.models import ClusterLock, Opening
 from kafka_reassignment.record.objects import create_object, names_in, path_part, read_model
 from kafka_reassignment.record.record import Record
 
@@ -59,11 +59,11 @@ class RecordStore:
             if opening is not None:
                 yield Record(folder / name, cluster_id, opening.reassignment_id)
 
-    def holder(self, cluster_id: str) -> Hold | None:
+    def lock_owner(self, cluster_id: str) -> ClusterLock | None:
         """Return who holds the cluster."""
-        return read_model(self._hold(cluster_id), Hold)
+        return read_model(self._hold(cluster_id), ClusterLock)
 
-    def acquire(self, cluster_id: str, hold: Hold) -> Hold:
+    def acquire(self, cluster_id: str, hold: ClusterLock) -> ClusterLock:
         """Take the cluster for a reassignment; taking it again for the same one changes nothing.
 
         Raises:
@@ -71,7 +71,7 @@ class RecordStore:
         """
         if create_object(self._hold(cluster_id), hold.model_dump_json(indent=1).encode()):
             return hold
-        held = self.holder(cluster_id)
+        held = self.lock_owner(cluster_id)
         if held is None:  # released between the two calls
             return self.acquire(cluster_id, hold)
         if held.reassignment_id != hold.reassignment_id:
@@ -85,7 +85,7 @@ class RecordStore:
 
     def release(self, cluster_id: str, reassignment_id: str) -> bool:
         """Give the cluster back if this reassignment holds it; return whether it did."""
-        held = self.holder(cluster_id)
+        held = self.lock_owner(cluster_id)
         if held is None or held.reassignment_id != reassignment_id:
             return False
         self._hold(cluster_id).unlink(missing_ok=True)

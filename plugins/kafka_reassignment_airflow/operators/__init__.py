@@ -1,1 +1,1 @@
-"""Operators: one per step, thin; what a step does is in ``kafka_reassignment.execution``."""
+"""Operators: one per step, thin; what a step does is in ``kafka_reassignment.steps``."""

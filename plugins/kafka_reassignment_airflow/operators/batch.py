@@ -8,10 +8,10 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from kafka_reassignment.execution import batch_steps
-from kafka_reassignment.execution.context import StepContext
+from kafka_reassignment.steps.batch import clear_throttle, drop_old_replicas, next_batch, set_throttle, submit_batch
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment_airflow.base import BatchStepOperator
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_run_id
-from kafka_reassignment_airflow.steps import BatchStepOperator
 
 
 class SetThrottleOperator(BatchStepOperator):
@@ -21,9 +21,9 @@ class SetThrottleOperator(BatchStepOperator):
     back. Left behind when it dies half-way: part of the throttle, all of it in the journal.
     """
 
-    def run_step(self, step: StepContext, context: Context) -> None:
+    def run_step(self, run: RunContext, context: Context) -> None:
         """Set what is not set yet."""
-        batch_steps.set_throttle(step, self.batch_number)
+        set_throttle(run, self.batch_number)
 
 
 class SubmitBatchOperator(BatchStepOperator):
@@ -33,9 +33,9 @@ class SubmitBatchOperator(BatchStepOperator):
     disk, not durability. Safe to retry: moves the controller knows of are skipped.
     """
 
-    def run_step(self, step: StepContext, context: Context) -> None:
+    def run_step(self, run: RunContext, context: Context) -> None:
         """Submit the expansions that are missing."""
-        batch_steps.submit_batch(step, self.batch_number)
+        submit_batch(run, self.batch_number)
 
 
 class DropOldReplicasOperator(BatchStepOperator):
@@ -46,9 +46,9 @@ class DropOldReplicasOperator(BatchStepOperator):
     target, the others with all replicas, old and new.
     """
 
-    def run_step(self, step: StepContext, context: Context) -> None:
+    def run_step(self, run: RunContext, context: Context) -> None:
         """Drop what is safe to drop; fail with the reason for the rest."""
-        batch_steps.drop_old_replicas(step, self.batch_number)
+        drop_old_replicas(run, self.batch_number)
 
 
 class ClearThrottleOperator(BatchStepOperator):
@@ -58,9 +58,9 @@ class ClearThrottleOperator(BatchStepOperator):
     "clear only failed" takes it along. Left behind when it dies half-way: the rest, in the journal.
     """
 
-    def run_step(self, step: StepContext, context: Context) -> None:
+    def run_step(self, run: RunContext, context: Context) -> None:
         """Clear by the journal."""
-        batch_steps.clear_throttle(step, self.batch_number)
+        clear_throttle(run, self.batch_number)
 
 
 class StartNextBatchOperator(BatchStepOperator, TriggerDagRunOperator):
@@ -72,9 +72,9 @@ class StartNextBatchOperator(BatchStepOperator, TriggerDagRunOperator):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(trigger_dag_id=BATCH_DAG_ID, skip_when_already_exists=True, **kwargs)
 
-    def run_step(self, step: StepContext, context: Context) -> None:
+    def run_step(self, run: RunContext, context: Context) -> None:
         """Name the next run; Airflow's own operator starts it."""
-        following = batch_steps.next_batch(step, self.batch_number)
+        following = next_batch(run, self.batch_number)
         if following is None:
             raise AirflowSkipException(f"Batch {self.batch_number} was the last one")
         self.trigger_run_id = batch_run_id(self.reassignment_id, following)
@@ -82,6 +82,6 @@ class StartNextBatchOperator(BatchStepOperator, TriggerDagRunOperator):
 
     def execute(self, context: Context) -> Any:
         """Decide which batch follows, then trigger it."""
-        with self.telling_errors(), self.open_step(context) as step:
-            self.run_step(step, context)
+        with self.telling_errors(), self.open_run(context) as run:
+            self.run_step(run, context)
         return TriggerDagRunOperator.execute(self, context)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from kafka_reassignment.execution import partition_count
-from kafka_reassignment.execution.context import StepContext
-from kafka_reassignment_airflow.steps import ReassignmentStepOperator, requested_by
+from kafka_reassignment.steps import partition_count
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment_airflow.base import ReassignmentStepOperator, requested_by
 
 
 class PartitionCountPreflightOperator(ReassignmentStepOperator):
@@ -17,9 +17,9 @@ class PartitionCountPreflightOperator(ReassignmentStepOperator):
     record, which its rerun finds to be its own.
     """
 
-    def run_step(self, step: StepContext, context: Context) -> None:
+    def run_step(self, run: RunContext, context: Context) -> None:
         """Check everything that can be checked before planning."""
-        partition_count.preflight(step, {**context["params"], **(context["dag_run"].conf or {})}, requested_by(context))
+        partition_count.preflight(run, {**context["params"], **(context["dag_run"].conf or {})}, requested_by(context))
 
 
 class PlanPlacementOperator(ReassignmentStepOperator):
@@ -28,9 +28,9 @@ class PlanPlacementOperator(ReassignmentStepOperator):
     Nothing is changed in the cluster. Safe to retry: a frozen placement is kept. Its result is the placement in words.
     """
 
-    def run_step(self, step: StepContext, context: Context) -> str:
+    def run_step(self, run: RunContext, context: Context) -> str:
         """Plan, and return the placement for people."""
-        return partition_count.plan_placement(step)
+        return partition_count.plan_placement(run)
 
 
 class CreatePartitionsOperator(ReassignmentStepOperator):
@@ -40,15 +40,15 @@ class CreatePartitionsOperator(ReassignmentStepOperator):
     replicas, and a topic that somebody else has grown meanwhile gets none.
     """
 
-    def run_step(self, step: StepContext, context: Context) -> None:
+    def run_step(self, run: RunContext, context: Context) -> None:
         """Add what is not there."""
-        if not partition_count.create_partitions(step):
+        if not partition_count.create_partitions(run):
             raise AirflowSkipException("Validated only: nothing is added")
 
 
 class VerifyPartitionCountOperator(ReassignmentStepOperator):
     """Compare the new partitions with their placement: there, on their replicas, led, in sync. Only looks."""
 
-    def run_step(self, step: StepContext, context: Context) -> str:
+    def run_step(self, run: RunContext, context: Context) -> str:
         """Fail unless everything is as planned; return what is there."""
-        return partition_count.verify(step)
+        return partition_count.verify(run)

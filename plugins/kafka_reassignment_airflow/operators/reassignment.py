@@ -10,11 +10,16 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from kafka_reassignment.execution import finish, opening, planning
-from kafka_reassignment.execution.context import StepContext
+from kafka_reassignment.steps.approval import Verdict, answered, approval
+from kafka_reassignment.steps.chain import first_batch
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.leaders import elect_leaders
+from kafka_reassignment.steps.plan import make_plan
+from kafka_reassignment.steps.preflight import preflight
+from kafka_reassignment.steps.verify import report, verify
+from kafka_reassignment_airflow.base import ReassignmentStepOperator, requested_by
 from kafka_reassignment_airflow.hooks.reassignment import spark_master
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_run_id
-from kafka_reassignment_airflow.steps import ReassignmentStepOperator, requested_by
 
 IN_MOTION = ("queued", "running")
 
@@ -28,9 +33,9 @@ class PreflightOperator(ReassignmentStepOperator):
     :param request: the form's fields (templated: ``params`` as a dict when None).
     """
 
-    def run_step(self, step: StepContext, context: Context) -> None:
+    def run_step(self, run: RunContext, context: Context) -> None:
         """Check everything that can be checked before planning."""
-        opening.preflight(step, {**context["params"], **(context["dag_run"].conf or {})}, requested_by(context))
+        preflight(run, {**context["params"], **(context["dag_run"].conf or {})}, requested_by(context))
 
 
 class PlanOperator(ReassignmentStepOperator):
@@ -48,10 +53,10 @@ class PlanOperator(ReassignmentStepOperator):
         super().__init__(**kwargs)
         self.spark_conn_id = spark_conn_id
 
-    def run_step(self, step: StepContext, context: Context) -> str:
+    def run_step(self, run: RunContext, context: Context) -> str:
         """Plan, and return the plan's summary for people."""
-        summary = planning.make_plan(step, master=spark_master(self.spark_conn_id))
-        context["ti"].xcom_push(key="plan_uri", value=step.record.plan_uri)
+        summary = make_plan(run, master=spark_master(self.spark_conn_id))
+        context["ti"].xcom_push(key="plan_uri", value=run.record.plan_uri)
         return summary
 
 
@@ -68,23 +73,23 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
 
     def execute(self, context: Context) -> Any:
         """Pass, park for an answer, or end the run."""
-        with self.telling_errors(), self.open_step(context) as step:
-            verdict = self.run_step(step, context)
+        with self.telling_errors(), self.open_run(context) as run:
+            verdict = self.run_step(run, context)
         if verdict == "ask":
             return ApprovalOperator.execute(self, context)
         if verdict == "stop":
             raise AirflowSkipException("Validated only: nothing is moved")
         return None
 
-    def run_step(self, step: StepContext, context: Context) -> opening.Verdict:
+    def run_step(self, run: RunContext, context: Context) -> Verdict:
         """Return what is to be done before batches start."""
-        return opening.approval(step)
+        return approval(run)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Take the answer; a rejection gives the cluster back and fails the run."""
         answer = event.get("chosen_options") or ["no answer"]
-        with self.telling_errors(), self.open_step(context) as step:
-            opening.answered(step, approved=answer[0] == self.APPROVE, by=_responder(event))
+        with self.telling_errors(), self.open_run(context) as run:
+            answered(run, approved=answer[0] == self.APPROVE, by=_responder(event))
         return ApprovalOperator.execute_complete(self, context, event)
 
 
@@ -100,8 +105,8 @@ class StartBatchesOperator(ReassignmentStepOperator, TriggerDagRunOperator):
 
     def execute(self, context: Context) -> Any:
         """Decide which batch is to be started, then trigger its run."""
-        with self.telling_errors(), self.open_step(context) as step:
-            batch = self.run_step(step, context)
+        with self.telling_errors(), self.open_run(context) as run:
+            batch = self.run_step(run, context)
         if batch is None:
             self.log.info("Every batch is finished: nothing to start")
             return None
@@ -112,9 +117,9 @@ class StartBatchesOperator(ReassignmentStepOperator, TriggerDagRunOperator):
             return None
         return TriggerDagRunOperator.execute(self, context)
 
-    def run_step(self, step: StepContext, context: Context) -> int | None:
+    def run_step(self, run: RunContext, context: Context) -> int | None:
         """Return the batch to start, or None when all are finished."""
-        return opening.first_batch(step)
+        return first_batch(run)
 
     def _in_motion(self, context: Context) -> bool:
         count: int = context["ti"].get_dr_count(
@@ -129,9 +134,9 @@ class ElectLeadersOperator(ReassignmentStepOperator):
     Safe to retry: partitions already led by their preferred leader are left alone.
     """
 
-    def run_step(self, step: StepContext, context: Context) -> None:
+    def run_step(self, run: RunContext, context: Context) -> None:
         """Elect where it is needed."""
-        finish.elect_leaders(step)
+        elect_leaders(run)
 
 
 class VerifyOperator(ReassignmentStepOperator):
@@ -140,17 +145,17 @@ class VerifyOperator(ReassignmentStepOperator):
     Only looks; fails with what is not as planned.
     """
 
-    def run_step(self, step: StepContext, context: Context) -> None:
+    def run_step(self, run: RunContext, context: Context) -> None:
         """Fail unless everything is as planned."""
-        finish.verify(step)
+        verify(run)
 
 
 class ReportOperator(ReassignmentStepOperator):
     """Write the report into the record and give the cluster back; its text is the task's result."""
 
-    def run_step(self, step: StepContext, context: Context) -> str:
+    def run_step(self, run: RunContext, context: Context) -> str:
         """Return the report."""
-        return finish.report(step)
+        return report(run)
 
 
 def _responder(event: dict[str, Any]) -> str:

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 from airflow.sdk import Context
 
-from kafka_reassignment.execution import batch_steps
-from kafka_reassignment.execution.context import StepContext, StillWaiting, utc_now
-from kafka_reassignment_airflow.steps import BatchStepOperator
-from kafka_reassignment_airflow.triggers.polling import (
+from kafka_reassignment.steps.admission import admit
+from kafka_reassignment.steps.catch_up import deadline, sense_isr_catch_up
+from kafka_reassignment.steps.context import RunContext, StillWaiting, utc_now
+from kafka_reassignment_airflow.base import BatchStepOperator
+from kafka_reassignment_airflow.triggers.base import (
     LONGEST_DEFERRAL,
     AdmissionTrigger,
     BatchTrigger,
@@ -40,32 +41,32 @@ class DeferringBatchSensor(BatchStepOperator):
         self.poll_seconds = poll_seconds
         self.patience_seconds = patience_seconds
 
-    def run_step(self, step: StepContext, context: Context) -> Any:
+    def run_step(self, run: RunContext, context: Context) -> Any:
         """Check for the first time."""
-        return self._check(step, utc_now())
+        return self._check(run, utc_now())
 
     def resume(self, context: Context, event: Woken, started_at: str) -> Any:
         """Check again after the trigger fired."""
         self.log.info("Woken: %s", event["reason"])
-        with self.telling_errors(), self.open_step(context) as step:
-            return self._check(step, datetime.fromisoformat(started_at))
+        with self.telling_errors(), self.open_run(context) as run:
+            return self._check(run, datetime.fromisoformat(started_at))
 
-    def _check(self, step: StepContext, started_at: datetime) -> Any:
+    def _check(self, run: RunContext, started_at: datetime) -> Any:
         patient_until = time.monotonic() + self.patience_seconds
         while True:
             try:
-                return self.check(step, started_at)
+                return self.check(run, started_at)
             except StillWaiting as waiting:
                 self.log.info("%s", waiting.reason)
                 if time.monotonic() < patient_until:
-                    step.sleep(1)
+                    run.sleep(1)
                     continue
             self.defer(
                 trigger=self.trigger_class(
                     kafka_conn_id=self.kafka_conn_id,
                     reassignment_id=self.reassignment_id,
                     batch=self.batch_number,
-                    deadline=self.wake_by(step, started_at).isoformat(),
+                    deadline=self.wake_by(run, started_at).isoformat(),
                     poll_seconds=self.poll_seconds,
                 ),
                 method_name="resume",
@@ -73,11 +74,11 @@ class DeferringBatchSensor(BatchStepOperator):
             )
 
     @abstractmethod
-    def wake_by(self, step: StepContext, started_at: datetime) -> datetime:
+    def wake_by(self, run: RunContext, started_at: datetime) -> datetime:
         """Return when the task looks again whatever its trigger sees."""
 
     @abstractmethod
-    def check(self, step: StepContext, started_at: datetime) -> Any:
+    def check(self, run: RunContext, started_at: datetime) -> Any:
         """Check once.
 
         Raises:
@@ -93,13 +94,13 @@ class AdmitBatchSensor(DeferringBatchSensor):
 
     trigger_class = AdmissionTrigger
 
-    def wake_by(self, step: StepContext, started_at: datetime) -> datetime:
+    def wake_by(self, run: RunContext, started_at: datetime) -> datetime:
         """Wait for as long as it takes; windows may be weeks apart."""
         return utc_now() + LONGEST_DEFERRAL
 
-    def check(self, step: StepContext, started_at: datetime) -> None:
+    def check(self, run: RunContext, started_at: datetime) -> None:
         """Check the reasons to wait."""
-        batch_steps.admit(step, self.batch_number, started_at)
+        admit(run, self.batch_number, started_at)
 
 
 class IsrCatchUpSensor(DeferringBatchSensor):
@@ -111,10 +112,10 @@ class IsrCatchUpSensor(DeferringBatchSensor):
 
     trigger_class = CatchUpTrigger
 
-    def wake_by(self, step: StepContext, started_at: datetime) -> datetime:
+    def wake_by(self, run: RunContext, started_at: datetime) -> datetime:
         """Be late when the request says so."""
-        return batch_steps.deadline(step, started_at)
+        return deadline(run, started_at)
 
-    def check(self, step: StepContext, started_at: datetime) -> None:
+    def check(self, run: RunContext, started_at: datetime) -> None:
         """Check the ISR of every partition."""
-        batch_steps.sense_isr_catch_up(step, self.batch_number, started_at)
+        sense_isr_catch_up(run, self.batch_number, started_at)

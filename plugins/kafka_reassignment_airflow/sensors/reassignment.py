@@ -6,12 +6,12 @@ from typing import Any
 
 from airflow.sdk import Context
 
-from kafka_reassignment.execution import opening
-from kafka_reassignment.execution.context import StepContext, utc_now
+from kafka_reassignment.steps.chain import batches_finished
+from kafka_reassignment.steps.context import RunContext, utc_now
+from kafka_reassignment_airflow.base import ReassignmentStepOperator
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID
-from kafka_reassignment_airflow.steps import ReassignmentStepOperator
-from kafka_reassignment_airflow.triggers.batches import BatchesTrigger
-from kafka_reassignment_airflow.triggers.polling import LONGEST_DEFERRAL, Woken
+from kafka_reassignment_airflow.triggers.base import LONGEST_DEFERRAL, Woken
+from kafka_reassignment_airflow.triggers.reassignment import BatchesTrigger
 
 
 class BatchesSensor(ReassignmentStepOperator):
@@ -28,15 +28,15 @@ class BatchesSensor(ReassignmentStepOperator):
         super().__init__(**kwargs)
         self.poll_seconds = poll_seconds
 
-    def run_step(self, step: StepContext, context: Context) -> str:
+    def run_step(self, run: RunContext, context: Context) -> str:
         """Check; defer while batches are left."""
-        progress = opening.batches_finished(step)
+        progress = batches_finished(run)
         self.log.info("%s", progress.text)
         if progress.complete:
             return progress.text
         self.defer(
             trigger=BatchesTrigger(
-                cluster_id=step.record.cluster_id,
+                cluster_id=run.record.cluster_id,
                 reassignment_id=self.reassignment_id,
                 batch_dag_id=BATCH_DAG_ID,
                 deadline=(utc_now() + LONGEST_DEFERRAL).isoformat(),
@@ -49,5 +49,5 @@ class BatchesSensor(ReassignmentStepOperator):
     def resume(self, context: Context, event: Woken) -> str:
         """Check again after the trigger fired."""
         self.log.info("Woken: %s", event["reason"])
-        with self.telling_errors(), self.open_step(context) as step:
-            return self.run_step(step, context)
+        with self.telling_errors(), self.open_run(context) as run:
+            return self.run_step(run, context)

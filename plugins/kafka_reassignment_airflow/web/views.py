@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kafka_reassignment.errors import RecordError
-from kafka_reassignment.execution.throttling import rate_in_force
 from kafka_reassignment.record.audit import AuditEvent
-from kafka_reassignment.record.catalogue import Life, Recorded, catalogue, recorded
+from kafka_reassignment.record.catalogue import ReassignmentStatus, Recorded, catalogue, recorded
 from kafka_reassignment.record.models import REPORT, FinishedBatch, ProgressNote
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.steps.rate import rate_in_force
 
 SHOWN_EVENTS = 300
 """Latest audit events on the page; all of them are in the JSON lines."""
@@ -29,7 +29,7 @@ class Row:
     job: str
     requested_by: str
     started_at: datetime
-    life: Life
+    life: ReassignmentStatus
     finished: int
     batches: int | None
     note: ProgressNote | None
@@ -134,6 +134,6 @@ def _row(found: Recorded) -> Row:
         life=found.life,
         finished=len(record.finished_batches()),
         batches=plan.batches if plan else None,
-        note=record.progress() if found.life is Life.ACTIVE else None,
+        note=record.progress() if found.life is ReassignmentStatus.ACTIVE else None,
         stopped=f"by {order.by}" + (f": {order.reason}" if order.reason else "") if order else None,
     )

@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from tests.execution_lab import Run, move
+from tests.fakes.cluster import FakeCluster
+from tests.steps_lab import Run, move
 from typer.testing import CliRunner
 from upath import UPath
 
 from kafka_reassignment.cli import app
-from kafka_reassignment.cluster.fake_cluster import FakeCluster
 
 pytestmark = pytest.mark.quick
 

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from tests.unit.cluster.certificates import Certificates
 
+from kafka_reassignment.cluster.kafka.tokens import OidcTokens, TokensOfCallback
 from kafka_reassignment.cluster.settings import ClusterSettings
-from kafka_reassignment.cluster.tokens import OidcTokens, TokensOfCallback
 from kafka_reassignment.errors import InvalidRequestError
 
 pytestmark = pytest.mark.quick

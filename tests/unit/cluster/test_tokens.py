@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from kafka_reassignment.cluster.tokens import OAuthToken, OidcTokens, TokensOfCallback
+from kafka_reassignment.cluster.kafka.tokens import OAuthToken, OidcTokens, TokensOfCallback
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
 
 pytestmark = pytest.mark.quick

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_reassignment.cluster.zookeeper_settings import ZookeeperSettings
+from kafka_reassignment.cluster.zookeeper.settings import ZookeeperSettings
 from kafka_reassignment.errors import InvalidRequestError
 
 pytestmark = pytest.mark.quick

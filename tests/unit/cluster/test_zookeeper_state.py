@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_reassignment.cluster.zookeeper_state import (
+from kafka_reassignment.cluster.zookeeper.state import (
     Observation,
     Pending,
     batch_content,

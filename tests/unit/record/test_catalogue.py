@@ -6,8 +6,8 @@ import pytest
 from upath import UPath
 
 from kafka_reassignment.errors import RecordError
-from kafka_reassignment.record.catalogue import Life, catalogue, recorded
-from kafka_reassignment.record.models import Hold, Opening
+from kafka_reassignment.record.catalogue import ReassignmentStatus, catalogue, recorded
+from kafka_reassignment.record.models import ClusterLock, Opening
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import Job, ReassignmentRequest
 
@@ -34,7 +34,7 @@ def begin(store, reassignment_id, hours):
 
 
 def hold(store, reassignment_id):
-    store.acquire("c", Hold(reassignment_id=reassignment_id, since=NOON, requested_by="ann"))
+    store.acquire("c", ClusterLock(reassignment_id=reassignment_id, since=NOON, requested_by="ann"))
 
 
 def lives(store):
@@ -53,18 +53,18 @@ def test_reassignments_are_told_oldest_first_with_where_they_are_in_their_life(s
     store.record("c", "second").write_file("report.txt", b"done")
     hold(store, "third")
     assert lives(store) == [
-        ("manual__2026-01-01T10:00:00+00:00", Life.ENDED),
-        ("second", Life.FINISHED),
-        ("third", Life.ACTIVE),
+        ("manual__2026-01-01T10:00:00+00:00", ReassignmentStatus.ENDED),
+        ("second", ReassignmentStatus.FINISHED),
+        ("third", ReassignmentStatus.ACTIVE),
     ]
-    assert [r.reassignment_id for r in catalogue(store, "c").of(Life.FINISHED)] == ["second"]
+    assert [r.reassignment_id for r in catalogue(store, "c").of(ReassignmentStatus.FINISHED)] == ["second"]
 
 
 def test_a_finished_one_that_is_run_again_is_active_again(store):
     begin(store, "r", 0)
     store.record("c", "r").write_file("report.txt", b"done")
     hold(store, "r")
-    assert lives(store) == [("r", Life.ACTIVE)]
+    assert lives(store) == [("r", ReassignmentStatus.ACTIVE)]
 
 
 def test_a_record_that_cannot_be_read_is_told_beside_the_others(store):
@@ -82,7 +82,7 @@ def test_without_a_name_the_holder_is_meant(store):
     assert recorded(store, "c") is None
     hold(store, "r")
     assert recorded(store, "c").reassignment_id == "r"
-    assert recorded(store, "c", "r").life is Life.ACTIVE
+    assert recorded(store, "c", "r").life is ReassignmentStatus.ACTIVE
 
 
 def test_a_holder_that_has_not_said_what_it_wants_yet_is_nobody_to_describe(store):

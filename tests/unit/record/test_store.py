@@ -4,7 +4,7 @@ import pytest
 from upath import UPath
 
 from kafka_reassignment.errors import ReassignmentInProgressError, RecordError
-from kafka_reassignment.record.models import FinishedBatch, FrozenPlan, Hold, Opening
+from kafka_reassignment.record.models import ClusterLock, FinishedBatch, FrozenPlan, Opening
 from kafka_reassignment.record.objects import create_object, path_part, read_object, write_object
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import Job, ReassignmentRequest
@@ -18,8 +18,8 @@ def store(request, tmp_path):
     return RecordStore(UPath(f"file://{tmp_path}" if request.param == "file" else f"memory://{tmp_path.name}"))
 
 
-def hold(reassignment: str) -> Hold:
-    return Hold(reassignment_id=reassignment, since=NOON, requested_by="ann")
+def hold(reassignment: str) -> ClusterLock:
+    return ClusterLock(reassignment_id=reassignment, since=NOON, requested_by="ann")
 
 
 def opening(rate: float = 5) -> Opening:
@@ -44,14 +44,14 @@ def test_the_holder_may_take_its_cluster_again(store):
 def test_different_clusters_do_not_wait_for_each_other(store):
     store.acquire("c", hold("first"))
     store.acquire("d", hold("second"))
-    assert store.holder("d").reassignment_id == "second"
+    assert store.lock_owner("d").reassignment_id == "second"
 
 
 def test_only_the_holder_can_release(store):
     store.acquire("c", hold("first"))
     assert not store.release("c", "second")
     assert store.release("c", "first")
-    assert store.holder("c") is None
+    assert store.lock_owner("c") is None
 
 
 def test_the_start_time_of_a_reassignment_never_changes(store):

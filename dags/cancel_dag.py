@@ -1,0 +1,43 @@
+"""Stop a reassignment, or some of its partitions, now; safe from any state.
+
+No new batch starts. What is in flight is cancelled where the old replicas are alive and in sync, else carried on to
+its target; then the throttle goes back to what was there before, and a report says what is left. With `roll_back`
+the finished batches are moved back too, newest first, by a run of `kafka_reassignment` of their own.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from kafka_reassignment_airflow.form import cancel_params
+from kafka_reassignment_airflow.operators.cancel import (
+    CancelMovesOperator,
+    ClearThrottleAfterStopOperator,
+    ReportStopOperator,
+    StartRollBackOperator,
+    StopOperator,
+)
+from kafka_reassignment_airflow.runs import CANCEL_DAG_ID
+from kafka_reassignment_airflow.sensors.cancel import SettleMovesOperator
+from kafka_reassignment_airflow.settings import step_defaults
+
+with DAG(
+    dag_id=CANCEL_DAG_ID,
+    schedule=None,
+    catchup=False,
+    max_active_runs=16,
+    tags=["kafka", "reassignment"],
+    doc_md=__doc__,
+    params=cancel_params(),
+    default_args=step_defaults(),
+) as dag:
+    stop = StopOperator(task_id="stop")
+    # From here on the tasks follow what was stopped, even when another reassignment takes the cluster meanwhile.
+    stopped = "{{ ti.xcom_pull(task_ids='stop') }}"
+    cancel_moves = CancelMovesOperator(task_id="cancel_moves", reassignment_id=stopped)
+    settle_moves = SettleMovesOperator(task_id="settle_moves", reassignment_id=stopped)
+    clear_throttle = ClearThrottleAfterStopOperator(task_id="clear_throttle", reassignment_id=stopped)
+    report_stop = ReportStopOperator(task_id="report_stop", reassignment_id=stopped)
+    start_roll_back = StartRollBackOperator(task_id="start_roll_back", reassignment_id=stopped)
+
+    stop >> cancel_moves >> settle_moves >> clear_throttle >> report_stop >> start_roll_back

@@ -1,0 +1,26 @@
+"""Every hour: put back throttle configs of reassignments that are over, where that could not be done at their end.
+
+A broker that was down when its throttle was cleared, or a run that was deleted half-way, leaves a debt in the journal; it
+is paid here. Nothing is touched while a reassignment is at work, nor what its journal does not know as ours.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from kafka_reassignment_airflow.form import connection_params
+from kafka_reassignment_airflow.operators.sweep import SweepThrottlesOperator
+from kafka_reassignment_airflow.runs import SWEEP_DAG_ID
+from kafka_reassignment_airflow.settings import step_defaults
+
+with DAG(
+    dag_id=SWEEP_DAG_ID,
+    schedule="@hourly",
+    catchup=False,
+    max_active_runs=1,
+    tags=["kafka", "reassignment"],
+    doc_md=__doc__,
+    params=connection_params(),
+    default_args=step_defaults(),
+) as dag:
+    SweepThrottlesOperator(task_id="sweep_throttles")

@@ -1,0 +1,188 @@
+"""``list`` and ``describe``: what is in flight and how it gets on, in the terminal and without Airflow.
+
+What is asked for goes to stdout, so that it can be piped; what is said about it goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from upath import UPath
+
+from kafka_reassignment.cluster import ClusterSettings, open_cluster
+from kafka_reassignment.decisions.samples import SHORTEST_WINDOW_SECONDS
+from kafka_reassignment.errors import InvalidRequestError, ReassignmentError
+from kafka_reassignment.model import Replicas, TopicPartition
+from kafka_reassignment.plan.reassignment_json import render_plan
+from kafka_reassignment.ports import ClusterPort
+from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.views.describe import describe
+from kafka_reassignment.views.list import list_reassignments
+from kafka_reassignment.views.overview import Listing, Whose
+from kafka_reassignment.views.selection import Asked
+
+_err = Console(stderr=True)
+
+BootstrapServer = Annotated[
+    str | None, typer.Option("--bootstrap-server", help="brokers, host:port, comma-separated", show_default=False)
+]
+ConnectionFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--connection", help="JSON file of librdkafka keys, as the Airflow connection's extra", show_default=False
+    ),
+]
+OptionalRecordUri = Annotated[
+    str | None,
+    typer.Option(
+        "--record-uri",
+        envvar="AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI",
+        help="base URI of the records, the same as Airflow's setting; without it every move is somebody else's",
+        show_default=False,
+    ),
+]
+Reassignment = Annotated[
+    str | None, typer.Option("--reassignment", help="run id; by default whoever holds the cluster", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="everything that is known, as one JSON document")]
+
+
+class Show(StrEnum):
+    """Which targets ``list`` prints."""
+
+    IN_FLIGHT = "in-flight"
+    BATCH = "batch"
+    WHOLE = "whole"
+
+
+def list_moves(
+    bootstrap_server: BootstrapServer = None,
+    connection: ConnectionFile = None,
+    record_uri: OptionalRecordUri = None,
+    reassignment: Reassignment = None,
+    show: Annotated[
+        Show, typer.Option(help="targets of what is in flight, of the current batch, or what is left of the whole")
+    ] = Show.IN_FLIGHT,
+    whose: Annotated[Whose, typer.Option(help="whose moves in flight")] = Whose.ALL,
+    as_json: AsJson = False,
+) -> None:
+    """Print what is in flight as the JSON that kafka-reassign-partitions takes."""
+    with _told_errors(), _opened(bootstrap_server, connection) as cluster:
+        store = _store(record_uri)
+        if store is None and (reassignment or show is not Show.IN_FLIGHT or whose is Whose.OURS):
+            raise InvalidRequestError(
+                "Whose moves there are is told by the records, found no record URI. Give --record-uri"
+            )
+        listing = list_reassignments(cluster, store, reassignment_id=reassignment, whole=show is Show.WHOLE)
+        typer.echo(json.dumps(listing.as_json(), indent=1) if as_json else render_plan(_targets(listing, show, whose)))
+        _tell(listing.lines())
+
+
+def describe_moves(
+    bootstrap_server: BootstrapServer = None,
+    connection: ConnectionFile = None,
+    record_uri: OptionalRecordUri = None,
+    reassignment: Reassignment = None,
+    partition: Annotated[
+        list[str] | None, typer.Option(help="as orders-3; may be repeated", show_default=False)
+    ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(help="name or pattern among what is being reassigned; may be repeated", show_default=False),
+    ] = None,
+    reassignment_json_file: Annotated[
+        Path | None,
+        typer.Option(help="tell the status of each partition and broker of this plan (KIP-179)", show_default=False),
+    ] = None,
+    watch_seconds: Annotated[
+        float, typer.Option(help="how long to measure speeds; 0 answers at once, without speeds")
+    ] = SHORTEST_WINDOW_SECONDS,
+    as_json: AsJson = False,
+) -> None:
+    """Describe moves in flight (KIP-240) and how far their replicas are behind (KIP-179)."""
+    with _told_errors(), _opened(bootstrap_server, connection) as cluster:
+        asked = Asked.of(
+            reassignment_id=reassignment,
+            partitions=partition or (),
+            topics=topic or (),
+            reassignment_json=_read(reassignment_json_file, "--reassignment-json-file")
+            if reassignment_json_file
+            else None,
+        )
+        with _err.status(f"Measuring for {watch_seconds:g} s ..."):
+            told = describe(cluster, _store(record_uri), asked, watch_seconds=watch_seconds)
+        if as_json:
+            typer.echo(json.dumps(told.as_json(), indent=1))
+        else:
+            typer.echo("\n".join([*told.lines(), "", told.table] if told.partitions else [told.table]))
+        _tell(told.notes)
+
+
+def _targets(listing: Listing, show: Show, whose: Whose) -> Mapping[TopicPartition, Replicas]:
+    if show is Show.IN_FLIGHT:
+        return listing.targets(whose)
+    if not listing.shown:
+        raise InvalidRequestError(
+            f"--show {show} prints what a reassignment holds, found none that holds cluster {listing.cluster_id}. Name one "
+            "with --reassignment"
+        )
+    [one] = listing.shown
+    return one.batch_targets if show is Show.BATCH else one.remaining or {}
+
+
+@contextmanager
+def _opened(bootstrap_server: str | None, connection: Path | None) -> Iterator[ClusterPort]:
+    if (bootstrap_server is None) is (connection is None):
+        raise InvalidRequestError("Expected either --bootstrap-server or --connection. Give one of them")
+    if connection is None:
+        settings = ClusterSettings.of({"bootstrap.servers": bootstrap_server}, name="--bootstrap-server")
+    else:
+        settings = ClusterSettings.of(_keys(connection), name=str(connection))
+    with open_cluster(settings) as cluster:
+        yield cluster
+
+
+def _keys(connection: Path) -> dict[str, Any]:
+    try:
+        keys = json.loads(_read(connection, "--connection"))
+    except ValueError as error:
+        raise InvalidRequestError(
+            f"--connection {connection} must be a JSON object of librdkafka keys, found: {error}. Correct it"
+        ) from None
+    if not isinstance(keys, dict):
+        raise InvalidRequestError(
+            f"--connection {connection} must be a JSON object of librdkafka keys, found a {type(keys).__name__}. Correct it"
+        )
+    return keys
+
+
+def _read(file: Path, option: str) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InvalidRequestError(f"{option} {file} cannot be read: {error.strerror}. Correct the path") from None
+
+
+def _store(record_uri: str | None) -> RecordStore | None:
+    return RecordStore(UPath(record_uri)) if record_uri else None
+
+
+def _tell(lines: Iterable[str]) -> None:
+    for line in lines:
+        _err.print(line, style="dim", markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _told_errors() -> Iterator[None]:
+    try:
+        yield
+    except ReassignmentError as error:
+        _err.print(str(error), style="red", markup=False, soft_wrap=True)
+        raise typer.Exit(1) from None

@@ -1,0 +1,65 @@
+"""Opening the cluster behind a connection, whatever kind it is."""
+
+from __future__ import annotations
+
+import socket
+
+from kafka_reassignment.cluster.kafka.client import Conversation, NothingSentError
+from kafka_reassignment.cluster.kafka.cluster import READ_AGAIN, KafkaCluster
+from kafka_reassignment.cluster.kafka.metadata import describe_cluster
+from kafka_reassignment.cluster.settings import ClusterSettings
+from kafka_reassignment.cluster.zookeeper.cluster import ZookeeperCluster
+from kafka_reassignment.errors import InvalidRequestError, UnsupportedClusterError
+from kafka_reassignment.model import ClusterDescription
+from kafka_reassignment.ports import ClusterPort
+
+_PROBE_SECONDS = 1.0
+_PROBE_BYTES = 200
+
+
+def open_cluster(settings: ClusterSettings) -> ClusterPort:
+    """Ask the cluster what it is, and return the port that fits; the caller closes it.
+
+    Raises:
+        ClusterUnavailableError: no broker answers.
+        NotAuthorizedError: the credentials are refused.
+        InvalidRequestError: 'bootstrap.servers' names a ZooKeeper.
+        UnsupportedClusterError: the cluster is older than Kafka 2.4, and its ZooKeeper is not in the connection.
+    """
+    try:
+        seen = READ_AGAIN(_describe, settings)
+    except NothingSentError:
+        _recognise_zookeeper(settings)
+        raise
+    if seen.has_reassignment_api:
+        return KafkaCluster(settings)
+    if settings.zookeeper is not None:
+        return ZookeeperCluster(settings, settings.zookeeper)
+    raise UnsupportedClusterError(
+        f"Cluster {seen.cluster_id} behind {settings} has no reassignment API, expected Kafka 2.4 or later (KIP-455). "
+        "Older ones are served through their ZooKeeper: add a section 'zookeeper' with 'connect' (the brokers' "
+        "zookeeper.connect) to the connection's extra, or upgrade the cluster. Nothing was changed."
+    )
+
+
+def _describe(settings: ClusterSettings) -> ClusterDescription:
+    with Conversation(settings) as conversation:
+        return describe_cluster(conversation)
+
+
+def _recognise_zookeeper(settings: ClusterSettings) -> None:
+    """Raise if a bootstrap server answers as ZooKeeper does; even one that forbids the command says so."""
+    for server in settings.bootstrap_servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBE_SECONDS) as probe:
+                probe.sendall(b"ruok")
+                answer = probe.recv(_PROBE_BYTES)
+        except OSError:
+            continue
+        if answer.startswith((b"imok", b"ruok is not executed")):
+            raise InvalidRequestError(
+                f"Kafka connection '{settings.name}': 'bootstrap.servers' names {server.strip()}, which is a ZooKeeper, "
+                "expected Kafka brokers. Put the brokers' host:port there; a cluster below Kafka 2.4 has its ZooKeeper "
+                "in a section 'zookeeper' of its own."
+            )

@@ -1,0 +1,1 @@
+"""The adapter for clusters below Kafka 2.4, whose reassignments go through ZooKeeper."""

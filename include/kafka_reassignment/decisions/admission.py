@@ -1,0 +1,188 @@
+"""The gate before a batch: whether anything speaks against starting it now, and what."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kafka_reassignment.decisions.moves import Expansions, expansions_to_submit
+from kafka_reassignment.decisions.samples import WINDOW_SECONDS, Sample
+from kafka_reassignment.decisions.seen import in_sync_now
+from kafka_reassignment.errors import name_some
+from kafka_reassignment.model import Batch, LogDir, TopicPartition, View
+from kafka_reassignment.text import format_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Whether a batch may start now; if not, every reason that has to go away first."""
+
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def admitted(self) -> bool:
+        """Whether nothing speaks against it."""
+        return not self.reasons
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Partitions that are not well, wherever they are: offline, under min ISR, under-replicated."""
+
+    offline: tuple[TopicPartition, ...] = ()
+    under_min_isr: tuple[TopicPartition, ...] = ()
+    under_replicated: tuple[TopicPartition, ...] = ()
+
+
+def health(seen: View, *, leaving_brokers: Collection[int] = ()) -> Health:
+    """Return the partitions that are not well.
+
+    Replicas that are being added do not make a partition under-replicated (F32, KIP-352), nor do those on
+    brokers that the reassignment empties anyway: it is what brings them back to full strength. Only the worst is
+    told of each partition.
+    """
+    offline: list[TopicPartition] = []
+    under_min_isr: list[TopicPartition] = []
+    under_replicated: list[TopicPartition] = []
+    for partition, state in sorted(seen.partitions.items()):
+        flight = seen.in_flight.get(partition)
+        expected = set(state.replicas) - set(flight.adding if flight else ()) - set(leaving_brokers)
+        synced = in_sync_now(partition, seen)
+        if state.leader is None:
+            offline.append(partition)
+        elif len(synced) < seen.min_insync_replicas.get(partition.topic, 1):
+            under_min_isr.append(partition)
+        elif not expected <= synced:
+            under_replicated.append(partition)
+    return Health(tuple(offline), tuple(under_min_isr), tuple(under_replicated))
+
+
+def admission(
+    batch: Batch,
+    seen: View,
+    *,
+    cluster_health: Health,
+    foreign: Collection[TopicPartition] = (),
+    log_dirs: Iterable[LogDir] = (),
+    keep_free_share: float = 0.1,
+    allowed_unhealthy_partitions: int | None = 0,
+    others: Sequence[str] = (),
+) -> Admission:
+    """Gather everything that speaks against starting a batch now; call again until nothing does.
+
+    A batch that was started already is judged by the same rules, but for what its own moves cause. Steps that
+    cannot go now keep none of the others waiting.
+
+    Args:
+        batch: what is to start.
+        seen: the batch's own partitions.
+        cluster_health: of all partitions.
+        foreign: partitions that somebody else is reassigning, anywhere in the cluster (F30).
+        log_dirs: of the receiving brokers; those that report no sizes do not count.
+        keep_free_share: the part of each log dir that has to stay free.
+        allowed_unhealthy_partitions: this many partitions elsewhere may be unwell; any number when None.
+        others: found elsewhere: the maintenance window, ``throttle_can_finish``.
+    """
+    due = expansions_to_submit(batch, seen)
+    waiting = Batch(batch.number, tuple(s for s in batch.steps if s.partition in due.to_submit))
+    reasons = [
+        *others,
+        *_about_blocked(due),
+        *_about_health(cluster_health, set(batch.partitions), set(waiting.partitions), allowed_unhealthy_partitions),
+    ]
+    if foreign:
+        reasons.append(
+            f"somebody else is reassigning {name_some(sorted(foreign))}: let it finish, and pause tools that move "
+            "replicas by themselves"
+        )
+    reasons += _about_disk(waiting, log_dirs, keep_free_share)
+    return Admission(tuple(reasons))
+
+
+def inbound_bytes_per_second(batch: Batch, seen: View, samples: Sequence[Sample]) -> dict[TopicPartition, float]:
+    """Return what producers write to each partition of a batch, as its leader grows; deletions can hide some of it.
+
+    Empty until two samples of the window tell.
+    """
+    recent = [s for s in samples if samples[-1].at_seconds - s.at_seconds <= WINDOW_SECONDS]
+    if len(recent) < 2:
+        return {}
+    first, last = recent[0], recent[-1]
+    result: dict[TopicPartition, float] = {}
+    for partition in batch.partitions:
+        leader = state.leader if (state := seen.partitions.get(partition)) else None
+        before, now = first.sizes.get(partition, {}), last.sizes.get(partition, {})
+        if leader is not None and leader in before and leader in now:
+            result[partition] = max(0.0, (now[leader] - before[leader]) / (last.at_seconds - first.at_seconds))
+    return result
+
+
+def throttle_can_finish(
+    batch: Batch, seen: View, inbound: Mapping[TopicPartition, float], *, asked_bytes_per_second: int
+) -> tuple[str, ...]:
+    """Return why the rate can never finish, one line per broker and direction; nothing when it can.
+
+    A new replica joins the ISR only when it copies faster than producers write. The rate is per broker and
+    shared by all that it sends or receives (F2), so the writes to all moving partitions of a broker together have
+    to stay below it (F1).
+    """
+    load: dict[tuple[str, int], float] = {}
+    for step in batch.steps:
+        state, adding = seen.partitions.get(step.partition), step.reassignment.adding
+        written = inbound.get(step.partition, 0.0)
+        for broker in adding:
+            load["receive", broker] = load.get(("receive", broker), 0.0) + written
+        if state is not None and state.leader is not None:
+            load["send", state.leader] = load.get(("send", state.leader), 0.0) + written * len(adding)
+    return tuple(
+        f"at {format_bytes(asked_bytes_per_second)}/s the batch can never finish: broker {broker} would have to {what} "
+        f"{format_bytes(written)}/s of new writes alone. Raise the rate above that, or move fewer partitions at once"
+        for (what, broker), written in sorted(load.items())
+        if written >= asked_bytes_per_second
+    )
+
+
+def _about_blocked(due: Expansions) -> list[str]:
+    """KIP-435: a step whose partition is offline or whose target broker is down waits, the rest goes on."""
+    if not due.waiting or due.to_submit or due.already:
+        return []
+    return [
+        f"none of its {len(due.waiting)} partitions can be moved now: {name_some(f'{p}: {why}' for p, why in due.waiting.items())}"
+    ]
+
+
+def _about_health(
+    unwell: Health, own: set[TopicPartition], not_started: set[TopicPartition], tolerated: int | None
+) -> list[str]:
+    kinds = (
+        ("offline", unwell.offline),
+        ("under min.insync.replicas", unwell.under_min_isr),
+        ("under-replicated", unwell.under_replicated),
+    )
+    in_batch = [(kind, [p for p in those if p in not_started]) for kind, those in kinds]
+    elsewhere = [(kind, [p for p in those if p not in own]) for kind, those in kinds]
+    reasons = [f"{name_some(those)} of the batch is {kind}" for kind, those in in_batch if those]
+    if tolerated is not None and sum(len(those) for _, those in elsewhere) > tolerated:
+        reasons += [f"{len(those)} partitions are {kind} ({name_some(those)})" for kind, those in elsewhere if those]
+    return reasons
+
+
+def _about_disk(batch: Batch, log_dirs: Iterable[LogDir], keep_free_share: float) -> list[str]:
+    """A broker puts a new replica where it has the fewest, not where there is room, so the worst log dir counts (F25)."""
+    needed: dict[int, int] = {}
+    for step in batch.steps:
+        for broker in step.reassignment.adding:
+            needed[broker] = needed.get(broker, 0) + step.reassignment.size_bytes
+    room: dict[int, tuple[float, LogDir]] = {}
+    for log_dir in log_dirs:
+        if log_dir.usable_bytes is None or log_dir.total_bytes is None or not log_dir.takes_replicas:
+            continue
+        free = log_dir.usable_bytes - keep_free_share * log_dir.total_bytes
+        if log_dir.broker not in room or free < room[log_dir.broker][0]:
+            room[log_dir.broker] = (free, log_dir)
+    return [
+        f"log dir {room[broker][1].path} of broker {broker} has room for {format_bytes(max(0.0, room[broker][0]))} with "
+        f"{keep_free_share:.0%} kept free, the batch brings {format_bytes(size)}"
+        for broker, size in sorted(needed.items())
+        if broker in room and size > room[broker][0]
+    ]

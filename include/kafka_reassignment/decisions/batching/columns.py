@@ -1,0 +1,35 @@
+"""Steps as columns: what batching needs to know of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafka_reassignment.arrays import Flags, Longs
+
+NOBODY = -1
+"""Pads the matrix of receivers, and stands for the sender of a step that copies nothing."""
+
+
+@dataclass(frozen=True)
+class StepColumns:
+    """Steps as columns, in plan order; steps of one partition are in order and next to each other.
+
+    Args:
+        partition: number of the partition, the same for all its steps.
+        size: bytes that each new replica copies.
+        sender: broker that copies are read from (the leader before the step).
+        receivers: matrix of the brokers that get a new replica, padded at the right with ``NOBODY``.
+        moves_leader: whether the preferred leader changes.
+    """
+
+    partition: Longs
+    size: Longs
+    sender: Longs
+    receivers: Longs
+    moves_leader: Flags
+
+    @property
+    def bytes_to_copy(self) -> Longs:
+        """Bytes that cross the network, by step."""
+        copies: Longs = (self.receivers != NOBODY).sum(axis=1)
+        return self.size * copies

@@ -1,0 +1,395 @@
+"""Expand, sense, drop: from any state a step may wake in, what is safely left to do.
+
+A step current → target is submitted twice: first *expanded* (current + adding: every old replica and the leader
+stay), then, when the ISR holds the whole target, *target*. Everything here is derived from what the cluster shows,
+never from what was done before, so each function may be called again at any time.
+
+Two things to know about what is shown. Brokers' metadata lags the controller by up to a quarter of a second
+(Kafka 4.3.1), so a partition that is neither in flight nor where it should be must be seen so twice before it is
+believed. And a killed broker stays alive, and in every ISR, until the controller fences it (9 s by default).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kafka_reassignment.decisions.seen import in_sync_now
+from kafka_reassignment.model import (
+    Batch,
+    InFlight,
+    PartitionState,
+    Reassignment,
+    Replicas,
+    Step,
+    TopicPartition,
+    View,
+)
+from kafka_reassignment.text import ids
+
+
+class Phase(StrEnum):
+    """Where a step is. ``ours`` below means: heading to expanded or target of this very step."""
+
+    NOT_SUBMITTED = "not submitted"
+    """Still at its current replicas (in whatever order): the expansion is to be submitted, or was cancelled."""
+
+    PARTIALLY_EXPANDED = "partly expanded"
+    """Not in flight, every current replica there, some adding ones missing: to be submitted again."""
+
+    EXPANDING = "expanding"
+    """In flight to expanded (ours)."""
+
+    EXPANDED = "expanded"
+    """Not in flight, whole target among the replicas, but part of it out of sync: wait."""
+
+    CAUGHT_UP = "caught up"
+    """Not in flight, whole target among the replicas and in sync: the drop may be submitted."""
+
+    DROPPING = "dropping"
+    """In flight to target (ours)."""
+
+    DONE = "done"
+    """At target, order included. The reason tells when part of it is out of sync."""
+
+    FOREIGN = "foreign"
+    """In flight to something that is not ours."""
+
+    STALE = "stale"
+    """Somewhere the plan does not know: nothing of this step can be done."""
+
+    GONE = "gone"
+    """The topic or partition was deleted: done (F28)."""
+
+    STUCK = "stuck"
+    """In flight, but can never complete (F34), or should have: the ISR holds all it waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepState:
+    """The phase of a step, why, and whether what is in flight (if anything) is ours."""
+
+    phase: Phase
+    reason: str
+    ours: bool = True
+
+
+def phase(step: Step, seen: View) -> StepState:
+    """Return where a step is, whatever happened to it."""
+    move = step.reassignment
+    flight = seen.in_flight.get(step.partition)
+    state = seen.partitions.get(step.partition)
+    if flight is not None:
+        return _phase_in_flight(move, flight, in_sync_now(step.partition, seen))
+    if state is None:
+        return StepState(Phase.GONE, f"{step.partition} does not exist (any more)")
+    return _phase_at_rest(move, state, in_sync_now(step.partition, seen))
+
+
+def never_completes(flight: InFlight) -> Replicas:
+    """Return the brokers that are both added and removed: with any, Kafka never completes the move (F34).
+
+    Kafka 4.3.1 makes this state when a new target that needs no further broker is submitted over a move in
+    flight: it forgets to take the superseded brokers out of the adding ones. Only a cancel frees it.
+    """
+    return tuple(b for b in flight.adding if b in flight.removing)
+
+
+def drop_hangs(move: Reassignment, seen: View) -> bool:
+    """Whether the target itself is in flight and never completes (F34): a rerun of the drop frees it."""
+    flight = seen.in_flight.get(move.partition)
+    return flight is not None and flight.target == move.target and bool(never_completes(flight))
+
+
+def _phase_in_flight(move: Reassignment, flight: InFlight, in_sync: frozenset[int]) -> StepState:
+    # Below 2.4 all that is out of sync is told as adding, a replica that stays included: then the order tells.
+    expands = bool(move.adding) and (
+        flight.target == move.expanded
+        or (set(flight.target) == set(move.expanded) and set(flight.adding) <= set(move.adding))
+    )
+    ours = expands or flight.target == move.target
+    heading = f"in flight to {ids(flight.target)}"
+    if twice := never_completes(flight):
+        return StepState(
+            Phase.STUCK,
+            f"{heading}, which Kafka never completes: broker {ids(twice)} is both added and removed. Cancel it",
+            ours,
+        )
+    if not ours:
+        return StepState(
+            Phase.FOREIGN, f"{heading}, neither the expansion nor the target of this step: somebody else's move", False
+        )
+    if flight.target and set(flight.target) <= in_sync:
+        return StepState(Phase.STUCK, f"{heading} though all of it is in sync: it should have completed")
+    missing = ids(b for b in flight.target if b not in in_sync)
+    return StepState(Phase.EXPANDING if expands else Phase.DROPPING, f"{heading}, waiting for {missing}")
+
+
+def _phase_at_rest(move: Reassignment, state: PartitionState, in_sync: frozenset[int]) -> StepState:
+    here, current, target = set(state.replicas), set(move.current), set(move.target)
+    at = f"at {ids(state.replicas)}"
+    out_of_sync = ids(b for b in move.target if b not in in_sync)
+    record_wait = f"{out_of_sync} out of sync" if out_of_sync else "whole target in sync"
+    if state.replicas == move.target:
+        return StepState(Phase.DONE, f"{at}, {record_wait}")
+    if here <= set(move.expanded):
+        if target <= here:
+            return StepState(Phase.EXPANDED if out_of_sync else Phase.CAUGHT_UP, f"{at}, {record_wait}")
+        if current == here:
+            return StepState(Phase.NOT_SUBMITTED, at)
+        if current < here:
+            return StepState(
+                Phase.PARTIALLY_EXPANDED, f"{at}, {ids(b for b in move.adding if b not in here)} not added"
+            )
+    return StepState(
+        Phase.STALE, f"{at}, expected {ids(move.current)} or a state on the way to {ids(move.target)}: stale plan"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Expansions:
+    """What to submit so that every step of a batch is expanded, and which steps are left out and why.
+
+    ``waiting`` are steps that would only hang (a target broker is down, the partition is offline): they can be
+    submitted once that is mended. ``already`` need no expansion (any more). Every expansion changes the
+    replication factor for a while, so KIP-860's guard has to allow it.
+    """
+
+    to_submit: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
+    already: tuple[TopicPartition, ...] = ()
+    waiting: Mapping[TopicPartition, str] = field(default_factory=dict)
+    stale: Mapping[TopicPartition, str] = field(default_factory=dict)
+    foreign: Mapping[TopicPartition, str] = field(default_factory=dict)
+    gone: tuple[TopicPartition, ...] = ()
+
+
+def expansions_to_submit(batch: Batch, seen: View) -> Expansions:
+    """Return the expansions the controller has not been told of yet.
+
+    Safe to call at any later time: steps expanded, being expanded or done are left out, so are partitions
+    that are stale or that somebody else moves.
+    """
+    to_submit: dict[TopicPartition, Replicas] = {}
+    already: list[TopicPartition] = []
+    gone: list[TopicPartition] = []
+    waiting: dict[TopicPartition, str] = {}
+    stale: dict[TopicPartition, str] = {}
+    foreign: dict[TopicPartition, str] = {}
+    for step in batch.steps:
+        at = phase(step, seen)
+        match at.phase:
+            case Phase.GONE:
+                gone.append(step.partition)
+            case Phase.STALE:
+                stale[step.partition] = at.reason
+            case Phase.NOT_SUBMITTED | Phase.PARTIALLY_EXPANDED:
+                if blocked := _blocked(step.reassignment, seen):
+                    waiting[step.partition] = blocked
+                else:
+                    to_submit[step.partition] = step.reassignment.expanded
+            case _ if not at.ours:
+                foreign[step.partition] = at.reason
+            case _:
+                already.append(step.partition)
+    return Expansions(to_submit, tuple(already), waiting, stale, foreign, tuple(gone))
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUp:
+    """How far the replicas of a batch have caught up.
+
+    ``waiting`` has the target's brokers that are not in sync yet, ``blocked`` says for some of these why that
+    will not change by itself. ``stale`` and ``cancelled_by_other`` mean that somebody else interfered.
+    """
+
+    in_sync: tuple[TopicPartition, ...] = ()
+    waiting: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
+    blocked: Mapping[TopicPartition, str] = field(default_factory=dict)
+    not_submitted: tuple[TopicPartition, ...] = ()
+    cancelled_by_other: tuple[TopicPartition, ...] = ()
+    stale: Mapping[TopicPartition, str] = field(default_factory=dict)
+    gone: tuple[TopicPartition, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every partition that still exists has its whole target in sync."""
+        return not (self.waiting or self.not_submitted or self.cancelled_by_other or self.stale)
+
+
+def catch_up(batch: Batch, seen: View, *, submitted: bool) -> CatchUp:
+    """Return which partitions have their whole target in the ISR, and what the others wait for.
+
+    ``submitted`` says that the controller had accepted the expansions: one that is gone all the same was
+    cancelled by somebody else (F30). A partition counts as in sync as soon as the ISR holds the target, even
+    while its expansion is still listed: before Kafka 4.3 a dead old replica keeps it there, and the drop ends it.
+    """
+    in_sync: list[TopicPartition] = []
+    unsubmitted: list[TopicPartition] = []
+    gone: list[TopicPartition] = []
+    waiting: dict[TopicPartition, Replicas] = {}
+    blocked: dict[TopicPartition, str] = {}
+    stale: dict[TopicPartition, str] = {}
+    for step in batch.steps:
+        at = phase(step, seen)
+        missing = tuple(b for b in step.reassignment.target if b not in in_sync_now(step.partition, seen))
+        match at.phase:
+            case Phase.GONE:
+                gone.append(step.partition)
+            case Phase.STALE:
+                stale[step.partition] = at.reason
+            case Phase.NOT_SUBMITTED | Phase.PARTIALLY_EXPANDED:
+                unsubmitted.append(step.partition)
+            case _ if not at.ours or (
+                at.phase is Phase.STUCK
+                and never_completes(seen.in_flight[step.partition])
+                and not drop_hangs(step.reassignment, seen)
+            ):
+                waiting[step.partition], blocked[step.partition] = missing, at.reason
+            case _ if at.phase is Phase.DONE or not missing:
+                in_sync.append(step.partition)
+            case _:
+                waiting[step.partition] = missing
+                if why := _blocked(step.reassignment, seen) or _held_up_by_kept(step.reassignment, missing):
+                    blocked[step.partition] = why
+    told, untold = (tuple(unsubmitted), ()) if submitted else ((), tuple(unsubmitted))
+    return CatchUp(tuple(in_sync), waiting, blocked, untold, told, stale, tuple(gone))
+
+
+@dataclass(frozen=True, slots=True)
+class Drops:
+    """Which targets can be submitted safely now; ``waiting`` says of each other step why not.
+
+    ``reorders`` are those of ``to_submit`` that only change the order (they copy and remove nothing, F29);
+    ``already`` were submitted and are in flight.
+    """
+
+    to_submit: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
+    reorders: tuple[TopicPartition, ...] = ()
+    waiting: Mapping[TopicPartition, str] = field(default_factory=dict)
+    already: tuple[TopicPartition, ...] = ()
+    done: tuple[TopicPartition, ...] = ()
+    gone: tuple[TopicPartition, ...] = ()
+
+
+def drops_to_submit(batch: Batch, seen: View) -> Drops:
+    """Return the targets that may be submitted at this moment without risk.
+
+    A target is submitted only while the ISR holds all of it on live brokers, that is at least
+    ``min.insync.replicas`` of them, and the replica that will lead is among them. Steps without adding
+    replicas (fewer replicas, another order) are submitted here too.
+
+    A target may go over our own expansion while that is in flight: its adding replicas are all in the target,
+    so none can end up both added and removed (F34), and Kafka completes it at once. That is how a replica on a
+    dead broker is replaced before 4.3: those versions complete no expansion while an old replica is out of sync
+    (seen on 3.9.2; 4.3.1 waits for the adding ones only).
+    """
+    to_submit: dict[TopicPartition, Replicas] = {}
+    waiting: dict[TopicPartition, str] = {}
+    reorders: list[TopicPartition] = []
+    settled: dict[Phase, list[TopicPartition]] = {Phase.DROPPING: [], Phase.DONE: [], Phase.GONE: []}
+    for step in batch.steps:
+        at = phase(step, seen)
+        if at.phase in settled:
+            settled[at.phase].append(step.partition)
+        elif why := _unsafe_to_drop(step, at, seen):
+            waiting[step.partition] = why
+        else:
+            to_submit[step.partition] = step.reassignment.target
+            if set(seen.partitions[step.partition].replicas) == set(step.reassignment.target):
+                reorders.append(step.partition)
+    return Drops(
+        to_submit,
+        tuple(reorders),
+        waiting,
+        already=tuple(settled[Phase.DROPPING]),
+        done=tuple(settled[Phase.DONE]),
+        gone=tuple(settled[Phase.GONE]),
+    )
+
+
+def _unsafe_to_drop(step: Step, at: StepState, seen: View) -> str | None:
+    move, partition = step.reassignment, step.partition
+    state, flight = seen.partitions.get(partition), seen.in_flight.get(partition)
+    not_there = at.phase in {Phase.NOT_SUBMITTED, Phase.PARTIALLY_EXPANDED, Phase.STALE, Phase.FOREIGN}
+    would_hang = flight is not None and not set(flight.adding) <= set(move.target)
+    if state is None or not_there or would_hang:
+        return f"{at.phase}: {at.reason}"
+    synced = in_sync_now(partition, seen)
+    next_leader = state.leader if state.leader in move.target else move.target[0]
+    if missing := ids(b for b in move.target if b not in synced):
+        why = f"broker {missing} of the target {ids(move.target)} is not in sync"
+        return f"{why}; broker {next_leader} is to lead" if next_leader not in synced else why
+    return _below_min_insync(move, seen) if set(state.replicas) - set(move.target) else None
+
+
+def _below_min_insync(move: Reassignment, seen: View) -> str | None:
+    least = seen.min_insync_replicas.get(move.partition.topic)
+    if least is None:
+        return f"min.insync.replicas of topic {move.partition.topic} is unknown"
+    if len(move.target) < least:
+        return f"the target {ids(move.target)} has fewer replicas than min.insync.replicas, {least}"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The end state against the plan.
+
+    ``elsewhere`` has Kafka's own sentence for a partition that is neither in flight nor at its target, order
+    included. ``under_replicated`` (with the brokers out of sync) and ``wrong_leader`` (with a sentence) are
+    about partitions that are at their target.
+    """
+
+    at_target: tuple[TopicPartition, ...] = ()
+    in_flight: tuple[TopicPartition, ...] = ()
+    elsewhere: Mapping[TopicPartition, str] = field(default_factory=dict)
+    gone: tuple[TopicPartition, ...] = ()
+    under_replicated: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
+    wrong_leader: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+
+def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verification:
+    """Compare targets with what the cluster shows; that nothing is in flight proves nothing (F32, F33)."""
+    at_target: list[TopicPartition] = []
+    in_flight: list[TopicPartition] = []
+    gone: list[TopicPartition] = []
+    elsewhere: dict[TopicPartition, str] = {}
+    under_replicated: dict[TopicPartition, Replicas] = {}
+    wrong_leader: dict[TopicPartition, str] = {}
+    for item in wanted:
+        partition = item.partition
+        target = item.reassignment.target if isinstance(item, Step) else item.target
+        state = seen.partitions.get(partition)
+        if partition in seen.in_flight:
+            in_flight.append(partition)
+        elif state is None:
+            gone.append(partition)
+        elif state.replicas != target:
+            elsewhere[partition] = (
+                f"There is no active reassignment of partition {partition}, but replica set is "
+                f"{ids(state.replicas)} rather than {ids(target)}."
+            )
+        else:
+            at_target.append(partition)
+            if missing := tuple(b for b in target if b not in state.isr):
+                under_replicated[partition] = missing
+            if state.leader != target[0]:
+                leader = "nobody" if state.leader is None else f"broker {state.leader}"
+                wrong_leader[partition] = f"{partition} is led by {leader} rather than its preferred leader {target[0]}"
+    return Verification(tuple(at_target), tuple(in_flight), elsewhere, tuple(gone), under_replicated, wrong_leader)
+
+
+def _blocked(move: Reassignment, seen: View) -> str | None:
+    """Why a step cannot catch up by itself. Kafka accepts a target broker that is down and waits for ever (F12)."""
+    if dead := ids(b for b in move.target if b not in seen.live_brokers):
+        return f"broker {dead} of the target {ids(move.target)} is down"
+    state = seen.partitions.get(move.partition)
+    return "the partition is offline: it has no leader" if state is not None and state.leader is None else None
+
+
+def _held_up_by_kept(move: Reassignment, missing: Replicas) -> str | None:
+    """One sick replica that does not even move blocks completion (F11)."""
+    if set(missing) & set(move.adding):
+        return None
+    return f"broker {ids(missing)}, which stays, is out of sync; every adding replica has caught up"

@@ -1,0 +1,100 @@
+"""What is left to do of a planned partition count, given what the cluster shows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafka_reassignment.decisions.placement import replication_factor
+from kafka_reassignment.errors import (
+    ReassignmentInProgressError,
+    StalePlanError,
+    UnknownTopicOrPartitionError,
+    name_some,
+)
+from kafka_reassignment.model import PartitionState, Replicas, TopicPartition, View
+from kafka_reassignment.text import ids
+
+NEXT_STEP = "Nothing was added now. Trigger a new run: it plans from what is there"
+
+
+def partitions_to_create(
+    topic: str, planned: Mapping[int, Replicas], view: View, unfit: Mapping[int, str]
+) -> Mapping[int, Replicas]:
+    """Return all planned partitions, or none of them when they are there as planned: there is nothing in between.
+
+    Safe to call again after any crash: what an earlier try has created is known by its replicas.
+
+    Args:
+        topic: the topic.
+        planned: replicas by number of its new partitions.
+        view: every partition of the topic, and those of them in flight.
+        unfit: why brokers of the plan may not take replicas (any more).
+
+    Raises:
+        UnknownTopicOrPartitionError: the topic is gone.
+        StalePlanError: the topic has grown, was made anew, has another replication factor, or a planned broker may
+            not be used any more.
+        ReassignmentInProgressError: partitions of the topic are in flight.
+    """
+    present = {p.partition: s.replicas for p, s in view.partitions.items() if p.topic == topic}
+    first = min(planned)
+    if not present:
+        raise UnknownTopicOrPartitionError(
+            f"Topic {topic} does not exist any more, expected {first} partitions of it as when it was planned. {NEXT_STEP}"
+        )
+    if len(present) < first:
+        raise StalePlanError(
+            f"Topic {topic} has {len(present)} partitions, expected {first} as when it was planned: it was deleted and made "
+            f"anew. {NEXT_STEP}"
+        )
+    elsewhere = elsewhere_than_planned(topic, planned, view.partitions)
+    if len(present) > first and elsewhere:
+        raise StalePlanError(
+            f"Topic {topic} has {len(present)} partitions, expected {first} as when it was planned: somebody else has added "
+            f"some, or moved what was added ({name_some(elsewhere)}). {NEXT_STEP}"
+        )
+    if len(present) > first:
+        return {}
+    if view.in_flight:
+        raise ReassignmentInProgressError(in_flight_text(topic, view))
+    factor, now = len(planned[first]), replication_factor(present)
+    if factor != now:
+        raise StalePlanError(
+            f"Topic {topic} has {now} replicas of a partition, expected {factor} as when it was planned. {NEXT_STEP}"
+        )
+    hindered = [
+        f"{b}: {unfit[b]}" for b in sorted({b for replicas in planned.values() for b in replicas}) if b in unfit
+    ]
+    if hindered:
+        raise StalePlanError(
+            f"The new partitions of {topic} were planned on brokers that may not be used any more ({name_some(hindered)}). "
+            f"{NEXT_STEP}"
+        )
+    return planned
+
+
+def elsewhere_than_planned(
+    topic: str, planned: Mapping[int, Replicas], partitions: Mapping[TopicPartition, PartitionState]
+) -> list[str]:
+    """Tell of each planned partition that is not there, or not on its replicas."""
+    told = []
+    for number, replicas in sorted(planned.items()):
+        state = partitions.get(TopicPartition(topic, number))
+        if state is None:
+            told.append(f"{topic}-{number} is not there")
+        elif state.replicas != replicas:
+            told.append(f"{topic}-{number} is on {ids(state.replicas)} rather than {ids(replicas)}")
+    return told
+
+
+def in_flight_text(topic: str, view: View) -> str:
+    """Say why nothing is added while partitions of the topic are in flight.
+
+    KRaft would accept it, and demand for the new partitions the number of replicas that some partition
+    has at that moment, adding ones included (F28).
+    """
+    return (
+        f"{len(view.in_flight)} of {len(view.partitions)} partitions of topic {topic} are being reassigned "
+        f"({name_some(sorted(view.in_flight))}), expected none: while replicas are added its replication factor cannot be "
+        "told. Wait until they are done or cancel them, then rerun this step"
+    )

@@ -1,0 +1,158 @@
+"""KIP-435: one partition's way from its current to its target replicas, few new replicas at a time.
+
+The KIP describes the step three times, and the three disagree. Its worked example is what we follow:
+
+    (0, 1, 2, 3, 4)       current, R = 2
+    (5, 0, 1, 2, 3, 4)    +5: the new preferred leader alone, nothing removed
+    (5, 6, 2, 3, 4)       +6 -0,1
+    (5, 6, 7, 8, 4)       +7,8 -2,3
+    (5, 6, 7, 8, 9)       +9 -4: the target, in its order
+
+* The prose lets the first step exceed R where that is needed to reach ``min.insync.replicas``; the pseudocode
+  takes ``min(min.insync.replicas, R)``. The example never exceeds R, neither do we: what is below min ISR then
+  gets R new replicas at once, and the next R in the next step.
+* The pseudocode would fill the leader's step up to R (5 and 6); the example adds the leader alone. We do too.
+* The example's second step adds one replica though R is two. It shows the bound that the KIP does not write
+  down: while a step runs, never more than max(size of current, size of target) + R replicas. The leader's step
+  left one too many, so one fewer is added next.
+* The pseudocode's n = max(R, size(FTR) - size(CR)) is used nowhere; neither here.
+
+Where the example is silent we take the fewest steps that keep the bounds. When no more than R replicas are to be
+added a single step does it (the KIP would move the leader in a step of its own even then). With R = 1 the leader's
+step also removes a replica: without that the bound would leave no room for another one. When nothing is left to
+add, what is left to remove goes at once, since removing copies nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from kafka_reassignment.errors import InvalidAssignmentError
+from kafka_reassignment.model import Reassignment, Replicas, Step
+from kafka_reassignment.text import ids
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """No step can be taken now, and why."""
+
+    reason: str
+
+
+def steps_of(current: Replicas, target: Replicas, *, replica_movements: int) -> tuple[Replicas, ...]:
+    """Return the assignment after each step; the last is the target, and nothing when there is nothing to do.
+
+    Each step expands its predecessor by what it adds, then drops the rest, so at any moment there are at most
+    max(len(current), len(target)) + R replicas, and never fewer than min(len(current), len(target)). The
+    preferred leader is first from the first step on. Replicas that stay longest are those last in ``current``.
+
+    Args:
+        current: replicas now.
+        target: replicas wanted.
+        replica_movements: R, the new replicas at once; at least 1.
+
+    Raises:
+        InvalidAssignmentError: a replica list is empty or repeats a broker, or R is below 1.
+    """
+    _check(current, target, replica_movements)
+    most = max(len(current), len(target)) + replica_movements
+    assignments: list[Replicas] = []
+    at = current
+    while at != target:
+        at = _next(at, target, replica_movements, most)
+        assignments.append(at)
+    return tuple(assignments)
+
+
+def steps_for(move: Reassignment, *, replica_movements: int) -> tuple[Step, ...]:
+    """Return a reassignment as numbered steps; one with nothing to do has none."""
+    assignments = steps_of(move.current, move.target, replica_movements=replica_movements)
+    starts = (move.current, *assignments)
+    return tuple(
+        Step(Reassignment(move.partition, start, end, move.size_bytes), number, len(assignments))
+        for number, (start, end) in enumerate(zip(starts, assignments, strict=False), start=1)
+    )
+
+
+def next_step(
+    current: Replicas,
+    target: Replicas,
+    *,
+    replica_movements: int,
+    isr: Collection[int],
+    live_brokers: Collection[int],
+    min_insync: int,
+    most_replicas: int | None = None,
+) -> Replicas | Waiting:
+    """Return the assignment to go to next from a partition as it is now, or why it has to wait.
+
+    With everything in sync this is the next step of ``steps_of``. Otherwise brokers that are down are not added
+    now, replicas out of sync are removed first, and while fewer than ``min_insync`` replicas are in sync the
+    leader's step is filled up to R and nothing is removed, so that producers can go on soonest.
+
+    Args:
+        current: replicas now, nothing in flight.
+        target: replicas wanted in the end.
+        replica_movements: R as it is asked for now; it may differ from that of the steps before.
+        isr: in-sync replicas.
+        live_brokers: brokers that are alive.
+        min_insync: the topic's ``min.insync.replicas``.
+        most_replicas: bound on the replicas while the step runs; max(len(current), len(target)) + R when None,
+            which after a leader's step is one more than from the start.
+
+    Raises:
+        InvalidAssignmentError: a replica list is empty or repeats a broker, or R is below 1.
+    """
+    _check(current, target, replica_movements)
+    in_sync = [b for b in current if b in isr and b in live_brokers]
+    if current == target:
+        return Waiting(f"nothing to do: the partition is at its target {ids(target)}")
+    if not in_sync:
+        return Waiting(f"the partition is offline: none of its replicas {ids(current)} is in sync on a live broker")
+    adding = [b for b in target if b not in current]
+    if adding and not any(b in live_brokers for b in adding):
+        return Waiting(f"every broker that is still to be added is down: {ids(adding)}")
+    most = max(len(current), len(target)) + replica_movements if most_replicas is None else most_replicas
+    if adding and most <= len(current):
+        return Waiting(f"there are {len(current)} replicas already, no room for another one below {most}")
+    short = max(0, min_insync - len(in_sync))
+    return _next(current, target, replica_movements, most, in_sync=in_sync, live_brokers=live_brokers, short=short)
+
+
+def _next(
+    at: Replicas,
+    target: Replicas,
+    movements: int,
+    most: int,
+    *,
+    in_sync: Collection[int] | None = None,
+    live_brokers: Collection[int] | None = None,
+    short: int = 0,
+) -> Replicas:
+    adding = [b for b in target if b not in at]
+    room = min(movements, most - len(at))
+    addable = [b for b in adding if live_brokers is None or b in live_brokers]
+    if not adding or (len(adding) <= room and addable == adding):
+        return target
+    excess = [b for b in at if b not in target]
+    if in_sync is not None:
+        excess.sort(key=lambda b: b in in_sync)
+    added, dropped = addable[:room], list[int]()
+    if not short and addable[:1] == [target[0]] and movements > 1:
+        added = addable[:1]
+    elif not short:
+        spare = len(at) + len(added) - min(len(at), len(target))
+        dropped = excess[: min(movements, spare)]
+    there = {*at, *added}
+    return (*(b for b in target if b in there), *(b for b in at if b not in target and b not in dropped))
+
+
+def _check(current: Replicas, target: Replicas, replica_movements: int) -> None:
+    if replica_movements < 1:
+        raise InvalidAssignmentError(f"replica movements (R) is {replica_movements}, expected at least 1; raise it")
+    for name, replicas in (("current", current), ("target", target)):
+        if not replicas or len(set(replicas)) != len(replicas):
+            raise InvalidAssignmentError(
+                f"The {name} replicas are ({ids(replicas)}), expected at least one broker, each named once; correct them"
+            )

@@ -1,0 +1,247 @@
+"""How a batch gets on: bytes left, speed and time left of each adding replica, and which of them will not make it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kafka_reassignment.decisions.moves import never_completes
+from kafka_reassignment.decisions.samples import Measure, Pace, Sample, measured
+from kafka_reassignment.decisions.seen import in_sync_now
+from kafka_reassignment.errors import name_some
+from kafka_reassignment.model import Batch, Step, TopicPartition, View
+from kafka_reassignment.text import format_bytes, format_seconds
+
+SLOW_SHARE = 0.5
+"""Below this part of its fair share of the rate a replica is called slow."""
+
+TURN_BYTES = 4_000_000
+"""A follower fetches up to 1 MB of a partition, then the next one has its turn: a replica whose share of the window is
+less than a few turns may well have got nothing, so the broker as a whole is judged instead."""
+
+
+class Motion(StrEnum):
+    """How an adding replica gets on."""
+
+    IN_SYNC = "in sync"
+    NOT_STARTED = "not started"
+    MOVING = "moving"
+    SLOW = "slow"
+    STUCK = "stuck"
+    WILL_NEVER_FINISH = "will never finish"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaProgress:
+    """One adding replica: how it gets on and why, and what was measured."""
+
+    partition: TopicPartition
+    broker: int
+    motion: Motion
+    reason: str
+    measure: Measure
+
+    @property
+    def bytes_left(self) -> int:
+        """What it still has to copy."""
+        return 0 if self.motion is Motion.IN_SYNC else self.measure.bytes_left
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        """What it copies; None until it was looked at long enough."""
+        return self.measure.pace.speed if self.measure.pace else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time until it has caught up at its own pace; None when that cannot be said."""
+        if self.bytes_left == 0:
+            return 0.0
+        pace = self.measure.pace
+        return self.bytes_left / pace.drain if pace and pace.drain > 0 else None
+
+    def __str__(self) -> str:
+        return f"{self.partition} on {self.broker}" + (f": {self.reason}" if self.reason else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A batch as a whole. ``seconds_left`` is None when some replica will not make it, or nothing is known yet."""
+
+    partitions: int
+    partitions_in_sync: int
+    replicas: tuple[ReplicaProgress, ...]
+    seconds_left: float | None
+
+    @property
+    def bytes_left(self) -> int:
+        """What all of them still have to copy."""
+        return sum(r.bytes_left for r in self.replicas)
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        """What they copy together; None until one was looked at long enough."""
+        speeds = [
+            speed for r in self.replicas if r.motion is not Motion.IN_SYNC and (speed := r.bytes_per_second) is not None
+        ]
+        return sum(speeds) if speeds else None
+
+    def of(self, motion: Motion) -> tuple[ReplicaProgress, ...]:
+        """Return the replicas that get on like this."""
+        return tuple(r for r in self.replicas if r.motion is motion)
+
+    def __str__(self) -> str:
+        """Return the line people watch: ``12 of 48 partitions in sync, 1.2 GB left at 9.8 MB/s, about 2 min 5 s``."""
+        text = f"{self.partitions_in_sync} of {self.partitions} partitions in sync"
+        if self.partitions_in_sync == self.partitions:
+            return text
+        text += f", {format_bytes(self.bytes_left)} left"
+        if self.bytes_per_second is not None:
+            text += f" at {format_bytes(self.bytes_per_second)}/s"
+        text += (
+            f", about {format_seconds(self.seconds_left)}" if self.seconds_left is not None else ", time left unknown"
+        )
+        for motion in (Motion.STUCK, Motion.WILL_NEVER_FINISH, Motion.SLOW):
+            if those := self.of(motion):
+                text += f"; {len(those)} {motion}: {name_some(those, 2)}"
+        return text
+
+
+def progress(
+    batch: Batch,
+    seen: View,
+    samples: Sequence[Sample],
+    *,
+    asked_bytes_per_second: int | None = None,
+    remote_storage_topics: Collection[str] = (),
+) -> Progress:
+    """Tell how every adding replica of a batch gets on.
+
+    The time left is that of the busiest receiver: what it still has to get, at the pace its backlog shrinks, or,
+    before that is known, at the rate asked for.
+
+    Args:
+        batch: what moves.
+        seen: replicas, ISR and what is in flight now.
+        samples: in order of time; those before the window are not looked at.
+        asked_bytes_per_second: what each broker may send and receive; None when unthrottled.
+        remote_storage_topics: topics with tiered storage, whose new replicas can hang in their own way (F21).
+    """
+    replicas: list[ReplicaProgress] = []
+    copying: list[tuple[Step, int, Measure]] = []
+    for step in batch.steps:
+        state = seen.partitions.get(step.partition)
+        for broker in step.reassignment.adding if state else ():
+            measure = measured(step, broker, state.leader if state else None, samples)
+            if broker in in_sync_now(step.partition, seen):
+                replicas.append(ReplicaProgress(step.partition, broker, Motion.IN_SYNC, "", measure))
+            elif why := _blocked(step.partition, broker, seen, measure):
+                replicas.append(ReplicaProgress(step.partition, broker, Motion.STUCK, why, measure))
+            elif state and broker not in state.replicas:
+                why = "the controller has not been told to add it"
+                replicas.append(ReplicaProgress(step.partition, broker, Motion.NOT_STARTED, why, measure))
+            else:
+                copying.append((step, broker, measure))
+    shares = _fair_shares(copying, seen, asked_bytes_per_second)
+    together = {b: _together(m.pace for _, to, m in copying if to == b) for b in {to for _, to, _ in copying}}
+    for (step, broker, measure), share in zip(copying, shares, strict=True):
+        tiered = step.partition.topic in remote_storage_topics
+        motion, why = _judged(measure, together[broker], share, tiered=tiered)
+        replicas.append(ReplicaProgress(step.partition, broker, motion, why, measure))
+    replicas.sort(key=lambda r: (r.partition, r.broker))
+    in_sync = sum(
+        step.partition not in seen.partitions or set(step.reassignment.target) <= in_sync_now(step.partition, seen)
+        for step in batch.steps
+    )
+    return Progress(len(batch.steps), in_sync, tuple(replicas), _seconds_left(replicas, asked_bytes_per_second))
+
+
+def seconds_for(batches: Sequence[Batch], *, bytes_per_second: int, overhead_seconds: float = 0.0) -> float:
+    """Estimate the batches still to come: the busiest broker of each, sending or receiving, at the rate.
+
+    A partition is sent by its preferred leader as far as one can tell beforehand. ``overhead_seconds`` is what
+    each batch costs besides copying.
+    """
+    total = 0.0
+    for batch in batches:
+        load: dict[tuple[str, int], int] = {}
+        for step in batch.steps:
+            move = step.reassignment
+            for broker in move.adding:
+                load["in", broker] = load.get(("in", broker), 0) + move.size_bytes
+            load["out", move.current[0]] = load.get(("out", move.current[0]), 0) + move.bytes_to_copy
+        total += max(load.values(), default=0) / bytes_per_second + overhead_seconds
+    return total
+
+
+def _fair_shares(copying: Sequence[tuple[Step, int, Measure]], seen: View, rate: int | None) -> list[float | None]:
+    """Each broker's rate is shared by all it sends or receives at once (F2); the tighter of both ends counts."""
+    if rate is None:
+        return [None] * len(copying)
+    leaders = [seen.partitions[step.partition].leader for step, _, _ in copying]
+    receivers = [broker for _, broker, _ in copying]
+    sending, receiving = _counted(leaders), _counted(receivers)
+    return [rate / max(sending[at], receiving[to]) for at, to in zip(leaders, receivers, strict=True)]
+
+
+def _counted(brokers: Iterable[int | None]) -> dict[int | None, int]:
+    counts: dict[int | None, int] = {}
+    for broker in brokers:
+        counts[broker] = counts.get(broker, 0) + 1
+    return counts
+
+
+def _together(paces: Iterable[Pace | None]) -> Pace | None:
+    known = [pace for pace in paces if pace is not None]
+    if not known:
+        return None
+    return Pace(max(p.seconds for p in known), sum(p.speed for p in known), sum(p.drain for p in known))
+
+
+def _blocked(partition: TopicPartition, broker: int, seen: View, measure: Measure) -> str | None:
+    flight = seen.in_flight.get(partition)
+    if broker not in seen.live_brokers:
+        return f"broker {broker} is down"
+    if seen.partitions[partition].leader is None:
+        return "the partition is offline, there is nobody to copy from"
+    if flight is not None and never_completes(flight):
+        return "the move never completes: a broker is both added and removed; cancel it"
+    return f"broker {broker} does not tell its log dirs: {measure.unreachable}" if measure.unreachable else None
+
+
+def _judged(measure: Measure, receiver: Pace | None, share: float | None, *, tiered: bool) -> tuple[Motion, str]:
+    """Judge a replica by its own pace, or by its broker's where its share is too small to tell."""
+    own = measure.pace
+    if own is None or receiver is None:
+        return Motion.MOVING, ""
+    if measure.bytes_left == 0:
+        return Motion.MOVING, "everything is copied, it is about to join the ISR"
+    own_tells = share is None or share * own.seconds >= TURN_BYTES
+    pace = own if own_tells else receiver
+    if pace.speed <= 0:
+        hint = "look at the broker's log, and whether its log dir is online"
+        if tiered:
+            hint = "with tiered storage, look for 'remote log auxiliary state' in the broker's log"
+        return Motion.STUCK, f"nothing was copied for {format_seconds(pace.seconds)}; {hint}"
+    if pace.drain <= 0:
+        return Motion.WILL_NEVER_FINISH, (
+            f"{format_bytes(pace.speed - pace.drain)}/s are written, {format_bytes(pace.speed)}/s copied: raise the rate or "
+            "cancel"
+        )
+    if own_tells and share is not None and pace.speed < SLOW_SHARE * share:
+        return Motion.SLOW, f"it copies {format_bytes(pace.speed)}/s of its share of {format_bytes(share)}/s"
+    return Motion.MOVING, ""
+
+
+def _seconds_left(replicas: Sequence[ReplicaProgress], rate: int | None) -> float | None:
+    if any(r.motion in {Motion.STUCK, Motion.WILL_NEVER_FINISH} for r in replicas):
+        return None
+    slowest = 0.0
+    for broker in {r.broker for r in replicas if r.bytes_left}:
+        those = [r for r in replicas if r.broker == broker and r.bytes_left]
+        drain = sum(r.measure.pace.drain for r in those if r.measure.pace)
+        pace = drain if drain > 0 else rate
+        if not pace:
+            return None
+        slowest = max(slowest, sum(r.bytes_left for r in those) / pace)
+    return slowest

@@ -1,0 +1,50 @@
+"""The replication throttle (KIP-73): what to set, a journal of what was there before, and putting it back (KIP-179).
+
+``plan`` says what a batch needs, ``journal`` remembers what we owe, ``setting`` and ``clearing`` compare both with
+the configs as they are and return the changes that are left to make.
+"""
+
+from kafka_reassignment.decisions.throttle.clear import Clearing, clear_throttle
+from kafka_reassignment.decisions.throttle.journal import Journal, ListRecord, RateRecord, union
+from kafka_reassignment.decisions.throttle.plan import (
+    DELIVERED_SHARE,
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    THROTTLE_KEYS,
+    BrokerRate,
+    RateChange,
+    Side,
+    ThrottledReplicas,
+    ThrottlePlan,
+    covers,
+    throttle_for,
+)
+from kafka_reassignment.decisions.throttle.set import SeenConfigs, change_rates, in_place, set_throttle
+
+__all__ = [
+    "DELIVERED_SHARE",
+    "FOLLOWER_RATE",
+    "FOLLOWER_REPLICAS",
+    "LEADER_RATE",
+    "LEADER_REPLICAS",
+    "THROTTLE_KEYS",
+    "BrokerRate",
+    "Clearing",
+    "Journal",
+    "ListRecord",
+    "RateChange",
+    "RateRecord",
+    "SeenConfigs",
+    "Side",
+    "ThrottlePlan",
+    "ThrottledReplicas",
+    "change_rates",
+    "clear_throttle",
+    "covers",
+    "in_place",
+    "set_throttle",
+    "throttle_for",
+    "union",
+]

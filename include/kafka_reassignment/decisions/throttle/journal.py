@@ -1,0 +1,141 @@
+"""The throttle journal: what we set, what was there before, and so what we owe. Written before anything is set (KIP-179)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from kafka_reassignment.decisions.throttle.plan import RateChange, Side, entries_of
+from kafka_reassignment.model import ConfigResource, ConfigSource, ConfigValue
+
+UNSET = ConfigValue(None, ConfigSource.DEFAULT)
+"""A key that is set nowhere; brokers leave it out of their description."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Earlier(_Frozen):
+    """A config value as it was before us, with the layer it came from."""
+
+    value: str | None = None
+    source: ConfigSource = ConfigSource.DEFAULT
+
+    @classmethod
+    def of(cls, seen: ConfigValue) -> Earlier:
+        """Keep what was seen."""
+        return cls(value=seen.value, source=seen.source)
+
+    @property
+    def was_set_here(self) -> bool:
+        """Whether this very broker or topic had it; values of lower layers come back by themselves (F6)."""
+        return self.source in {ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_TOPIC}
+
+    def is_back(self, seen: ConfigValue) -> bool:
+        """Whether what is seen is what was there before, on the layer that we change."""
+        if not self.was_set_here:
+            return seen.source not in {ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_TOPIC}
+        return seen.source is self.source and seen.value == self.value
+
+    def __str__(self) -> str:
+        return "unset" if self.value is None else f"{self.value} ({self.source})"
+
+
+class RateRecord(_Frozen):
+    """A broker's rate that we set. ``set_values`` has every value that may be ours, the latest last."""
+
+    broker: int
+    side: Side
+    earlier: Earlier
+    set_values: tuple[str, ...]
+
+    @property
+    def resource(self) -> ConfigResource:
+        """The broker whose config it is."""
+        return ConfigResource.broker(self.broker)
+
+    def __str__(self) -> str:
+        return f"broker {self.broker}: {self.side.rate_key} (before us: {self.earlier})"
+
+
+class ListRecord(_Frozen):
+    """A topic's list to which we added ``partition:broker`` entries; ``added`` has only those that were not there."""
+
+    topic: str
+    side: Side
+    earlier: Earlier
+    added: tuple[str, ...]
+
+    @property
+    def resource(self) -> ConfigResource:
+        """The topic whose config it is."""
+        return ConfigResource.topic(self.topic)
+
+    def __str__(self) -> str:
+        return f"topic {self.topic}: {len(self.added)} entries of {self.side.replicas_key}"
+
+
+class Journal(_Frozen):
+    """Everything we owe the cluster's configs. A record is in here exactly as long as it is owed.
+
+    ``rate_changes`` are the rates asked for while the reassignment runs, in order; they are not debts.
+    """
+
+    version: Literal[1] = 1
+    rates: tuple[RateRecord, ...] = ()
+    lists: tuple[ListRecord, ...] = ()
+    rate_changes: tuple[RateChange, ...] = ()
+
+    @property
+    def resources(self) -> tuple[ConfigResource, ...]:
+        """Brokers and topics whose configs have to be looked at, each once."""
+        return tuple(sorted({r.resource for r in self.rates} | {r.resource for r in self.lists}))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is owed."""
+        return not (self.rates or self.lists)
+
+    def owed_texts(self) -> tuple[str, ...]:
+        """Return one line for each record that is still owed."""
+        return tuple(str(record) for record in (*self.rates, *self.lists))
+
+
+def union(journal: Journal, older: Journal) -> Journal:
+    """Take over the debts of an older journal, of a reassignment that ended without paying them.
+
+    Where both have a record, what was there before is what the older one says, unless somebody else changed it
+    in between: a value that the older reassignment had set itself is never taken for an earlier one. Once this
+    is written, the older journal is to be emptied.
+    """
+    rates = {(r.broker, r.side): r for r in older.rates}
+    for rate in journal.rates:
+        if (old := rates.get((rate.broker, rate.side))) is None:
+            rates[rate.broker, rate.side] = rate
+            continue
+        from_old = rate.earlier.was_set_here and rate.earlier.value in old.set_values
+        rates[rate.broker, rate.side] = RateRecord(
+            broker=rate.broker,
+            side=rate.side,
+            earlier=old.earlier if from_old or old.earlier == rate.earlier else rate.earlier,
+            set_values=(*(v for v in old.set_values if v not in rate.set_values), *rate.set_values),
+        )
+    lists = {(r.topic, r.side): r for r in older.lists}
+    for record in journal.lists:
+        if (before := lists.get((record.topic, record.side))) is None:
+            lists[record.topic, record.side] = record
+            continue
+        others = set(entries_of(record.earlier.value)) - set(before.added)
+        lists[record.topic, record.side] = ListRecord(
+            topic=record.topic,
+            side=record.side,
+            earlier=before.earlier if others <= set(entries_of(before.earlier.value)) else record.earlier,
+            added=(*before.added, *(e for e in record.added if e not in before.added)),
+        )
+    return Journal(
+        rates=tuple(rates[key] for key in sorted(rates)),
+        lists=tuple(lists[key] for key in sorted(lists)),
+        rate_changes=journal.rate_changes,
+    )

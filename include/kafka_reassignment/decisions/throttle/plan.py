@@ -1,0 +1,176 @@
+"""What throttle a batch needs: rates of the brokers that take part, and the replicas they apply to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict
+
+from kafka_reassignment.errors import InvalidThrottleError
+from kafka_reassignment.model import Batch, ConfigResource
+
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+LEADER_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+
+THROTTLE_KEYS = (LEADER_RATE, FOLLOWER_RATE, LEADER_REPLICAS, FOLLOWER_REPLICAS)
+"""Every config key this package reads or changes: the rates of brokers, the replicas of topics."""
+
+EVERY_REPLICA = "*"
+"""A list of throttled replicas with just this covers all replicas of the topic, and takes no further entry (F4)."""
+
+DELIVERED_SHARE = 0.77
+"""The share of a set rate that replication really reaches (measured on Kafka 4.3.1: 15.6 MB/s set moved 12)."""
+
+
+class Side(StrEnum):
+    """A broker sends as leader and receives as follower; each side has its own rate and its own lists."""
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+
+    @property
+    def rate_key(self) -> str:
+        """The broker config with this side's rate in bytes per second."""
+        return LEADER_RATE if self is Side.LEADER else FOLLOWER_RATE
+
+    @property
+    def replicas_key(self) -> str:
+        """The topic config with the ``partition:broker`` entries this side's rate applies to."""
+        return LEADER_REPLICAS if self is Side.LEADER else FOLLOWER_REPLICAS
+
+
+class RateChange(BaseModel):
+    """A rate asked for while moves run, for chosen brokers (all when None) and sides; it holds for later batches too.
+
+    ``rate_before_slowdown_bytes_per_second`` is the rate before, where nobody asked and the cluster's health did.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    asked_bytes_per_second: int
+    brokers: tuple[int, ...] | None = None
+    sides: tuple[Side, ...] = (Side.LEADER, Side.FOLLOWER)
+    rate_before_slowdown_bytes_per_second: int | None = None
+
+    def concerns(self, broker: int, side: Side) -> bool:
+        """Whether this rate is for that side of that broker."""
+        return side in self.sides and (self.brokers is None or broker in self.brokers)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRate:
+    """The rate of one side of one broker, as asked for and as it has to be set to get that."""
+
+    broker: int
+    side: Side
+    asked_bytes_per_second: int
+
+    @property
+    def set_bytes_per_second(self) -> int:
+        """What is written to the config, so that replication reaches what was asked."""
+        return round(self.asked_bytes_per_second / DELIVERED_SHARE)
+
+    @property
+    def resource(self) -> ConfigResource:
+        """The broker whose config holds the rate."""
+        return ConfigResource.broker(self.broker)
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottledReplicas:
+    """``partition:broker`` entries of one topic and side, by partition, then in assignment order."""
+
+    topic: str
+    side: Side
+    entries: tuple[str, ...]
+
+    @property
+    def resource(self) -> ConfigResource:
+        """The topic whose config holds the list."""
+        return ConfigResource.topic(self.topic)
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottlePlan:
+    """Rates and lists; both are needed, either alone throttles nothing (F3). By broker or topic, then side."""
+
+    rates: tuple[BrokerRate, ...] = ()
+    replicas: tuple[ThrottledReplicas, ...] = ()
+
+    @property
+    def resources(self) -> tuple[ConfigResource, ...]:
+        """Brokers and topics whose configs have to be looked at, each once."""
+        return tuple(sorted({r.resource for r in self.rates} | {r.resource for r in self.replicas}))
+
+    def restricted_to(self, brokers: Collection[int]) -> ThrottlePlan:
+        """Leave out the rates of all other brokers: one that is down neither sends nor receives, nor can be told.
+
+        The lists stay whole, so that only its rate is missing when it comes back.
+        """
+        return replace(self, rates=tuple(r for r in self.rates if r.broker in brokers))
+
+
+def throttle_for(batch: Batch, *, asked_bytes_per_second: int, rate_changes: Sequence[RateChange] = ()) -> ThrottlePlan:
+    """Return the throttle under which a batch may copy.
+
+    Every current replica may come to lead, so each is listed on the leaders' side and its broker gets a leader
+    rate (F10). On the followers' side only adding replicas are listed: an old one that drops out of the ISR must
+    come back at full speed (F8). ``asked_bytes_per_second`` is what each broker may send and may receive;
+    ``rate_changes`` (of the journal) override it, the last one that concerns a broker and side wins.
+
+    Raises:
+        InvalidThrottleError: the rate is below 1 byte per second.
+    """
+    if asked_bytes_per_second < 1:
+        raise InvalidThrottleError(
+            f"The throttle is {asked_bytes_per_second} bytes per second, expected a positive rate: 0 would stop "
+            "replication. Ask for at least 1 MB/s, or for an unthrottled move"
+        )
+    takes_part: dict[Side, set[int]] = {side: set() for side in Side}
+    listed: dict[tuple[str, Side], dict[int, list[str]]] = {}
+    for step in batch.steps:
+        move = step.reassignment
+        if not move.adding:
+            continue
+        partition = move.partition
+        for side, brokers in ((Side.LEADER, move.current), (Side.FOLLOWER, move.adding)):
+            takes_part[side].update(brokers)
+            listed.setdefault((partition.topic, side), {})[partition.partition] = [
+                f"{partition.partition}:{b}" for b in brokers
+            ]
+    rates = sorted((b, side) for side, brokers in takes_part.items() for b in brokers)
+    return ThrottlePlan(
+        tuple(BrokerRate(b, side, _asked(b, side, asked_bytes_per_second, rate_changes)) for b, side in rates),
+        tuple(
+            ThrottledReplicas(topic, side, tuple(e for p in sorted(by_partition) for e in by_partition[p]))
+            for (topic, side), by_partition in sorted(listed.items())
+        ),
+    )
+
+
+def entries_of(value: str | None) -> tuple[str, ...]:
+    """Return the entries of a list config; blanks and empty parts (old ZooKeeper controllers left some) are no entries."""
+    return tuple(part for raw in (value or "").split(",") if (part := raw.strip()))
+
+
+def covers(value: str | None, partition: int, broker: int) -> bool:
+    """Whether a list config makes the rate apply to this replica."""
+    entries = entries_of(value)
+    return EVERY_REPLICA in entries or f"{partition}:{broker}" in entries
+
+
+def partition_of(entry: str) -> int:
+    """Return the partition of a ``partition:broker`` entry."""
+    return int(entry.partition(":")[0])
+
+
+def _asked(broker: int, side: Side, default: int, rate_changes: Iterable[RateChange]) -> int:
+    asked = default
+    for change in rate_changes:
+        if change.concerns(broker, side):
+            asked = change.asked_bytes_per_second
+    return asked

@@ -1,0 +1,126 @@
+"""Whether a batch may start now: only one that ends before the window does, so that no data moves outside of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import chain, islice
+
+from kafka_reassignment.decisions.windows.occurrences import LOOK_AHEAD, Opening, State, openings, state_of, told_next
+from kafka_reassignment.request.windows.clock import told, utc_of
+from kafka_reassignment.request.windows.spec import MaintenanceWindows
+from kafka_reassignment.text import format_seconds
+
+
+class Verdict(StrEnum):
+    """What to do with a batch."""
+
+    START = "start"
+    WAIT = "wait"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The verdict on a batch, and why, for people.
+
+    ``starts`` is when it can: now, later, or None for ``NEVER``, which no waiting will change.
+    """
+
+    verdict: Verdict
+    reason: str
+    starts: datetime | None
+
+
+def fits(spec: MaintenanceWindows, now: datetime, seconds_needed: float | None) -> Fit:
+    """Tell whether a batch may start now, has to wait, or can never start.
+
+    Args:
+        spec: what was asked for.
+        now: a moment with a zone.
+        seconds_needed: how long the batch takes; None when unknown, which keeps it out of no window.
+
+    Raises:
+        DeadlinePassedError: ``must_end_by`` is past.
+        ValueError: ``now`` has no zone.
+    """
+    now = utc_of(now)
+    times = openings(spec, now)
+    soon = tuple(islice(times, 2))
+    state = state_of(spec, now, soon)
+    starts, longest = _first_of(chain(soon, times), now, seconds_needed or 0.0)
+    about = f"the batch needs about {format_seconds(seconds_needed or 0.0)}"
+    if starts is None and longest is None:
+        return Fit(Verdict.NEVER, f"{state.reason}. Change the maintenance windows of the request", None)
+    if starts is None:
+        return Fit(Verdict.NEVER, f"{about}, {_too_long(spec, now, longest or 0.0)}", None)
+    if starts == now:
+        return Fit(Verdict.START, state.reason if seconds_needed is None else f"{about}; {state.reason}", now)
+    return Fit(Verdict.WAIT, _why_wait(spec, now, state, about, starts), starts)
+
+
+def finishes(spec: MaintenanceWindows, now: datetime, batch_seconds: Iterable[float]) -> datetime | None:
+    """Estimate when the last of some batches ends, each started after the one before as soon as it fits; in UTC.
+
+    None when one of them never fits, or not within ``LOOK_AHEAD``.
+
+    Args:
+        spec: what was asked for.
+        now: a moment with a zone.
+        batch_seconds: how long each batch takes, in their order.
+
+    Raises:
+        ValueError: ``now`` has no zone.
+    """
+    at = utc_of(now)
+    times = openings(spec, now)
+    time = next(times, None)
+    for seconds in batch_seconds:
+        while time is not None and time.seconds_from(at) < seconds:
+            time = next(times, None)
+        if time is None:
+            return None
+        at = max(time.opens, at) + timedelta(seconds=seconds)
+    return at
+
+
+def _first_of(times: Iterable[Opening], now: datetime, needed: float) -> tuple[datetime | None, float | None]:
+    """When so many seconds fit for the first time; and the longest that did not, None when there was none."""
+    longest: float | None = None
+    for time in times:
+        lasts = time.seconds_from(now)
+        if lasts >= needed:
+            return max(time.opens, now), longest
+        longest = max(longest or 0.0, lasts)
+    return None, longest
+
+
+def _too_long(spec: MaintenanceWindows, now: datetime, longest: float) -> str:
+    if spec.must_end_by is not None:
+        until = f"before it must end ({told(spec.must_end_by, spec.zone, now)} {spec.time_zone})"
+    else:
+        until = f"within {LOOK_AHEAD.days} days"
+    return (
+        f"the longest it may run in one go {until} is {format_seconds(longest)}. Make a window longer, raise the rate, or "
+        "ask for smaller batches"
+    )
+
+
+def _why_wait(spec: MaintenanceWindows, now: datetime, state: State, about: str, starts: datetime) -> str:
+    """Name the next window that is long enough, which may not be the next one."""
+    if state.is_open:
+        return f"{about}, {state.reason}; {_enough(spec, now, state, starts)}"
+    return (
+        state.reason if starts == state.next_opens else f"{state.reason}; {about}, {_enough(spec, now, state, starts)}"
+    )
+
+
+def _enough(spec: MaintenanceWindows, now: datetime, state: State, starts: datetime) -> str:
+    if starts == state.next_opens:
+        return told_next(spec, now, starts)
+    return (
+        f"the next window that is long enough opens {told(starts, spec.zone, now)} (a higher rate or smaller batches "
+        "would fit sooner)"
+    )

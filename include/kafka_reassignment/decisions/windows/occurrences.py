@@ -1,0 +1,219 @@
+"""From what was asked for to the times at which batches may run, and how it stands now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from heapq import merge
+from itertools import islice, takewhile
+from operator import attrgetter
+
+from kafka_reassignment.errors import DeadlinePassedError, InvalidRequestError, name_some
+from kafka_reassignment.request.windows.clock import told, utc_of
+from kafka_reassignment.request.windows.rules import LONGEST_DURATION, Span
+from kafka_reassignment.request.windows.spec import MaintenanceWindows
+from kafka_reassignment.text import format_seconds
+
+LOOK_AHEAD = timedelta(days=400)
+"""What opens later than this counts as never: over a year, so that yearly windows show."""
+
+ENDLESS = LOOK_AHEAD + 2 * LONGEST_DURATION
+"""What is open for so long counts as never closing, in one go with what began before the first moment looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A time in which batches may run; in UTC. ``closes`` is None where it does not (for ``ENDLESS``)."""
+
+    opens: datetime
+    closes: datetime | None
+
+    def seconds_from(self, moment: datetime) -> float:
+        """Return how long it stays open from a moment, or from when it opens if that is later; may be infinite."""
+        return float("inf") if self.closes is None else (self.closes - max(self.opens, moment)).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How it stands at a moment, in UTC and in words.
+
+    ``closes`` is None while it is closed, or when it stays open; ``next_opens`` is later than now, or None when it
+    never opens again. ``reason`` is for people, in local time with its zone.
+    """
+
+    is_open: bool
+    closes: datetime | None
+    next_opens: datetime | None
+    reason: str
+
+
+def openings(spec: MaintenanceWindows, since: datetime) -> Iterator[Opening]:
+    """Yield the times in which batches may run, in order, apart from each other; the first may have begun already.
+
+    Windows that touch or overlap are one; blackouts, ``not_before`` and ``must_end_by`` cut them. Nothing that opens
+    more than ``LOOK_AHEAD`` after ``since`` is told.
+
+    Args:
+        spec: what was asked for.
+        since: a moment with a zone; what ended before it is left out.
+
+    Raises:
+        ValueError: the moment has no zone.
+    """
+    since = utc_of(since)
+    horizon = since + LOOK_AHEAD
+    zone = spec.zone
+    blackouts = tuple(_united(blackout.span(zone) for blackout in spec.blackout_days))
+    for span in takewhile(lambda span: span.start < horizon, _asked(spec, since)):
+        endless = span.end - span.start >= ENDLESS
+        for piece in _without(span, blackouts):
+            opens = piece.start if spec.not_before is None else max(piece.start, spec.not_before)
+            closes = None if endless and piece.end == span.end else piece.end
+            if spec.must_end_by is not None:
+                closes = min(closes or spec.must_end_by, spec.must_end_by)
+            if opens < horizon and (closes is None or max(opens, since) < closes):
+                yield Opening(opens, closes)
+
+
+def opening(spec: MaintenanceWindows, now: datetime) -> State:
+    """Tell whether it is open now and until when, or when it opens next.
+
+    Raises:
+        DeadlinePassedError: ``must_end_by`` is past.
+        ValueError: ``now`` has no zone.
+    """
+    now = utc_of(now)
+    return state_of(spec, now, tuple(islice(openings(spec, now), 2)))
+
+
+def state_of(spec: MaintenanceWindows, now: datetime, soon: Sequence[Opening]) -> State:
+    """Tell the same from the first two openings from now on, where there are as many; ``now`` is in UTC.
+
+    Raises:
+        DeadlinePassedError: ``must_end_by`` is past.
+    """
+    refuse_past_deadline(spec, now)
+    if soon and soon[0].opens <= now:
+        return State(True, soon[0].closes, soon[1].opens if soon[1:] else None, _why_open(spec, now, soon[0]))
+    opens = soon[0].opens if soon else None
+    return State(False, None, opens, f"{_why_closed(spec, now)}; {told_next(spec, now, opens)}")
+
+
+def refuse_past_deadline(spec: MaintenanceWindows, now: datetime) -> None:
+    """Refuse to go on when what is not done should have ended.
+
+    Raises:
+        DeadlinePassedError: ``must_end_by`` is past.
+        ValueError: ``now`` has no zone.
+    """
+    now = utc_of(now)
+    if spec.must_end_by is not None and now >= spec.must_end_by:
+        raise DeadlinePassedError(
+            f"The reassignment must end by {told(spec.must_end_by, spec.zone)} {spec.time_zone}, and it is "
+            f"{told_now(spec, now)}. Nothing more was started. Ask for what is left in a new request with a later time"
+        )
+
+
+def refuse_never_open(spec: MaintenanceWindows, now: datetime) -> None:
+    """Refuse a request whose windows could never start anything, before it waits for them.
+
+    Raises:
+        DeadlinePassedError: ``must_end_by`` is past.
+        InvalidRequestError: no time is left between windows, blackouts, ``not_before`` and ``must_end_by``.
+        ValueError: ``now`` has no zone.
+    """
+    now = utc_of(now)
+    refuse_past_deadline(spec, now)
+    if next(openings(spec, now), None) is None:
+        given = [
+            f"{name} {name_some(texts)}"
+            for name, texts in (("windows", spec.windows), ("blackouts", spec.blackouts))
+            if texts
+        ]
+        given += [
+            f"{name} {told(moment, spec.zone)}"
+            for name, moment in (("not_before", spec.not_before), ("must_end_by", spec.must_end_by))
+            if moment
+        ]
+        raise InvalidRequestError(
+            f"The maintenance windows leave no time: expected one to open within {LOOK_AHEAD.days} days, found none "
+            f"with {'; '.join(given)} (times in {spec.time_zone}). Open a window, shorten a blackout, or move the times"
+        )
+
+
+def told_now(spec: MaintenanceWindows, now: datetime) -> str:
+    """Return ``Wed 2026-03-11 14:03 Europe/Madrid``."""
+    return f"{told(now, spec.zone)} {spec.time_zone}"
+
+
+def told_next(spec: MaintenanceWindows, now: datetime, opens: datetime | None) -> str:
+    """Return ``it opens next Sat 22:00``, or that it does not."""
+    if opens is not None:
+        return f"it opens next {told(opens, spec.zone, now)}"
+    if spec.must_end_by is not None:
+        return f"it does not open again before it must end ({told(spec.must_end_by, spec.zone, now)})"
+    return f"it does not open again within {LOOK_AHEAD.days} days"
+
+
+def _why_open(spec: MaintenanceWindows, now: datetime, found: Opening) -> str:
+    if found.closes is None:
+        return "the maintenance window does not close" if spec.windows else "no maintenance window was asked for"
+    if found.closes == spec.must_end_by:
+        what = "it must end"
+    else:
+        what = "the maintenance window closes" if spec.windows else "a blackout begins"
+    return (
+        f"{what} in {format_seconds(found.seconds_from(now))} ({told(found.closes, spec.zone, now)} {spec.time_zone})"
+    )
+
+
+def _why_closed(spec: MaintenanceWindows, now: datetime) -> str:
+    if spec.not_before is not None and now < spec.not_before:
+        why = f"not before {told(spec.not_before, spec.zone, now)}"
+    elif held := next((b for b in spec.blackout_days if b.span(spec.zone).start <= now < b.span(spec.zone).end), None):
+        why = f"blackout {held}"
+    else:
+        why = "the maintenance window is closed"
+    return f"{why} (it is {told_now(spec, now)})"
+
+
+def _asked(spec: MaintenanceWindows, since: datetime) -> Iterator[Span]:
+    """Yield when windows are open, blackouts left aside."""
+    if not spec.windows:
+        return iter((Span(since, since + ENDLESS),))
+    return _united(merge(*(rule.spans(spec.zone, since) for rule in spec.rules), key=attrgetter("start")), ENDLESS)
+
+
+def _united(spans: Iterable[Span], endless: timedelta = timedelta.max) -> Iterator[Span]:
+    """Join spans, given by start, that touch or overlap; the first that comes to last ``endless`` is the last."""
+    whole: Span | None = None
+    for span in spans:
+        if span.start == span.end:  # all of it is skipped by the clocks
+            continue
+        if whole is None:
+            whole = span
+        elif span.start <= whole.end:
+            whole = Span(whole.start, max(whole.end, span.end))
+        else:
+            yield whole
+            whole = span
+        if whole.end - whole.start >= endless:
+            break
+    if whole is not None:
+        yield whole
+
+
+def _without(span: Span, holes: Sequence[Span]) -> Iterator[Span]:
+    """Yield what is left of a span; holes are in order and apart from each other."""
+    start = span.start
+    for hole in holes:
+        if hole.end <= start:
+            continue
+        if hole.start >= span.end:
+            break
+        if start < hole.start:
+            yield Span(start, hole.start)
+        start = hole.end
+    if start < span.end:
+        yield Span(start, span.end)

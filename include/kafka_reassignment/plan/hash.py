@@ -1,0 +1,49 @@
+"""A plan's identity: the same for the same steps in the same batches, whatever wrote or read the files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_reassignment.plan.columns import longs, one_chunk
+
+_LISTS = ("current", "target")
+_NUMBERS = ("partition", "step", "steps", "size_bytes", "leader_movement")
+
+
+def batch_hash(steps: pa.Table) -> str:
+    """Return the SHA-256 of the steps of one batch, in their order (``STEPS``)."""
+    return StepHashes(steps).of(0, len(steps))
+
+
+class StepHashes:
+    """Hashes of runs of steps; the columns are turned into bytes once for all of them."""
+
+    def __init__(self, steps: pa.Table) -> None:
+        self._topics = one_chunk(steps["topic"])
+        self._numbers = [longs(steps[name]).astype("<i8") for name in _NUMBERS]
+        self._lists = [one_chunk(steps[name]) for name in _LISTS]
+        self._values = [longs(lists.flatten()).astype("<i8") for lists in self._lists]
+        self._offsets = [
+            np.concatenate([[0], np.cumsum(longs(lists.value_lengths()))]).astype("<i8") for lists in self._lists
+        ]
+
+    def of(self, start: int, end: int) -> str:
+        """Return the SHA-256 of the steps from ``start`` up to, not including, ``end``."""
+        digest = hashlib.sha256()
+        digest.update((end - start).to_bytes(8, "little"))
+        digest.update("\n".join(self._topics.slice(start, end - start).to_pylist()).encode())
+        for numbers in self._numbers:
+            digest.update(numbers[start:end].tobytes())
+        for offsets, values in zip(self._offsets, self._values, strict=True):
+            digest.update(np.diff(offsets[start : end + 1]).tobytes())
+            digest.update(values[offsets[start] : offsets[end]].tobytes())
+        return digest.hexdigest()
+
+
+def plan_hash(batch_hashes: Iterable[str]) -> str:
+    """Return the hash of a whole plan: that of its batches' hashes, in order."""
+    return hashlib.sha256("\n".join(batch_hashes).encode()).hexdigest()

@@ -1,0 +1,5 @@
+"""The report of a plan for people: one HTML file that needs nothing else, readable for six brokers or a thousand."""
+
+from kafka_reassignment.plan.report.page import plan_page
+
+__all__ = ["plan_page"]

@@ -1,0 +1,55 @@
+"""The page around charts and tables."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import vl_convert
+
+from kafka_reassignment.plan.report.charts import charts
+from kafka_reassignment.plan.report.rows import batch_rows, broker_rows, busiest_to_mean, fullest_first, rack_rows
+from kafka_reassignment.plan.summary import PlanSummary
+from kafka_reassignment.templates import html_templates
+
+SHOWN_LOG_DIRS = 30
+"""Log dirs of the table, fullest first."""
+
+LEVEL = 1.10
+"""Busiest to mean up to which a batch counts as level."""
+
+
+def plan_page(summary: PlanSummary, *, title: str, bytes_per_second: int | None = None) -> str:
+    """Return the report of a plan as one HTML page that loads nothing from elsewhere.
+
+    Args:
+        summary: the score card.
+        title: heading, such as the cluster's and the run's id.
+        bytes_per_second: the rate the time was estimated at; None when unthrottled.
+    """
+    brokers, batches = broker_rows(summary), batch_rows(summary.batches)
+    copying = [b for b in summary.batches if b.bytes_to_copy]
+    inflow = [b.bytes_received for b in summary.brokers if b.alive and b.share_bytes is not None]
+    leaders = [b.leaders_after for b in summary.brokers if b.alive]
+    environment = html_templates("kafka_reassignment.plan.report")
+    environment.filters["gb"] = lambda value: f"{value / 1e9:,.3f}"
+    return environment.get_template("page.html.j2").render(
+        title=title,
+        plan=summary,
+        duration=None if summary.seconds_at_rate is None else str(timedelta(seconds=summary.seconds_at_rate)),
+        rate=bytes_per_second,
+        racks=rack_rows(summary),
+        brokers=brokers,
+        log_dirs=fullest_first(summary.log_dirs)[:SHOWN_LOG_DIRS],
+        level_batches=sum(busiest_to_mean(b) <= LEVEL for b in copying),
+        copying_batches=len(copying),
+        busiest_inflow=_busiest(inflow),
+        busiest_leader=_busiest(leaders),
+        charts=charts(brokers, batches),
+        datasets={"brokers": brokers, "racks": rack_rows(summary), "batches": batches},
+        script=vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"),
+    )
+
+
+def _busiest(numbers: list[int]) -> float | None:
+    """Largest to mean; None where there is nothing."""
+    return max(numbers) * len(numbers) / sum(numbers) if sum(numbers) else None

@@ -1,0 +1,153 @@
+"""The score card of a plan, as data: what people look at before anything moves, and what tools check."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from kafka_reassignment.arrays import Longs
+from kafka_reassignment.decisions.batching import NOBODY, StepColumns
+from kafka_reassignment.request import Job
+
+
+class BrokerSummary(BaseModel):
+    """One broker before and after; ``share_bytes`` is its fair share afterwards, None where it takes no part."""
+
+    model_config = ConfigDict(frozen=True)
+
+    broker: int
+    rack: str | None
+    alive: bool
+    share_bytes: int | None
+    bytes_before: int
+    bytes_after: int
+    replicas_before: int
+    replicas_after: int
+    leaders_before: int
+    leaders_after: int
+    bytes_received: int
+    bytes_sent: int
+
+
+class BatchSummary(BaseModel):
+    """One batch: how much it moves, and how level; ``busiest_…`` are of one broker in this batch."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int
+    steps: int
+    bytes_to_copy: int
+    leader_movements: int
+    receivers: int
+    senders: int
+    busiest_receiver_bytes: int
+    busiest_sender_bytes: int
+    steps_hash: str
+
+
+class LogDirSummary(BaseModel):
+    """One log dir: its volume's size and free bytes now (None where not told), and what it takes at most."""
+
+    model_config = ConfigDict(frozen=True)
+
+    broker: int
+    path: str
+    total_bytes: int | None
+    free_bytes: int | None
+    bytes_to_take: int
+
+    @property
+    def free_at_peak(self) -> int | None:
+        """Free bytes when every copy is complete and nothing has been deleted yet."""
+        return None if self.free_bytes is None else self.free_bytes - self.bytes_to_take
+
+
+class MoveSummary(BaseModel):
+    """One partition that changes; ``bytes_to_copy`` counts all its new replicas."""
+
+    model_config = ConfigDict(frozen=True)
+
+    topic: str
+    partition: int
+    current: tuple[int, ...]
+    target: tuple[int, ...]
+    bytes_to_copy: int
+
+
+class PlanSummary(BaseModel):
+    """The plan in numbers; ``plan_hash`` identifies it.
+
+    ``lower_bound_bytes``: no plan that reaches the goal copies less (racks and sizes left aside).
+    ``biggest_moves``: those that copy most, most first.
+    ``outside_before`` and ``outside_after`` count brokers outside the tolerance around their fair share.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    job: Job
+    mode: str
+    tolerance: float
+    plan_hash: str
+    partitions_in_cluster: int
+    partitions: int
+    bytes_to_copy: int
+    lower_bound_bytes: int
+    leader_changes: int
+    outside_before: int
+    outside_after: int
+    seconds_at_rate: int | None
+    brokers: tuple[BrokerSummary, ...]
+    batches: tuple[BatchSummary, ...]
+    log_dirs: tuple[LogDirSummary, ...]
+    biggest_moves: tuple[MoveSummary, ...]
+    assumptions: tuple[str, ...]
+    left_unbalanced: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self.batches
+
+
+def batch_summaries(steps: StepColumns, numbers: Longs, batch_hashes: tuple[str, ...]) -> tuple[BatchSummary, ...]:
+    """Sum up each batch; arrays of ``steps`` are as given to batching, ``numbers`` as it gave them back."""
+    count = len(batch_hashes)
+    copies = steps.receivers != NOBODY
+    received = _most_by_batch(
+        np.broadcast_to(numbers[:, None], copies.shape)[copies],
+        steps.receivers[copies],
+        np.broadcast_to(steps.size[:, None], copies.shape)[copies],
+        count,
+    )
+    sends = steps.sender != NOBODY
+    sent = _most_by_batch(numbers[sends], steps.sender[sends], steps.bytes_to_copy[sends], count)
+    total = np.zeros(count + 1, dtype=np.int64)
+    np.add.at(total, numbers, steps.bytes_to_copy)
+    movements = np.bincount(numbers, weights=steps.moves_leader, minlength=count + 1)
+    size = np.bincount(numbers, minlength=count + 1)
+    return tuple(
+        BatchSummary(
+            number=n,
+            steps=int(size[n]),
+            bytes_to_copy=int(total[n]),
+            leader_movements=int(movements[n]),
+            receivers=int(received[0][n]),
+            busiest_receiver_bytes=int(received[1][n]),
+            senders=int(sent[0][n]),
+            busiest_sender_bytes=int(sent[1][n]),
+            steps_hash=batch_hashes[n - 1],
+        )
+        for n in range(1, count + 1)
+    )
+
+
+def _most_by_batch(numbers: Longs, brokers: Longs, amounts: Longs, count: int) -> tuple[Longs, Longs]:
+    """By batch: how many brokers take part, and the bytes of the busiest."""
+    width = int(brokers.max(initial=0)) + 1
+    pairs, inverse = np.unique(numbers * width + brokers, return_inverse=True)
+    sums = np.zeros(len(pairs), dtype=np.int64)
+    np.add.at(sums, inverse, amounts)
+    batch = pairs[sums > 0] // width
+    most = np.zeros(count + 1, dtype=np.int64)
+    np.maximum.at(most, batch, sums[sums > 0])
+    return np.bincount(batch, minlength=count + 1), most

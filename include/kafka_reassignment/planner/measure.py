@@ -1,0 +1,204 @@
+"""The first pass over all partitions: what each broker holds, and what racks allow. One row of numbers per broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+
+from kafka_reassignment.arrays import ABSENT, Longs
+from kafka_reassignment.plan.columns import longs, matrix
+from kafka_reassignment.planner.goals import MAX_ROUTED_RACKS, Routes
+from kafka_reassignment.planner.shard_goals import BUCKETS, Fleet
+
+_SUMS = "what string, at long, value long"
+
+_MEASURED = ("replicas", "size_bytes", "wanted", "in_scope", "bucket")
+
+LARGEST = "largest"
+"""The one number that is a maximum, not a sum."""
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Sums over all partitions; arrays are by broker unless said otherwise. Bytes count every replica.
+
+    ``leaving_bytes`` and ``leaving_leaders`` are the part of a broker's load that must leave it;
+    ``wanted_bytes[n]`` are the bytes (of one copy) of partitions that are to have n replicas.
+    """
+
+    partitions: int
+    partitions_in_scope: int
+    unknown_sizes: int
+    dropped_bytes: int
+    largest: int
+    bytes: Longs
+    replicas: Longs
+    leaders: Longs
+    leaders_in_scope: Longs
+    leaving_bytes: Longs
+    leaving_leaders: Longs
+    wanted_bytes: Longs
+    forced_by_bucket: Longs
+    routes: Routes
+
+
+def measure(facts: DataFrame, fleet: Fleet, *, restore_racks: bool = False) -> Measures:
+    """Sum up what brokers hold and what has to move.
+
+    In: ``FACTS`` and ``bucket int``. Exact whatever the order and the split of the rows: all sums are of whole numbers.
+    """
+
+    def partial(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        totals: dict[str, Longs] = {}
+        for batch in batches:
+            for what, values in _sums(batch, fleet, restore_racks=restore_racks).items():
+                known = totals.get(what)
+                merge = np.maximum if what == LARGEST else _add
+                totals[what] = values if known is None else merge(known, values)
+        for what, values in totals.items():
+            at = np.flatnonzero(values)
+            names = pa.array([what] * len(at), pa.string())
+            yield pa.record_batch([names, pa.array(at), pa.array(values[at])], names=["what", "at", "value"])
+
+    # Names are not measured, and half of what would go to Python.
+    table = facts.select(*_MEASURED).mapInArrow(partial, _SUMS).toArrow()
+    what = table["what"].to_numpy(zero_copy_only=False)
+    at, value = longs(table["at"]), longs(table["value"])
+    brokers, racks = fleet.size, len(fleet.racks)
+
+    def total(name: str, length: int = 0) -> Longs:
+        rows = what == name
+        result = np.zeros(max(length, int(at[rows].max(initial=-1)) + 1), dtype=np.int64)
+        np.add.at(result, at[rows], value[rows])
+        return result
+
+    return Measures(
+        partitions=int(total("partitions", 1)[0]),
+        partitions_in_scope=int(total("partitions in scope", 1)[0]),
+        unknown_sizes=int(total("unknown sizes", 1)[0]),
+        dropped_bytes=int(total("dropped bytes", 1)[0]),
+        largest=int(value[what == LARGEST].max(initial=0)),
+        bytes=total("bytes", brokers),
+        replicas=total("replicas", brokers),
+        leaders=total("leaders", brokers),
+        leaders_in_scope=total("leaders in scope", brokers),
+        leaving_bytes=total("leaving bytes", brokers),
+        leaving_leaders=total("leaving leaders", brokers),
+        wanted_bytes=total("wanted bytes"),
+        forced_by_bucket=total("forced by bucket", BUCKETS),
+        routes=Routes(
+            sources=total("sources", racks + 1),
+            may_go=total("may go", (racks + 1) * racks).reshape(racks + 1, racks),
+            may_move=total("may move", brokers * racks).reshape(brokers, racks),
+        ),
+    )
+
+
+def _add(one: Longs, other: Longs) -> Longs:
+    short, long = sorted((one, other), key=len)
+    result = long.copy()
+    result[: len(short)] += short
+    return result
+
+
+def _sums(batch: pa.RecordBatch, fleet: Fleet, *, restore_racks: bool) -> dict[str, Longs]:
+    size = longs(batch.column("size_bytes"))
+    replicas = fleet.index_of(matrix(batch.column("replicas")))
+    wanted = longs(batch.column("wanted"))
+    in_scope = batch.column("in_scope").to_numpy(zero_copy_only=False)
+    present = replicas != ABSENT
+    brokers, racks = fleet.size, len(fleet.racks)
+    count = present.sum(axis=1)
+    leaving = fleet.leaves[replicas] & present & in_scope[:, None]
+    # Replicas that leave without being replaced, because fewer are wanted, are not to be copied.
+    surplus = np.maximum(0, count - wanted)
+    replaced = leaving & (np.cumsum(leaving, axis=1) > surplus[:, None])
+    rack = np.where(present, fleet.rack_of[replicas], ABSENT)
+    stays = present & ~leaving
+
+    def by_broker(mask: NDArray[np.bool_]) -> Longs:
+        return _sum_at(replicas[mask], np.broadcast_to(size[:, None], mask.shape)[mask], brokers)
+
+    def count_of(mask: NDArray[np.bool_]) -> Longs:
+        return np.bincount(replicas[mask], minlength=brokers).astype(np.int64)
+
+    lead = np.zeros_like(present)
+    lead[:, 0] = present[:, 0]
+    growth = size * (np.maximum(0, wanted - count) * in_scope)
+    if restore_racks:
+        growth = growth + size * _racks_to_gain(rack, count, fleet) * in_scope
+    sums = {
+        "partitions": np.array([len(size)]),
+        "partitions in scope": np.array([int(in_scope.sum())]),
+        "unknown sizes": np.array([batch.column("size_bytes").null_count]),
+        "dropped bytes": np.array([int((size * surplus).sum())]),
+        LARGEST: np.array([int(size.max(initial=0))]),
+        "bytes": by_broker(present),
+        "replicas": count_of(present),
+        "leaders": count_of(lead),
+        "leaders in scope": count_of(lead & in_scope[:, None]),
+        "leaving bytes": by_broker(leaving),
+        "leaving leaders": count_of(lead & leaving),
+        "forced by bucket": _sum_at(longs(batch.column("bucket")), size * replaced.sum(axis=1) + growth, BUCKETS),
+        "wanted bytes": _sum_at(wanted, size, int(wanted.max(initial=0)) + 1),
+        "sources": np.append(
+            _sum_at(rack[replaced], np.broadcast_to(size[:, None], replaced.shape)[replaced], racks), growth.sum()
+        ),
+    }
+    if racks <= MAX_ROUTED_RACKS:
+        sums["may go"], sums["may move"] = _routes(size, replicas, rack, stays, replaced, growth, in_scope, fleet)
+    return sums
+
+
+def _routes(
+    size: Longs,
+    replicas: Longs,
+    rack: Longs,
+    stays: NDArray[np.bool_],
+    replaced: NDArray[np.bool_],
+    growth: Longs,
+    in_scope: NDArray[np.bool_],
+    fleet: Fleet,
+) -> tuple[Longs, Longs]:
+    brokers, racks = fleet.size, len(fleet.racks)
+    movable = stays & in_scope[:, None]
+    sizes = np.broadcast_to(size[:, None], replicas.shape)
+    # Partitions whose staying replicas are on the same racks are summed up together: far fewer sums than racks.
+    bits = np.where(stays, np.int64(1) << np.maximum(rack, 0), 0)
+    staying_on, kind = np.unique(np.bitwise_or.reduce(bits, axis=1), return_inverse=True)
+    lacks = (staying_on[:, None] >> np.arange(racks) & 1) == 0
+    if fleet.racks_to_spread_over == 1:  # with one rack, distinct racks ask nothing
+        lacks[:] = True
+    kinds = len(staying_on)
+    kind_of = np.broadcast_to(kind[:, None], replicas.shape)
+
+    def by_rack(source: Longs, mask: NDArray[np.bool_], sources: int) -> Longs:
+        sums = _sum_at(source[mask] * kinds + kind_of[mask], sizes[mask], sources * kinds)
+        routes: Longs = sums.reshape(sources, kinds) @ lacks
+        return routes
+
+    grown = _sum_at(kind, growth, kinds) @ lacks
+    may_go = np.vstack([by_rack(rack, replaced, racks), grown])
+    return may_go.ravel(), by_rack(replicas, movable, brokers).ravel()
+
+
+def _racks_to_gain(rack: Longs, count: Longs, fleet: Fleet) -> Longs:
+    distinct = np.zeros(len(rack), dtype=np.int64)
+    ordered = np.sort(rack, axis=1)
+    distinct += (np.diff(ordered, axis=1) != 0).sum(axis=1) + 1
+    distinct -= (ordered[:, 0] == ABSENT).astype(np.int64)
+    gain: Longs = np.maximum(0, np.minimum(count, fleet.racks_to_spread_over) - distinct)
+    return gain
+
+
+def _sum_at(at: Longs, values: Longs, length: int) -> Longs:
+    """Exact bincount: floats hold whole numbers up to 2^53 only, so high and low halves are summed apart."""
+    low = np.bincount(at, weights=(values & 0xFFFFFFF).astype(np.float64), minlength=length)
+    high = np.bincount(at, weights=(values >> 28).astype(np.float64), minlength=length)
+    total: Longs = low.astype(np.int64) + (high.astype(np.int64) << 28)
+    return total

@@ -1,0 +1,63 @@
+"""The planner: snapshot → target assignment → steps → batches → score card.
+
+Spark reads the tables, sums them up and places partitions shard by shard; what comes back to the
+driver are numbers per broker, and the partitions that change, as columns.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kafka_reassignment.plan.steps import batching_columns, steps_table
+from kafka_reassignment.plan.store import clear_plan, write_batches, write_summary, write_target
+from kafka_reassignment.plan.summary import PlanSummary, batch_summaries
+from kafka_reassignment.planner.batch_stage import batch_numbers
+from kafka_reassignment.planner.facts import sized_partitions, with_request
+from kafka_reassignment.planner.given import given_assignment
+from kafka_reassignment.planner.rounds import assign
+from kafka_reassignment.planner.scope import resolve
+from kafka_reassignment.planner.score import summarize
+from kafka_reassignment.planner.snapshot import Snapshot
+from kafka_reassignment.request import Job, ReassignmentRequest
+
+
+def plan(session: SparkSession, snapshot_dir: str, request: ReassignmentRequest, out_dir: str) -> PlanSummary:
+    """Plan a reassignment and write it; the same snapshot and request give the same plan, byte for byte.
+
+    Args:
+        session: from ``planner_session``, or any other.
+        snapshot_dir: what ``write_snapshot`` wrote; Spark must be able to read it from its executors.
+        request: what is asked.
+        out_dir: directory of the plan (``plan_io`` has the layout); files of an earlier plan are replaced.
+
+    Raises:
+        InvalidRequestError: one of its kinds, for whatever cannot be done as asked; nothing is written then.
+    """
+    snapshot = Snapshot.open(snapshot_dir)
+    sized = sized_partitions(
+        session.read.parquet(f"{snapshot_dir}/partitions"), session.read.parquet(f"{snapshot_dir}/log_replicas")
+    )
+    return plan_sized(session, sized, snapshot, request, out_dir)
+
+
+def plan_sized(
+    session: SparkSession, sized: DataFrame, snapshot: Snapshot, request: ReassignmentRequest, out_dir: str
+) -> PlanSummary:
+    """Plan from partitions whose sizes are known already; see ``plan``.
+
+    In: topic string, partition int, replicas array<int>, size_bytes long
+    """
+    scope = resolve(request, snapshot)
+    facts = with_request(session, sized, scope.topics, request.replication_factor)
+    brought = request.job is Job.APPLY_JSON
+    assignment = given_assignment(session, facts, scope, snapshot) if brought else assign(facts, scope)
+    steps = steps_table(assignment.changes, request.limits.replica_movements)
+    columns = batching_columns(steps)
+    numbers = batch_numbers(session, columns, request.limits)
+    clear_plan(out_dir)
+    write_target(out_dir, assignment.changes)
+    hashes = write_batches(out_dir, steps, numbers)
+    batches = batch_summaries(columns, numbers, hashes)
+    summary = summarize(scope, assignment, snapshot, batches)
+    write_summary(out_dir, summary)
+    return summary

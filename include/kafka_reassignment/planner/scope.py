@@ -1,0 +1,205 @@
+"""What a request means for one snapshot: who may give and take, and which topics it is about.
+
+Everything that can be refused without reading the partitions is refused here, before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from kafka_reassignment.arrays import Flags, Longs
+from kafka_reassignment.decisions.racks import check_racks_left
+from kafka_reassignment.errors import (
+    InfeasiblePlanError,
+    InvalidReplicationFactorError,
+    UnknownBrokerError,
+    UnknownTopicOrPartitionError,
+    name_some,
+)
+from kafka_reassignment.plan.columns import longs
+from kafka_reassignment.planner.shard_goals import Fleet
+from kafka_reassignment.planner.snapshot import Snapshot
+from kafka_reassignment.planner.space import Space
+from kafka_reassignment.request import Job, ReassignmentRequest
+
+FILLS_NAMED = frozenset({Job.ADD_BROKERS, Job.MOVE_TOPICS, Job.REBALANCE})
+"""Jobs that give replicas to the brokers they name."""
+
+NO_RACK = "(no rack)"
+"""The rack of brokers that name none: they may stand in the same place, so they count as one."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A request resolved against a snapshot.
+
+    ``takes_part`` are the brokers that have a fair share of the bytes; ``topics`` is None when the
+    request is about all topics.
+    """
+
+    request: ReassignmentRequest
+    fleet: Fleet
+    takes_part: Flags
+    free: Longs
+    topics: frozenset[str] | None
+
+    @property
+    def balances_bytes(self) -> bool:
+        """Whether brokers are brought into the tolerance by moves that nothing else asks for."""
+        job = self.request.job
+        if job in {Job.REBALANCE, Job.ADD_BROKERS}:
+            return True
+        may_balance = {Job.DECOMMISSION, Job.REPLICATION_FACTOR, Job.RESTORE_RACKS}
+        return self.request.mode == "balanced" and job in may_balance
+
+    @property
+    def fills_only(self) -> bool:
+        """Whether moves for balance's sake go to named brokers only."""
+        return self.request.job is Job.ADD_BROKERS and self.request.mode == "fewest_bytes"
+
+    @property
+    def restores_racks(self) -> bool:
+        """Whether partitions that share racks are to be spread."""
+        return self.request.job is Job.RESTORE_RACKS
+
+
+def resolve(request: ReassignmentRequest, snapshot: Snapshot) -> Scope:
+    """Resolve brokers and topics.
+
+    Raises:
+        UnknownBrokerError: a named broker is not there, or not alive where it has to be.
+        UnknownTopicOrPartitionError: a named topic is not there.
+        InvalidReplicationFactorError: above the live brokers, or below min.insync.replicas.
+        InfeasiblePlanError: nobody would be left to take the replicas.
+    """
+    ids = longs(snapshot.brokers["broker"])
+    alive = snapshot.brokers["alive"].to_numpy(zero_copy_only=False).astype(bool)
+    rack_names = [rack or NO_RACK for rack in snapshot.brokers["rack"].to_pylist()]
+    racks = tuple(sorted(set(rack_names)))
+    rack_of = np.array([racks.index(r) for r in rack_names], dtype=np.int64)
+    _check_brokers(request, ids, alive)
+    named, excluded = np.isin(ids, request.brokers), np.isin(ids, request.exclude_brokers)
+    nobody = np.zeros(len(ids), dtype=bool)
+    job = request.job
+    leaves, takes = nobody, alive & ~excluded
+    takes_part = takes
+    gives = takes
+    if job is Job.DECOMMISSION:
+        leaves = named
+        takes = takes_part = gives = takes & ~named
+    elif job is Job.ADD_BROKERS and request.mode == "fewest_bytes":
+        takes = takes & named
+    elif job is Job.MOVE_TOPICS:
+        leaves, takes = ~named, takes & named
+        takes_part = takes
+    elif job is Job.REBALANCE and request.brokers:
+        takes = takes_part = gives = takes & named
+    space = Space.of(snapshot.log_dirs, ids, request.keep_free_share)
+    _check_not_cordoned(request, ids, space.cordoned)
+    takes = takes & ~space.cordoned
+    fleet = Fleet(ids, racks, rack_of, alive, takes, gives, leaves, space.log_dirs)
+    topics = topics_in_scope(request, snapshot.topics["topic"].to_pylist())
+    _check_replication_factor(request, snapshot, fleet, topics)
+    _check_racks_left(request, fleet, named)
+    return Scope(request, fleet, takes_part, space.free, topics)
+
+
+def _check_brokers(request: ReassignmentRequest, ids: Longs, alive: Flags) -> None:
+    known = dict(zip(ids.tolist(), alive.tolist(), strict=True))
+    unknown = [b for b in (*request.brokers, *request.exclude_brokers) if b not in known]
+    if unknown:
+        raise UnknownBrokerError(
+            f"Broker {name_some(unknown)} is not part of the cluster: expected some of {name_some(sorted(known), 10)}. "
+            "Check the ids; a broker that is to be added must have registered first."
+        )
+    dead = [b for b in request.brokers if not known[b]]
+    if dead and request.job in FILLS_NAMED:
+        raise UnknownBrokerError(
+            f"Broker {name_some(dead)} is not alive: job '{request.job}' would give it replicas, which would never "
+            "join the ISR. Start it, or leave it out of 'brokers'."
+        )
+
+
+def _check_not_cordoned(request: ReassignmentRequest, ids: Longs, cordoned: Flags) -> None:
+    """Kafka would take the reassignment (seen on 4.3.1); whoever cordoned the broker meant it to get nothing."""
+    named = sorted(set(request.brokers) & set(ids[cordoned].tolist()))
+    if named and request.job in FILLS_NAMED:
+        raise InfeasiblePlanError(
+            f"Broker {name_some(named)} takes no replicas: each of its log dirs is cordoned (cordoned.log.dirs), and job "
+            f"'{request.job}' would give it some. Uncordon it, or leave it out of 'brokers'."
+        )
+
+
+def topics_in_scope(request: ReassignmentRequest, names: Collection[str]) -> frozenset[str] | None:
+    """Return the topics that match, or None for all.
+
+    Raises:
+        UnknownTopicOrPartitionError: a name or pattern matches no topic.
+    """
+    if not request.topics and not request.exclude_topics:
+        return None
+    known = frozenset(names)
+    chosen = _matching(request.topics, known, "topics") if request.topics else known
+    return chosen - _matching(request.exclude_topics, known, "exclude_topics")
+
+
+def _matching(patterns: Iterable[str], names: frozenset[str], where: str) -> frozenset[str]:
+    found: set[str] = set()
+    missing = []
+    for pattern in patterns:
+        if pattern in names:
+            found.add(pattern)
+        elif any(c in pattern for c in "*?[") and (matches := {n for n in names if fnmatchcase(n, pattern)}):
+            found |= matches
+        else:
+            missing.append(repr(pattern))
+    if missing:
+        raise UnknownTopicOrPartitionError(
+            f"{name_some(missing)} in '{where}' matches no topic of the cluster: expected names, or patterns with "
+            f"'*' and '?', of its {len(names)} topics. Check the spelling."
+        )
+    return frozenset(found)
+
+
+def _check_replication_factor(
+    request: ReassignmentRequest, snapshot: Snapshot, fleet: Fleet, topics: frozenset[str] | None
+) -> None:
+    wanted = request.replication_factor
+    if wanted is None:
+        return
+    takers = int(fleet.takes.sum())
+    if wanted > takers:
+        raise InvalidReplicationFactorError(
+            f"Replication factor {wanted} is above the {takers} brokers that may hold replicas (alive, not "
+            f"excluded, not cordoned): expected at most {takers}. Lower it, or add brokers."
+        )
+    names = snapshot.topics["topic"].to_pylist()
+    least = snapshot.topics["min_insync_replicas"].to_pylist()
+    above = [
+        (name, minimum)
+        for name, minimum in zip(names, least, strict=True)
+        if minimum is not None and minimum > wanted and (topics is None or name in topics)
+    ]
+    if above:
+        raise InvalidReplicationFactorError(
+            f"Replication factor {wanted} is below min.insync.replicas of {len(above)} topics "
+            f"({name_some(f'{name}: {minimum}' for name, minimum in above)}): producers with acks=all would be "
+            "refused for ever. Raise the replication factor, or lower min.insync.replicas of those topics first."
+        )
+
+
+def _check_racks_left(request: ReassignmentRequest, fleet: Fleet, named: Flags) -> None:
+    told = name_some(fleet.ids[named].tolist(), 10)
+    if not fleet.takes.any():
+        raise InfeasiblePlanError(
+            f"No broker may take replicas: expected at least one that is alive, not excluded and not leaving, found "
+            f"none of {fleet.size} (named: {told or 'none'}). Name fewer brokers, or exclude fewer."
+        )
+    if request.job is not Job.DECOMMISSION:
+        return
+    live = np.flatnonzero(fleet.alive).tolist()
+    check_racks_left({int(fleet.ids[b]): fleet.racks[fleet.rack_of[b]] for b in live}, fleet.ids[named].tolist())

@@ -1,0 +1,143 @@
+"""From a plan's columns to its score card."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_reassignment.arrays import ABSENT, Flags, Longs
+from kafka_reassignment.errors import name_some
+from kafka_reassignment.plan import hash as hashes
+from kafka_reassignment.plan.columns import longs, matrix
+from kafka_reassignment.plan.steps import adding
+from kafka_reassignment.plan.summary import BatchSummary, BrokerSummary, MoveSummary, PlanSummary
+from kafka_reassignment.planner.goals import LEADER_TOLERANCE, leader_room
+from kafka_reassignment.planner.rounds import Assignment
+from kafka_reassignment.planner.scope import Scope
+from kafka_reassignment.planner.snapshot import Snapshot
+from kafka_reassignment.planner.space import at_peak
+
+BIGGEST_MOVES = 20
+"""Moves that the score card tells one by one."""
+
+
+def summarize(
+    scope: Scope, assignment: Assignment, snapshot: Snapshot, batches: tuple[BatchSummary, ...]
+) -> PlanSummary:
+    """Make the score card."""
+    changes, fleet, request = assignment.changes, scope.fleet, scope.request
+    current, target = matrix(changes["current"]), matrix(changes["target"])
+    size = longs(changes["size_bytes"])
+    new = fleet.index_of(adding(current, target))
+    copies = new != ABSENT
+    received = np.zeros(fleet.size, dtype=np.int64)
+    np.add.at(received, new[copies], np.broadcast_to(size[:, None], copies.shape)[copies])
+    sent = np.zeros(fleet.size, dtype=np.int64)
+    np.add.at(sent, fleet.index_of(current[:, 0]), size * copies.sum(axis=1))
+    before, after, share = assignment.before, assignment.after, assignment.band.share
+    racks = snapshot.brokers["rack"].to_pylist()
+    brokers = tuple(
+        BrokerSummary(
+            broker=int(fleet.ids[b]),
+            rack=racks[b],
+            alive=bool(fleet.alive[b]),
+            share_bytes=round(share[b]) if scope.takes_part[b] else None,
+            bytes_before=int(before.bytes[b]),
+            bytes_after=int(after.bytes[b]),
+            replicas_before=int(before.replicas[b]),
+            replicas_after=int(after.replicas[b]),
+            leaders_before=int(before.leaders[b]),
+            leaders_after=int(after.leaders[b]),
+            bytes_received=int(received[b]),
+            bytes_sent=int(sent[b]),
+        )
+        for b in range(fleet.size)
+    )
+    copied = size * copies.sum(axis=1)
+    return PlanSummary(
+        job=request.job,
+        mode=request.mode,
+        tolerance=request.tolerance,
+        plan_hash=hashes.plan_hash(b.steps_hash for b in batches),
+        partitions_in_cluster=assignment.measures.partitions,
+        partitions=len(changes),
+        bytes_to_copy=int(copied.sum()),
+        lower_bound_bytes=assignment.lower_bound,
+        leader_changes=int((current[:, 0] != target[:, 0]).sum()),
+        outside_before=int(_outside(assignment, scope, before.bytes).sum()),
+        outside_after=int(_outside(assignment, scope, after.bytes).sum()),
+        seconds_at_rate=_seconds(batches, request.throttle_bytes_per_second),
+        brokers=brokers,
+        batches=batches,
+        log_dirs=at_peak(snapshot.log_dirs, dict(zip(fleet.ids.tolist(), received.tolist(), strict=True))),
+        biggest_moves=_biggest(changes, copied),
+        assumptions=snapshot.assumptions + _assumed(assignment),
+        left_unbalanced=_left(scope, assignment) + _left_leading(scope, assignment),
+    )
+
+
+def _biggest(changes: pa.Table, copied: Longs) -> tuple[MoveSummary, ...]:
+    most = np.argsort(-copied, kind="stable")[:BIGGEST_MOVES]
+    rows = changes.take(most[copied[most] > 0])
+    return tuple(
+        MoveSummary(
+            topic=row["topic"],
+            partition=row["partition"],
+            current=tuple(row["current"]),
+            target=tuple(row["target"]),
+            bytes_to_copy=bytes_,
+        )
+        for row, bytes_ in zip(rows.to_pylist(), copied[most].tolist(), strict=False)
+    )
+
+
+def _outside(assignment: Assignment, scope: Scope, load: Longs) -> Flags:
+    band = assignment.band
+    outside: Flags = scope.takes_part & ((load > band.high) | (load < band.low))
+    return outside
+
+
+def _seconds(batches: tuple[BatchSummary, ...], rate: int | None) -> int | None:
+    """Time of the copies alone: batch after batch, each as long as its busiest broker takes."""
+    if rate is None:
+        return None
+    return round(sum(max(b.busiest_receiver_bytes, b.busiest_sender_bytes) for b in batches) / rate)
+
+
+def _assumed(assignment: Assignment) -> tuple[str, ...]:
+    unknown = assignment.measures.unknown_sizes
+    if not unknown:
+        return ()
+    return (f"{unknown} partitions have no known size (no broker that hosts them told one): they count as empty.",)
+
+
+def _left(scope: Scope, assignment: Assignment) -> tuple[str, ...]:
+    outside = np.flatnonzero(_outside(assignment, scope, assignment.after.bytes))
+    if not len(outside):
+        return ()
+    if scope.balances_bytes:
+        why = "no replica of the right size is left that racks, free space and the request's topics allow to move"
+    else:
+        why = f"job '{scope.request.job}' in mode '{scope.request.mode}' moves only what has to move"
+    part = assignment.after.bytes / np.maximum(assignment.band.share, 1.0)
+    worst = sorted(outside.tolist(), key=lambda b: (-abs(part[b] - 1), b))
+    few = ", ".join(f"broker {scope.fleet.ids[b]} at {part[b]:.2f} of its fair share" for b in worst[:3]) + (
+        f" and {len(worst) - 3} more" if len(worst) > 3 else ""
+    )
+    return (f"{len(worst)} brokers stay outside the tolerance ({few}): {why}.",)
+
+
+def _left_leading(scope: Scope, assignment: Assignment) -> tuple[str, ...]:
+    leaders = assignment.after.leaders
+    total = assignment.measures.partitions - int(leaders[~scope.takes_part].sum())
+    too_many = np.flatnonzero(scope.takes_part & (leader_room(leaders, scope.takes_part, total) < 0))
+    if not scope.request.balances_leaders or not len(too_many):
+        return ()
+    worst = too_many[np.argsort(-leaders[too_many], kind="stable")].tolist()
+    told = name_some(f"broker {scope.fleet.ids[b]} leads {leaders[b]}" for b in worst)
+    return (
+        (
+            f"{len(worst)} brokers still lead more than {1 + LEADER_TOLERANCE:.2f} times the mean ({told}): no reorder of "
+            "replicas that are there hands more of it on, because those with room have too few replicas."
+        ),
+    )

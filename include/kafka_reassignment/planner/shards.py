@@ -1,0 +1,103 @@
+"""Placement as a Spark stage: the partitions are dealt to shards by a hash, each shard is placed on its own.
+
+A shard is decided by names alone, never by where a row happened to be read, so that any number of
+cores or machines gives the same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.types import StringType, StructField, StructType
+
+from kafka_reassignment.arrays import ABSENT
+from kafka_reassignment.plan.columns import longs, matrix, replica_lists
+from kafka_reassignment.plan.schemas import TARGET
+from kafka_reassignment.planner.dealing import share_of
+from kafka_reassignment.planner.frames import struct_of
+from kafka_reassignment.planner.placing.placement import place
+from kafka_reassignment.planner.placing.work import Partitions
+from kafka_reassignment.planner.shard_goals import BUCKETS, ShardGoals
+
+SHARD_PARTITIONS = 250_000
+"""Partitions per shard: enough that each broker's share is many replicas, few enough for one core's memory."""
+
+IMPOSSIBLE = "impossible"
+"""Column of ``placed``: why no valid broker was left for the partition; ``target`` is then what it has now."""
+
+
+def shards_for(partitions: int) -> int:
+    """How many shards so many partitions are dealt to: a power of two."""
+    needed = -(-partitions // SHARD_PARTITIONS)
+    return min(1 << max(0, needed - 1).bit_length(), BUCKETS)
+
+
+def with_bucket(facts: DataFrame) -> DataFrame:
+    """Add ``tie long``, a hash that orders partitions, and ``bucket int``, the bucket it puts them in."""
+    tie = sql.xxhash64("topic", "partition")
+    return facts.withColumn("tie", tie).withColumn("bucket", sql.pmod(tie, sql.lit(BUCKETS)).cast("int"))
+
+
+def _shard(shards: int) -> Column:
+    return sql.col("bucket") % shards
+
+
+def of_shard(facts: DataFrame, number: int, shards: int) -> DataFrame:
+    """The partitions that are dealt to one shard. In and out: ``FACTS``."""
+    return with_bucket(facts).where(_shard(shards) == number).drop("tie", "bucket")
+
+
+def placed(facts: DataFrame, orders: ShardGoals, shards: int) -> DataFrame:
+    """Decide the new replicas of every partition.
+
+    In: ``FACTS``. Out: ``TARGET`` and ``impossible string``, null where all is well; only partitions that change, or should and cannot.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parts = list(batches)
+        if not parts:
+            return
+        rows = pa.Table.from_batches(parts)
+        shard = longs(rows["shard"])
+        for number in np.unique(shard).tolist():
+            mine = rows.filter(pa.array(shard == number))
+            yield from _place_shard(mine, share_of(orders, number, shards)).to_batches()
+
+    dealt = with_bucket(facts).withColumn("shard", _shard(shards)).drop("bucket")
+    out = StructType([*struct_of(TARGET).fields, StructField(IMPOSSIBLE, StringType())])
+    return dealt.repartitionById(shards, "shard").mapInArrow(run, out)
+
+
+def _place_shard(rows: pa.Table, orders: ShardGoals) -> pa.Table:
+    # A shuffle brings rows in any order; from here on it is always the same one.
+    rows = rows.take(pc.sort_indices(rows, [("tie", "ascending"), ("topic", "ascending"), ("partition", "ascending")]))
+    ids = matrix(rows["replicas"])
+    partitions = Partitions(
+        size=longs(rows["size_bytes"]),
+        replicas=orders.fleet.index_of(ids).astype(np.int32),
+        wanted=longs(rows["wanted"]),
+        in_scope=rows["in_scope"].to_numpy(zero_copy_only=False),
+    )
+    work = place(partitions, orders)
+    changed = np.fromiter(sorted(work.target), np.int64, len(work.target))
+    width = max((len(t) for t in work.target.values()), default=1)
+    target = np.full((len(changed), width), ABSENT, dtype=np.int64)
+    for at, row in enumerate(changed.tolist()):
+        replicas = work.target[row]
+        target[at, : len(replicas)] = replicas
+    target_ids = np.where(target == ABSENT, ABSENT, orders.fleet.ids[target])
+    done = _columns(rows.take(changed), replica_lists(target_ids), [None] * len(changed))
+    stuck = rows.take(np.array(list(work.impossible), dtype=np.int64))
+    return pa.concat_tables([done, _columns(stuck, stuck["replicas"], list(work.impossible.values()))])
+
+
+def _columns(rows: pa.Table, target: pa.Array | pa.ChunkedArray, impossible: Sequence[str | None]) -> pa.Table:
+    columns = [rows["topic"], rows["partition"], rows["replicas"], target, pc.fill_null(rows["size_bytes"], 0)]
+    schema = TARGET.remove_metadata().append(pa.field(IMPOSSIBLE, pa.string()))
+    arrays = [c.cast(f.type) for c, f in zip(columns, schema, strict=False)]
+    return pa.table([*arrays, pa.array(impossible, pa.string())], schema=schema)

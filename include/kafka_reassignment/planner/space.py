@@ -1,0 +1,89 @@
+"""Disk space: what each broker can take at the peak, and how full each log dir is then.
+
+At the peak every copy is complete and nothing has been deleted yet: sources are still there, and
+retention counts as stopped. Kafka puts a new replica into the log dir with the fewest of them, so the
+log dirs of a broker are taken to fill alike, and the one with least space decides for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_reassignment.arrays import Flags, Longs
+from kafka_reassignment.plan.summary import LogDirSummary
+
+FREE_UNKNOWN = 2**55
+"""Free bytes of a broker that did not tell: more than any broker has, and far from overflow."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """By broker: bytes it can take until its fullest log dir reaches the margin, and its usable log dirs (at least 1).
+
+    ``cordoned``: whether every log dir of the broker is (KIP-1066).
+    """
+
+    free: Longs
+    log_dirs: Longs
+    cordoned: Flags
+
+    @classmethod
+    def of(cls, log_dirs: pa.Table, ids: Longs, keep_free_share: float) -> Space:
+        """Sum up log dirs (``LOG_DIRS``); those that are offline or cordoned take nothing, those that tell no sizes count as empty.
+
+        Args:
+            log_dirs: the log dirs of the brokers that answered.
+            ids: the brokers.
+            keep_free_share: part of each volume that has to stay free.
+        """
+        rooms: dict[int, list[int]] = {}
+        cordoned: dict[int, list[bool]] = {}
+        for row in log_dirs.to_pylist():
+            cordoned.setdefault(row["broker"], []).append(row["cordoned"])
+            if _takes_replicas(row):
+                rooms.setdefault(row["broker"], []).append(_room(row, keep_free_share))
+        each = [rooms.get(broker, [FREE_UNKNOWN]) for broker in ids.tolist()]
+        free = [min(FREE_UNKNOWN, min(room) * len(room)) for room in each]
+        return cls(
+            np.array(free, dtype=np.int64),
+            np.array([len(room) for room in each], dtype=np.int64),
+            np.array([all(cordoned.get(broker, [False])) for broker in ids.tolist()]),
+        )
+
+
+def _takes_replicas(row: dict[str, Any]) -> bool:
+    return row["error"] is None and not row["cordoned"]
+
+
+def _room(row: dict[str, int | None], keep_free_share: float) -> int:
+    usable, total = row["usable_bytes"], row["total_bytes"]
+    if usable is None or total is None:
+        return FREE_UNKNOWN
+    return max(0, usable - int(total * keep_free_share))
+
+
+def at_peak(log_dirs: pa.Table, received: dict[int, int]) -> tuple[LogDirSummary, ...]:
+    """Return each log dir before and at the peak.
+
+    Args:
+        log_dirs: ``LOG_DIRS``.
+        received: bytes each broker is to get; they are shared out among its usable log dirs.
+    """
+    rows = sorted(log_dirs.to_pylist(), key=lambda row: (row["broker"], row["path"]))
+    usable: dict[int, int] = {}
+    for row in rows:
+        usable[row["broker"]] = usable.get(row["broker"], 0) + _takes_replicas(row)
+    return tuple(
+        LogDirSummary(
+            broker=row["broker"],
+            path=row["path"],
+            total_bytes=row["total_bytes"],
+            free_bytes=row["usable_bytes"],
+            bytes_to_take=-(-received.get(row["broker"], 0) // usable[row["broker"]]) if _takes_replicas(row) else 0,
+        )
+        for row in rows
+    )

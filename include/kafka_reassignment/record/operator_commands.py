@@ -1,0 +1,54 @@
+"""What people order while a reassignment runs, and what became of its plan; each is written once (``Series``)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict
+
+from kafka_reassignment.request import Limits
+
+
+class _Order(BaseModel):
+    """Who ordered it and when, in UTC."""
+
+    model_config = ConfigDict(frozen=True)
+
+    at: datetime
+    by: str
+
+
+class RunCommand(_Order):
+    """Stop the reassignment, or let it go on; the last order holds."""
+
+    stopped: bool
+    reason: str = ""
+
+
+class Withdrawal(_Order):
+    """These partitions take no further part in the reassignment."""
+
+    partitions: tuple[str, ...]
+
+
+class LimitsCommand(_Order):
+    """Other limits, from the next batch on (KIP-435)."""
+
+    limits: Limits
+
+
+class Revision(BaseModel):
+    """The batches from ``first_batch`` on are those of ``plan_uri``; the target assignment is that of the frozen plan.
+
+    ``batches`` is the number of all batches, those before ``first_batch`` included.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    at: datetime
+    first_batch: int
+    batches: int
+    plan_uri: str
+    plan_hash: str
+    limits: Limits
+    reason: str

@@ -1,0 +1,259 @@
+"""What a person asks for: one reassignment of one cluster, as a form, an API call or a schedule gives it.
+
+The model checks everything that can be checked without looking at the cluster. Its messages name the
+item, what was expected, what was found, and the next step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from kafka_reassignment.errors import (
+    DuplicatePartitionError,
+    InvalidReplicationFactorError,
+    InvalidRequestError,
+    InvalidThrottleError,
+)
+from kafka_reassignment.request.windows.spec import MaintenanceWindows
+
+MEGABYTE = 1_000_000
+"""Bytes in the MB of every rate here (decimal, as Kafka's own documentation counts)."""
+
+LOWEST_RATE_MB = 1.0
+"""Below 1 MB/s Kafka's quota (1 s samples, whole fetches counted) is too coarse to hold (F9, KIP-179)."""
+
+
+class Job(StrEnum):
+    """What the planner is asked to do."""
+
+    DECOMMISSION = "decommission"
+    ADD_BROKERS = "add_brokers"
+    REBALANCE = "rebalance"
+    REPLICATION_FACTOR = "replication_factor"
+    MOVE_TOPICS = "move_topics"
+    RESTORE_RACKS = "restore_racks"
+    LEADERS = "leaders"
+    APPLY_JSON = "apply_json"
+    ROLL_BACK = "roll_back"
+
+
+BrokerId = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
+_IN_NAMES = r"A-Za-z0-9_\-*?\[\]"
+TopicPattern = Annotated[
+    str,
+    # Not "." and "..", which Kafka refuses.
+    Field(min_length=1, max_length=249, pattern=rf"^([.{_IN_NAMES}]*[{_IN_NAMES}][.{_IN_NAMES}]*|\.{{3,}})$"),
+]
+
+MAX_NAMES = 100_000
+"""Brokers, or topic patterns, in one request: more than any cluster has."""
+
+
+class Limits(BaseModel):
+    """KIP-435's limits on what one batch may do, plus how much it may copy."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    partition_movements: int = Field(default=50, ge=1, le=5_000, description="P: partitions moved at once")
+    replica_movements: int = Field(default=1, ge=1, le=100, description="R: new replicas per partition at once")
+    leader_movements: int = Field(default=50, ge=1, le=5_000, description="L: preferred leaders changed per batch")
+    batch_bytes: int | None = Field(default=None, ge=1, description="aim for this many bytes per batch")
+    max_batches: int = Field(default=1_000, ge=1, le=100_000, description="refuse a plan of more batches")
+
+
+class ReassignmentRequest(BaseModel):
+    """One request. Fields a job does not use must be left empty."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    job: Job
+    kafka_conn_id: str = Field(default="kafka_default", min_length=1, max_length=250)
+    spark_conn_id: str | None = Field(default=None, max_length=250)
+    expected_cluster_id: str | None = Field(default=None, max_length=250)
+    brokers: tuple[BrokerId, ...] = Field(default=(), max_length=MAX_NAMES)
+    topics: tuple[TopicPattern, ...] = Field(default=(), max_length=MAX_NAMES)
+    exclude_topics: tuple[TopicPattern, ...] = Field(default=(), max_length=MAX_NAMES)
+    exclude_brokers: tuple[BrokerId, ...] = Field(default=(), max_length=MAX_NAMES)
+    replication_factor: int | None = Field(default=None, ge=1, le=1_000)
+    reassignment_json: str | None = None
+    roll_back_of: str | None = Field(default=None, min_length=1, max_length=250)
+    supersede: bool = False
+    mode: Literal["fewest_bytes", "balanced"] = "fewest_bytes"
+    tolerance: float = Field(default=0.10, gt=0, le=1)
+    balance_leaders: bool | None = None
+    throttle_mb_per_second: float | None = Field(default=None, gt=0, le=1_000_000, allow_inf_nan=False)
+    unthrottled: bool = False
+    allow_low_throttle: bool = False
+    limits: Limits = Limits()
+    maintenance: MaintenanceWindows = MaintenanceWindows()
+    allowed_unhealthy_partitions: int = Field(default=0, ge=0, le=100_000_000)
+    pause_while_unhealthy: bool = False
+    mb_per_second_while_unhealthy: float | None = Field(default=None, gt=0, le=1_000_000, allow_inf_nan=False)
+    keep_free_share: float = Field(default=0.1, ge=0, lt=1)
+    catch_up_timeout_minutes: int = Field(default=24 * 60, ge=1, le=60 * 24 * 60)
+    require_approval: bool = False
+    validate_only: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, fields: Any) -> Any:  # noqa: ANN401 - whatever was sent
+        """Accept limits and maintenance windows flat, as a form shows them, beside the other fields."""
+        if not isinstance(fields, dict):
+            return fields
+        gathered = dict(fields)
+        for name, model in (("limits", Limits), ("maintenance", MaintenanceWindows)):
+            flat = {key: gathered.pop(key) for key in model.model_fields if key in fields}
+            if flat and isinstance(fields.get(name, {}), dict):
+                gathered[name] = fields.get(name, {}) | flat
+        return gathered
+
+    @field_validator("brokers", "exclude_brokers", "topics", "exclude_topics")
+    @classmethod
+    def _named_once(cls, items: tuple[Any, ...]) -> tuple[Any, ...]:
+        for item, count in Counter(items).most_common(1):
+            if count > 1:
+                raise ValueError(f"{item!r} is named twice; name each one once")
+        return items
+
+    @model_validator(mode="after")
+    def _fits_the_job(self) -> Self:
+        needs: dict[Job, tuple[str, ...]] = {
+            Job.DECOMMISSION: ("brokers",),
+            Job.ADD_BROKERS: ("brokers",),
+            Job.REPLICATION_FACTOR: ("topics", "replication_factor"),
+            Job.MOVE_TOPICS: ("topics", "brokers"),
+            Job.APPLY_JSON: ("reassignment_json",),
+            Job.ROLL_BACK: ("roll_back_of",),
+        }
+        for name in needs.get(self.job, ()):
+            if not getattr(self, name):
+                raise ValueError(f"job '{self.job}' needs '{name}', found none; fill it in")
+        for name, job in (
+            ("reassignment_json", Job.APPLY_JSON),
+            ("replication_factor", Job.REPLICATION_FACTOR),
+            ("roll_back_of", Job.ROLL_BACK),
+        ):
+            if getattr(self, name) is not None and self.job is not job:
+                raise ValueError(
+                    f"'{name}' belongs to job '{job}' only, found it with '{self.job}'; "
+                    "leave it empty or change the job"
+                )
+        if not self.unthrottled and self.throttle_mb_per_second is None:
+            raise ValueError(
+                "no throttle: expected 'throttle_mb_per_second' (at least 1), or 'unthrottled' set to true "
+                "when moves may take all the bandwidth there is"
+            )
+        if self.unthrottled and self.throttle_mb_per_second is not None:
+            raise ValueError(
+                f"both 'throttle_mb_per_second' ({self.throttle_mb_per_second:g}) and 'unthrottled' are given; "
+                "choose one"
+            )
+        rate, unwell_rate = self.throttle_mb_per_second, self.mb_per_second_while_unhealthy
+        for name, given in (("throttle_mb_per_second", rate), ("mb_per_second_while_unhealthy", unwell_rate)):
+            if given is not None and given < LOWEST_RATE_MB and not self.allow_low_throttle:
+                raise ValueError(
+                    f"{name} is {given:g}, expected at least {LOWEST_RATE_MB:g}: Kafka cannot hold lower "
+                    "rates accurately; raise it, or set 'allow_low_throttle' if you accept that"
+                )
+        if unwell_rate is not None and (rate is None or unwell_rate >= rate):
+            raise ValueError(
+                f"mb_per_second_while_unhealthy is {unwell_rate:g}, expected less than throttle_mb_per_second (found "
+                f"{'none' if rate is None else f'{rate:g}'}): the throttle is lowered to it while the cluster is not well"
+            )
+        return self
+
+    @property
+    def throttle_bytes_per_second(self) -> int | None:
+        """The rate each broker may send and may receive at; None when unthrottled."""
+        return None if self.throttle_mb_per_second is None else round(self.throttle_mb_per_second * MEGABYTE)
+
+    @property
+    def bytes_per_second_while_unhealthy(self) -> int | None:
+        """The rate while more partitions than tolerated are not well; None when it stays as it is."""
+        return (
+            None if self.mb_per_second_while_unhealthy is None else round(self.mb_per_second_while_unhealthy * MEGABYTE)
+        )
+
+    @property
+    def balances_leaders(self) -> bool:
+        """Whether leaders are balanced by reordering: by default in the jobs that balance."""
+        if self.balance_leaders is not None:
+            return self.balance_leaders
+        return self.job in {Job.REBALANCE, Job.LEADERS} or (
+            self.mode == "balanced" and self.job in {Job.DECOMMISSION, Job.ADD_BROKERS}
+        )
+
+    def asks_about(self, topic: str) -> bool:
+        """Whether a topic is meant: by a name or pattern of ``topics``, or by none being given, and not excluded."""
+        wanted = not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
+        return wanted and not any(fnmatchcase(topic, pattern) for pattern in self.exclude_topics)
+
+
+def parse_limits(fields: dict[str, Any]) -> Limits:
+    """Read limits by themselves.
+
+    Raises:
+        InvalidRequestError: one message for all that is wrong.
+    """
+    try:
+        return Limits.model_validate(fields)
+    except ValidationError as invalid:
+        raise InvalidRequestError(invalid_message("The limits", invalid)) from None
+
+
+def parse_request(fields: dict[str, Any]) -> ReassignmentRequest:
+    """Read a request from the form or the API; a field that is None counts as left out.
+
+    Raises:
+        InvalidThrottleError: what is wrong is the rate.
+        DuplicatePartitionError: a broker or topic is named twice.
+        InvalidReplicationFactorError: what is wrong is the replication factor.
+        InvalidRequestError: anything else; each time one message for all that is wrong.
+    """
+    try:
+        return ReassignmentRequest.model_validate({k: v for k, v in fields.items() if v is not None})
+    except ValidationError as invalid:
+        raise error_class(invalid)(invalid_message("The request", invalid)) from None
+
+
+def error_class(invalid: ValidationError) -> type[InvalidRequestError]:
+    """The error case of KIP-179 that a request is, by what is wrong first."""
+    for problem in invalid.errors(include_url=False, include_context=False):
+        about = f"{problem['loc']} {problem['msg']}"
+        for word, error in (
+            ("throttle", InvalidThrottleError),
+            ("named twice", DuplicatePartitionError),
+            ("replication_factor", InvalidReplicationFactorError),
+        ):
+            if word in about:
+                return error
+    return InvalidRequestError
+
+
+def invalid_message(what: str, invalid: ValidationError) -> str:
+    """Return one message for all that is wrong; ``what`` is its subject, such as "The request"."""
+    problems = invalid.errors(include_url=False, include_context=False)
+    told = "; ".join(_tell(p["loc"], p["msg"], p["type"], p.get("input")) for p in problems[:5])
+    more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
+    return f"{what} cannot be carried out: {told}{more}. Nothing was changed in the cluster."
+
+
+def _tell(where: tuple[int | str, ...], message: str, kind: str, found: object) -> str:
+    name = _short(".".join(map(str, where)))
+    if kind == "extra_forbidden":
+        return f"{name} is not a known field; check its spelling"
+    text = message.removeprefix("Value error, ")
+    if not where:
+        return text
+    return f"{name}: {text}" + ("" if kind == "value_error" else f" (found {_short(found)})")
+
+
+def _short(found: object) -> str:
+    """What was found as it fits into a message: no wall of text, no control characters."""
+    shown = repr(found[:60] if isinstance(found, str) else found)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

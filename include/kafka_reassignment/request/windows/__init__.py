@@ -1,0 +1,1 @@
+"""Maintenance windows as a request names them."""

@@ -1,0 +1,102 @@
+"""What a person asks for: when batches of a reassignment may start and have to have ended.
+
+This module and those it needs know nothing of requests, so that a request can hold a spec.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Self
+
+from pendulum import Timezone
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from kafka_reassignment.request.windows.clock import first_moment, told, zone_named
+from kafka_reassignment.request.windows.rules import YEARS, Blackout, Rule, parse_blackout, parse_window
+
+WindowText = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class MaintenanceWindows(BaseModel):
+    """When a reassignment may move data. Nothing filled in means always.
+
+    Attributes:
+        time_zone: IANA name; all times without an offset are on the clocks of this zone.
+        windows: each such as ``sat 22:00-04:00`` or ``cron 0 22 * * sat#1 for 6 h`` (see ``parse_window``); what
+            touches or overlaps is one window. None means no window: any time will do.
+        blackouts: each a day, or ``2026-12-24 to 2027-01-06``; they close every window, and hold without one too.
+        not_before: nothing starts earlier.
+        must_end_by: nothing starts that would end later.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    time_zone: str = Field(default="UTC", min_length=1, max_length=100)
+    windows: tuple[WindowText, ...] = Field(default=(), max_length=50)
+    blackouts: tuple[WindowText, ...] = Field(default=(), max_length=500)
+    not_before: datetime | None = None
+    must_end_by: datetime | None = None
+
+    @field_validator("time_zone")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        return zone_named(name).name
+
+    @field_validator("windows")
+    @classmethod
+    def _windows_can_be_read(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
+        for text in texts:
+            parse_window(text)
+        return texts
+
+    @field_validator("blackouts")
+    @classmethod
+    def _blackouts_can_be_read(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
+        for text in texts:
+            parse_blackout(text)
+        return texts
+
+    @field_validator("not_before", "must_end_by", mode="before")
+    @classmethod
+    def _read_time(cls, given: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 - whatever was sent
+        """Take a date with a time only: of a bare day, one could think that all of it is meant, or its start."""
+        if given is None:
+            return None
+        expected = f"{info.field_name}: expected a time such as '2026-03-14 22:00' or '2026-03-14T22:00+01:00'"
+        try:
+            read = datetime.fromisoformat(given.strip()) if isinstance(given, str) else given
+        except ValueError:
+            read = None
+        if not isinstance(read, datetime) or (isinstance(given, str) and ":" not in given):
+            raise ValueError(f"{expected}, found {given!r}; write the day and the time")
+        if read.year not in YEARS:
+            raise ValueError(f"{expected}, found the year {read.year}; correct it")
+        if read.tzinfo is not None:
+            return read.astimezone(UTC)
+        if "time_zone" not in info.data:
+            raise ValueError(f"{info.field_name}: cannot be read without a known time zone; correct that first")
+        return first_moment(read, zone_named(info.data["time_zone"]))
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.not_before is not None and self.must_end_by is not None and self.not_before >= self.must_end_by:
+            raise ValueError(
+                f"not_before ({told(self.not_before, self.zone)}): expected a time before must_end_by, found that "
+                f"to be {told(self.must_end_by, self.zone)}; move one of them"
+            )
+        return self
+
+    @property
+    def zone(self) -> Timezone:
+        """The zone whose clocks count."""
+        return zone_named(self.time_zone)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """When windows open; empty when any time will do."""
+        return tuple(rule for text in self.windows for rule in parse_window(text))
+
+    @property
+    def blackout_days(self) -> tuple[Blackout, ...]:
+        """The blackouts, by their first day."""
+        return tuple(sorted(map(parse_blackout, self.blackouts), key=lambda b: (b.first, b.last)))

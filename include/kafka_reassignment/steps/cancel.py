@@ -1,0 +1,299 @@
+"""Stopping a reassignment, or some of its partitions: cancel what is in flight, bring all of it to rest, clear, tell."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from kafka_reassignment.decisions.cancel import Settling, settling
+from kafka_reassignment.decisions.single_batch_controller import in_turn
+from kafka_reassignment.errors import (
+    InvalidRequestError,
+    ThrottleInUseError,
+    UnknownTopicOrPartitionError,
+    UnsafeDropError,
+    name_some,
+)
+from kafka_reassignment.model import Step, TopicPartition, View
+from kafka_reassignment.plan.store import read_target
+from kafka_reassignment.ports import ClusterPort
+from kafka_reassignment.record.operator_commands import RunCommand, Withdrawal
+from kafka_reassignment.record.record import Record
+from kafka_reassignment.steps.context import RunContext, StillWaiting
+from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit, told
+from kafka_reassignment.steps.recorded_batch import whole_batch
+from kafka_reassignment.steps.single_batch_controller import takes_turns
+from kafka_reassignment.steps.throttle import restore_configs
+from kafka_reassignment.steps.view import observe
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is to be cancelled: ``partitions`` by name (``orders-3``), topic or topic pattern, all when empty.
+
+    ``foreign`` takes in moves that are not this reassignment's; nobody else's is touched without it.
+    """
+
+    partitions: tuple[str, ...] = ()
+    foreign: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the reassignment as a whole is meant."""
+        return not self.partitions
+
+    def has(self, partition: TopicPartition) -> bool:
+        """Whether the partition is meant."""
+        return self.is_whole or any(
+            pattern == str(partition) or fnmatch.fnmatchcase(partition.topic, pattern) for pattern in self.partitions
+        )
+
+
+@dataclass
+class Outcome:
+    """What a cancel did and what it leaves, by partition; plain values, for a task's result."""
+
+    cancelled: dict[str, str] = field(default_factory=dict)
+    carried_on: dict[str, str] = field(default_factory=dict)
+    brought_to_rest: dict[str, list[int]] = field(default_factory=dict)
+    stranded: dict[str, str] = field(default_factory=dict)
+    foreign: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def in_words(self) -> str:
+        """One line for people; nothing in it that did not happen."""
+        counted = (
+            (len(self.cancelled), "cancelled"),
+            (len(self.carried_on), "carried on, since a cancel is not possible or not safe"),
+            (len(self.brought_to_rest), "at rest in between and now brought to an assignment"),
+            (len(self.stranded), "stranded in between"),
+            (len(self.foreign), "somebody else's, left alone"),
+            (len(self.refused), "refused by the controller"),
+        )
+        return ", ".join(f"{count} {what}" for count, what in counted if count) or "nothing was in flight"
+
+
+def stop_deadline(record: Record, started_at: datetime) -> datetime:
+    """Return until when what was stopped may take to come to rest: as long as a batch may take."""
+    minutes = record.opening().request.catch_up_timeout_minutes if record.is_open else 24 * 60
+    return started_at + timedelta(minutes=minutes)
+
+
+def stop(run: RunContext, scope: Scope, *, by: str, reason: str = "") -> None:
+    """Order that the reassignment does nothing more, or that some of its partitions take no further part.
+
+    Safe at any time and to repeat. Steps of it that run at this moment end before their next submission.
+
+    Raises:
+        InvalidRequestError: there is no such reassignment, and nothing foreign is asked for.
+        UnknownTopicOrPartitionError: a name fits nothing.
+    """
+    with run.audited("stop") as event:
+        event.facts = {"partitions": list(scope.partitions), "foreign": scope.foreign, "reason": reason}
+        known = run.record.is_open
+        if not known and not scope.foreign:
+            raise InvalidRequestError(
+                f"There is no reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id} to stop. Name one "
+                "as 'reassignment_id', or set 'foreign' to cancel moves that were started elsewhere"
+            )
+        planned = _planned(run.record, scope) if known else ()
+        if not scope.is_whole:
+            _check_names(scope, [*planned, *run.cluster.list_reassignments()])
+        if not known:
+            event.summary = "only moves that were started elsewhere are meant; there is nothing to stop"
+        elif scope.is_whole:
+            if run.record.stopped() is None:
+                run.record.run_commands.append(RunCommand(at=run.now(), by=by, stopped=True, reason=reason))
+            event.summary = f"stopped by {by}" + (f": {reason}" if reason else "")
+        else:
+            new = [str(p) for p in planned if str(p) not in run.record.withdrawn()]
+            if new:
+                run.record.withdrawals.append(Withdrawal(at=run.now(), by=by, partitions=tuple(new)))
+            event.summary = f"{len(planned)} partitions withdrawn by {by}: {name_some(planned)}"
+
+
+def cancel_moves(run: RunContext, scope: Scope) -> Outcome:
+    """Cancel what is in flight where that is safe, and bring back what is in between; say what each leaves.
+
+    Looks and acts once; ``settle`` goes on until all is at rest.
+    """
+    with run.audited("cancel_moves") as event:
+        outcome, _ = _round(run, scope)
+        event.facts = vars(outcome)
+        event.summary = outcome.in_words
+        return outcome
+
+
+def settle(run: RunContext, scope: Scope, started_at: datetime) -> None:
+    """Return when everything in scope is at rest, at its current or at its target replicas.
+
+    Raises:
+        StillWaiting: something is in flight or in between.
+        UnsafeDropError: so it is at the deadline.
+    """
+    with run.audited("settle_moves", started_at=started_at) as event:
+        outcome, decided = _round(run, scope)
+        event.facts = vars(outcome)
+        if decided.complete:
+            event.summary = f"{len(decided.at_rest)} partitions at rest"
+            return
+        waiting = {**decided.cancels.to_cancel, **decided.cancels.carry_on, **decided.stranded}
+        if run.now() >= stop_deadline(run.record, started_at):
+            raise UnsafeDropError(
+                f"{len(waiting)} partitions did not come to rest in time: {told(waiting)}. They stay under the throttle. "
+                "Mend the brokers that are named, then rerun this step"
+            )
+        raise StillWaiting(_waiting_text(decided))
+
+
+def clear_after_stop(run: RunContext, scope: Scope) -> None:
+    """Restore the throttle configs of a stopped reassignment.
+
+    Raises:
+        ThrottleInUseError: moves of it are in flight still.
+    """
+    with run.audited("clear_throttle") as event:
+        if not scope.is_whole or not run.record.is_open:
+            event.outcome, event.summary = "skipped", "the rest of the reassignment goes on under its throttle"
+            return
+        steps = _steps_under_way(run.record)
+        in_flight = confirmed_view(run, steps).in_flight
+        if in_flight:
+            raise ThrottleInUseError(
+                f"Refusing to clear the replication throttle: {name_some(sorted(in_flight))} of {len(steps)} partitions are "
+                "still reassigning. Rerun settle_moves first"
+            )
+        owed = restore_configs(run, event)
+        event.summary = "earlier throttle values restored" + (f"; still owed: {name_some(owed)}" if owed else "")
+
+
+def report_stop(run: RunContext, scope: Scope) -> str:
+    """Say where everything is now, give the cluster back when the whole was stopped, and return the text."""
+    with run.audited("report_stop") as event:
+        lines = [f"Reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id}"]
+        if run.record.is_open:
+            lines += _where_it_stands(run, scope)
+        else:
+            left = run.cluster.list_reassignments()
+            lines.append(
+                f"{len(left)} moves are in flight in the cluster" + (f": {name_some(sorted(left))}" if left else "")
+            )
+        if scope.is_whole and run.record.is_open:
+            run.store.release(run.record.cluster_id, run.record.reassignment_id)
+            lines.append("the cluster is free for another reassignment")
+        event.summary = "; ".join(lines[1:])
+        return "\n".join(lines)
+
+
+def resume(run: RunContext, *, by: str, reason: str = "") -> None:
+    """Let a stopped reassignment go on: from its first unfinished batch, when its batches are started again.
+
+    Raises:
+        ReassignmentInProgressError: another one has the cluster by now.
+        InvalidRequestError: it is not stopped.
+    """
+    with run.audited("resume") as event:
+        if run.record.stopped() is None:
+            raise InvalidRequestError(
+                f"Reassignment {run.record.reassignment_id} is not stopped. If it does not go on, clear its failed tasks"
+            )
+        run.record.run_commands.append(RunCommand(at=run.now(), by=by, stopped=False, reason=reason))
+        event.summary = f"resumed by {by}" + (f": {reason}" if reason else "")
+
+
+def look(cluster: ClusterPort, record: Record, scope: Scope) -> str:
+    """Return when there is something to do about what was stopped, or nothing any more; only looks.
+
+    Raises:
+        StillWaiting: what is in flight has to be waited for.
+    """
+    steps = _steps_in(cluster, record, scope)
+    decided = _decide(cluster, steps, observe(cluster, [s.partition for s in steps]), scope)
+    if decided.complete:
+        return "everything is at rest"
+    if decided.cancels.to_cancel or decided.to_submit:
+        return "more can be brought to rest now"
+    raise StillWaiting(_waiting_text(decided))
+
+
+def _round(run: RunContext, scope: Scope) -> tuple[Outcome, Settling]:
+    steps = _steps_in(run.cluster, run.record, scope)
+    view = confirmed_view(run, steps)
+    decided = _decide(run.cluster, steps, view, scope)
+    refused = cancel(run, decided.cancels.to_cancel)
+    refused |= submit(run, view, decided.to_submit, although_stopped=True)
+    return (
+        Outcome(
+            cancelled={str(p): left for p, left in decided.cancels.to_cancel.items() if p not in refused},
+            carried_on={str(p): why for p, why in decided.cancels.carry_on.items() if p not in decided.to_submit},
+            brought_to_rest={str(p): list(r) for p, r in decided.to_submit.items() if p not in refused},
+            stranded=as_texts(decided.stranded),
+            foreign=as_texts(decided.cancels.foreign),
+            refused=as_texts(refused),
+        ),
+        decided,
+    )
+
+
+def _decide(cluster: ClusterPort, steps: Collection[Step], view: View, scope: Scope) -> Settling:
+    decided = settling(steps, view, foreign_too=scope.foreign)
+    return in_turn(decided, view) if takes_turns(cluster) else decided
+
+
+def _waiting_text(decided: Settling) -> str:
+    waiting = {**decided.cancels.carry_on, **decided.stranded}
+    return f"{len(decided.at_rest)} partitions at rest; waiting: {told(waiting) or 'to see what was submitted done'}"
+
+
+def _steps_in(cluster: ClusterPort, record: Record, scope: Scope) -> list[Step]:
+    ours = [s for s in _steps_under_way(record) if scope.has(s.partition)] if record.is_open else []
+    return [*ours, *(_foreign_steps(cluster, scope, ours) if scope.foreign else ())]
+
+
+def _steps_under_way(record: Record) -> list[Step]:
+    """The steps of the first batch that is not finished: no other can have moves in flight."""
+    plan = record.plan_in_force()
+    finished = record.finished_batches()
+    number = next((n for n in range(1, (plan.batches if plan else 0) + 1) if n not in finished), None)
+    return list(whole_batch(record, number).steps) if number else []
+
+
+def _foreign_steps(cluster: ClusterPort, scope: Scope, ours: Iterable[Step]) -> list[Step]:
+    own = {s.partition for s in ours}
+    return [
+        Step(flight.as_reassignment(partition))
+        for partition, flight in cluster.list_reassignments().items()
+        if partition not in own and scope.has(partition)
+    ]
+
+
+def _planned(record: Record, scope: Scope) -> list[TopicPartition]:
+    if scope.is_whole or record.frozen_plan() is None:
+        return []
+    return [move.partition for move in read_target(record.plan_uri) if scope.has(move.partition)]
+
+
+def _check_names(scope: Scope, partitions: Collection[TopicPartition]) -> None:
+    for name in scope.partitions:
+        if not any(Scope((name,)).has(p) for p in partitions):
+            raise UnknownTopicOrPartitionError(
+                f"'partitions' names {name!r}, which fits no partition of this reassignment and none in flight. Expected "
+                "'orders-3', a topic, or a pattern of topics; correct it"
+            )
+
+
+def _where_it_stands(run: RunContext, scope: Scope) -> list[str]:
+    plan = run.record.plan_in_force()
+    finished = run.record.finished_batches()
+    if not scope.is_whole:
+        return [f"{len(run.record.withdrawn())} partitions take no further part; the rest goes on"]
+    return [
+        f"stopped after {len(finished)} of {plan.batches if plan else 0} batches",
+        (
+            "its finished batches stay as they are: to move them back, trigger kafka_reassignment with the job roll_back "
+            f"and roll_back_of {run.record.reassignment_id}"
+        ),
+    ]

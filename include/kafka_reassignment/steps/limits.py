@@ -1,0 +1,109 @@
+"""Cutting the batches that are left anew: other limits (KIP-435's P, R, L), or partitions that had to wait."""
+
+from __future__ import annotations
+
+from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.model import ClusterDescription
+from kafka_reassignment.plan.rebatch import Rest, reschedule
+from kafka_reassignment.ports import MAX_PARTITIONS
+from kafka_reassignment.record.operator_commands import LimitsCommand, Revision
+from kafka_reassignment.record.record import Record
+from kafka_reassignment.request import Limits, parse_limits
+from kafka_reassignment.steps.context import Event, RunContext
+
+
+def change_limits(run: RunContext, changes: dict[str, object], by: str) -> Limits:
+    """Order other limits for the batches that have not begun; the ones not named stay as they were asked for last.
+
+    Raises:
+        InvalidRequestError: a limit is out of its bounds, unknown, or none is named; or nothing is left to limit.
+    """
+    with run.audited("change_limits") as event:
+        asked = run.record.limits_asked()
+        limits = parse_limits(asked.model_dump() | {k: v for k, v in changes.items() if v is not None})
+        if limits == asked:
+            raise InvalidRequestError(
+                f"The limits are asked to be {_told(limits)}, which they are already. Name at least one that changes"
+            )
+        check_limits(limits, run.cluster.describe_cluster())
+        _require_batches_left(run)
+        run.record.limits_orders.append(LimitsCommand(at=run.now(), by=by, limits=limits))
+        event.facts = {"before": asked.model_dump(), "after": limits.model_dump()}
+        event.summary = f"limits from the next batch on: {_told(limits)}; before: {_told(asked)}"
+        return limits
+
+
+def check_limits(limits: Limits, description: ClusterDescription) -> None:
+    """Refuse limits that the cluster's controller cannot keep.
+
+    Raises:
+        InvalidRequestError: it takes one batch at a time, and this would be too large for one.
+    """
+    movements = limits.partition_movements
+    if movements > MAX_PARTITIONS and not description.has_reassignment_api:
+        raise InvalidRequestError(
+            f"'partition_movements' is {movements}, expected at most {MAX_PARTITIONS}: cluster {description.cluster_id} is "
+            "below Kafka 2.4, whose controller takes one batch at a time, and all of it at once. Lower the limit"
+        )
+
+
+def revise(run: RunContext, after: int, event: Event) -> None:
+    """Cut the batches after one anew where other limits were asked for, or partitions of it come again.
+
+    Does nothing when that was done already, or when the next batch has begun.
+    """
+    record = run.record
+    number, last = record.revisions.last()
+    asked = record.limits_asked()
+    again = _coming_again(record, after)
+    if (last and last.first_batch > after) or record.submitted(after + 1) is not None:
+        return
+    if asked == record.limits_in_force() and not again:
+        return
+    new_limits = asked if asked != record.limits_in_force() else None
+    uri = record.revised_plan_uri(number + 1)
+    rest = Rest(after=after, again=again, new_limits=new_limits)
+    summary = reschedule(record.plan_uri, record.plan_uri_of, rest, asked, uri)
+    reasons = [f"new limits: {_told(asked)}"] if new_limits else []
+    reasons += [f"{len(again)} partitions of batch {after} come again"] if again else []
+    revision = Revision(
+        at=run.now(),
+        first_batch=after + 1,
+        batches=len(summary.batches),
+        plan_uri=uri,
+        plan_hash=summary.plan_hash,
+        limits=asked,
+        reason="; ".join(reasons),
+    )
+    before = record.plan_in_force()
+    record.revisions.append_after(number, revision)
+    event.facts["revision"] = {
+        "reason": revision.reason,
+        "batches_before": before.batches if before else 0,
+        "batches": revision.batches,
+        "plan_hash_before": before.plan_hash if before else "",
+        "plan_hash": revision.plan_hash,
+        "come_again": list(again),
+    }
+    run.log.info("Batches after %d cut anew (%s): %d in all", after, revision.reason, revision.batches)
+
+
+def _coming_again(record: Record, batch: int) -> tuple[str, ...]:
+    submitted = record.submitted(batch)
+    withdrawn = record.withdrawn()
+    return tuple(p for p in submitted.retried_later if p not in withdrawn) if submitted else ()
+
+
+def _require_batches_left(run: RunContext) -> None:
+    batches, finished = run.plan().batches, run.record.finished_batches()
+    begun = max((n for n in range(1, batches + 1) if n in finished or run.record.submitted(n)), default=0)
+    if begun >= batches:
+        raise InvalidRequestError(
+            f"Batch {begun} of {batches} of reassignment {run.record.reassignment_id} has begun and is the last one: "
+            "other limits would change nothing. Change the rate with kafka_throttle instead, if that is what is needed"
+        )
+
+
+def _told(limits: Limits) -> str:
+    told = f"P {limits.partition_movements}, R {limits.replica_movements}, L {limits.leader_movements}"
+    return told + (f", {limits.batch_bytes} bytes" if limits.batch_bytes else "")

@@ -1,0 +1,115 @@
+"""What steps that move replicas share: looking twice where it is needed, submitting in slices, waiting for a drop."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+from kafka_reassignment.decisions.moves import Phase, phase
+from kafka_reassignment.errors import UnsafeDropError, name_some
+from kafka_reassignment.model import Batch, Refusal, Replicas, Step, TopicPartition, View
+from kafka_reassignment.ports import MAX_PARTITIONS
+from kafka_reassignment.slices import in_slices
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.single_batch_controller import alter_in_turn, busy_with, takes_turns
+from kafka_reassignment.steps.view import observe, observe_twice
+
+SLICE = 100
+"""Partitions per submission: replies are per partition (F13), and a drop stalls its partitions a moment (F35)."""
+
+DOUBTFUL = frozenset({Phase.NOT_SUBMITTED, Phase.PARTIALLY_EXPANDED, Phase.STALE})
+"""Phases to be seen twice before they are believed: brokers' metadata lags the controller's list, and right after
+a move completes it is neither listed nor at its target (up to 0.25 s on Kafka 4.3.1)."""
+
+SETTLE_SECONDS = 60
+"""How long a submitted drop may take to show as done; it copies nothing."""
+
+NOT_IN_FLIGHT = "NO_REASSIGNMENT_IN_PROGRESS"
+"""The controller's answer to a cancel of what is not in flight (any more)."""
+
+
+def left_to_copy(batch: Batch, view: View) -> Batch:
+    """Return the steps that may still copy: those the throttle is for."""
+    over = {Phase.DONE, Phase.GONE, Phase.STALE, Phase.FOREIGN, Phase.CAUGHT_UP, Phase.DROPPING}
+    return replace(
+        batch,
+        steps=tuple(s for s in batch.steps if s.reassignment.adding and phase(s, view).phase not in over),
+    )
+
+
+def confirmed_view(run: RunContext, steps: Collection[Step], doubtful: frozenset[Phase] = DOUBTFUL) -> View:
+    """Look, and look again when a step shows a phase that may only be a broker's old news."""
+    return observe_twice(
+        run.cluster,
+        [s.partition for s in steps],
+        lambda view: any(phase(s, view).phase in doubtful for s in steps),
+        run.sleep,
+    )
+
+
+def submit(
+    run: RunContext, view: View, targets: Mapping[TopicPartition, Replicas], *, although_stopped: bool = False
+) -> dict[TopicPartition, Refusal]:
+    """Submit in slices and return the refusals.
+
+    KIP-860's guard stays on wherever the number of replicas is meant to stay as it was just seen. Where the
+    controller takes one batch at a time, a slice is as large as it may be, because the next one waits for it;
+    when it stays busy with another, that is the refusal, and nothing more is asked for.
+
+    Raises:
+        StoppedError: somebody stopped the reassignment meanwhile, and this is not what brings it to rest.
+    """
+    size = MAX_PARTITIONS if targets and takes_turns(run.cluster) else SLICE
+    refused: dict[TopicPartition, Refusal] = {}
+    for changes in (False, True):
+        due = {p: t for p, t in targets.items() if (len(t) != len(view.partitions[p].replicas)) is changes}
+        for part in in_slices(due, size):
+            refused |= alter_in_turn(run, {p: due[p] for p in part}, changes=changes, although_stopped=although_stopped)
+            if busy_with(refused):
+                return refused
+    return refused
+
+
+def cancel(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal]:
+    """Cancel in slices and return the refusals; what is not in flight any more is none."""
+    refused: dict[TopicPartition, Refusal] = {}
+    for part in in_slices(dict.fromkeys(partitions), SLICE):
+        replies = run.cluster.alter_reassignments(dict.fromkeys(part))
+        refused |= {p: r for p, r in replies.items() if r is not None and r.code != NOT_IN_FLIGHT}
+    return refused
+
+
+def wait_until_settled(run: RunContext, batch: Batch) -> None:
+    """Return when every partition is at its target.
+
+    Raises:
+        UnsafeDropError: it takes longer than a drop can.
+    """
+    until = run.now() + timedelta(seconds=SETTLE_SECONDS)
+    while True:
+        view = observe(run.cluster, batch.partitions)
+        unsettled = [s.partition for s in batch.steps if phase(s, view).phase not in {Phase.DONE, Phase.GONE}]
+        if not unsettled:
+            return
+        if run.now() >= until:
+            raise UnsafeDropError(
+                f"Batch {batch.number}: {len(unsettled)} partitions were told their target {SETTLE_SECONDS} s ago and are not "
+                f"there ({name_some(unsettled)}). Rerun this step; if it stays so, look at the controller's log"
+            )
+        run.sleep(0.5)
+
+
+def slices_of(batch: Batch) -> list[Batch]:
+    """Cut a batch into parts that are submitted together."""
+    return [replace(batch, steps=tuple(part)) for part in in_slices(batch.steps, SLICE)]
+
+
+def told(reasons: Mapping[TopicPartition, object]) -> str:
+    """Return the first few partitions, each with its reason."""
+    return name_some(f"{p} ({reason})" for p, reason in reasons.items())
+
+
+def as_texts(reasons: Mapping[TopicPartition, object]) -> dict[str, str]:
+    """Return partitions and reasons as an audit event or a result holds them."""
+    return {str(p): str(reason) for p, reason in reasons.items()}

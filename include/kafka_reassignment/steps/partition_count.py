@@ -1,0 +1,238 @@
+"""Raising a topic's partition count (KIP-179): preflight, placement, creation, verification. Each may run again any time.
+
+Several of these may run at once, and beside a reassignment: the controller adds planned partitions all or none,
+and only to a topic of the size they were planned for. So no hold on the cluster is taken, but brokers that the
+reassignment which has it is emptying get nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from kafka_reassignment.decisions.partition_count import (
+    NEXT_STEP,
+    elsewhere_than_planned,
+    partitions_to_create,
+)
+from kafka_reassignment.errors import (
+    InvalidAssignmentError,
+    InvalidPartitionsError,
+    InvalidRequestError,
+    UnknownBrokerError,
+    UnknownTopicOrPartitionError,
+    VerificationError,
+    error_of,
+    name_some,
+)
+from kafka_reassignment.model import ClusterDescription, PartitionState, Replicas, TopicPartition
+from kafka_reassignment.record.partition_count import (
+    Added,
+    PartitionCountOpening,
+    PartitionCountRecord,
+    PartitionCountRequest,
+    parse_partition_count,
+)
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.placement import (
+    check_count,
+    check_nothing_in_flight,
+    doing,
+    headline,
+    keys_note,
+    place_new_partitions,
+    unfit_brokers,
+)
+from kafka_reassignment.steps.view import observe
+from kafka_reassignment.text import ids
+
+KAFKAS_OWN = frozenset({"__cluster_metadata", "__consumer_offsets", "__share_group_state", "__transaction_state"})
+"""Topics whose keys Kafka itself maps to partitions: grown, they lose committed offsets and open transactions."""
+
+SETTLE_SECONDS = 30
+"""How long new partitions may take to show, to be led and to be in sync: they are empty, so it is well under one."""
+
+
+def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> None:
+    """Read the request, check it against the cluster, open the record.
+
+    Raises:
+        InvalidPartitionsError: the topic has as many partitions already, or more.
+        UnknownBrokerError, UnknownTopicOrPartitionError, InvalidRequestError: the request does not fit.
+        ReassignmentInProgressError: partitions of the topic are in flight.
+    """
+    with run.audited("preflight") as event:
+        request = parse_partition_count(fields)
+        record = PartitionCountRecord(run.record)
+        if request.topic in KAFKAS_OWN:
+            raise InvalidRequestError(
+                f"Topic {request.topic} is Kafka's own, expected one of yours: its keys would be looked for in other "
+                "partitions than they were written to, and offsets or transactions be lost. Its count is set before its creation"
+            )
+        description = run.cluster.describe_cluster()
+        _check_excluded(request, description, run.cluster.describe_partitions())
+        present = len(_topic_states(run, request.topic))
+        if record.planned() is None:
+            check_count(request, present)
+            check_nothing_in_flight(run, request.topic)
+        record.open(
+            PartitionCountOpening(
+                cluster_id=description.cluster_id,
+                run_id=run.record.reassignment_id,
+                started_at=run.now(),
+                requested_by=requested_by,
+                request=request,
+            )
+        )
+        event.summary = f"topic {request.topic} has {present} partitions, {request.partitions} are wanted"
+        event.facts = {"request": request.model_dump(mode="json", exclude_defaults=True)}
+
+
+def plan_placement(run: RunContext) -> str:
+    """Place the new partitions, let the cluster check the placement, freeze it; return it in words.
+
+    A frozen placement is kept as it is. The cluster is asked with Kafka's own ``validate_only``, so nothing is changed.
+
+    Raises:
+        InfeasiblePlanError: the rules cannot be met; the message says which and what would relax it.
+        InvalidReplicationFactorError: partitions differ in replicas, and the controller wants another number than most have.
+        PolicyViolationError, InvalidAssignmentError, InvalidPartitionsError, …: the cluster refuses the placement.
+    """
+    with run.audited("plan_placement") as event:
+        record = PartitionCountRecord(run.record)
+        planned = record.planned()
+        if planned is None:
+            planned = record.freeze(place_new_partitions(run, record.opening().request))
+        event.summary = headline(record.opening().request, planned)
+        event.facts = {"assignments": _listed(planned.assignments), "notes": list(planned.notes)}
+        run.log.info("%s", planned.text)
+        return planned.text
+
+
+def create_partitions(run: RunContext) -> bool:
+    """Add the planned partitions unless they are there; return whether they are there now.
+
+    False is only returned where validation was all that was asked for.
+
+    Raises:
+        StalePlanError: the topic has grown meanwhile, or a planned broker may not be used any more.
+        ReassignmentInProgressError: partitions of the topic are in flight.
+        ClusterUnavailableError: no answer; the next try finds out whether they were added.
+        PolicyViolationError, InvalidAssignmentError, …: the cluster refuses.
+    """
+    with run.audited("create_partitions") as event:
+        record = PartitionCountRecord(run.record)
+        request, planned = record.opening().request, record.require_planned()
+        if request.validate_only:
+            event.outcome, event.summary = "skipped", "validated only; nothing was changed in the cluster"
+            return False
+        added = record.added()
+        if added is not None:
+            event.summary = f"the partitions of {request.topic} were added at {added.added_at:%Y-%m-%d %H:%M:%S %Z}"
+            return True
+        to_create = _create(run, request, planned.assignments)
+        record.write_added(Added(added_at=run.now()))
+        event.facts = {"created": _listed(to_create), "planned": _listed(planned.assignments)}
+        told = f"{len(to_create)} partitions added" if to_create else "nothing left to add, an earlier try has done it"
+        event.summary = f"{told}: {request.topic} has {request.partitions} now"
+        run.log.warning("%s", keys_note(request, first=min(planned.assignments)))
+        return True
+
+
+def verify(run: RunContext) -> str:
+    """Compare the new partitions with their placement: there, on the planned replicas, led, all in sync.
+
+    Raises:
+        VerificationError: they are not so; the message names them and the next step.
+    """
+    with run.audited("verify") as event:
+        record = PartitionCountRecord(run.record)
+        request, planned = record.opening().request, record.require_planned()
+        until = run.now() + timedelta(seconds=SETTLE_SECONDS)
+        while True:
+            states = _topic_states(run, request.topic)
+            wrong = _wrong(request.topic, planned.assignments, states)
+            if not wrong or run.now() >= until:
+                break
+            run.sleep(0.5)
+        event.facts = {"partitions": len(states), "wrong": wrong}
+        event.summary = (
+            f"topic {request.topic} has {len(states)} partitions; those that were added ({len(planned.assignments)}) are "
+            "where they were planned, led and in sync"
+        )
+        if wrong:
+            raise VerificationError(
+                f"The new partitions of {request.topic} are not as planned: {name_some(wrong, 5)}. Start the brokers they are on, "
+                "or find out who moved them; then rerun verify"
+            )
+        if len(states) > request.partitions:
+            event.summary += f"; somebody else has added {len(states) - request.partitions} more"
+        return event.summary
+
+
+def _create(run: RunContext, request: PartitionCountRequest, planned: Mapping[int, Replicas]) -> Mapping[int, Replicas]:
+    """Add what is missing, and return it.
+
+    A broker's metadata follows the controller by a moment, so that after a crash the topic may look as if nothing
+    had been added: the controller then refuses, and another look tells.
+    """
+    to_create = _left(run, request, planned)
+    if not to_create:
+        return to_create
+    refusal = run.cluster.create_partitions(request.topic, to_create)
+    if refusal is None:
+        return to_create
+    error = error_of(refusal, doing(request.topic, to_create), NEXT_STEP)
+    if isinstance(error, (InvalidPartitionsError, InvalidAssignmentError)):
+        run.sleep(1.0)
+        if not _left(run, request, planned):
+            return {}
+    raise error
+
+
+def _left(run: RunContext, request: PartitionCountRequest, planned: Mapping[int, Replicas]) -> Mapping[int, Replicas]:
+    states = run.cluster.describe_partitions([request.topic])
+    view = observe(run.cluster, list(states))
+    description = run.cluster.describe_cluster()
+    return partitions_to_create(request.topic, planned, view, unfit_brokers(run, request, description))
+
+
+def _topic_states(run: RunContext, topic: str) -> dict[TopicPartition, PartitionState]:
+    states = run.cluster.describe_partitions([topic])
+    if not states:
+        raise UnknownTopicOrPartitionError(
+            f"'topic' names {topic!r}, which the cluster does not have. Correct the name, or create the topic with the count "
+            "that is wanted"
+        )
+    return states
+
+
+def _check_excluded(
+    request: PartitionCountRequest,
+    description: ClusterDescription,
+    partitions: Mapping[TopicPartition, PartitionState],
+) -> None:
+    # Brokers before 4.0 tell of live ones only; a dead one is known by what it hosts.
+    known = description.brokers.keys() | {b for state in partitions.values() for b in state.replicas}
+    unknown = [b for b in request.exclude_brokers if b not in known]
+    if unknown:
+        raise UnknownBrokerError(
+            f"'exclude_brokers' names broker {name_some(unknown)}, expected brokers of cluster {description.cluster_id} "
+            f"({name_some(sorted(known), 20)}). Correct the ids"
+        )
+
+
+def _wrong(topic: str, planned: Mapping[int, Replicas], states: Mapping[TopicPartition, PartitionState]) -> list[str]:
+    wrong = elsewhere_than_planned(topic, planned, states)
+    for number in sorted(planned):
+        state = states.get(TopicPartition(topic, number))
+        if state is not None and state.leader is None:
+            wrong.append(f"{topic}-{number} has no leader")
+        elif state is not None and (out := [b for b in state.replicas if b not in state.isr]):
+            wrong.append(f"{topic}-{number} has {ids(out)} out of sync")
+    return wrong
+
+
+def _listed(assignments: Mapping[int, Replicas]) -> dict[str, list[int]]:
+    return {str(number): list(replicas) for number, replicas in sorted(assignments.items())}

@@ -1,0 +1,213 @@
+"""Looking at a cluster and placing the new partitions of a topic, told in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from kafka_reassignment.decisions.partition_count import NEXT_STEP, in_flight_text
+from kafka_reassignment.decisions.placement import BrokerLoad, Growth, Placement, place
+from kafka_reassignment.errors import (
+    InvalidAssignmentError,
+    InvalidPartitionsError,
+    InvalidReplicationFactorError,
+    ReassignmentInProgressError,
+    error_of,
+    name_some,
+)
+from kafka_reassignment.model import ClusterDescription, ConfigResource, PartitionState, TopicPartition
+from kafka_reassignment.ports import MAX_NEW_PARTITIONS
+from kafka_reassignment.record.partition_count import NewPartitions, PartitionCountRequest
+from kafka_reassignment.request import Job
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.view import log_dirs_and_cordons, min_insync_replicas, observe
+from kafka_reassignment.text import format_bytes, ids
+
+CLEANUP = "cleanup.policy"
+
+SHOWN = 30
+"""Rows of the tables that people read; the record has all of them."""
+
+
+def place_new_partitions(run: RunContext, request: PartitionCountRequest) -> NewPartitions:
+    """Look, place, and let the controller check the placement without doing it; errors as in ``plan_placement``."""
+    surroundings = _look(run, request)
+    check_count(request, len(surroundings.topic))
+    check_nothing_in_flight(run, request.topic)
+    growth = Growth(
+        request.topic,
+        {p.partition: state.replicas for p, state in surroundings.topic.items()},
+        request.partitions,
+        min_insync_replicas(run.cluster, [request.topic]).get(request.topic, 1),
+        surroundings.mean_bytes,
+    )
+    placement = place(growth, surroundings.loads, surroundings.unfit)
+    _validate(run, growth, placement)
+    notes = (*placement.notes, keys_note(request, len(growth.present)), *_compaction_note(run, request.topic))
+    return NewPartitions(
+        planned_at=run.now(),
+        replication_factor=placement.replication_factor,
+        assignments=dict(placement.assignments),
+        notes=notes,
+        text=_in_words(request, placement, notes),
+    )
+
+
+def _validate(run: RunContext, growth: Growth, placement: Placement) -> None:
+    """Let the controller check the placement without doing it."""
+    refusal = run.cluster.create_partitions(growth.topic, placement.assignments, validate_only=True)
+    if refusal is None:
+        return
+    error = error_of(refusal, doing(growth.topic, placement.assignments), NEXT_STEP)
+    if isinstance(error, InvalidAssignmentError) and len({len(r) for r in growth.present.values()}) > 1:
+        raise InvalidReplicationFactorError(
+            f"The partitions of {growth.topic} differ in replicas; {placement.replication_factor} were planned for the new "
+            f"ones, as most have, and the cluster wants another number ({refusal}). Give all partitions of the topic one "
+            "replication factor first (job 'replication_factor'), then trigger a new run"
+        )
+    raise error
+
+
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """What the placement rests on."""
+
+    topic: Mapping[TopicPartition, PartitionState]
+    loads: tuple[BrokerLoad, ...]
+    unfit: Mapping[int, str]
+    mean_bytes: int
+
+
+def _look(run: RunContext, request: PartitionCountRequest) -> _Surroundings:
+    description = run.cluster.describe_cluster()
+    partitions = run.cluster.describe_partitions()
+    log_dirs = log_dirs_and_cordons(run.cluster, sorted(description.live_brokers))
+    unfit = unfit_brokers(run, request, description)
+    unfit |= {b: f"its log dirs are not known ({why})" for b, why in log_dirs.unreachable.items() if b not in unfit}
+    open_to_new = {d.broker for d in log_dirs.log_dirs if d.takes_replicas}
+    unfit |= {
+        d.broker: "each of its log dirs is cordoned or offline"
+        for d in log_dirs.log_dirs
+        if d.broker not in open_to_new | unfit.keys()
+    }
+    held: Counter[int] = Counter()
+    largest: Counter[TopicPartition] = Counter()
+    for replica in log_dirs.replicas:
+        held[replica.broker] += replica.size_bytes
+        if replica.partition.topic == request.topic and not replica.is_future:
+            largest[replica.partition] = max(largest[replica.partition], replica.size_bytes)
+    replicas = Counter(b for state in partitions.values() for b in state.replicas)
+    leaders = Counter(state.replicas[0] for state in partitions.values())
+    loads = (
+        BrokerLoad(b, broker.rack, held[b], replicas[b], leaders[b])
+        for b, broker in description.brokers.items()
+        if b not in unfit
+    )
+    topic = {p: state for p, state in partitions.items() if p.topic == request.topic}
+    return _Surroundings(topic, tuple(loads), unfit, sum(largest.values()) // len(largest) if largest else 0)
+
+
+def unfit_brokers(run: RunContext, request: PartitionCountRequest, description: ClusterDescription) -> dict[int, str]:
+    """Return why brokers get no new partition; they may hold others."""
+    unfit = {b: "it is down" for b, broker in description.brokers.items() if not broker.alive}
+    unfit |= dict.fromkeys(request.exclude_brokers, "the request excludes it")
+    lock_owner = run.store.lock_owner(run.record.cluster_id)
+    if lock_owner is not None:
+        other = run.store.record(run.record.cluster_id, lock_owner.reassignment_id).opening().request
+        if other.job is Job.DECOMMISSION:
+            unfit |= dict.fromkeys(other.brokers, f"reassignment {lock_owner.reassignment_id} is emptying it")
+    return unfit
+
+
+def check_count(request: PartitionCountRequest, present: int) -> None:
+    """Refuse a count that is no increase, or one too large for one request.
+
+    Raises:
+        InvalidPartitionsError: says what the topic has.
+    """
+    if request.partitions < present:
+        raise InvalidPartitionsError(
+            f"Topic {request.topic} has {present} partitions, asked for {request.partitions}: Kafka cannot lower the count. "
+            "Ask for more, or copy the topic into a new one"
+        )
+    if request.partitions == present:
+        raise InvalidPartitionsError(
+            f"Topic {request.topic} has {present} partitions already, expected fewer than the {request.partitions} asked for. "
+            "There is nothing to do; ask for more if that is meant"
+        )
+    if request.partitions - present > MAX_NEW_PARTITIONS:
+        raise InvalidPartitionsError(
+            f"Topic {request.topic} has {present} partitions, asked for {request.partitions}: that is "
+            f"{request.partitions - present} more, expected at most {MAX_NEW_PARTITIONS} at once. Grow it in several runs"
+        )
+
+
+def check_nothing_in_flight(run: RunContext, topic: str) -> None:
+    """Refuse while partitions of the topic are being reassigned.
+
+    Raises:
+        ReassignmentInProgressError: names them.
+    """
+    view = observe(run.cluster, list(run.cluster.describe_partitions([topic])))
+    if view.in_flight:
+        raise ReassignmentInProgressError(in_flight_text(topic, view))
+
+
+def headline(request: PartitionCountRequest, planned: NewPartitions | Placement) -> str:
+    """Return a placement in one line."""
+    numbers = sorted(planned.assignments)
+    return (
+        f"{request.topic} grows from {numbers[0]} to {request.partitions} partitions: {len(numbers)} new, with "
+        f"{planned.replication_factor} replicas each"
+    )
+
+
+def keys_note(request: PartitionCountRequest, first: int) -> str:
+    """Return what happens to keys, which nobody who grows a topic should learn from production."""
+    return (
+        f"Keys map to other partitions of {request.topic} once it has {request.partitions} instead of {first}: a key's earlier and "
+        "later messages lie in different partitions, their order is lost, and consumers that keep state by partition see "
+        "keys move."
+    )
+
+
+def _compaction_note(run: RunContext, topic: str) -> Collection[str]:
+    resource = ConfigResource.topic(topic)
+    policy = run.cluster.describe_configs([resource], [CLEANUP]).get(resource, {}).get(CLEANUP)
+    if policy is None or "compact" not in (policy.value or ""):
+        return ()
+    return (f"{topic} is compacted: the last value of a key that moves stays in its old partition too, for ever.",)
+
+
+def doing(topic: str, assignments: Collection[int]) -> str:
+    """Return what the cluster is asked for, for messages."""
+    return f"adding partitions {name_some(sorted(assignments))} to topic {topic}"
+
+
+def _in_words(request: PartitionCountRequest, placement: Placement, notes: Collection[str]) -> str:
+    """Return a placement as Markdown."""
+    verb = "Validated only; this would be done" if request.validate_only else "To be done"
+    rows = sorted(placement.assignments.items())
+    lines = [
+        f"{verb}: {headline(request, placement)}",
+        "",
+        "| new partition | replicas, the preferred leader first |",
+        "|-|-|",
+    ]
+    lines += [f"| {request.topic}-{number} | {ids(replicas)} |" for number, replicas in rows[:SHOWN]]
+    if len(rows) > SHOWN:
+        lines.append(f"\nThe first {SHOWN} of {len(rows)}.")
+    lines += [
+        "",
+        "| broker | rack | bytes | replicas of the topic now | after | leaders now | after |",
+        "|-|-|-|-|-|-|-|",
+    ]
+    lines += [
+        f"| {s.broker_id} | {s.rack or '-'} | {format_bytes(s.size_bytes)} | {s.replicas_before} | {s.replicas_after} "
+        f"| {s.leaders_before} | {s.leaders_after} |"
+        for s in placement.shares[:SHOWN]
+    ]
+    if len(placement.shares) > SHOWN:
+        lines.append(f"\nThe first {SHOWN} brokers of {len(placement.shares)}.")
+    return "\n".join([*lines, "", *(f"* {note}" for note in notes)])

@@ -1,0 +1,133 @@
+"""The health watch during a batch: a lower rate while the cluster is not well, and the earlier one when it is again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kafka_reassignment.decisions.rate import RateDue, rate_due
+from kafka_reassignment.decisions.throttle import (
+    BrokerRate,
+    Journal,
+    Side,
+    ThrottlePlan,
+    change_rates,
+)
+from kafka_reassignment.errors import InvalidThrottleError, ThrottleMissingError, UnknownBrokerError, name_some
+from kafka_reassignment.ports import ClusterPort
+from kafka_reassignment.record.record import Record
+from kafka_reassignment.request import MEGABYTE
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.health import cluster_health
+from kafka_reassignment.steps.throttle import _apply, _missing, _Setting, _told_changes, describe_throttles
+
+
+def look_at_health(cluster: ClusterPort, record: Record) -> RateDue | None:
+    """Look at the whole cluster, where the request asks for that, and decide on the rate."""
+    request = record.opening().request
+    if request.mb_per_second_while_unhealthy is None:
+        return None
+    return rate_due(request, record.journal(), rate_in_force(record), cluster_health(cluster, request))
+
+
+def adjust_rate_to_health(run: RunContext) -> None:
+    """Change the rate where the cluster's health asks for it, with an audit event of its own.
+
+    A rate that was set for some brokers only is replaced by that of all.
+    """
+    due = look_at_health(run.cluster, run.record)
+    if due is None:
+        return
+    told = change_rate(
+        run,
+        megabytes_per_second=due.bytes_per_second / MEGABYTE,
+        allow_low=True,  # it was checked with the request, or was in force before
+        rate_before_slowdown_bytes_per_second=due.rate_before_slowdown_bytes_per_second,
+        because=due.because,
+    )
+    run.log.warning("%s", told)
+
+
+def change_rate(
+    run: RunContext,
+    *,
+    megabytes_per_second: float,
+    brokers: Collection[int] | None = None,
+    sides: Collection[Side] = tuple(Side),
+    allow_low: bool = False,
+    rate_before_slowdown_bytes_per_second: int | None = None,
+    because: str = "",
+) -> str:
+    """Change the rate of a reassignment while it runs, journal first, and return what holds now; later batches take it too.
+
+    Args:
+        run: of the running reassignment.
+        megabytes_per_second: what each of the brokers may send or receive.
+        brokers: only these; all when None.
+        sides: what they send (leader), what they receive (follower), or both.
+        allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
+        rate_before_slowdown_bytes_per_second: the rate to go back to, in bytes per second, where the cluster's health lowers it.
+        because: the reason, for the audit trail.
+
+    Raises:
+        InvalidThrottleError: the rate is too low, or the reassignment runs without a throttle.
+        UnknownBrokerError: a broker is not part of the cluster.
+        ThrottleMissingError: brokers did not take it; it is journalled, and the batch's next look sets it.
+    """
+    with run.audited("change_rate") as event:
+        if run.record.opening().request.unthrottled:
+            raise InvalidThrottleError(
+                f"Reassignment {run.record.reassignment_id} runs unthrottled, as its request asks: there is no rate to "
+                "change. Stop it and trigger it again with 'throttle_mb_per_second'"
+            )
+        _check_known(run, brokers or ())
+        asked = round(megabytes_per_second * MEGABYTE)
+
+        def journalled(journal: Journal) -> tuple[Journal, _Setting]:
+            before = describe_throttles(run, journal.resources)
+            updated, changes = change_rates(
+                journal,
+                before,
+                asked_bytes_per_second=asked,
+                brokers=brokers,
+                sides=sides,
+                allow_low=allow_low,
+                rate_before_slowdown_bytes_per_second=rate_before_slowdown_bytes_per_second,
+            )
+            latest = updated.rate_changes[-1]
+            wanted = [BrokerRate(r.broker, r.side, asked) for r in updated.rates if latest.concerns(r.broker, r.side)]
+            return updated, _Setting(ThrottlePlan(tuple(wanted)), updated, before, tuple(changes))
+
+        setting = run.record.update_journal(journalled)
+        refused = _apply(run, setting.changes)
+        missing = _missing(run, setting.plan, setting.journal)
+        event.facts["throttle"] = _told_changes(setting, refused) | {"asked_bytes_per_second": asked}
+        whom = "all brokers" if brokers is None else f"broker {name_some(sorted(brokers), 10)}"
+        event.summary = (f"{because}: " if because else "") + (
+            f"rate of {whom} ({' and '.join(sides)} side): {megabytes_per_second:g} MB/s, "
+            f"{len(setting.changes)} configs in force changed at once; later batches take it too"
+        )
+        if missing:
+            raise ThrottleMissingError(
+                f"The new rate is journalled, but not in force everywhere: {name_some(missing)}. "
+                "The batch under way sets it at its next look; rerun this task to see"
+            )
+        return event.summary
+
+
+def rate_in_force(record: Record) -> int | None:
+    """Return the rate asked for by now, in bytes per second: the lowest where brokers differ, None when unthrottled."""
+    rate = record.opening().request.throttle_bytes_per_second
+    if rate is None:
+        return None
+    for change in record.journal().rate_changes:
+        everywhere = change.brokers is None and set(change.sides) == set(Side)
+        rate = change.asked_bytes_per_second if everywhere else min(rate, change.asked_bytes_per_second)
+    return rate
+
+
+def _check_known(run: RunContext, brokers: Collection[int]) -> None:
+    known = sorted(run.cluster.describe_cluster().brokers) if brokers else []
+    if unknown := [b for b in brokers if b not in known]:
+        raise UnknownBrokerError(
+            f"'brokers' names broker {name_some(unknown)}, expected some of {name_some(known, 20)}. Correct the ids"
+        )

@@ -1,0 +1,49 @@
+"""The batches of a reassignment as its record has them: cut anew or not, without who takes no part."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import replace
+
+from kafka_reassignment.errors import RecordError
+from kafka_reassignment.model import Batch
+from kafka_reassignment.plan.store import read_batch
+from kafka_reassignment.record.record import Record
+
+
+def whole_batch(record: Record, number: int) -> Batch:
+    """Return one batch as it was planned, withdrawn partitions included.
+
+    Raises:
+        RecordError: there is no plan yet, or it has no such batch.
+    """
+    plan = record.plan_in_force()
+    if plan is None:
+        raise RecordError(
+            f"Reassignment {record.reassignment_id} has no frozen plan at {record.root}. Run its plan step first"
+        )
+    if not 1 <= number <= plan.batches:
+        raise RecordError(
+            f"Reassignment {record.reassignment_id} has batches 1 to {plan.batches}, asked for {number}. "
+            "Trigger the batch DAG with a number in that range"
+        )
+    return read_batch(record.plan_uri_of(number), number)
+
+
+def planned_batch(record: Record, number: int) -> Batch:
+    """Return one batch without the partitions that were withdrawn.
+
+    Raises:
+        RecordError: there is no plan yet, or it has no such batch.
+    """
+    return _without(whole_batch(record, number), record.withdrawn())
+
+
+def taking_part(record: Record, batch: Batch) -> Batch:
+    """Return the batch without the partitions that were left out when it was submitted."""
+    submitted = record.submitted(batch.number)
+    return _without(batch, submitted.left_out if submitted else ())
+
+
+def _without(batch: Batch, partitions: Container[str]) -> Batch:
+    return replace(batch, steps=tuple(s for s in batch.steps if str(s.partition) not in partitions))

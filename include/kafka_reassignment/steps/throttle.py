@@ -1,0 +1,178 @@
+"""Putting the throttle in place before data moves, and taking it back after, by the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from kafka_reassignment.decisions.throttle import (
+    THROTTLE_KEYS,
+    Journal,
+    ThrottlePlan,
+    clear_throttle,
+    in_place,
+    set_throttle,
+    throttle_for,
+    union,
+)
+from kafka_reassignment.errors import ThrottleMissingError, name_some
+from kafka_reassignment.model import Batch, ConfigChange, ConfigResource, ConfigValue, Refusal
+from kafka_reassignment.steps.context import Event, RunContext
+
+SETTLE_LOOKS = 6
+
+Configs = Mapping[ConfigResource, Mapping[str, ConfigValue]]
+
+
+def ensure_throttle(run: RunContext, batch: Batch, event: Event) -> None:
+    """Put the batch's throttle in place where it is not, journal first; do nothing for an unthrottled request.
+
+    Brokers that are down take no part: nothing moves to or from them until they are back, and the next
+    look puts the throttle on them.
+
+    Raises:
+        ThrottleMissingError: it could not be put in place; data must not move.
+    """
+    rate = run.record.opening().request.throttle_bytes_per_second
+    if rate is None:
+        event.facts["throttle"] = "none: the request asks for no throttle"
+        return
+    live = run.cluster.describe_cluster().live_brokers
+
+    def journalled(journal: Journal) -> tuple[Journal, _Setting]:
+        plan = throttle_for(batch, asked_bytes_per_second=rate, rate_changes=journal.rate_changes).restricted_to(live)
+        before = describe_throttles(run, plan.resources)
+        updated, changes = set_throttle(plan, journal, before)
+        return updated, _Setting(plan, updated, before, tuple(changes))
+
+    setting = run.record.update_journal(journalled)
+    refused = _apply(run, setting.changes)
+    missing = _missing(run, setting.plan, setting.journal)
+    if setting.changes:
+        event.facts["throttle"] = _told_changes(setting, refused) | {"asked_bytes_per_second": rate}
+    if missing:
+        raise ThrottleMissingError(
+            f"The replication throttle of batch {batch.number} is not in place: {name_some(missing)}"
+            + (f" ({name_some(refused.values())})" if refused else "")
+            + ". No data is moved without it. Rerun this step when the broker answers"
+        )
+
+
+def throttle_changes(run: RunContext, batch: Batch) -> tuple[ConfigChange, ...]:
+    """Return the config changes that would put the batch's throttle in place now; changes nothing."""
+    rate = run.record.opening().request.throttle_bytes_per_second
+    if rate is None:
+        return ()
+    journal = run.record.journal()
+    plan = throttle_for(batch, asked_bytes_per_second=rate, rate_changes=journal.rate_changes)
+    return tuple(set_throttle(plan, journal, describe_throttles(run, plan.resources))[1])
+
+
+def restore_configs(run: RunContext, event: Event) -> tuple[str, ...]:
+    """Take back what the journal says is ours, and return what is still owed.
+
+    The journal is written again only when it is seen what came of it, so a crash anywhere loses nothing.
+    """
+    journal = run.record.journal()
+    before = describe_throttles(run, journal.resources)
+    clearing = clear_throttle(journal, before)
+    refused = _apply(run, clearing.changes)
+    _settled(run, journal.resources, lambda seen: not clear_throttle(journal, seen).changes)
+
+    def settled(latest: Journal) -> tuple[Journal, Journal]:
+        left = clear_throttle(latest, describe_throttles(run, latest.resources)).journal
+        return left, left
+
+    owed = run.record.update_journal(settled).owed_texts()
+    event.facts["throttle"] = {
+        "changes": [str_change(c) for c in clearing.changes],
+        "before": shown(before),
+        "changed_by_others": list(clearing.changed_by_others),
+        "refused": refused,
+        "owed": list(owed),
+    }
+    for text in clearing.changed_by_others:
+        run.log.warning("Left alone: %s", text)
+    return owed
+
+
+def adopt_debts(run: RunContext) -> tuple[str, ...]:
+    """Take over what earlier reassignments of this cluster still owe its configs (KIP-179); return from which ones.
+
+    Only where nothing that they throttle is in flight. This reassignment holds the cluster, so none of them is
+    at work; their journals are emptied once their debts are in this one.
+    """
+    adopted: list[str] = []
+    in_flight = {p.topic for p in run.cluster.list_reassignments()}
+    for other in run.store.records(run.record.cluster_id):
+        debts = other.journal()
+        if other.reassignment_id == run.record.reassignment_id or debts.is_settled:
+            continue
+        if in_flight & {record.topic for record in debts.lists}:
+            run.log.warning("Debts of %s stay with it: moves of its topics are in flight", other.reassignment_id)
+            continue
+        run.record.update_journal(lambda own, older=debts: (union(own, older), None))  # type: ignore[misc]
+        other.update_journal(lambda theirs: (theirs.model_copy(update={"rates": (), "lists": ()}), None))
+        adopted.append(other.reassignment_id)
+    return tuple(adopted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """Changes that are journalled and now to be made; ``before`` is what was there."""
+
+    plan: ThrottlePlan
+    journal: Journal
+    before: Configs
+    changes: tuple[ConfigChange, ...]
+
+
+def _missing(run: RunContext, plan: ThrottlePlan, journal: Journal) -> tuple[str, ...]:
+    seen = _settled(run, plan.resources, lambda configs: not in_place(plan, configs, journal))
+    return in_place(plan, seen, journal)
+
+
+def _told_changes(setting: _Setting, refused: Mapping[str, str]) -> dict[str, object]:
+    return {
+        "changes": [str_change(c) for c in setting.changes],
+        "before": shown(setting.before),
+        "refused": dict(refused),
+    }
+
+
+def describe_throttles(run: RunContext, resources: Iterable[ConfigResource]) -> Configs:
+    """Return the throttle configs of brokers and topics as the cluster shows them."""
+    return run.cluster.describe_configs(sorted(resources), THROTTLE_KEYS)
+
+
+def _settled(run: RunContext, resources: Collection[ConfigResource], done: Callable[[Configs], bool]) -> Configs:
+    """Describe until it shows what was just set: brokers learn of a change a moment after it is accepted."""
+    for _ in range(SETTLE_LOOKS - 1):
+        seen = describe_throttles(run, resources)
+        if done(seen):
+            return seen
+        run.sleep(0.5)
+    return describe_throttles(run, resources)
+
+
+def _apply(run: RunContext, changes: Iterable[ConfigChange]) -> dict[str, str]:
+    wanted = list(changes)
+    if not wanted:
+        return {}
+    replies: Mapping[ConfigResource, Refusal | None] = run.cluster.alter_configs(wanted)
+    return {str(resource): str(refusal) for resource, refusal in replies.items() if refusal is not None}
+
+
+def str_change(change: ConfigChange) -> str:
+    """Return a change as one line of the audit trail."""
+    return f"{change.resource}: {change.operation} {change.key}" + (
+        f" {change.value}" if change.value is not None else ""
+    )
+
+
+def shown(configs: Configs) -> dict[str, dict[str, str]]:
+    """Return configs as the audit trail shows them: value and source."""
+    return {
+        str(resource): {key: f"{v.value} ({v.source})" for key, v in values.items() if v.value is not None}
+        for resource, values in configs.items()
+    }

@@ -1,0 +1,1 @@
+"""What people ask for: lists and descriptions of reassignments. Views read; they change nothing."""

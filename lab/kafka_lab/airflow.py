@@ -1,0 +1,379 @@
+"""A real Airflow on this machine for the demo and the tests: every component a process of its own.
+
+``airflow standalone`` leaves its children behind when it is stopped, and its children cannot be killed
+one by one; here each is started, watched and ended by pid. SQLite and the LocalExecutor: good for
+one machine and short lives, not for production (docker-compose.yml shows that).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Self
+
+import httpx
+import psutil
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from kafka_lab.processes import Lifeline
+
+COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+class AirflowApiError(Exception):
+    """The REST API answered with an error; the text is its own."""
+
+
+class _DatabaseBusyError(AirflowApiError):
+    """SQLite let another process write first; what was asked for was rolled back."""
+
+
+@dataclass(frozen=True)
+class _Component:
+    """A component's process, and what ends its group with this Python process, however that ends."""
+
+    process: subprocess.Popen[bytes]
+    lifeline: Lifeline
+
+    def end(self, grace_seconds: float) -> None:
+        """Wait that long for it to end, then kill it and everything it has started."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=grace_seconds)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self.process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.kill()
+        self.process.kill()
+        self.process.wait()
+        self.lifeline.release()
+
+
+class LocalAirflow:
+    """Start, stop and talk to an Airflow that runs this project's DAGs.
+
+    Use it as a context manager; leaving it ends every process it started and removes its home, unless
+    the home was given. The same happens when this Python process dies, even by SIGKILL.
+
+    Args:
+        connections: Airflow connections by id, as JSON-able dicts (``conn_type``, ``extra`` …).
+        home: AIRFLOW_HOME; a temporary folder when None.
+        environment: further settings, such as ``AIRFLOW__CORE__PARALLELISM``.
+        fast: shorten the scheduler's idle sleep, so that short steps follow each other quickly.
+    """
+
+    user = "admin"
+
+    def __init__(
+        self,
+        *,
+        connections: Mapping[str, Mapping[str, Any]] | None = None,
+        home: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        fast: bool = True,
+    ) -> None:
+        self.home = home or Path(tempfile.mkdtemp(prefix="kafka-reassignment-airflow-"))
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.port = _free_port()
+        self.password = secrets.token_urlsafe(9)
+        self._token = ""
+        self._client = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
+        self._components: dict[str, _Component] = {}
+        self._home_lifeline = Lifeline(None if home is not None else self.home)
+        self._environment = self._settings(connections or {}, fast) | dict(environment or {})
+
+    @property
+    def url(self) -> str:
+        """Address of the UI."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def record_uri(self) -> str:
+        """Base URI of the records of this Airflow."""
+        return f"file://{self.home}/records"
+
+    def start(self, *, timeout_seconds: float = 180) -> None:
+        """Migrate the database, start every component and wait until all report to be healthy.
+
+        Raises:
+            RuntimeError: a component ended or is not healthy in time; the message has its last lines.
+        """
+        (self.home / "passwords.json").write_text(json.dumps({self.user: self.password}))
+        (self.home / "logs").mkdir(exist_ok=True)
+        with (self.home / "logs" / "migrate.log").open("wb") as log:
+            self._run(["db", "migrate"], log)
+        for component in COMPONENTS:
+            self.start_component(component)
+        deadline = time.monotonic() + timeout_seconds
+        self.wait_until_healthy(timeout_seconds=timeout_seconds)
+        self._wait_for_dags(deadline)
+
+    def start_component(self, component: str) -> None:
+        """Start one of api-server, scheduler, dag-processor, triggerer."""
+        lifeline = Lifeline(None)
+        log_path = self.home / "logs" / f"{component}.log"
+        with log_path.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "airflow", component],
+                env=self._environment,
+                cwd=self.home,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                process_group=lifeline.group,
+            )
+        self._components[component] = _Component(process, lifeline)
+
+    def kill_component(self, component: str) -> None:
+        """SIGKILL a component with all its children, its running tasks among them: what a crash of its machine does."""
+        self._components.pop(component).end(grace_seconds=0)
+
+    def pid(self, component: str) -> int:
+        """Return the pid of a component, which leads its process group."""
+        return self._components[component].process.pid
+
+    def wait_until_healthy(self, *, timeout_seconds: float = 120) -> None:
+        """Wait until the scheduler, triggerer, DAG processor and database report to be healthy."""
+        deadline = time.monotonic() + timeout_seconds
+        unhealthy = "no answer yet"
+        while time.monotonic() < deadline:
+            for name, component in self._components.items():
+                if component.process.poll() is not None:
+                    raise RuntimeError(
+                        f"Airflow's {name} ended with status {component.process.returncode}:\n{self.tail(name)}"
+                    )
+            try:
+                health = self._open("GET", "/api/v2/monitor/health", authorized=False)
+                states = {name: part["status"] for name, part in health.items() if isinstance(part, dict)}
+                unhealthy = ", ".join(f"{n}: {s}" for n, s in states.items() if s != "healthy")
+                if not unhealthy:
+                    return
+            except AirflowApiError as error:
+                unhealthy = str(error)
+            time.sleep(0.5)
+        raise RuntimeError(
+            f"Airflow was not healthy within {timeout_seconds:.0f} s ({unhealthy}); logs in {self.home}/logs"
+        )
+
+    def _wait_for_dags(self, deadline: float) -> None:
+        """Wait until every DAG file of the project is parsed; being healthy does not say so."""
+        files = len(list((PROJECT / "dags").glob("*_dag.py")))
+        while self.get("/dags")["total_entries"] < files:
+            broken = self.get("/importErrors")["import_errors"]
+            if broken or time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"Airflow has not parsed the {files} DAG files of {PROJECT / 'dags'}: {broken or 'no answer in time'}"
+                )
+            time.sleep(0.5)
+
+    def tail(self, component: str, lines: int = 30) -> str:
+        """Return the last lines a component logged."""
+        text = (self.home / "logs" / f"{component}.log").read_text(errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def stop(self) -> None:
+        """End every process; remove the home unless it was given."""
+        for component in self._components.values():
+            component.process.terminate()
+        deadline = time.monotonic() + 5
+        for component in self._components.values():
+            component.end(grace_seconds=max(0.0, deadline - time.monotonic()))
+        self._components.clear()
+        self._client.close()
+        self._home_lifeline.release()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    # -- REST API -----------------------------------------------------------------------------------
+
+    def get(self, path: str, **query: object) -> dict[str, Any]:
+        """GET below ``/api/v2``."""
+        asked = f"?{urllib.parse.urlencode(query, doseq=True)}" if query else ""
+        return self._open("GET", f"/api/v2{path}{asked}")
+
+    def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """POST a JSON body below ``/api/v2``."""
+        return self._open("POST", f"/api/v2{path}", body)
+
+    def patch(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """PATCH with a JSON body below ``/api/v2``."""
+        return self._open("PATCH", f"/api/v2{path}", body)
+
+    def delete(self, path: str) -> None:
+        """DELETE below ``/api/v2``."""
+        self._open("DELETE", f"/api/v2{path}")
+
+    def trigger(self, dag_id: str, conf: Mapping[str, Any], run_id: str) -> str:
+        """Trigger a run as the UI's form does and return its id."""
+        body = {"conf": dict(conf), "dag_run_id": run_id, "logical_date": None}
+        return str(self.post(f"/dags/{dag_id}/dagRuns", body)["dag_run_id"])
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        """Return the state of a run: queued, running, success or failed."""
+        return str(self.get(f"/dags/{dag_id}/dagRuns/{urllib.parse.quote(run_id, safe='')}")["state"])
+
+    def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
+        """Return the task instances of a run by task id."""
+        run = urllib.parse.quote(run_id, safe="")
+        found = self.get(f"/dags/{dag_id}/dagRuns/{run}/taskInstances", limit=100)["task_instances"]
+        return {ti["task_id"]: ti for ti in found}
+
+    def find_tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
+        """Return the task instances of a run by task id; none when there is no such run."""
+        try:
+            return self.tasks(dag_id, run_id)
+        except AirflowApiError as error:
+            if "HTTP 404" in str(error):
+                return {}
+            raise
+
+    def runs(self, dag_id: str) -> dict[str, str]:
+        """Return the states of all runs of a DAG by run id."""
+        found = self.get(f"/dags/{dag_id}/dagRuns", limit=100, order_by="id")["dag_runs"]
+        return {run["dag_run_id"]: run["state"] for run in found}
+
+    def clear(
+        self,
+        dag_id: str,
+        run_id: str,
+        *,
+        task_ids: list[str] | None = None,
+        only_failed: bool,
+        downstream: bool = False,
+    ) -> list[str]:
+        """Clear task instances as the UI does and return their ids; they run again."""
+        body: dict[str, Any] = {
+            "dry_run": False,
+            "dag_run_id": run_id,
+            "only_failed": only_failed,
+            "include_downstream": downstream,
+            "reset_dag_runs": True,
+        }
+        if task_ids:
+            body["task_ids"] = task_ids
+        cleared = self.post(f"/dags/{dag_id}/clearTaskInstances", body)
+        return [ti["task_id"] for ti in cleared["task_instances"]]
+
+    def task_log(self, dag_id: str, run_id: str, task_id: str, try_number: int) -> str:
+        """Return the log of one try of a task as plain text."""
+        run = urllib.parse.quote(run_id, safe="")
+        answer = self.get(
+            f"/dags/{dag_id}/dagRuns/{run}/taskInstances/{task_id}/logs/{try_number}", full_content="true"
+        )
+        return "\n".join(
+            str(line.get("event", line)) if isinstance(line, dict) else str(line) for line in answer["content"]
+        )
+
+    def _open(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, authorized: bool = True
+    ) -> dict[str, Any]:
+        busy = retry_if_exception_type(_DatabaseBusyError)
+        attempts = Retrying(retry=busy, stop=stop_after_attempt(5), wait=wait_random_exponential(max=2), reraise=True)
+        return attempts(self._request, method, path, body, authorized=authorized)
+
+    def _request(self, method: str, path: str, body: Mapping[str, Any] | None, *, authorized: bool) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {self._login()}"} if authorized else {}
+        try:
+            answer = self._client.request(method, path, json=body, headers=headers)
+        except httpx.TransportError as error:
+            raise AirflowApiError(f"{method} {path}: {error}") from error
+        if answer.is_error:
+            busy = answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR and "Database error" in answer.text
+            kind = _DatabaseBusyError if busy else AirflowApiError
+            raise kind(f"{method} {path}: HTTP {answer.status_code} {answer.text[:2000]}")
+        parsed: dict[str, Any] = answer.json() if answer.content else {}
+        return parsed
+
+    def _login(self) -> str:
+        if not self._token:
+            body = {"username": self.user, "password": self.password}
+            self._token = str(self._open("POST", "/auth/token", body, authorized=False)["access_token"])
+        return self._token
+
+    # -- processes ----------------------------------------------------------------------------------
+
+    def _run(self, arguments: list[str], log: IO[bytes]) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "airflow", *arguments],
+            env=self._environment,
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            check=False,
+            start_new_session=True,
+        )
+        if done.returncode:
+            raise RuntimeError(f"'airflow {' '.join(arguments)}' failed:\n{self.tail('migrate')}")
+
+    def _settings(self, connections: Mapping[str, Mapping[str, Any]], fast: bool) -> dict[str, str]:
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "PYTHONPATH", "PYTEST"))}
+        settings = {
+            "AIRFLOW_HOME": str(self.home),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            "AIRFLOW__CORE__LAZY_LOAD_PLUGINS": "False",
+            "AIRFLOW__CORE__PARALLELISM": "8",
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{self.user}:admin",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.home / "passwords.json"),
+            "AIRFLOW__CORE__SENSITIVE_VAR_CONN_NAMES": "sasl.jaas.config,ssl.key.pem",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home}/airflow.db",
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(self.port),
+            "AIRFLOW__API__BASE_URL": self.url,
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__API__SECRET_KEY": secrets.token_urlsafe(24),
+            "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_urlsafe(48),
+            "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.home / "logs"),
+            "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(_free_port()),
+            "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(_free_port()),
+            # A late heartbeat fails a deferred task that resumed meanwhile (apache/airflow#71580); 1 s narrows it.
+            "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
+            "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "20",
+            # Tasks of a scheduler that died are taken over this often; by default, every five minutes.
+            "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "15",
+            "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
+            "AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI": f"file://{self.home}/records",
+        }
+        if fast:
+            settings["AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME"] = "0.2"
+        for connection, fields in connections.items():
+            settings[f"AIRFLOW_CONN_{connection.upper()}"] = json.dumps(fields)
+        return inherited | settings
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def kafka_connection(bootstrap_servers: str, **extra: object) -> dict[str, Any]:
+    """Return an Airflow connection of type ``kafka``; ``extra`` are further librdkafka keys."""
+    return {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap_servers, **extra}}

@@ -1,0 +1,175 @@
+"""Processes of a local cluster: started so that none outlives its owner, and known again by pid and birth."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from kafka_lab import watchdog
+
+_POLL_SECONDS = 0.02
+_open_lifelines: weakref.WeakSet[Lifeline] = weakref.WeakSet()
+
+
+class Lifeline:
+    """Ties processes (and a directory) to the life of this Python process, however it ends.
+
+    A small watchdog process leads the group the processes join; it kills the group and removes the
+    directory once our end of a pipe is closed.
+    """
+
+    def __init__(self, remove: Path | None) -> None:
+        self._reading, self._writing = os.pipe()
+        try:
+            self._watchdog = subprocess.Popen(
+                [sys.executable, "-I", "-S", watchdog.__file__, *([str(remove)] if remove else [])],
+                stdin=self._reading,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                process_group=0,
+            )
+        except BaseException:
+            os.close(self._writing)
+            raise
+        finally:
+            os.close(self._reading)
+        _open_lifelines.add(self)
+
+    @property
+    def group(self) -> int:
+        """The process group whose members die with us."""
+        return self._watchdog.pid
+
+    def release(self) -> None:
+        """Kill what is left of the group, and wait until that is done."""
+        self.forget()
+        self._watchdog.wait()
+
+    def forget(self) -> None:
+        """Let go of the pipe only; for a forked child, which must not keep the brokers alive."""
+        if self in _open_lifelines:  # once: the number may be another file's by now
+            _open_lifelines.discard(self)
+            os.close(self._writing)
+
+
+def _forget_lifelines() -> None:
+    for lifeline in list(_open_lifelines):
+        lifeline.forget()
+
+
+os.register_at_fork(after_in_child=_forget_lifelines)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A process without doubt: pids are used again, a pid with its time of birth is not."""
+
+    pid: int
+    birth: str
+
+
+def look_up(pid: int) -> tuple[Identity, bool] | None:
+    """Return who has this pid and whether it is stopped (SIGSTOP); None when nobody, or only a zombie."""
+    try:
+        # after the command name, which may hold blanks and brackets: state is field 3, start time field 22
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        state, birth = fields[0], fields[19]
+    except OSError:
+        if Path("/proc/self/stat").exists():
+            return None
+        command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
+        asked = subprocess.run(command, capture_output=True, text=True, check=False)
+        state, _, birth = asked.stdout.strip().partition(" ")
+    return None if state[:1] in {"", "Z", "X"} else (Identity(pid, birth.strip()), state[:1] == "T")
+
+
+def is_alive(identity: Identity) -> bool:
+    """Whether this very process still exists."""
+    found = look_up(identity.pid)
+    return found is not None and found[0] == identity
+
+
+class NodeProcess:
+    """One running node, ours to signal: started here, or found again by its identity."""
+
+    def __init__(self, identity: Identity, started: subprocess.Popen[bytes] | None = None) -> None:
+        self.identity = identity
+        self._started = started
+
+    @classmethod
+    def start(cls, command: Sequence[str], directory: Path, lifeline: Lifeline | None) -> Self:
+        """Start a node with its output in ``console.log``.
+
+        Args:
+            command: program and arguments.
+            directory: becomes its working directory.
+            lifeline: with None, the node outlives us, in a session of its own.
+        """
+        with (directory / "console.log").open("ab") as console:
+            started = subprocess.Popen(
+                command,
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                process_group=lifeline.group if lifeline else None,
+                start_new_session=lifeline is None,
+            )
+        found = look_up(started.pid)
+        return cls(found[0] if found else Identity(started.pid, "ended at once"), started)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it exists; a paused process runs in this sense."""
+        if self._started is not None:
+            return self._started.poll() is None
+        return is_alive(self.identity)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is stopped by SIGSTOP, by us or by anybody."""
+        return look_up(self.identity.pid) == (self.identity, True)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless the process is gone."""
+        if self.is_running:
+            with suppress(ProcessLookupError):
+                os.kill(self.identity.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait for the end."""
+        self.signal(signal.SIGKILL)
+        self.wait(timeout_seconds=10)
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Wait for the end; False when it still runs after that time."""
+        deadline = time.monotonic() + timeout_seconds
+        while self.is_running:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
+
+
+def stop_all(processes: Sequence[NodeProcess], grace_seconds: float) -> None:
+    """SIGTERM all at once, and SIGKILL those that still run after the grace period (0: kill at once)."""
+    if grace_seconds > 0:
+        for process in processes:
+            process.signal(signal.SIGTERM)
+            process.signal(signal.SIGCONT)  # a paused process would not see the SIGTERM
+        deadline = time.monotonic() + grace_seconds
+        for process in processes:
+            process.wait(max(0.0, deadline - time.monotonic()))
+    for process in processes:
+        process.signal(signal.SIGKILL)
+    for process in processes:
+        process.wait(timeout_seconds=10)

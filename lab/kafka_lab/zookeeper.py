@@ -1,0 +1,105 @@
+"""A local cluster of old: one ZooKeeper server and N brokers, the controller being one of them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from kafka_lab.base import EmbeddedCluster
+from kafka_lab.clients import admin_client
+from kafka_lab.errors import LocalClusterError
+from kafka_lab.nodes import HOST, Node, Role, broker_defaults, write_properties
+from kafka_lab.releases import Release
+
+
+class ZooKeeperCluster(EmbeddedCluster):
+    """Kafka before 4: brokers 1..n around a ZooKeeper server in a process of its own.
+
+    A killed or paused broker is gone from ZooKeeper after 6 s.
+    """
+
+    mode: ClassVar[str] = "zookeeper"
+
+    @property
+    def zookeeper_connect(self) -> str:
+        """Address of ZooKeeper, as ``zookeeper.connect`` wants it."""
+        return self._coordinator.address
+
+    @property
+    def cluster_id(self) -> str:
+        """Kafka's id of the cluster, chosen by its first broker; some broker has to be up."""
+        return str(admin_client(self.bootstrap_servers).list_topics(timeout=10).cluster_id)
+
+    @property
+    def controller(self) -> int:
+        """Id of the broker that is the controller now, as the brokers tell it."""
+        return admin_client(self.bootstrap_servers).list_topics(timeout=10).controller_id
+
+    def kill_zookeeper(self) -> None:
+        """SIGKILL ZooKeeper: brokers go on serving, nothing about the cluster can change."""
+        self._end(self._coordinator, grace_seconds=0)
+
+    def pause_zookeeper(self) -> None:
+        """SIGSTOP ZooKeeper: sessions end when it stays so for long."""
+        self._runner.pause(self._coordinator.name)
+
+    def resume_zookeeper(self) -> None:
+        """Let a paused ZooKeeper go on."""
+        self._runner.resume(self._coordinator.name)
+
+    def start_zookeeper(self) -> None:
+        """Start a ZooKeeper that is down, on its own data."""
+        self._start(self._coordinator)
+
+    def _check_release(self) -> None:
+        if self._release.has_kraft_only:
+            raise LocalClusterError(
+                f"Kafka {self._release} has no ZooKeeper any more, expected a release before 4.0.0. "
+                "Start it as a LocalCluster, or name an earlier release."
+            )
+
+    def _new_coordinator(self) -> Node:
+        return Node(0, Role.ZOOKEEPER, 0)
+
+    def _write_files(self, node: Node) -> list[str]:
+        if node.role is Role.ZOOKEEPER:
+            return ["org.apache.zookeeper.server.ZooKeeperServerMain", self._write_zookeeper_configs(node)]
+        properties = self._folder(node) / "server.properties"
+        write_properties(properties, self._properties(node))
+        return ["kafka.Kafka", str(properties)]
+
+    def _write_zookeeper_configs(self, node: Node) -> str:
+        file = self._folder(node) / "zoo.cfg"
+        configs = {
+            "dataDir": self._folder(node) / "data",
+            "clientPort": node.port,
+            "clientPortAddress": HOST,
+            "maxClientCnxns": 0,
+            "tickTime": 500,  # sessions may be as short as two ticks
+            "maxSessionTimeout": 60_000,
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "*",
+        }
+        write_properties(file, configs)
+        return str(file)
+
+    def _properties(self, node: Node) -> dict[str, object]:
+        return {
+            **broker_defaults(len(self.brokers)),
+            "broker.id": node.node_id,
+            "zookeeper.connect": self.zookeeper_connect,
+            "zookeeper.connection.timeout.ms": 30_000,
+            "zookeeper.session.timeout.ms": 6_000,
+            "controlled.shutdown.retry.backoff.ms": 500,
+            "listeners": f"PLAINTEXT://{node.address}",
+            "advertised.listeners": f"PLAINTEXT://{node.address}",
+            "log.dirs": ",".join(str(d) for d in self._data_dirs(node)),
+            "broker.rack": node.rack,
+            **self._settings.configs,
+            **self._settings.static_configs.get(node.node_id, {}),
+        }
+
+    def _tool_target(self) -> list[str]:
+        # 2.6 was the first whose tool can do without ZooKeeper (KAFKA-8834)
+        if self._release >= Release(2, 6, 0):
+            return ["--bootstrap-server", self.bootstrap_servers]
+        return ["--zookeeper", self.zookeeper_connect]

@@ -1,0 +1,233 @@
+"""One reassignment with its record and a frozen plan, on any cluster: its steps without Spark and Airflow."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+from upath import UPath
+
+from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
+from kafka_reassignment.model import ConfigResource, Reassignment, Replicas, Step, TopicPartition
+from kafka_reassignment.plan.hash import plan_hash
+from kafka_reassignment.plan.schemas import STEPS, TARGET
+from kafka_reassignment.plan.store import write_batches, write_summary, write_target
+from kafka_reassignment.plan.summary import BatchSummary, PlanSummary
+from kafka_reassignment.ports import ClusterPort
+from kafka_reassignment.record.audit import Actor
+from kafka_reassignment.record.models import ClusterLock, FrozenPlan, Opening
+from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.request import Job, ReassignmentRequest
+from kafka_reassignment.steps.admission import admit
+from kafka_reassignment.steps.batch import clear_throttle, drop_old_replicas, next_batch, set_throttle, submit_batch
+from kafka_reassignment.steps.catch_up import sense_isr_catch_up
+from kafka_reassignment.steps.chain import first_batch
+from kafka_reassignment.steps.context import RunContext, StillWaiting
+from kafka_reassignment.steps.leaders import elect_leaders
+from kafka_reassignment.steps.verify import report, verify
+
+_STEPS: dict[str, Callable[..., object]] = {
+    step.__name__: step
+    for step in (admit, set_throttle, submit_batch, sense_isr_catch_up, drop_old_replicas, clear_throttle, next_batch)
+}
+BATCH_STEPS = tuple(name for name in _STEPS if name != next_batch.__name__)
+
+
+@dataclass
+class Clock:
+    """A clock that only sleeping moves."""
+
+    now: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    on_sleep: list[Callable[[], None]] = field(default_factory=list)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+        for hook in self.on_sleep:
+            hook()
+
+
+class WallClock:
+    """The real time, for real brokers."""
+
+    @property
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class Run:
+    """A reassignment whose plan is frozen; steps are run as Airflow would run them."""
+
+    def __init__(
+        self,
+        cluster: ClusterPort,
+        folder: UPath,
+        batches: list[list[Step]],
+        *,
+        reassignment_id: str = "r",
+        clock: Clock | WallClock | None = None,
+        **request: object,
+    ) -> None:
+        self.cluster = cluster
+        self.cluster_id = cluster.describe_cluster().cluster_id
+        self.clock = clock or Clock()
+        self.store = RecordStore(folder)
+        self.record = self.store.record(self.cluster_id, reassignment_id)
+        self.last = len(batches)
+        asked = ReassignmentRequest.model_validate({"job": Job.REBALANCE, "throttle_mb_per_second": 10, **request})
+        self.record.open(
+            Opening(
+                cluster_id=self.cluster_id,
+                reassignment_id=reassignment_id,
+                started_at=self.clock.now,
+                requested_by="ann",
+                request=asked,
+            )
+        )
+        self.store.acquire(
+            self.cluster_id, ClusterLock(reassignment_id=reassignment_id, since=self.clock.now, requested_by="ann")
+        )
+        write_plan(self.record.plan_uri, batches)
+        self.record.freeze_plan(FrozenPlan(plan_hash="h", batches=len(batches), frozen_at=self.clock.now))
+        self.tries = 0
+        self.when_waiting: Callable[[], None] = lambda: time.sleep(0.5)
+
+    @property
+    def context(self) -> RunContext:
+        return self.context_of(self.record)
+
+    def context_of(self, record: Record) -> RunContext:
+        """One try of a step of this or another reassignment of the same cluster."""
+        self.tries += 1
+        return RunContext(
+            cluster=self.cluster,
+            store=self.store,
+            record=record,
+            actor=Actor(requested_by="ann", try_number=self.tries),
+            log=logging.getLogger("tests"),
+            now=lambda: self.clock.now,
+            sleep=self.clock.sleep,
+        )
+
+    def do(self, name: str, batch: int = 1) -> object:
+        """Run one step once."""
+        if name in {"admit", "sense_isr_catch_up"}:
+            return _STEPS[name](self.context, batch, self.clock.now)
+        return _STEPS[name](self.context, batch)
+
+    def do_all(self, *names: str, batch: int = 1) -> None:
+        """Run steps in order; a sensor is looked at until it is done."""
+        for name in names or BATCH_STEPS:
+            self.until_done(lambda name=name: self.do(name, batch))
+
+    def until_done(self, sensor: Callable[[], object]) -> None:
+        """Look until there is nothing more to wait for."""
+        while True:
+            try:
+                sensor()
+                return
+            except StillWaiting:
+                self.when_waiting()
+
+    def run_batches(self) -> None:
+        """Run batch after batch, as the chain of batch runs does."""
+        number = self.start()
+        while number is not None:
+            self.do_all(batch=number)
+            number = next_batch(self.context, number)
+
+    def finish(self) -> None:
+        elect_leaders(self.context)
+        verify(self.context)
+        report(self.context)
+
+    def start(self) -> int | None:
+        return first_batch(self.context)
+
+    def configs(self, *topics: str):
+        brokers = sorted(self.cluster.describe_cluster().brokers)
+        resources = [*map(ConfigResource.broker, brokers), *map(ConfigResource.topic, topics)]
+        return self.cluster.describe_configs(resources, THROTTLE_KEYS)
+
+    def replicas(self) -> dict[str, Replicas]:
+        return {str(p): s.replicas for p, s in sorted(self.cluster.describe_partitions().items())}
+
+
+def move(topic: str, partition: int, current: Replicas, target: Replicas, size: int = 1_000_000) -> Step:
+    return Step(Reassignment(TopicPartition(topic, partition), current, target, size))
+
+
+def write_plan(plan_dir: str, batches: list[list[Step]]) -> None:
+    """Write a plan's tables as the planner does."""
+    steps = [s for batch in batches for s in batch]
+    numbers = np.array([n for n, batch in enumerate(batches, 1) for _ in batch], dtype=np.int64)
+    rows = [
+        _row(s.reassignment) | {"step": s.step, "steps": s.steps, "leader_movement": s.reassignment.is_leader_movement}
+        for s in steps
+    ]
+    write_target(plan_dir, pa.Table.from_pylist(_whole(steps), schema=TARGET))
+    hashes = write_batches(plan_dir, pa.Table.from_pylist(rows, schema=STEPS), numbers)
+    write_summary(plan_dir, _summary(hashes, batches))
+
+
+def _whole(steps: Iterable[Step]) -> list[dict[str, object]]:
+    first: dict[TopicPartition, Reassignment] = {}
+    for s in steps:
+        r = s.reassignment
+        earlier = first.get(r.partition, r)
+        first[r.partition] = Reassignment(r.partition, earlier.current, r.target, r.size_bytes)
+    return [_row(r) for _, r in sorted(first.items())]
+
+
+def _row(r: Reassignment) -> dict[str, object]:
+    return {
+        "topic": r.partition.topic,
+        "partition": r.partition.partition,
+        "current": list(r.current),
+        "target": list(r.target),
+        "size_bytes": r.size_bytes,
+    }
+
+
+def _summary(hashes: tuple[str, ...], batches: list[list[Step]]) -> PlanSummary:
+    return PlanSummary(
+        job=Job.REBALANCE,
+        mode="fewest_bytes",
+        tolerance=0.1,
+        plan_hash=plan_hash(hashes),
+        partitions_in_cluster=0,
+        partitions=0,
+        bytes_to_copy=0,
+        lower_bound_bytes=0,
+        leader_changes=0,
+        outside_before=0,
+        outside_after=0,
+        seconds_at_rate=None,
+        brokers=(),
+        batches=tuple(
+            BatchSummary(
+                number=n,
+                steps=len(b),
+                bytes_to_copy=0,
+                leader_movements=0,
+                receivers=0,
+                senders=0,
+                busiest_receiver_bytes=0,
+                busiest_sender_bytes=0,
+                steps_hash=h,
+            )
+            for n, (h, b) in enumerate(zip(hashes, batches, strict=True), 1)
+        ),
+        log_dirs=(),
+        biggest_moves=(),
+        assumptions=(),
+        left_unbalanced=(),
+    )

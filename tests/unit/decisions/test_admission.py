@@ -1,0 +1,184 @@
+"""The gate before a batch: every reason to wait, and none that the reassignment itself causes or mends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_reassignment.decisions.admission import (
+    Admission,
+    Health,
+    admission,
+    health,
+    inbound_bytes_per_second,
+    throttle_can_finish,
+)
+from kafka_reassignment.decisions.samples import Sample
+from kafka_reassignment.model import (
+    Batch,
+    InFlight,
+    LogDir,
+    PartitionState,
+    Reassignment,
+    Replicas,
+    Step,
+    TopicPartition,
+    View,
+)
+
+pytestmark = pytest.mark.quick
+
+MB = 1_000_000
+ALL = frozenset({1, 2, 3, 4})
+OURS, OTHER = TopicPartition("orders", 0), TopicPartition("payments", 7)
+BATCH = Batch(1, (Step(Reassignment(OURS, (1, 2), (3, 2), 100 * MB)),))
+
+
+def seen(replicas: Replicas = (1, 2), isr: Replicas = (1, 2), *, live: frozenset[int] = ALL) -> View:
+    return View(live, {OURS: PartitionState(replicas, frozenset(isr), 1)}, min_insync_replicas={"orders": 1})
+
+
+def gate(view: View | None = None, **facts: object) -> Admission:
+    return admission(BATCH, view or seen(), **({"cluster_health": Health()} | facts))  # type: ignore[arg-type]
+
+
+def test_a_quiet_cluster_admits_the_batch() -> None:
+    assert gate() == Admission(())
+    assert gate().admitted
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        (
+            {"foreign": {OTHER}},
+            "somebody else is reassigning payments-7: let it finish, and pause tools that move replicas by themselves",
+        ),
+        ({"cluster_health": Health(offline=(OTHER,))}, "1 partitions are offline (payments-7)"),
+        (
+            {"cluster_health": Health(under_min_isr=(OTHER,))},
+            "1 partitions are under min.insync.replicas (payments-7)",
+        ),
+        ({"cluster_health": Health(under_replicated=(OTHER,))}, "1 partitions are under-replicated (payments-7)"),
+        ({"cluster_health": Health(under_replicated=(OURS,))}, "orders-0 of the batch is under-replicated"),
+        ({"others": ("too slow",)}, "too slow"),
+        (
+            {"log_dirs": [LogDir(3, "/b", 1000 * MB, 150 * MB)]},
+            "log dir /b of broker 3 has room for 50.0 MB with 10% kept free, the batch brings 100 MB",
+        ),
+        (
+            {"view": seen(live=ALL - {3})},
+            "none of its 1 partitions can be moved now: orders-0: broker 3 of the target 3,2 is down",
+        ),
+    ],
+)
+def test_each_thing_that_speaks_against_starting_is_a_reason(facts: dict[str, object], reason: str) -> None:
+    assert gate(**facts).reasons == (reason,)
+    assert not gate(**facts).admitted
+
+
+def test_all_reasons_are_told_at_once() -> None:
+    assert len(gate(others=("closed",), foreign={OTHER}, view=seen(live=ALL - {2})).reasons) == 3
+
+
+def test_the_broker_that_the_batch_takes_replicas_away_from_may_be_down() -> None:
+    assert gate(seen(isr=(2,), live=ALL - {1})).admitted
+
+
+def test_the_worst_log_dir_counts_and_one_without_sizes_does_not() -> None:
+    roomy, full = LogDir(3, "/a", 1000 * MB, 900 * MB), LogDir(3, "/b", 1000 * MB, 150 * MB)
+    assert not gate(log_dirs=[roomy, full]).admitted
+    assert gate(log_dirs=[full], keep_free_share=0.05).admitted
+    assert gate(log_dirs=[roomy, LogDir(3, "/b"), LogDir(2, "/c", 1000, 0)]).admitted
+    assert gate(log_dirs=[roomy, replace(full, cordoned=True)]).admitted
+
+
+def test_a_batch_that_has_started_is_not_held_back_by_what_its_own_moves_cause() -> None:
+    expanded = seen((1, 2, 3), (1, 2))
+    own_trouble = Health(under_replicated=(OURS,))
+    assert gate(expanded, cluster_health=own_trouble, log_dirs=[LogDir(3, "/a", 100, 0)]).admitted
+    assert not gate(seen((1, 2), (1,)), cluster_health=own_trouble).admitted
+
+
+def test_as_many_unwell_partitions_as_the_request_tolerates_are_no_reason() -> None:
+    unwell = Health(under_replicated=(OTHER, TopicPartition("payments", 8)))
+    assert gate(cluster_health=unwell, allowed_unhealthy_partitions=2).admitted
+    assert not gate(cluster_health=unwell, allowed_unhealthy_partitions=1).admitted
+
+
+# Health
+
+
+def cluster(replicas: Replicas, isr: Replicas, leader: int | None = 1, *, flight: InFlight | None = None) -> View:
+    return View(
+        ALL,
+        {OTHER: PartitionState(replicas, frozenset(isr), leader)},
+        {OTHER: flight} if flight else {},
+        {"payments": 2},
+    )
+
+
+def test_only_the_worst_is_told_of_a_partition() -> None:
+    assert health(cluster((1, 2, 3), (1, 2, 3))) == Health()
+    assert health(cluster((1, 2, 3), (1, 2))) == Health(under_replicated=(OTHER,))
+    assert health(cluster((1, 2, 3), (1,))) == Health(under_min_isr=(OTHER,))
+    assert health(cluster((1, 2, 3), (1,), None)) == Health(offline=(OTHER,))
+
+
+def test_replicas_being_added_do_not_make_a_partition_under_replicated() -> None:
+    assert health(cluster((1, 2, 4), (1, 2), flight=InFlight((1, 2, 4), (4,), ()))) == Health()
+
+
+def test_replicas_on_a_broker_that_is_being_emptied_are_not_waited_for() -> None:
+    assert health(cluster((1, 2, 3), (1, 2)), leaving_brokers={3}) == Health()
+
+
+# Whether the rate can finish
+
+
+def moving(count: int, adding: Replicas = (3,)) -> tuple[Batch, View]:
+    steps = tuple(Step(Reassignment(TopicPartition("orders", i), (1, 2), (2, *adding))) for i in range(count))
+    return Batch(1, steps), View(ALL, {s.partition: PartitionState((1, 2), frozenset({1, 2}), 1) for s in steps})
+
+
+def test_writes_to_all_moving_partitions_of_a_broker_have_to_stay_below_its_rate() -> None:
+    """Three partitions with 2 MB/s each to broker 3: 6 MB/s never finish at 6, they do at 7 (F2)."""
+    batch, view = moving(3)
+    inbound = dict.fromkeys(batch.partitions, 2.0 * MB)
+    assert throttle_can_finish(batch, view, inbound, asked_bytes_per_second=7 * MB) == ()
+    assert throttle_can_finish(batch, view, inbound, asked_bytes_per_second=6 * MB) == (
+        (
+            "at 6.0 MB/s the batch can never finish: broker 3 would have to receive 6.0 MB/s of new writes alone. Raise the "
+            "rate above that, or move fewer partitions at once"
+        ),
+        (
+            "at 6.0 MB/s the batch can never finish: broker 1 would have to send 6.0 MB/s of new writes alone. Raise the "
+            "rate above that, or move fewer partitions at once"
+        ),
+    )
+
+
+def test_a_leader_sends_once_for_each_new_replica() -> None:
+    batch, view = moving(1, adding=(3, 4))
+    found = throttle_can_finish(batch, view, {batch.partitions[0]: 2.0 * MB}, asked_bytes_per_second=3 * MB)
+    assert len(found) == 1
+    assert "broker 1 would have to send 4.0 MB/s" in found[0]
+
+
+def test_partitions_nobody_writes_to_finish_at_any_rate() -> None:
+    batch, view = moving(3)
+    assert throttle_can_finish(batch, view, {}, asked_bytes_per_second=1) == ()
+
+
+def test_inbound_is_the_growth_of_the_leader() -> None:
+    batch, view = moving(2)
+    first, second = batch.partitions
+    samples = [
+        Sample(-100, {first: {1: 0}}),
+        Sample(0, {first: {1: 100, 2: 100}, second: {1: 100}}),
+        Sample(20, {first: {1: 140, 2: 100}, second: {1: 60}}),
+    ]
+    assert inbound_bytes_per_second(batch, view, samples) == {first: 2.0, second: 0.0}
+    assert inbound_bytes_per_second(batch, view, samples[2:]) == {}
+    assert inbound_bytes_per_second(batch, view, []) == {}

@@ -1,0 +1,98 @@
+"""What is left to add of a planned partition count, whatever the cluster shows."""
+
+import pytest
+
+from kafka_reassignment.decisions.partition_count import elsewhere_than_planned, partitions_to_create
+from kafka_reassignment.errors import (
+    ReassignmentInProgressError,
+    StalePlanError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_reassignment.model import InFlight, PartitionState, TopicPartition, View
+
+pytestmark = pytest.mark.quick
+
+PLANNED = {2: (3, 1), 3: (2, 3)}
+TWO = [(1, 2), (2, 3)]
+
+
+def view(*replicas, in_flight=()):
+    states = {TopicPartition("orders", n): PartitionState(r, frozenset(r), r[0]) for n, r in enumerate(replicas)}
+    flights = {TopicPartition("orders", n): InFlight(replicas[n], (4,), ()) for n in in_flight}
+    return View(frozenset({1, 2, 3}), states, flights)
+
+
+def left(*replicas, in_flight=(), unfit=None):
+    return partitions_to_create("orders", PLANNED, view(*replicas, in_flight=in_flight), unfit or {})
+
+
+def test_all_are_added_to_a_topic_of_the_planned_size():
+    assert left(*TWO) == PLANNED
+
+
+def test_none_is_left_when_all_are_there_as_planned():
+    assert left(*TWO, (3, 1), (2, 3)) == {}
+
+
+def test_none_is_left_when_somebody_has_added_more_behind_ours():
+    assert left(*TWO, (3, 1), (2, 3), (1, 2)) == {}
+
+
+def test_what_an_earlier_try_added_is_known_though_the_topic_is_in_flight_and_brokers_are_gone_by_now():
+    assert left(*TWO, (3, 1), (2, 3), in_flight=[0], unfit={3: "it is down"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("there", "told"),
+    [
+        ([(1, 2)], "orders-2 is on 1,2 rather than 3,1, orders-3 is not there"),
+        ([(3, 1)], "orders-3 is not there"),
+        ([(1, 2), (2, 3)], "orders-2 is on 1,2 rather than 3,1"),
+    ],
+    ids=["less than asked", "the first as planned by chance", "as many as asked, elsewhere"],
+)
+def test_a_topic_that_somebody_else_has_grown_gets_none(there, told):
+    with pytest.raises(StalePlanError) as stale:
+        left(*TWO, *there)
+    assert str(stale.value) == (
+        f"Topic orders has {2 + len(there)} partitions, expected 2 as when it was planned: somebody else has added some, or "
+        f"moved what was added ({told}). Nothing was added now. Trigger a new run: it plans from what is there"
+    )
+
+
+def test_a_topic_made_anew_gets_none():
+    with pytest.raises(StalePlanError, match=r"has 1 partitions, expected 2 .*: it was deleted and made anew"):
+        left((1, 2))
+
+
+def test_a_topic_that_is_gone_gets_none():
+    with pytest.raises(UnknownTopicOrPartitionError, match=r"orders does not exist any more, expected 2 partitions"):
+        left()
+
+
+def test_a_topic_in_flight_gets_none_for_now():
+    with pytest.raises(ReassignmentInProgressError) as refused:
+        left((1, 2, 4), (2, 3), in_flight=[0])
+    assert str(refused.value) == (
+        "1 of 2 partitions of topic orders are being reassigned (orders-0), expected none: while replicas are added its "
+        "replication factor cannot be told. Wait until they are done or cancel them, then rerun this step"
+    )
+
+
+def test_a_topic_whose_replication_factor_has_changed_gets_none():
+    with pytest.raises(
+        StalePlanError, match=r"orders has 3 replicas of a partition, expected 2 as when it was planned"
+    ):
+        left((1, 2, 3), (2, 3, 1))
+
+
+def test_a_plan_on_a_broker_that_may_not_be_used_any_more_is_stale():
+    with pytest.raises(
+        StalePlanError, match=r"on brokers that may not be used any more \(3: it is down\)\. Nothing was"
+    ):
+        left(*TWO, unfit={3: "it is down", 9: "it is down"})
+
+
+def test_what_is_not_where_it_was_planned_is_told_of_planned_partitions_only():
+    states = view((9, 8), (2, 3), (3, 1), (3, 2)).partitions
+    assert elsewhere_than_planned("orders", PLANNED, states) == ["orders-3 is on 3,2 rather than 2,3"]

@@ -1,0 +1,211 @@
+"""KIP-435's step algorithm: the KIP's example, the bounds for any assignment, and running states."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_reassignment.decisions.partition_steps import Waiting, next_step, steps_for, steps_of
+from kafka_reassignment.errors import InvalidAssignmentError
+from kafka_reassignment.model import Reassignment, Replicas, TopicPartition
+
+pytestmark = pytest.mark.quick
+
+BROKERS = range(12)
+replica_lists = st.lists(st.sampled_from(BROKERS), min_size=1, max_size=6, unique=True).map(tuple)
+movements = st.integers(min_value=1, max_value=6)
+
+
+def walk(current: Replicas, target: Replicas, r: int) -> list[Reassignment]:
+    return [s.reassignment for s in steps_for(Reassignment(P, current, target), replica_movements=r)]
+
+
+P = TopicPartition("orders", 3)
+
+
+def test_the_worked_example_of_the_kip() -> None:
+    assert steps_of((0, 1, 2, 3, 4), (5, 6, 7, 8, 9), replica_movements=2) == (
+        (5, 0, 1, 2, 3, 4),
+        (5, 6, 2, 3, 4),
+        (5, 6, 7, 8, 4),
+        (5, 6, 7, 8, 9),
+    )
+
+
+@pytest.mark.parametrize(
+    ("current", "target", "r", "expected"),
+    [
+        ((1, 2, 3), (1, 2, 3), 1, ()),
+        ((1, 2, 3), (3, 1, 2), 1, ((3, 1, 2),)),
+        ((1, 2, 3), (1, 2, 4), 1, ((1, 2, 4),)),
+        ((1, 2, 3), (4, 5, 6), 3, ((4, 5, 6),)),
+        ((1, 2, 3), (4, 5, 6), 1, ((4, 2, 3), (4, 5, 3), (4, 5, 6))),
+        ((1, 2, 3), (1, 4, 5), 1, ((1, 4, 3), (1, 4, 5))),
+        ((1, 2, 3), (2, 4, 5), 1, ((2, 4, 3), (2, 4, 5))),
+        ((1, 2), (1, 2, 3, 4), 1, ((1, 2, 3), (1, 2, 3, 4))),
+        ((1, 2, 3, 4), (1,), 1, ((1,),)),
+        ((1,), (2,), 1, ((2,),)),
+    ],
+    ids=[
+        "nothing to do",
+        "another order is one step that copies nothing",
+        "one new replica is one step",
+        "as many new replicas as R are one step",
+        "one at a time, the new preferred leader first",
+        "the leader stays",
+        "the new preferred leader is there already",
+        "more replicas: nothing is removed",
+        "fewer replicas: removed at once",
+        "a single replica",
+    ],
+)
+def test_steps_to_be_checked_by_eye(
+    current: Replicas, target: Replicas, r: int, expected: tuple[Replicas, ...]
+) -> None:
+    assert steps_of(current, target, replica_movements=r) == expected
+
+
+@given(replica_lists, replica_lists, movements)
+def test_the_last_step_is_the_target_with_its_order(current: Replicas, target: Replicas, r: int) -> None:
+    steps = steps_of(current, target, replica_movements=r)
+    assert (steps[-1] if steps else current) == target
+
+
+@given(replica_lists, replica_lists, movements)
+def test_no_step_adds_more_than_r_or_ever_holds_more_than_the_larger_assignment_and_r(
+    current: Replicas, target: Replicas, r: int
+) -> None:
+    for step in walk(current, target, r):
+        assert len(step.adding) <= r
+        assert len(step.expanded) <= max(len(current), len(target)) + r
+
+
+@given(replica_lists, replica_lists, movements)
+def test_no_step_drops_below_the_smaller_assignment_so_min_insync_holds(
+    current: Replicas, target: Replicas, r: int
+) -> None:
+    for step in walk(current, target, r):
+        assert len(step.target) >= min(len(current), len(target))
+
+
+@given(replica_lists, replica_lists, movements)
+def test_the_preferred_leader_is_right_from_the_first_step_on(current: Replicas, target: Replicas, r: int) -> None:
+    assert all(step.target[0] == target[0] for step in walk(current, target, r))
+
+
+@given(replica_lists, replica_lists, movements)
+def test_no_replica_is_added_twice_and_none_of_the_target_is_dropped(
+    current: Replicas, target: Replicas, r: int
+) -> None:
+    added = [b for step in walk(current, target, r) for b in step.adding]
+    assert sorted(added) == sorted(set(target) - set(current))
+    assert not any(set(step.removing) & set(target) for step in walk(current, target, r))
+
+
+@given(replica_lists, replica_lists, movements)
+def test_a_single_step_does_it_when_no_more_than_r_replicas_are_added(
+    current: Replicas, target: Replicas, r: int
+) -> None:
+    adding = len(set(target) - set(current))
+    steps = steps_of(current, target, replica_movements=r)
+    if adding <= r:
+        assert len(steps) == (current != target)
+    else:
+        assert -(-adding // r) <= len(steps) <= -(-adding // r) + 1
+
+
+def test_steps_are_numbered_and_chained() -> None:
+    steps = steps_for(Reassignment(P, (1, 2, 3), (4, 5, 3), size_bytes=7), replica_movements=1)
+    assert [(s.step, s.steps, s.reassignment.current, s.reassignment.target) for s in steps] == [
+        (1, 2, (1, 2, 3), (4, 3, 2)),
+        (2, 2, (4, 3, 2), (4, 5, 3)),
+    ]
+    assert {s.reassignment.size_bytes for s in steps} == {7}
+    assert steps[-1].is_last
+
+
+def running(current: Replicas, target: Replicas, r: int, **seen: object) -> Replicas | Waiting:
+    facts: dict[str, object] = {"isr": set(current), "live_brokers": set(BROKERS), "min_insync": 1} | seen
+    return next_step(current, target, replica_movements=r, **facts)  # type: ignore[arg-type]
+
+
+@given(replica_lists, replica_lists, movements)
+def test_with_everything_in_sync_the_next_step_is_the_planned_one(current: Replicas, target: Replicas, r: int) -> None:
+    at, most = current, max(len(current), len(target)) + r
+    for planned in steps_of(current, target, replica_movements=r):
+        step = running(at, target, r, most_replicas=most)
+        assert step == planned
+        at = planned
+
+
+def test_replicas_out_of_sync_are_removed_first() -> None:
+    assert running((1, 2, 3), (1, 4, 5), 1) == (1, 4, 3)
+    assert running((1, 2, 3), (1, 4, 5), 1, isr={1, 2}) == (1, 4, 2)
+
+
+def test_a_broker_that_is_down_is_not_added_now_and_nothing_is_dropped_for_it() -> None:
+    alive = set(BROKERS) - {4}
+    assert running((1, 2, 3), (4, 5, 6), 1, live_brokers=alive) == (5, 2, 3)
+    assert running((1, 2, 3), (4, 5, 6), 3, live_brokers=alive) == (5, 6, 3)
+
+
+def test_below_min_insync_new_replicas_come_first_and_nothing_is_removed() -> None:
+    assert running((1, 2, 3, 9), (4, 5, 6, 7), 2, isr={1}, min_insync=3) == (4, 5, 1, 2, 3, 9)
+
+
+def test_it_waits_when_the_partition_is_offline() -> None:
+    assert running((1, 2), (3, 4), 1, isr={1}, live_brokers={2, 3, 4}) == Waiting(
+        "the partition is offline: none of its replicas 1,2 is in sync on a live broker"
+    )
+
+
+def test_it_waits_when_every_broker_to_be_added_is_down() -> None:
+    assert running((1, 2), (3, 4), 1, live_brokers={1, 2}) == Waiting(
+        "every broker that is still to be added is down: 3,4"
+    )
+
+
+def test_it_waits_at_the_target_and_without_room() -> None:
+    assert running((1, 2), (1, 2), 1) == Waiting("nothing to do: the partition is at its target 1,2")
+    assert running((1, 2, 3, 4), (5, 6), 1, most_replicas=4) == Waiting(
+        "there are 4 replicas already, no room for another one below 4"
+    )
+
+
+@given(
+    replica_lists,
+    replica_lists,
+    movements,
+    st.sets(st.sampled_from(BROKERS)),
+    st.sets(st.sampled_from(BROKERS)),
+    st.integers(1, 3),
+)
+def test_whatever_is_down_a_next_step_keeps_the_bounds_and_never_stands_still(
+    current: Replicas, target: Replicas, r: int, down: set[int], out_of_sync: set[int], min_insync: int
+) -> None:
+    alive = set(BROKERS) - down
+    step = running(current, target, r, isr=set(current) - out_of_sync, live_brokers=alive, min_insync=min_insync)
+    if isinstance(step, Waiting):
+        return
+    move = Reassignment(P, current, step)
+    assert step != current
+    assert set(move.adding) <= alive
+    assert set(move.adding) <= set(target)
+    assert len(move.adding) <= r
+    assert len(move.expanded) <= max(len(current), len(target)) + r
+    assert len(step) >= min(len(current), len(target))
+    assert not set(move.removing) & set(target)
+
+
+@pytest.mark.parametrize(
+    ("current", "target", "r", "text"),
+    [
+        ((), (1,), 1, r"The current replicas are \(\), expected at least one broker, each named once; correct them"),
+        ((1,), (2, 2), 1, r"The target replicas are \(2,2\), expected at least one broker, each named once"),
+        ((1,), (2,), 0, r"replica movements \(R\) is 0, expected at least 1; raise it"),
+    ],
+)
+def test_wrong_arguments_are_refused(current: Replicas, target: Replicas, r: int, text: str) -> None:
+    with pytest.raises(InvalidAssignmentError, match=text):
+        steps_of(current, target, replica_movements=r)

@@ -1,0 +1,81 @@
+"""What is different where the controller takes one batch at a time and cannot cancel it."""
+
+import pytest
+
+from kafka_reassignment.decisions.cancel import Cancels, Settling, settling
+from kafka_reassignment.decisions.moves import Phase, expansions_to_submit, phase
+from kafka_reassignment.decisions.single_batch_controller import in_turn, not_finished, that_can_complete
+from kafka_reassignment.model import Batch, InFlight, PartitionState, Reassignment, Replicas, Step, TopicPartition, View
+
+pytestmark = pytest.mark.quick
+
+P, Q = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def step(partition: TopicPartition, current: Replicas, target: Replicas) -> Step:
+    return Step(Reassignment(partition, current, target))
+
+
+def state(replicas: Replicas, *isr: int) -> PartitionState:
+    return PartitionState(replicas, frozenset(isr or replicas), (isr or replicas)[0])
+
+
+def view(
+    states: dict[TopicPartition, PartitionState], *dead: int, in_flight: dict[TopicPartition, InFlight] | None = None
+) -> View:
+    return View(frozenset({1, 2, 3, 4}) - set(dead), states, in_flight or {}, {"orders": 1})
+
+
+def submitted(one: Step, seen: View) -> Replicas:
+    batch = Batch(1, (one,))
+    return that_can_complete(batch, seen, expansions_to_submit(batch, seen).to_submit)[one.partition]
+
+
+def test_with_every_old_replica_in_sync_the_expansion_is_submitted():
+    assert submitted(step(P, (1, 2), (1, 3)), view({P: state((1, 2))})) == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        (view({P: state((1, 2), 1)}, 2), "dead and out of the ISR"),
+        (view({P: state((1, 2))}, 2), "dead, still in the ISR"),
+        (view({P: state((1, 2), 1)}), "alive, but out of sync"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_an_old_replica_out_of_sync_would_hold_the_expansion_for_ever_so_the_target_is_submitted(seen, why):
+    one = step(P, (1, 2), (1, 3))
+    assert submitted(one, seen) == (1, 3), why
+    flying = view(seen.partitions, in_flight={P: InFlight((1, 3, 2), (3,), (2,))})
+    assert phase(one, flying).phase is Phase.DROPPING, "and it is known as ours"
+
+
+def test_a_replica_that_stays_and_is_out_of_sync_does_not_make_our_expansion_somebody_elses():
+    """ZooKeeper does not keep which replicas are adding, so 1 is told as adding too."""
+    one = step(P, (1, 2), (1, 3))
+    seen = view({P: state((1, 2, 3), 2)}, in_flight={P: InFlight((1, 2, 3), (1, 3), ())})
+    assert phase(one, seen).phase is Phase.EXPANDING
+
+
+def test_a_batch_in_sync_is_not_finished_while_an_old_replica_is_out_of_sync():
+    seen = view({P: state((1, 2, 3), 1, 3)}, in_flight={P: InFlight((1, 2, 3), (2,), ())})
+    assert not_finished(seen) == (
+        "the controller has not finished orders-0 and takes no other batch meanwhile; broker 2 is out of sync: bring it back"
+    )
+    assert not_finished(view({P: state((1, 2, 3))})) is None
+
+
+def test_what_was_stopped_goes_on_and_what_is_done_waits_for_its_turn():
+    steps = [step(P, (1, 2), (1, 3)), step(Q, (1, 2), (1, 3))]
+    seen = view({P: state((1, 2, 3), 1, 2), Q: state((1, 2, 3))}, in_flight={P: InFlight((1, 2, 3), (3,), ())})
+    assert in_turn(settling(steps, seen), seen) == Settling(
+        Cancels(carry_on={P: "Kafka below 2.4 cannot cancel: it goes on to 1,2,3, and can be taken back then"}),
+        stranded={Q: "its turn comes when the controller has finished what is in flight"},
+    )
+
+
+def test_when_nothing_is_in_flight_any_more_all_is_taken_back():
+    seen = view({P: state((1, 2, 3))})
+    decided = in_turn(settling([step(P, (1, 2), (1, 3))], seen), seen)
+    assert decided.to_submit == {P: (1, 2)}

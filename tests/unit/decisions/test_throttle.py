@@ -1,0 +1,343 @@
+"""The throttle: what a batch needs, putting it in place, changing the rate, and refusing what cannot be put back."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.decisions.configs import Configs
+
+from kafka_reassignment.decisions.throttle import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    Journal,
+    Side,
+    ThrottledReplicas,
+    change_rates,
+    clear_throttle,
+    in_place,
+    set_throttle,
+    throttle_for,
+    union,
+)
+from kafka_reassignment.errors import InvalidThrottleError
+from kafka_reassignment.model import (
+    Batch,
+    ConfigChange,
+    ConfigOperation,
+    ConfigResource,
+    Reassignment,
+    Replicas,
+    Step,
+    TopicPartition,
+)
+
+pytestmark = pytest.mark.quick
+
+MB = 1_000_000
+
+
+def move(topic: str, partition: int, current: Replicas, target: Replicas) -> Step:
+    return Step(Reassignment(TopicPartition(topic, partition), current, target))
+
+
+BATCH = Batch(1, (move("orders", 0, (1, 2), (3, 2)),))
+PLAN = throttle_for(BATCH, asked_bytes_per_second=77 * MB)
+"""77 MB/s asked are 100 MB/s set."""
+
+
+def put_in_place(configs: Configs, journal: Journal | None = None) -> Journal:
+    journal, changes = set_throttle(PLAN, journal or Journal(), configs.describe(PLAN.resources))
+    configs.apply(changes)
+    return journal
+
+
+def cleared(configs: Configs, journal: Journal) -> Journal:
+    configs.apply(clear_throttle(journal, configs.describe(journal.resources)).changes)
+    return clear_throttle(journal, configs.describe(journal.resources)).journal
+
+
+# What a batch needs
+
+
+def test_senders_are_the_current_replicas_and_receivers_the_adding_ones() -> None:
+    plan = throttle_for(
+        Batch(1, (move("orders", 10, (1, 2), (3, 1)), move("orders", 9, (2, 1), (2, 4)))), asked_bytes_per_second=MB
+    )
+    assert [(r.broker, r.side) for r in plan.rates] == [
+        (1, Side.LEADER),
+        (2, Side.LEADER),
+        (3, Side.FOLLOWER),
+        (4, Side.FOLLOWER),
+    ]
+    assert plan.replicas == (
+        ThrottledReplicas("orders", Side.FOLLOWER, ("9:4", "10:3")),
+        ThrottledReplicas("orders", Side.LEADER, ("9:2", "9:1", "10:1", "10:2")),
+    )
+
+
+def test_the_rate_that_is_set_delivers_the_rate_that_was_asked() -> None:
+    assert {(r.asked_bytes_per_second, r.set_bytes_per_second) for r in PLAN.rates} == {(77 * MB, 100 * MB)}
+
+
+def test_steps_that_copy_nothing_need_no_throttle() -> None:
+    plan = throttle_for(
+        Batch(1, (move("orders", 0, (1, 2), (2, 1)), move("orders", 1, (1, 2), (1,)))), asked_bytes_per_second=MB
+    )
+    assert (plan.rates, plan.replicas) == ((), ())
+
+
+def test_a_broker_that_is_down_gets_no_rate_but_stays_listed() -> None:
+    plan = PLAN.restricted_to({1, 3})
+    assert {r.broker for r in plan.rates} == {1, 3}
+    assert plan.replicas == PLAN.replicas
+
+
+@pytest.mark.parametrize("rate", [0, -5])
+def test_a_rate_that_would_stop_replication_is_refused(rate: int) -> None:
+    with pytest.raises(
+        InvalidThrottleError, match=f"The throttle is {rate} bytes per second, expected a positive rate"
+    ):
+        throttle_for(BATCH, asked_bytes_per_second=rate)
+
+
+# Putting it in place
+
+
+def test_on_a_clean_cluster_rates_and_lists_are_set_and_journalled_first() -> None:
+    journal, changes = set_throttle(PLAN, Journal(), Configs().describe(PLAN.resources))
+    assert changes == [
+        ConfigChange(ConfigResource.broker(1), LEADER_RATE, ConfigOperation.SET, "100000000"),
+        ConfigChange(ConfigResource.broker(2), LEADER_RATE, ConfigOperation.SET, "100000000"),
+        ConfigChange(ConfigResource.broker(3), FOLLOWER_RATE, ConfigOperation.SET, "100000000"),
+        ConfigChange(ConfigResource.topic("orders"), FOLLOWER_REPLICAS, ConfigOperation.APPEND, "0:3"),
+        ConfigChange(ConfigResource.topic("orders"), LEADER_REPLICAS, ConfigOperation.APPEND, "0:1,0:2"),
+    ]
+    assert journal.owed_texts() == (
+        "broker 1: leader.replication.throttled.rate (before us: unset)",
+        "broker 2: leader.replication.throttled.rate (before us: unset)",
+        "broker 3: follower.replication.throttled.rate (before us: unset)",
+        "topic orders: 1 entries of follower.replication.throttled.replicas",
+        "topic orders: 2 entries of leader.replication.throttled.replicas",
+    )
+    assert Journal.model_validate_json(journal.model_dump_json()) == journal
+
+
+def test_setting_it_again_changes_nothing() -> None:
+    configs = Configs()
+    journal = put_in_place(configs)
+    assert set_throttle(PLAN, journal, configs.describe(PLAN.resources)) == (journal, [])
+    assert in_place(PLAN, configs.describe(PLAN.resources)) == ()
+
+
+def test_what_is_missing_is_told() -> None:
+    configs = Configs(per_broker={("2", LEADER_RATE): "5"}, dynamic_default={LEADER_RATE: "7"}, down={3})
+    assert in_place(PLAN, configs.describe(PLAN.resources)) == (
+        "broker 1: leader.replication.throttled.rate is 7 (dynamic default broker), expected 100000000",
+        "broker 2: leader.replication.throttled.rate is 5 (dynamic broker), expected 100000000",
+        "broker 3 did not answer, its follower.replication.throttled.rate is not known to be 100000000",
+        "topic orders: follower.replication.throttled.replicas lacks 1 of 1 entries, expected 0:3 among them",
+        "topic orders: leader.replication.throttled.replicas lacks 2 of 2 entries, expected 0:1 among them",
+    )
+
+
+def test_a_list_that_covers_every_replica_is_left_as_it_is() -> None:
+    configs = Configs(lists={("orders", LEADER_REPLICAS): "*"})
+    before = configs.state()
+    journal = put_in_place(configs)
+    assert configs.lists["orders", LEADER_REPLICAS] == "*"
+    assert in_place(PLAN, configs.describe(PLAN.resources)) == ()
+    assert cleared(configs, journal).is_settled
+    assert configs.state() == before
+
+
+def test_entries_somebody_else_had_put_there_are_not_ours() -> None:
+    configs = Configs(lists={("orders", LEADER_REPLICAS): "0:1,7:7"})
+    journal = put_in_place(configs)
+    assert configs.lists["orders", LEADER_REPLICAS] == "0:1,7:7,0:2"
+    cleared(configs, journal)
+    assert configs.lists["orders", LEADER_REPLICAS] == "0:1,7:7"
+
+
+def test_a_rate_that_is_already_right_is_not_ours() -> None:
+    configs = Configs(static={("1", LEADER_RATE): "100000000"}, per_broker={("2", LEADER_RATE): "100000000"})
+    assert {(r.broker, r.side) for r in put_in_place(configs).rates} == {(3, Side.FOLLOWER)}
+
+
+def test_a_rate_that_was_there_before_is_journalled_with_its_layer() -> None:
+    configs = Configs(
+        per_broker={("1", LEADER_RATE): "5"}, static={("2", LEADER_RATE): "6"}, dynamic_default={FOLLOWER_RATE: "7"}
+    )
+    assert [str(r) for r in put_in_place(configs).rates] == [
+        "broker 1: leader.replication.throttled.rate (before us: 5 (dynamic broker))",
+        "broker 2: leader.replication.throttled.rate (before us: 6 (static broker))",
+        "broker 3: follower.replication.throttled.rate (before us: 7 (dynamic default broker))",
+    ]
+
+
+def test_a_hidden_rate_of_somebody_else_is_not_replaced_because_it_could_not_be_put_back() -> None:
+    configs = Configs(per_broker={("1", LEADER_RATE): "5"}, hides_rates=True)
+    journal = put_in_place(configs)
+    assert configs.per_broker["1", LEADER_RATE] == "5"
+    assert in_place(PLAN, configs.describe(PLAN.resources), journal) == (
+        (
+            "broker 1: leader.replication.throttled.rate is set but hidden, so it could not be put back; expected "
+            "100000000. Remove it by hand, or upgrade the broker to 2.6 or later"
+        ),
+    )
+
+
+def test_hidden_rates_of_ours_count_by_the_journal() -> None:
+    configs = Configs(hides_rates=True)
+    journal = put_in_place(configs)
+    assert in_place(PLAN, configs.describe(PLAN.resources), journal) == ()
+    assert set_throttle(PLAN, journal, configs.describe(PLAN.resources))[1] == []
+    assert cleared(configs, journal).is_settled
+    assert configs.per_broker == {}
+
+
+# Changing the rate
+
+
+def test_a_new_rate_for_one_broker_and_side_counts_now_and_for_later_batches() -> None:
+    configs = Configs()
+    journal = put_in_place(configs)
+    journal, changes = change_rates(
+        journal, configs.describe(journal.resources), asked_bytes_per_second=154 * MB, brokers=[2], sides=[Side.LEADER]
+    )
+    assert changes == [ConfigChange(ConfigResource.broker(2), LEADER_RATE, ConfigOperation.SET, "200000000")]
+    configs.apply(changes)
+    later = throttle_for(BATCH, asked_bytes_per_second=77 * MB, rate_changes=journal.rate_changes)
+    assert in_place(later, configs.describe(later.resources)) == ()
+    journal = cleared(configs, journal)
+    assert (configs.per_broker, journal.is_settled, len(journal.rate_changes)) == ({}, True, 1)
+
+
+def test_a_new_rate_for_all_supersedes_the_single_ones() -> None:
+    nothing = Configs().describe([])
+    journal, _ = change_rates(Journal(), nothing, asked_bytes_per_second=2 * MB, brokers=[2])
+    journal, _ = change_rates(journal, nothing, asked_bytes_per_second=3 * MB, sides=[Side.FOLLOWER])
+    assert [r.asked_bytes_per_second for r in journal.rate_changes] == [2 * MB, 3 * MB]
+    plan = throttle_for(BATCH, asked_bytes_per_second=77 * MB, rate_changes=journal.rate_changes)
+    assert [r.asked_bytes_per_second for r in plan.rates] == [77 * MB, 2 * MB, 3 * MB]
+    journal, _ = change_rates(journal, nothing, asked_bytes_per_second=4 * MB)
+    assert [r.asked_bytes_per_second for r in journal.rate_changes] == [4 * MB]
+
+
+def test_a_new_rate_below_one_megabyte_is_refused_unless_it_is_accepted() -> None:
+    with pytest.raises(
+        InvalidThrottleError,
+        match=r"The new rate is 999999 bytes per second, expected at least 1000000: .* Nothing was",
+    ):
+        change_rates(Journal(), {}, asked_bytes_per_second=999_999)
+    assert change_rates(Journal(), {}, asked_bytes_per_second=999_999, allow_low=True)[0].rate_changes
+    with pytest.raises(InvalidThrottleError, match="is 0 bytes per second, expected at least 1"):
+        change_rates(Journal(), {}, asked_bytes_per_second=0, allow_low=True)
+
+
+# Clearing
+
+
+def test_while_moves_are_in_flight_their_entries_and_every_rate_stay() -> None:
+    batch = Batch(1, (move("orders", 0, (1, 2), (3, 2)), move("orders", 1, (1, 2), (3, 2))))
+    plan, configs = throttle_for(batch, asked_bytes_per_second=MB), Configs()
+    journal, changes = set_throttle(plan, Journal(), configs.describe(plan.resources))
+    configs.apply(changes)
+    clearing = clear_throttle(journal, configs.describe(journal.resources), keep={TopicPartition("orders", 1)})
+    assert [(c.operation, c.value) for c in clearing.changes] == [
+        (ConfigOperation.SUBTRACT, "0:3"),
+        (ConfigOperation.SUBTRACT, "0:1,0:2"),
+    ]
+    configs.apply(clearing.changes)
+    after = clear_throttle(journal, configs.describe(journal.resources), keep={TopicPartition("orders", 1)})
+    assert after.changes == ()
+    assert [r.added for r in after.journal.lists] == [("1:3",), ("1:1", "1:2")]
+    assert after.journal.rates == journal.rates
+    assert cleared(configs, after.journal).is_settled
+    assert configs.state() == Configs().state()
+
+
+def test_a_rate_somebody_else_changed_is_left_and_told() -> None:
+    configs = Configs(per_broker={("1", LEADER_RATE): "5"})
+    journal = put_in_place(configs)
+    configs.per_broker["1", LEADER_RATE] = "42"
+    clearing = clear_throttle(journal, configs.describe(journal.resources))
+    assert clearing.changed_by_others == (
+        (
+            "broker 1: leader.replication.throttled.rate is 42 (dynamic broker), expected 100000000 which we set; it was 5 "
+            "(dynamic broker) before"
+        ),
+    )
+    assert cleared(configs, journal).is_settled
+    assert configs.per_broker == {("1", LEADER_RATE): "42"}
+
+
+def test_a_rate_somebody_else_changed_before_we_set_it_again_is_what_comes_back() -> None:
+    configs = Configs(per_broker={("1", LEADER_RATE): "5"})
+    journal = put_in_place(configs)
+    configs.per_broker["1", LEADER_RATE] = "42"
+    journal = put_in_place(configs, journal)
+    assert configs.per_broker["1", LEADER_RATE] == "100000000"
+    assert cleared(configs, journal).is_settled
+    assert configs.per_broker == {("1", LEADER_RATE): "42"}
+
+
+def test_a_rate_that_was_journalled_but_never_set_is_no_change_by_others() -> None:
+    configs = Configs(per_broker={("1", LEADER_RATE): "5"})
+    journal, _ = set_throttle(PLAN, Journal(), configs.describe(PLAN.resources))
+    clearing = clear_throttle(journal, configs.describe(journal.resources))
+    assert (clearing.changes, clearing.changed_by_others, clearing.journal.is_settled) == ((), (), True)
+
+
+def test_a_list_somebody_else_deleted_before_we_set_it_again_is_gone_in_the_end() -> None:
+    configs = Configs(lists={("orders", LEADER_REPLICAS): "9:9"})
+    journal = put_in_place(configs)
+    del configs.lists["orders", LEADER_REPLICAS]
+    journal = put_in_place(configs, journal)
+    assert cleared(configs, journal).is_settled
+    assert configs.lists == {}
+
+
+def test_a_list_somebody_else_replaced_by_a_star_is_left_and_told() -> None:
+    configs = Configs()
+    journal = put_in_place(configs)
+    configs.lists["orders", LEADER_REPLICAS] = "*"
+    clearing = clear_throttle(journal, configs.describe(journal.resources))
+    assert clearing.changed_by_others == (
+        "topic orders: leader.replication.throttled.replicas is *, expected a list with our entries",
+    )
+    assert cleared(configs, journal).is_settled
+    assert configs.lists == {("orders", LEADER_REPLICAS): "*"}
+
+
+def test_a_broker_that_does_not_answer_is_a_debt_until_it_does() -> None:
+    configs = Configs(per_broker={("3", FOLLOWER_RATE): "5"})
+    journal = put_in_place(configs)
+    configs.down = {3}
+    debt = "broker 3: follower.replication.throttled.rate (before us: 5 (dynamic broker))"
+    assert clear_throttle(journal, configs.describe(journal.resources)).debts == (debt,)
+    journal = cleared(configs, journal)
+    assert journal.owed_texts() == (debt,)
+    configs.down = set()
+    assert cleared(configs, journal).is_settled
+    assert configs.per_broker == {("3", FOLLOWER_RATE): "5"}
+
+
+def test_a_deleted_topic_is_owed_nothing() -> None:
+    configs = Configs()
+    journal = put_in_place(configs)
+    configs.topics.remove("orders")
+    configs.lists.clear()
+    assert cleared(configs, journal).is_settled
+
+
+def test_debts_of_an_earlier_reassignment_are_taken_over_so_that_its_rate_is_not_put_back() -> None:
+    configs = Configs(per_broker={("1", LEADER_RATE): "5"}, lists={("orders", LEADER_REPLICAS): "9:9"})
+    before = configs.state()
+    died = put_in_place(configs)
+    plan = throttle_for(BATCH, asked_bytes_per_second=MB)
+    apart, changes = set_throttle(plan, Journal(), configs.describe(plan.resources))
+    assert apart.rates[0].earlier.value == "100000000"
+    configs.apply(changes)
+    assert cleared(configs, union(apart, died)).is_settled
+    assert configs.state() == before

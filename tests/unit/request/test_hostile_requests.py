@@ -1,0 +1,107 @@
+"""Requests that mean harm, or come from a broken program: refused with a short, clear text, before anything is touched."""
+
+import json
+import unicodedata
+
+import pytest
+from upath import UPath
+
+from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.plan.reassignment_json import parse_plan
+from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.request import ReassignmentRequest, parse_limits, parse_request
+
+pytestmark = pytest.mark.quick
+
+GOOD = {"job": "rebalance", "throttle_mb_per_second": 10}
+HUGE = "x" * 10_000_000
+NESTED = "[" * 1_000_000
+TRICKS = (
+    "../../etc/passwd",
+    "/etc/passwd",
+    "..",
+    "a/b",
+    "a\x00b",
+    "a\nb",
+    "$(reboot)",
+    "; rm -rf /",
+    "{{ 7*7 }}",
+    "a b",
+    "é",
+    "",
+)
+
+
+def refusal(read, *args):
+    with pytest.raises(InvalidRequestError) as refused:
+        read(*args)
+    told = str(refused.value)
+    assert len(told) < 2_000, f"{len(told)} characters"
+    assert not [c for c in told if unicodedata.category(c) == "Cc"], "control characters"
+    return told
+
+
+@pytest.mark.parametrize("field", sorted(ReassignmentRequest.model_fields))
+@pytest.mark.parametrize(
+    "value",
+    [HUGE, [HUGE], {"a": HUGE}, [[[]]], -1, 10**400, float("nan"), float("inf"), {"__class__": 1}, object(), b"\xff"],
+    ids=["huge", "huge list", "huge dict", "nested", "negative", "endless", "nan", "inf", "dunder", "object", "bytes"],
+)
+def test_no_field_takes_what_it_does_not_expect(field, value):
+    fields = {**GOOD, field: value}
+    try:
+        parse_request(fields)
+    except InvalidRequestError:
+        refusal(parse_request, fields)
+    else:
+        assert field == "reassignment_json", "only a plan is read later, by its own strict reader"
+
+
+@pytest.mark.parametrize(
+    "name", ["__class__", HUGE, "job\x00", "a\nb", "{{ conn }}"], ids=["dunder", "huge", "nul", "newline", "template"]
+)
+def test_no_field_is_accepted_that_is_not_known(name):
+    assert "is not a known field" in refusal(parse_request, {**GOOD, name: 1})
+    refusal(parse_limits, {name: 1})
+
+
+@pytest.mark.parametrize("name", TRICKS)
+def test_a_topic_name_is_one_that_kafka_could_have(name):
+    refusal(parse_request, {**GOOD, "topics": [name]})
+    entry = {"topic": name, "partition": 0, "replicas": [1]}
+    refusal(parse_plan, json.dumps({"version": 1, "partitions": [entry]}))
+
+
+def test_more_names_than_any_cluster_has_are_refused():
+    refusal(parse_request, {**GOOD, "topics": [f"t{i}" for i in range(300_000)]})
+    refusal(parse_request, {**GOOD, "exclude_brokers": list(range(300_000))})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HUGE,
+        NESTED,
+        '{"a":' * 100_000,
+        '{"version": 1, "partitions": ' + NESTED,
+        json.dumps({"version": 1, "partitions": [{"topic": HUGE, "partition": 0, "replicas": [1]}]}),
+        json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 10**300, "replicas": [1]}]}),
+        json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1] * 100_000}]}),
+        json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1], HUGE: 1}]}),
+        '{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [' + "9" * 5_000 + "]}]}",
+        '{"version": 1, "version": 1, "partitions": []}',
+        "\ufeff{}",
+        "NaN",
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_plan_that_is_none_is_refused(text):
+    refusal(parse_plan, text)
+
+
+@pytest.mark.parametrize("identity", [t for t in TRICKS if t] + [HUGE[:250]])
+def test_ids_stay_inside_the_record_store(tmp_path, identity):
+    store = RecordStore(UPath(tmp_path / "records"))
+    for root in (store.record(identity, "r").root, store.record("c", identity).root):
+        assert (tmp_path / "records") in UPath(root.path).resolve().parents
+    assert len({store.record("c", other).root for other in (*TRICKS, identity)}) == len({*TRICKS, identity})

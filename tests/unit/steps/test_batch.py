@@ -1,0 +1,449 @@
+"""One batch on a fake cluster: killed anywhere, rerun in any order, with others about."""
+
+import pytest
+from tests.fakes.cluster import FakeCluster
+from tests.steps_lab import BATCH_STEPS, move
+
+from kafka_reassignment.decisions.moves import never_completes
+from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
+from kafka_reassignment.errors import (
+    BatchIncompleteError,
+    CancelledByOtherError,
+    CatchUpTimeoutError,
+    ClusterUnavailableError,
+    NotSubmittedError,
+    PolicyViolationError,
+    ReassignmentInProgressError,
+    ThrottleInUseError,
+    ThrottleMissingError,
+    UnsafeDropError,
+    VerificationError,
+)
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Refusal, TopicPartition
+from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.request import Job
+from kafka_reassignment.steps.context import StillWaiting
+from kafka_reassignment.steps.leaders import elect_leaders
+
+pytestmark = pytest.mark.quick
+
+ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+MOVES = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]
+
+
+class ProcessDiedError(BaseException):
+    """What a SIGKILL looks like from inside a test."""
+
+
+def test_a_batch_ends_at_its_target_with_the_throttle_gone(reassignment):
+    run = reassignment(MOVES)
+    before = run.configs("orders")
+    run.do_all()
+    assert run.replicas() == {"orders-0": (1, 3), "orders-1": (4, 3), "orders-2": (3, 1), "orders-3": (1, 2)}
+    assert run.configs("orders") == before
+    assert run.record.finished_batches() == {1}
+    assert run.record.audit.verify() == len(BATCH_STEPS)
+
+
+def test_data_moves_under_the_throttle_only(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    configs = run.configs("orders")
+    receiver = configs[ConfigResource.broker(3)]
+    assert receiver["follower.replication.throttled.rate"].value == str(round(10_000_000 / 0.77))
+    orders = configs[ConfigResource.topic("orders")]
+    assert set(orders["follower.replication.throttled.replicas"].value.split(",")) == {"0:3", "1:4"}
+    assert set(orders["leader.replication.throttled.replicas"].value.split(",")) == {"0:1", "0:2", "1:2", "1:3"}
+
+
+def test_submitting_alone_puts_the_throttle_back_first(reassignment):
+    """Airflow's "clear only failed" reruns submit_batch without its setup."""
+    run = reassignment(MOVES)
+    run.do_all("admit", "submit_batch")
+    calls = run.cluster.calls
+    assert calls.index("alter_configs") < calls.index("alter_reassignments")
+
+
+def test_nothing_is_submitted_when_the_throttle_cannot_be_put_in_place(reassignment, cluster):
+    run = reassignment(MOVES)
+    cluster.kill(3, fenced=False)
+    with pytest.raises(
+        ThrottleMissingError, match=r"throttle of batch 1 is not in place: .*No data is moved without it"
+    ):
+        run.do("submit_batch")
+    assert cluster.altered == []
+
+
+def test_an_unthrottled_request_sets_nothing(reassignment):
+    run = reassignment(MOVES, throttle_mb_per_second=None, unthrottled=True)
+    run.do_all()
+    assert "alter_configs" not in run.cluster.calls
+    assert run.record.finished_batches() == {1}
+
+
+def test_the_throttle_stays_while_moves_are_in_flight(reassignment):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    during = run.configs("orders")
+    with pytest.raises(
+        ThrottleInUseError, match=r"2 of 2 partitions of batch 1 are still reassigning \(orders-0, orders-1\)"
+    ):
+        run.do("clear_throttle")
+    assert run.configs("orders") == during
+
+
+def test_clearing_before_anything_was_submitted_clears_and_fails_so_that_it_is_rerun(reassignment):
+    run = reassignment(MOVES)
+    before = run.configs("orders")
+    run.do_all("admit", "set_throttle")
+    with pytest.raises(BatchIncompleteError, match="The throttle is cleared, but batch 1 is not done"):
+        run.do("clear_throttle")
+    assert run.configs("orders") == before
+
+
+def test_values_that_were_there_before_are_found_again_exactly(reassignment, cluster):
+    def by_hand(resource, key, value):
+        assert not any(cluster.alter_configs([ConfigChange(resource, key, ConfigOperation.SET, value)]).values())
+
+    by_hand(ConfigResource.broker(3), "follower.replication.throttled.rate", "123")
+    by_hand(ConfigResource.topic("orders"), "leader.replication.throttled.replicas", "3:1,0:1")
+    run = reassignment(MOVES)
+    before = run.configs("orders")
+    run.do_all()
+    assert run.configs("orders") == before
+
+
+def test_what_another_adds_meanwhile_is_left_alone(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    orders, key = ConfigResource.topic("orders"), "follower.replication.throttled.replicas"
+    cluster.alter_configs([ConfigChange(orders, key, ConfigOperation.APPEND, "3:6")])
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.configs("orders")[orders][key].value == "3:6"
+
+
+class RacedCluster(FakeCluster):
+    """Somebody else moves a partition between our look and our drop."""
+
+    raced = False
+
+    def alter_reassignments(self, targets, *, allow_replication_factor_change=False):
+        if not self.raced and targets.get(ORDERS_0) == (1, 3):
+            self.raced = True
+            super().alter_reassignments({ORDERS_0: (1, 2, 3, 5)}, allow_replication_factor_change=True)
+        return super().alter_reassignments(targets, allow_replication_factor_change=allow_replication_factor_change)
+
+
+def test_a_drop_that_hangs_because_of_a_race_is_freed_by_a_rerun(reassignment, cluster):
+    cluster.__class__ = RacedCluster
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    with pytest.raises(UnsafeDropError, match=r"1 partitions were told their target 60 s ago .*\(orders-0\)"):
+        run.do("drop_old_replicas")
+    assert never_completes(cluster.list_reassignments()[ORDERS_0])
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-0"] == (1, 3)
+    assert not cluster.list_reassignments()
+
+
+class WatchedCluster(FakeCluster):
+    """Keeps the names of the configs that were written."""
+
+    written: frozenset[str] = frozenset()
+
+    def alter_configs(self, changes):
+        self.written |= {c.key for c in changes}
+        return super().alter_configs(changes)
+
+
+def test_a_batch_writes_no_config_but_the_throttles(reassignment, cluster):
+    """Above all not min.insync.replicas: a change of it clears the eligible leader replicas (KIP-966)."""
+    cluster.__class__ = WatchedCluster
+    run = reassignment(MOVES)
+    run.do_all()
+    run.finish()
+    assert cluster.written == set(THROTTLE_KEYS)
+
+
+def test_a_large_batch_is_submitted_and_dropped_in_slices(reassignment, cluster):
+    """Each submission stalls the producers of its partitions for a moment: never all of them at once."""
+    cluster.create_topic("large", [(1, 2)] * 250)
+    run = reassignment([move("large", n, (1, 2), (1, 3), 0) for n in range(250)])
+    run.do_all()
+    assert [len(targets) for targets in cluster.altered] == [100, 100, 50] * 2
+    assert {replicas for p, replicas in run.replicas().items() if p.startswith("large")} == {(1, 3)}
+
+
+class PolicedCluster(FakeCluster):
+    """Its policy refuses some partitions, as KIP-179 foresees."""
+
+    refused: frozenset[TopicPartition] = frozenset()
+
+    def alter_reassignments(self, targets, *, allow_replication_factor_change=False):
+        refusals = {p: Refusal("POLICY_VIOLATION", "not on a Friday") for p in targets if p in self.refused}
+        allowed = {p: t for p, t in targets.items() if p not in refusals}
+        replies = super().alter_reassignments(allowed, allow_replication_factor_change=allow_replication_factor_change)
+        return replies | refusals
+
+
+@pytest.fixture
+def policed(cluster):
+    cluster.__class__ = PolicedCluster
+    return cluster
+
+
+def test_a_partition_the_controller_refuses_is_left_out_and_told(reassignment, policed):
+    run = reassignment(MOVES)
+    policed.refused = frozenset({ORDERS_1})
+    run.do_all()
+    assert run.record.finished(1).left_out == {"orders-1": "POLICY_VIOLATION: not on a Friday"}
+    assert run.replicas()["orders-0"] == (1, 3)
+    with pytest.raises(
+        VerificationError,
+        match=r"orders-1, but replica set is 2,3 rather than 4,3.*Left out on the way: orders-1: POLICY_VIOLATION: not on a Friday",
+    ):
+        run.finish()
+
+
+def test_a_new_replica_of_a_tiered_topic_is_not_made_leader_before_it_has_something_to_serve(reassignment, cluster):
+    cluster.create_topic("tiered", [(1, 2)], size_bytes=9_000_000, configs={"remote.storage.enable": "true"})
+    cluster.catch_up_all()
+    tiered = TopicPartition("tiered", 0)
+    run = reassignment([move("tiered", 0, (1, 2), (3, 1)), move("orders", 0, (1, 2), (3, 1))])
+    run.do_all()
+    cluster.copy(tiered, 3, 500_000)
+    elect_leaders(run.context)
+    assert cluster.describe_partitions(["tiered"])[tiered].leader == 1
+    assert cluster.describe_partitions(["orders"])[ORDERS_0].leader == 3
+    summary = list(run.record.audit)[-1].summary
+    assert "tiered-0 (broker 3 has 500 kB of it locally, its leader 1 9.0 MB)" in summary
+    cluster.copy(tiered, 3, 5_000_000)
+    elect_leaders(run.context)
+    assert cluster.describe_partitions(["tiered"])[tiered].leader == 3
+
+
+def test_a_broker_that_was_emptied_and_got_new_partitions_is_not_called_empty(reassignment, cluster):
+    moves = [move("orders", 1, (2, 3), (2, 4)), move("orders", 2, (3, 1), (4, 1))]
+    run = reassignment(moves, job=Job.DECOMMISSION, brokers=(3,), topics=("o*",))
+    run.do_all()
+    run.finish()
+    cluster.create_topic("audit", [(3, 4)])
+    run.finish()
+    cluster.create_topic("orphans", [(3, 4), (4, 5)])
+    with pytest.raises(
+        VerificationError, match=r"broker 3 still hosts 1 partitions .*\(orphans-0\): do not shut it down"
+    ):
+        run.finish()
+
+
+def test_a_batch_that_is_refused_whole_fails(reassignment, policed):
+    run = reassignment(MOVES)
+    policed.refused = frozenset({ORDERS_0, ORDERS_1})
+    with pytest.raises(
+        PolicyViolationError,
+        match=r"refused every one of the 2 partitions of batch 1 \(orders-0, orders-1\) \(POLICY_VIOLATION: not on a Friday\)"
+        r"\. Nothing of this batch was started",
+    ):
+        run.do("submit_batch")
+
+
+def test_a_stale_partition_is_left_out_and_the_rest_goes_on(reassignment, cluster):
+    run = reassignment(MOVES)
+    cluster.alter_reassignments({ORDERS_1: (5, 6)})
+    cluster.catch_up_all()
+    run.do_all()
+    assert run.replicas()["orders-0"] == (1, 3)
+    assert run.replicas()["orders-1"] == (5, 6)
+    assert "stale plan" in run.record.finished(1).left_out["orders-1"]
+
+
+def test_what_somebody_moved_after_the_drop_is_named_and_one_rerun_leaves_it_out(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas")
+    cluster.alter_reassignments({ORDERS_1: (5, 6)})
+    cluster.catch_up_all()
+    with pytest.raises(BatchIncompleteError, match=r"orders-1 \(stale: at 5,6.*Rerun submit_batch and what follows"):
+        run.do("clear_throttle")
+    run.do_all("submit_batch", "sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-1"] == (5, 6)
+    assert "stale plan" in run.record.finished(1).left_out["orders-1"]
+
+
+def test_a_foreign_move_makes_the_batch_wait_and_says_so(reassignment, cluster):
+    run = reassignment(MOVES)
+    cluster.alter_reassignments({ORDERS_1: (5, 6)})
+    with pytest.raises(StillWaiting, match="batch 1 waits: somebody else is reassigning orders-1"):
+        run.do("admit")
+
+
+def test_a_full_disk_makes_the_batch_wait_and_says_so(reassignment, cluster):
+    cluster._disk_bytes = 2_500_000
+    run = reassignment(MOVES)
+    with pytest.raises(
+        StillWaiting, match=r"log dir /data of broker 3 has room for 250.* with 10% kept free, the batch brings 1"
+    ):
+        run.do("admit")
+
+
+def test_a_dead_target_makes_the_batch_wait_and_says_so(reassignment, cluster):
+    run = reassignment(MOVES)
+    cluster.kill(3)
+    with pytest.raises(StillWaiting, match="broker 3 of the target 1,3 is down"):
+        run.do("admit")
+    cluster.restart(3)
+    run.do_all()
+    assert run.record.finished_batches() == {1}
+
+
+def test_sensing_and_dropping_refuse_before_anything_was_submitted(reassignment):
+    run = reassignment(MOVES)
+    with pytest.raises(
+        NotSubmittedError, match=r"orders-0, orders-1 of 2 partitions were never submitted. Rerun submit_batch"
+    ):
+        run.do("sense_isr_catch_up")
+    with pytest.raises(NotSubmittedError, match="Rerun submit_batch first"):
+        run.do("drop_old_replicas")
+    assert run.cluster.altered == []
+
+
+def test_somebody_elses_cancel_is_told_as_such(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.alter_reassignments({ORDERS_0: None})
+    with pytest.raises(
+        CancelledByOtherError,
+        match=r"the reassignment of orders-0 is gone .*somebody else cancelled it.*auto.stop.external.agent",
+    ):
+        run.do("sense_isr_catch_up")
+
+
+def test_metadata_that_lags_is_not_mistaken_for_a_cancel(reassignment, cluster):
+    run = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    run.do_all("admit", "set_throttle")
+    with cluster.stale_metadata():
+        run.do("submit_batch")
+        cluster.catch_up(ORDERS_0, 3)
+        run.clock.on_sleep.append(lambda: setattr(cluster, "_frozen", None))
+        run.do("sense_isr_catch_up")
+
+
+def test_old_replicas_are_never_dropped_while_a_new_one_is_out_of_sync(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    cluster.fall_behind(ORDERS_0, 3)
+    with pytest.raises(
+        UnsafeDropError,
+        match=r"old replicas of 1 partitions were kept: orders-0 \(broker 3 of the target 1,3 is not in sync\)",
+    ):
+        run.do("drop_old_replicas")
+    assert set(run.replicas()["orders-0"]) == {1, 2, 3}
+    assert run.replicas()["orders-1"] == (4, 3)
+    cluster.catch_up_all()
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-0"] == (1, 3)
+
+
+def test_replicas_that_never_catch_up_end_the_wait(reassignment, cluster):
+    run = reassignment(MOVES, catch_up_timeout_minutes=1)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    started = run.clock.now
+    run.clock.sleep(61)
+    from kafka_reassignment.steps.catch_up import sense_isr_catch_up
+
+    with pytest.raises(CatchUpTimeoutError, match=r"2 of 2 partitions did not catch up within 1 min"):
+        sense_isr_catch_up(run.context, 1, started)
+
+
+def test_a_deleted_topic_counts_as_done(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.delete_topic("orders")
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.record.finished_batches() == {1}
+    assert run.record.journal().is_settled
+
+
+def test_a_later_batch_waits_for_the_earlier_one(reassignment):
+    run = reassignment([MOVES[0]], [MOVES[1]])
+    with pytest.raises(BatchIncompleteError, match="Batch 2 must wait for batch 1, which is not finished"):
+        run.do("admit", 2)
+    with pytest.raises(BatchIncompleteError, match="Batch 1 is not finished, so batch 2 must not start"):
+        run.do("next_batch")
+
+
+def test_the_chain_starts_at_the_first_unfinished_batch_and_ends_after_the_last(reassignment):
+    run = reassignment([MOVES[0]], [MOVES[1]])
+    assert run.start() == 1
+    run.do_all(batch=1)
+    assert run.do("next_batch") == 2
+    assert run.start() == 2
+    run.do_all(batch=2)
+    assert run.do("next_batch", 2) is None
+    assert run.start() is None
+    run.finish()
+    assert run.store.lock_owner("fake-cluster") is None
+
+
+def test_a_step_refuses_when_another_reassignment_has_the_cluster_by_now(reassignment):
+    run = reassignment(MOVES)
+    run.store.release("fake-cluster", "r")
+    run.store.acquire("fake-cluster", ClusterLock(reassignment_id="other", since=run.clock.now, requested_by="bob"))
+    for name in ("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas"):
+        with pytest.raises(ReassignmentInProgressError, match="held by reassignment other, asked for by bob"):
+            run.do(name)
+    assert run.cluster.altered == []
+
+
+def test_every_step_again_days_later_changes_nothing(reassignment):
+    run = reassignment(MOVES)
+    run.do_all()
+    after, altered = run.configs("orders"), len(run.cluster.altered)
+    for name in BATCH_STEPS:
+        run.do_all(name)
+    assert len(run.cluster.altered) == altered
+    assert run.configs("orders") == after
+
+
+@pytest.mark.parametrize("applied", [0, 1, None], ids=["before", "half-way", "after"])
+@pytest.mark.parametrize("call", ["alter_configs", "alter_reassignments"])
+@pytest.mark.parametrize("number", [1, 2], ids=["first call", "second call"])
+@pytest.mark.parametrize(
+    "death", [ProcessDiedError(), ClusterUnavailableError("no answer")], ids=["killed", "timed out"]
+)
+def test_dying_in_the_middle_of_any_write_and_rerunning_the_step_ends_the_same(
+    reassignment, cluster, applied, call, number, death
+):
+    run = reassignment(MOVES)
+    before = run.configs("orders")
+    calls = 0
+    for name in BATCH_STEPS:
+        if calls < number and name in {"set_throttle", "submit_batch", "drop_old_replicas", "clear_throttle"}:
+            changes = {
+                "alter_configs": {"set_throttle", "clear_throttle"},
+                "alter_reassignments": {"submit_batch", "drop_old_replicas"},
+            }
+            if name in changes[call]:
+                calls += 1
+                if calls == number:
+                    cluster.fail(call, death, applied=applied)
+                    with pytest.raises(type(death)):
+                        run.do(name)
+        run.do_all(name)
+    assert calls == number
+    run.finish()
+    assert run.replicas() == {"orders-0": (1, 3), "orders-1": (4, 3), "orders-2": (3, 1), "orders-3": (1, 2)}
+    assert run.configs("orders") == before
+    assert run.record.audit.verify() > 0
+
+
+def test_an_audit_event_tells_who_what_and_the_values_before(reassignment):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    submitted = [e for e in run.record.audit if e.step == "submit_batch"][-1]
+    assert submitted.actor.requested_by == "ann"
+    assert submitted.plan_hash == "h"
+    assert submitted.facts["submitted"] == {"orders-0": [1, 2, 3], "orders-1": [2, 3, 4]}
+    assert submitted.facts["replicas_before"] == {"orders-0": [1, 2], "orders-1": [2, 3]}
+    throttle = [e for e in run.record.audit if e.step == "set_throttle"][-1].facts["throttle"]
+    assert throttle["asked_bytes_per_second"] == 10_000_000
+    assert any("follower.replication.throttled.rate" in change for change in throttle["changes"])

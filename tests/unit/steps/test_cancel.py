@@ -1,0 +1,216 @@
+"""Stopping a reassignment, whole or in part, from wherever it is."""
+
+from datetime import timedelta
+
+import pytest
+from tests.steps_lab import move
+
+from kafka_reassignment.errors import (
+    InvalidRequestError,
+    StoppedError,
+    ThrottleInUseError,
+    UnknownTopicOrPartitionError,
+    UnsafeDropError,
+)
+from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.admission import admit
+from kafka_reassignment.steps.cancel import Scope
+from kafka_reassignment.steps.context import StillWaiting
+
+pytestmark = pytest.mark.quick
+
+ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+MOVES = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]
+BEFORE = {"orders-0": (1, 2), "orders-1": (2, 3), "orders-2": (3, 1), "orders-3": (1, 2)}
+WHOLE = Scope()
+
+
+def stop_all(run, scope=WHOLE):
+    cancel.stop(run.context, scope, by="bob", reason="weekend is over")
+    outcome = cancel.cancel_moves(run.context, scope)
+    run.until_done(lambda: cancel.settle(run.context, scope, run.clock.now))
+    cancel.clear_after_stop(run.context, scope)
+    cancel.report_stop(run.context, scope)
+    return outcome
+
+
+@pytest.mark.parametrize(
+    "done", [(), ("admit",), ("admit", "set_throttle"), ("admit", "set_throttle", "submit_batch")], ids=len
+)
+def test_a_reassignment_is_stopped_anywhere_and_all_is_as_before(reassignment, done):
+    run = reassignment(MOVES)
+    configs = run.configs("orders")
+    run.do_all(*done) if done else None
+    stop_all(run)
+    assert run.replicas() == BEFORE
+    assert run.configs("orders") == configs
+    assert run.cluster.list_reassignments() == {}
+    assert run.store.lock_owner(run.cluster_id) is None
+    run.record.audit.verify()
+
+
+def test_a_cancel_says_what_it_leaves(reassignment, cluster):
+    run = reassignment([move("orders", 0, (1, 2), (3, 4)), MOVES[1]])
+    run.do_all("admit", "submit_batch")
+    cluster.catch_up(ORDERS_0, 3)
+    outcome = stop_all(run)
+    assert outcome.cancelled == {
+        "orders-0": "replicas 1,2; 3 had joined the ISR and is deleted again",
+        "orders-1": "replicas 2,3",
+    }
+
+
+def test_what_had_all_joined_is_taken_back_too(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "submit_batch", "sense_isr_catch_up")
+    outcome = stop_all(run)
+    assert outcome.brought_to_rest == {"orders-0": [1, 2], "orders-1": [2, 3]}
+    assert run.replicas() == BEFORE
+
+
+def test_a_move_whose_old_replica_is_lost_is_carried_on_to_its_target(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.kill(2)
+    cluster.catch_up(ORDERS_0, 3)
+    assert cancel.cancel_moves(run.context, WHOLE).carried_on.keys() >= {"orders-1"}
+    with pytest.raises(ThrottleInUseError, match="Rerun settle_moves first"):
+        cancel.clear_after_stop(run.context, WHOLE)
+    stop_all(run)
+    assert run.replicas() == BEFORE | {"orders-0": (1, 3), "orders-1": (4, 3)}
+
+
+def test_what_cannot_come_to_rest_keeps_its_throttle_and_is_told(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.kill(2)
+    cluster.kill(4)
+    cancel.stop(run.context, WHOLE, by="bob")
+    cancel.cancel_moves(run.context, WHOLE)
+    with pytest.raises(StillWaiting):
+        cancel.settle(run.context, WHOLE, run.clock.now)
+    with pytest.raises(UnsafeDropError, match="did not come to rest in time: .*stay under the throttle"):
+        cancel.settle(run.context, WHOLE, run.clock.now - timedelta(days=2))
+
+
+def test_after_a_stop_no_step_does_anything_and_says_who_stopped_it(reassignment):
+    run = reassignment(MOVES)
+    cancel.stop(run.context, WHOLE, by="bob", reason="weekend is over")
+    for name in ("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas"):
+        with pytest.raises(StoppedError, match=r"stopped by bob at .*: weekend is over. To let it go on, trigger"):
+            run.do(name)
+    assert run.replicas() == BEFORE
+
+
+def test_a_stop_ends_a_submission_that_is_under_way(reassignment, cluster, monkeypatch):
+    """What a task submits after the stop would be cancelled by nobody."""
+    monkeypatch.setattr("kafka_reassignment.steps.moves.SLICE", 1)
+    run = reassignment(MOVES)
+    alter = cluster.alter_reassignments
+
+    def then_stop(targets, **flags):
+        replies = alter(targets, **flags)
+        cancel.stop(run.context, WHOLE, by="bob")
+        return replies
+
+    cluster.alter_reassignments = then_stop
+    with pytest.raises(StoppedError):
+        run.do("submit_batch")
+    assert len(cluster.list_reassignments()) == 1
+
+
+def test_a_stopped_reassignment_goes_on_where_it_was_when_resumed(reassignment):
+    run = reassignment([MOVES[0]], [MOVES[1]])
+    run.do_all()
+    stop_all(run)
+    cancel.resume(run.context, by="bob", reason="next weekend")
+    assert run.start() == 2
+    run.do_all(batch=2)
+    assert run.replicas() == BEFORE | {"orders-0": (1, 3), "orders-1": (4, 3)}
+
+
+def test_only_what_is_stopped_can_be_resumed(reassignment):
+    with pytest.raises(InvalidRequestError, match="is not stopped"):
+        cancel.resume(reassignment(MOVES).context, by="bob")
+
+
+# Some partitions
+
+
+def test_one_partition_is_cancelled_and_the_rest_goes_on(reassignment):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    outcome = stop_all(run, Scope(("orders-0",)))
+    assert set(outcome.cancelled) == {"orders-0"}
+    assert set(run.cluster.list_reassignments()) <= {ORDERS_1}
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.replicas() == BEFORE | {"orders-1": (4, 3)}
+    run.finish()
+
+
+def test_a_partition_of_a_later_batch_is_withdrawn_too(reassignment):
+    run = reassignment([MOVES[0]], [MOVES[1], move("orders", 2, (3, 1), (3, 4))])
+    stop_all(run, Scope(("orders-1",)))
+    run.run_batches()
+    assert run.replicas() == BEFORE | {"orders-0": (1, 3), "orders-2": (3, 4)}
+
+
+def test_the_throttle_stays_while_a_withdrawn_partition_is_carried_on(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.kill(2)
+    cancel.stop(run.context, Scope(("orders-1",)), by="bob")
+    cluster.catch_up(ORDERS_0, 3)
+    run.do_all("drop_old_replicas")
+    with pytest.raises(ThrottleInUseError, match="orders-1"):
+        run.do("clear_throttle")
+
+
+def test_a_name_that_fits_nothing_is_refused(reassignment):
+    with pytest.raises(UnknownTopicOrPartitionError, match="'partitions' names 'orders-9', which fits no partition"):
+        cancel.stop(reassignment(MOVES).context, Scope(("orders-9",)), by="bob")
+
+
+# Moves of others
+
+
+def test_moves_of_others_are_cancelled_only_when_asked(reassignment, cluster):
+    run = reassignment(MOVES)
+    other = TopicPartition("orders", 2)
+    cluster.alter_reassignments({other: (3, 1, 4)}, allow_replication_factor_change=True)
+    cancel.cancel_moves(run.context, WHOLE)
+    assert set(cluster.list_reassignments()) == {other}
+    outcome = cancel.cancel_moves(run.context, Scope(("orders-2",), foreign=True))
+    assert outcome.cancelled == {"orders-2": "replicas 3,1"}
+    assert cluster.list_reassignments() == {}
+
+
+def test_moves_of_others_are_cancelled_where_no_reassignment_of_ours_is(reassignment, cluster):
+    run = reassignment(MOVES)
+    cluster.alter_reassignments({ORDERS_0: (1, 2, 4)}, allow_replication_factor_change=True)
+    nobody = run.store.record(run.cluster_id, "cancel-run")
+    scope = Scope(foreign=True)
+    cancel.stop(run.context_of(nobody), scope, by="bob")
+    cancel.cancel_moves(run.context_of(nobody), scope)
+    assert cluster.list_reassignments() == {}
+    assert cancel.report_stop(run.context_of(nobody), scope).endswith("0 moves are in flight in the cluster")
+
+
+def test_stopping_what_does_not_exist_is_refused(reassignment):
+    run = reassignment(MOVES)
+    with pytest.raises(InvalidRequestError, match="There is no reassignment nope"):
+        cancel.stop(run.context_of(run.store.record(run.cluster_id, "nope")), WHOLE, by="bob")
+
+
+def test_a_partition_hung_by_somebody_is_stuck_and_freed_when_asked(reassignment, cluster):
+    """F34: Kafka never completes a move whose adding replica is removed again."""
+    run = reassignment(MOVES)
+    cluster.alter_reassignments({ORDERS_0: (3, 4)}, allow_replication_factor_change=True)
+    cluster.alter_reassignments({ORDERS_0: (2, 3)}, allow_replication_factor_change=True)
+    cluster.catch_up_all()
+    assert set(cluster.list_reassignments()) == {ORDERS_0}
+    outcome = cancel.cancel_moves(run.context, Scope(("orders-0",), foreign=True))
+    assert set(outcome.cancelled) == {"orders-0"}
+    assert cluster.list_reassignments() == {}
+    admit(run.context, 1, run.clock.now)

@@ -1,0 +1,133 @@
+"""The rate is changed while moves run: for all, for chosen brokers, for one side; journalled, and gone at the end."""
+
+import pytest
+from tests.steps_lab import move
+
+from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE, Side
+from kafka_reassignment.errors import InvalidThrottleError, ThrottleMissingError, UnknownBrokerError
+from kafka_reassignment.model import ConfigResource
+from kafka_reassignment.steps.rate import change_rate
+
+pytestmark = pytest.mark.quick
+
+MOVES = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]
+
+
+def rates(run, key: str) -> dict[int, int]:
+    configs = run.configs()
+    found = {b: configs.get(ConfigResource.broker(b), {}).get(key) for b in (1, 2, 3, 4)}
+    return {b: round(int(v.value) * 0.77 / 1e6) for b, v in found.items() if v is not None and v.value}
+
+
+@pytest.fixture
+def moving(reassignment):
+    run = reassignment(MOVES, [move("orders", 2, (3, 1), (3, 4))])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    assert rates(run, FOLLOWER_RATE) == {3: 10, 4: 10}
+    assert rates(run, LEADER_RATE) == {1: 10, 2: 10, 3: 10}
+    return run
+
+
+def test_the_rate_of_all_changes_at_once_and_for_later_batches(moving):
+    before = {r: v for r, v in moving.configs("orders").items() if r.kind == "topic"}
+    change_rate(moving.context, megabytes_per_second=25)
+    assert rates(moving, FOLLOWER_RATE) == {3: 25, 4: 25}
+    assert rates(moving, LEADER_RATE) == {1: 25, 2: 25, 3: 25}
+    assert {r: v for r, v in moving.configs("orders").items() if r.kind == "topic"} == before
+    moving.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert rates(moving, FOLLOWER_RATE) == {}
+    moving.do_all("admit", "set_throttle", batch=2)
+    assert rates(moving, FOLLOWER_RATE) == {4: 25}
+
+
+def test_chosen_brokers_and_one_side_only(moving):
+    change_rate(moving.context, megabytes_per_second=4, brokers=[3], sides=[Side.FOLLOWER])
+    assert rates(moving, FOLLOWER_RATE) == {3: 4, 4: 10}
+    assert rates(moving, LEADER_RATE) == {1: 10, 2: 10, 3: 10}
+
+
+def test_the_change_is_journalled_before_it_is_set(moving):
+    change_rate(moving.context, megabytes_per_second=25)
+    calls = [c for c in moving.cluster.calls if c == "alter_configs"]
+    moving.cluster.fail("alter_configs", ConnectionResetError("the task was killed"))
+    with pytest.raises(ConnectionResetError):
+        change_rate(moving.context, megabytes_per_second=30)
+    assert len(calls) >= 2
+    set_values = {v for r in moving.record.journal().rates for v in r.set_values}
+    assert str(round(30e6 / 0.77)) in set_values, "whatever came of it, the journal knows the value to be ours"
+
+
+def test_every_config_is_as_before_at_the_end(moving, cluster):
+    change_rate(moving.context, megabytes_per_second=25)
+    change_rate(moving.context, megabytes_per_second=2, brokers=[4])
+    moving.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert rates(moving, FOLLOWER_RATE) == rates(moving, LEADER_RATE) == {}
+    assert moving.record.journal().is_settled
+
+
+def test_between_two_batches_the_rate_is_kept_for_the_next(reassignment):
+    run = reassignment(MOVES)
+    assert "0 configs in force changed" in change_rate(run.context, megabytes_per_second=7)
+    run.do_all("admit", "set_throttle")
+    assert rates(run, FOLLOWER_RATE) == {3: 7, 4: 7}
+
+
+def test_a_batch_that_sets_its_throttle_meanwhile_loses_nothing(reassignment, cluster):
+    """Both write the journal: whoever comes second decides again on what the first wrote."""
+    run = reassignment(MOVES)
+    describe = cluster.describe_configs
+    done = []
+
+    def while_the_batch_looks(*args):
+        if not done:
+            done.append(True)
+            change_rate(run.context, megabytes_per_second=7)
+        return describe(*args)
+
+    cluster.describe_configs = while_the_batch_looks
+    run.do_all("set_throttle")
+    cluster.describe_configs = describe
+    assert len(run.record.journal().rate_changes) == 1
+    assert rates(run, FOLLOWER_RATE) == {3: 7, 4: 7}
+    run.do_all()
+    assert run.record.journal().is_settled
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "told"),
+    [
+        (
+            {"megabytes_per_second": 0},
+            InvalidThrottleError,
+            "The new rate is 0 bytes per second, expected at least 1000000",
+        ),
+        ({"megabytes_per_second": 0.5}, InvalidThrottleError, "expected at least 1000000"),
+        (
+            {"megabytes_per_second": 5, "brokers": [9]},
+            UnknownBrokerError,
+            "'brokers' names broker 9, expected some of 1",
+        ),
+    ],
+)
+def test_a_rate_that_makes_no_sense_is_refused(moving, change, error, told):
+    with pytest.raises(error, match=told):
+        change_rate(moving.context, **change)
+    assert rates(moving, FOLLOWER_RATE) == {3: 10, 4: 10}
+
+
+def test_less_than_a_megabyte_is_possible_when_asked_for(moving):
+    change_rate(moving.context, megabytes_per_second=0.5, allow_low=True)
+    assert moving.configs()[ConfigResource.broker(3)][FOLLOWER_RATE].value == str(round(500_000 / 0.77))
+
+
+def test_an_unthrottled_reassignment_has_no_rate_to_change(reassignment):
+    run = reassignment(MOVES, throttle_mb_per_second=None, unthrottled=True)
+    with pytest.raises(InvalidThrottleError, match="runs unthrottled, as its request asks"):
+        change_rate(run.context, megabytes_per_second=5)
+
+
+def test_a_broker_that_does_not_take_it_is_told(moving, cluster):
+    cluster.kill(4, fenced=False)
+    with pytest.raises(ThrottleMissingError, match="journalled, but not in force everywhere: broker 4"):
+        change_rate(moving.context, megabytes_per_second=25)
+    assert rates(moving, LEADER_RATE) == {1: 25, 2: 25, 3: 25}

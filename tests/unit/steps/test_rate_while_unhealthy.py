@@ -1,0 +1,100 @@
+"""A lower rate while the cluster is not well, and the earlier one afterwards."""
+
+import pytest
+from tests.steps_lab import move
+
+from kafka_reassignment.decisions.admission import Health
+from kafka_reassignment.decisions.rate import RateDue, rate_due
+from kafka_reassignment.decisions.throttle import Journal, RateChange, Side
+from kafka_reassignment.errors import InvalidThrottleError
+from kafka_reassignment.model import ConfigResource, TopicPartition
+from kafka_reassignment.request import parse_request
+from kafka_reassignment.steps.context import StillWaiting
+from kafka_reassignment.steps.rate import change_rate, rate_in_force
+from kafka_reassignment.steps.watch import BatchWatch
+
+pytestmark = pytest.mark.quick
+
+MOVES = [move("orders", 0, (1, 2), (1, 3))]
+ELSEWHERE = TopicPartition("orders", 3)
+REQUEST = parse_request({"job": "rebalance", "throttle_mb_per_second": 10, "mb_per_second_while_unhealthy": 2})
+UNWELL = Health(under_replicated=(ELSEWHERE,))
+SLOWED = Journal(
+    rate_changes=(RateChange(asked_bytes_per_second=2_000_000, rate_before_slowdown_bytes_per_second=10_000_000),)
+)
+
+
+@pytest.mark.parametrize(
+    ("journal", "in_force", "found", "due"),
+    [
+        (Journal(), 10_000_000, Health(), None),
+        (Journal(), 10_000_000, UNWELL, (2_000_000, 10_000_000)),
+        (SLOWED, 2_000_000, UNWELL, None),
+        (SLOWED, 2_000_000, Health(), (10_000_000, None)),
+        (Journal(), 1_000_000, UNWELL, None),
+        (Journal(rate_changes=(RateChange(asked_bytes_per_second=1_000_000),)), 1_000_000, Health(), None),
+        (Journal(), None, UNWELL, None),
+    ],
+    ids=["well", "lower it", "is lowered", "raise it", "lower already", "an operator's rate stays", "unthrottled"],
+)
+def test_the_rate_follows_health_and_nothing_else(journal, in_force, found, due):
+    decided = rate_due(REQUEST, journal, in_force, found)
+    assert (decided and (decided.bytes_per_second, decided.rate_before_slowdown_bytes_per_second)) == due
+    assert isinstance(decided, RateDue | None)
+
+
+def test_without_the_wish_nothing_changes():
+    request = parse_request({"job": "rebalance", "throttle_mb_per_second": 10})
+    assert rate_due(request, Journal(), 10_000_000, UNWELL) is None
+    tolerant = parse_request({**REQUEST.model_dump(exclude_none=True), "allowed_unhealthy_partitions": 1})
+    assert rate_due(tolerant, Journal(), 10_000_000, UNWELL) is None
+
+
+def rates(run):
+    """Every rate that is set on a broker."""
+    keys = {side.rate_key for side in Side}
+    found = (c for r, c in run.configs("orders").items() if r != ConfigResource.topic("orders"))
+    return {int(value.value) for configs in found for key, value in configs.items() if key in keys and value.value}
+
+
+def test_the_rate_goes_down_during_a_batch_and_up_again(reassignment, cluster):
+    run = reassignment(MOVES, mb_per_second_while_unhealthy=2)
+    before = run.configs("orders")
+    run.do_all("admit", "set_throttle", "submit_batch")
+    high = rates(run)
+    watch = BatchWatch(1)
+    with pytest.raises(StillWaiting):
+        watch.catch_up(run.cluster, run.record)
+    cluster.fall_behind(ELSEWHERE, 2)
+    assert "another rate is due: 1 partitions are not well (orders-3)" in watch.catch_up(run.cluster, run.record)
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up")
+    assert rate_in_force(run.record) == 2_000_000
+    assert max(rates(run)) < min(high)
+    told = next(e for e in run.record.audit if e.step == "change_rate")
+    assert "1 partitions are not well (orders-3): rate of all brokers" in told.summary
+    cluster.catch_up(ELSEWHERE, 2)
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up")
+    assert rates(run) == high
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.configs("orders") == before
+
+
+def test_an_operator_may_change_the_rate_meanwhile(reassignment, cluster):
+    run = reassignment(MOVES, mb_per_second_while_unhealthy=2)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.fall_behind(ELSEWHERE, 2)
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up")
+    change_rate(run.context, megabytes_per_second=1)
+    cluster.catch_up(ELSEWHERE, 2)
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up")
+    assert rate_in_force(run.record) == 1_000_000, "the operator's rate is not raised by health"
+
+
+@pytest.mark.parametrize("rate", [10, 20, 0.5])
+def test_a_rate_that_is_not_lower_is_refused(rate):
+    with pytest.raises(InvalidThrottleError, match="mb_per_second_while_unhealthy is"):
+        parse_request({"job": "rebalance", "throttle_mb_per_second": 10, "mb_per_second_while_unhealthy": rate})

@@ -1,0 +1,113 @@
+"""Roll back: the batches that were begun, inverted, newest first, through the same steps (KIP-455)."""
+
+import pytest
+from tests.steps_lab import move
+
+from kafka_reassignment.errors import InvalidRequestError, ReassignmentInProgressError
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel import Scope
+from kafka_reassignment.steps.plan import make_plan
+from kafka_reassignment.steps.preflight import preflight
+from kafka_reassignment.steps.recorded_batch import whole_batch
+
+FIRST, SECOND = move("orders", 0, (1, 2), (3, 4)), move("orders", 1, (2, 3), (4, 3))
+BEFORE = {"orders-0": (1, 2), "orders-1": (2, 3), "orders-2": (3, 1), "orders-3": (1, 2)}
+
+
+class RollBack:
+    """A kafka_reassignment run with the job roll_back, from its preflight on."""
+
+    def __init__(self, run, **request):
+        self.run = run
+        self.record = run.store.record(run.cluster_id, "back")
+        fields = {"job": "roll_back", "roll_back_of": "r", "throttle_mb_per_second": 10}
+        preflight(self.context, fields | request, "bob")
+        self.summary = make_plan(self.context, master="no Spark is needed")
+
+    @property
+    def step(self):
+        return self.run.context_of(self.record)
+
+    def go(self):
+        first, self.run.record = self.run.record, self.record
+        self.run.run_batches()
+        self.run.finish()
+        self.run.record = first
+
+
+def test_a_finished_reassignment_is_rolled_back_newest_batch_first_order_included(reassignment):
+    run = reassignment([FIRST], [SECOND, move("orders", 2, (3, 1), (1, 3))])
+    run.run_batches()
+    run.finish()
+    assert run.replicas() != BEFORE
+    back = RollBack(run)
+    assert [sorted(map(str, whole_batch(back.record, n).partitions)) for n in (1, 2)] == [
+        ["orders-1", "orders-2"],
+        ["orders-0"],
+    ]
+    back.go()
+    assert run.replicas() == BEFORE
+
+
+def test_a_stopped_reassignment_is_rolled_back_from_where_it_was(reassignment, cluster):
+    run = reassignment([FIRST], [SECOND], [move("orders", 2, (3, 1), (3, 4))])
+    run.do_all()
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    with pytest.raises(ReassignmentInProgressError, match="is held by reassignment r"):
+        RollBack(run)
+    cancel.stop(run.context, Scope(), by="bob")
+    run.until_done(lambda: cancel.settle(run.context, Scope(), run.clock.now))
+    cancel.clear_after_stop(run.context, Scope())
+    cancel.report_stop(run.context, Scope())
+    back = RollBack(run)
+    assert back.record.plan_in_force().batches == 2
+    back.go()
+    assert run.replicas() == BEFORE
+
+
+def test_several_steps_of_one_partition_are_taken_back_one_by_one(reassignment):
+    run = reassignment([move("orders", 0, (1, 2), (3, 2))], [move("orders", 0, (3, 2), (3, 4))])
+    run.run_batches()
+    run.finish()
+    RollBack(run).go()
+    assert run.replicas() == BEFORE
+
+
+def test_a_part_is_rolled_back(reassignment, cluster):
+    cluster.create_topic("payments", [(1, 2)])
+    cluster.catch_up_all()
+    run = reassignment([FIRST, move("payments", 0, (1, 2), (1, 3))])
+    run.run_batches()
+    run.finish()
+    RollBack(run, topics=["pay*"]).go()
+    assert run.replicas()["payments-0"] == (1, 2)
+    assert run.replicas()["orders-0"] == (3, 4)
+
+
+def test_a_roll_back_can_be_rolled_back(reassignment):
+    run = reassignment([FIRST], [SECOND])
+    run.run_batches()
+    run.finish()
+    after = run.replicas()
+    RollBack(run).go()
+    again = run.store.record(run.cluster_id, "again")
+    fields = {"job": "roll_back", "roll_back_of": "back", "throttle_mb_per_second": 10}
+    preflight(run.context_of(again), fields, "bob")
+    make_plan(run.context_of(again), master="")
+    run.record = again
+    run.run_batches()
+    assert run.replicas() == after
+
+
+def test_what_is_to_be_rolled_back_must_have_a_plan(reassignment):
+    run = reassignment([FIRST])
+    run.run_batches()
+    run.finish()
+    with pytest.raises(InvalidRequestError, match="'roll_back_of' names nope, expected a reassignment of cluster"):
+        RollBack(run, roll_back_of="nope")
+
+
+def test_nothing_begun_is_nothing_to_roll_back(reassignment):
+    run = reassignment([FIRST])
+    run.store.release(run.cluster_id, "r")
+    assert "nothing to do" in RollBack(run).summary

@@ -1,0 +1,97 @@
+"""A batch on a controller that takes one batch at a time, as below Kafka 2.4."""
+
+from dataclasses import replace
+
+import pytest
+from tests.fakes.cluster import FakeCluster
+from tests.steps_lab import Run, move
+from upath import UPath
+
+from kafka_reassignment.errors import PartialRefusalError, ReassignmentInProgressError, StoppedError
+from kafka_reassignment.model import Refusal, TopicPartition
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel import Scope
+
+pytestmark = pytest.mark.quick
+
+BUSY = Refusal("REASSIGNMENT_IN_PROGRESS", "payments-0 is there. Submit again when it is done.")
+MOVES = [move("orders", n, (1, 2), (3, 2)) for n in range(150)]
+
+
+class OneAtATime(FakeCluster):
+    """Busy for some asks with somebody else's batch; knows of each submission how many partitions it had."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.busy_for = 0
+        self.taken: list[int] = []
+
+    def describe_cluster(self):
+        return replace(super().describe_cluster(), has_reassignment_api=False)
+
+    def alter_reassignments(self, targets, *, allow_replication_factor_change=False):
+        if self.busy_for:
+            self.busy_for -= 1
+            return dict.fromkeys(targets, BUSY)
+        self.taken.append(len(targets))
+        return super().alter_reassignments(targets, allow_replication_factor_change=allow_replication_factor_change)
+
+
+@pytest.fixture
+def cluster():
+    fake = OneAtATime()
+    fake.create_topic("orders", [(1, 2)] * 150, size_bytes=1_000)
+    return fake
+
+
+@pytest.fixture
+def run(cluster, tmp_path):
+    return Run(cluster, UPath(tmp_path), [MOVES], throttle_mb_per_second=None, unthrottled=True)
+
+
+def test_expansions_go_together_and_drops_in_slices(run, cluster):
+    run.do_all()
+    assert cluster.taken == [150, 100, 50]
+
+
+@pytest.mark.parametrize("name", ["submit_batch", "drop_old_replicas"])
+def test_a_submission_waits_for_the_batch_before_it(run, cluster, name):
+    run.do_all("submit_batch", "sense_isr_catch_up") if name == "drop_old_replicas" else None
+    cluster.busy_for = 20
+    run.do_all(name)
+    assert sum(cluster.taken) == (150 if name == "submit_batch" else 300)
+
+
+def test_a_batch_that_stays_is_told_after_a_minute_and_nothing_is_left_out(run, cluster):
+    cluster.busy_for = 1_000
+    began = run.clock.now
+    with pytest.raises(ReassignmentInProgressError) as refused:
+        run.do("submit_batch")
+    assert str(refused.value) == (
+        "Batch 1 was not submitted: payments-0 is there. Submit again when it is done. Then rerun this step"
+    )
+    assert 60 <= (run.clock.now - began).total_seconds() < 65
+    assert run.record.submitted(1) is None
+    cluster.busy_for = 0
+    run.do_all()
+    assert run.replicas()["orders-149"] == (3, 2)
+
+
+def test_a_drop_that_finds_another_batch_says_so_asks_for_no_more_and_goes_on_at_a_rerun(run, cluster):
+    run.do_all("submit_batch", "sense_isr_catch_up")
+    cluster.busy_for = 1_000
+    with pytest.raises(PartialRefusalError, match=r"REASSIGNMENT_IN_PROGRESS: payments-0 is there") as refused:
+        run.do("drop_old_replicas")
+    assert len(refused.value.refused) == 100
+    cluster.busy_for = 0
+    run.do_all("drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-149"] == (3, 2)
+
+
+def test_a_stop_ends_the_waiting(run, cluster):
+    cluster.busy_for = 1_000
+    run.clock.on_sleep.append(lambda: cancel.stop(run.context, Scope(), by="bob"))
+    with pytest.raises(StoppedError):
+        run.do("submit_batch")
+    assert cluster.taken == []
+    assert TopicPartition("orders", 0) not in cluster.list_reassignments()

@@ -1,0 +1,126 @@
+"""KIP-236: a new target for partitions that are already moving, and taking over from an earlier reassignment."""
+
+import pytest
+from tests.steps_lab import Run, move
+
+from kafka_reassignment.errors import ReassignmentInProgressError, StoppedError, UnhealthyClusterError
+from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.plan.tables import read_table
+from kafka_reassignment.steps.context import RunContext, StillWaiting
+from kafka_reassignment.steps.plan import take_snapshot
+from kafka_reassignment.steps.preflight import preflight
+
+pytestmark = pytest.mark.quick
+
+ORDERS_0 = TopicPartition("orders", 0)
+
+
+def start_elsewhere(cluster, target, partition=ORDERS_0):
+    replies = cluster.alter_reassignments({partition: target}, allow_replication_factor_change=True)
+    assert replies[partition] is None
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "target"), [((2, 3), (2, 4)), ((3, 4), (2, 3))], ids=["the KIP's example", "Kafka hangs (F34)"]
+)
+def test_a_move_in_flight_is_cancelled_and_the_new_target_reached(reassignment, cluster, in_flight, target):
+    start_elsewhere(cluster, in_flight)
+    run = reassignment([move("orders", 0, (1, 2), target)], supersede=True)
+    run.run_batches()
+    assert run.replicas()["orders-0"] == target
+    assert cluster.list_reassignments() == {}
+    superseded = next(e for e in run.record.audit if e.step == "submit_batch").facts["superseded"]
+    assert set(superseded) == {"orders-0"}
+
+
+def test_without_being_asked_somebody_elses_move_is_waited_for(reassignment, cluster):
+    start_elsewhere(cluster, (2, 3))
+    run = reassignment([move("orders", 0, (1, 2), (2, 4))])
+    with pytest.raises(StillWaiting, match="somebody else is reassigning orders-0"):
+        run.do("admit")
+    run.do("submit_batch")
+    assert cluster.list_reassignments()[ORDERS_0].target == (2, 3)
+
+
+def test_moves_that_stand_not_in_the_way_are_left_alone_and_waited_for(reassignment, cluster):
+    start_elsewhere(cluster, (3, 1, 4), TopicPartition("orders", 2))
+    run = reassignment([move("orders", 0, (1, 2), (2, 4))], supersede=True)
+    with pytest.raises(StillWaiting, match="somebody else is reassigning orders-2"):
+        run.do("admit")
+
+
+def test_a_cancel_that_would_break_min_isr_is_refused_with_a_warning(reassignment, cluster, caplog):
+    start_elsewhere(cluster, (3, 4))
+    cluster.catch_up(ORDERS_0, 3)
+    cluster.kill(2)
+    cluster.create_topic("strict", [(1, 2)], configs={"min.insync.replicas": "2"})
+    run = reassignment([move("orders", 0, (1, 2), (1, 5))], supersede=True)
+    run.do("submit_batch")
+    assert cluster.list_reassignments()[ORDERS_0].target == (3, 4)
+    left_out = run.record.submitted(1).left_out["orders-0"]
+    assert "would drop 3, which is needed while 2 is out of sync" in left_out
+    assert "Not superseded: orders-0" in caplog.text
+
+
+def test_the_snapshot_shows_moves_in_flight_as_a_cancel_leaves_them(reassignment, cluster):
+    start_elsewhere(cluster, (2, 3))
+    run = reassignment([move("orders", 0, (1, 2), (1, 3))], supersede=True)
+    take_snapshot(run.context, as_if_cancelled=True)
+    rows = read_table(f"{run.record.snapshot_uri}/partitions").to_pylist()
+    assert {(r["topic"], r["partition"]): r["replicas"] for r in rows}["orders", 0] == [2, 1], (
+        "as the controller puts it"
+    )
+
+
+# Taking over from a reassignment of ours
+
+REQUEST = {"job": "rebalance", "throttle_mb_per_second": 10, "supersede": True}
+
+
+def second(run: Run) -> RunContext:
+    return run.context_of(run.store.record(run.cluster_id, "second"))
+
+
+def test_a_second_reassignment_is_told_who_holds_the_cluster(reassignment):
+    run = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    with pytest.raises(ReassignmentInProgressError, match=r"is held by reassignment r, asked for by ann, since 2026"):
+        preflight(second(run), REQUEST | {"supersede": False}, "bob")
+
+
+def test_a_second_reassignment_that_supersedes_stops_the_first_and_takes_its_debts_over(reassignment, cluster):
+    first = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    configs = first.configs("orders")
+    first.do_all("admit", "set_throttle", "submit_batch")
+    preflight(second(first), REQUEST, "bob")
+    with pytest.raises(StoppedError, match="stopped by bob at .*: superseded by second"):
+        first.do("sense_isr_catch_up")
+    assert not first.record.journal().is_settled, "its throttle has to stay while its move is in flight"
+
+    then = reassignment([move("orders", 0, (1, 2), (1, 4))], reassignment_id="second", supersede=True)
+    then.run_batches()
+    assert then.replicas()["orders-0"] == (1, 4)
+    assert first.record.journal().is_settled
+    then.finish()
+    assert then.configs("orders") == configs
+
+
+def test_validating_stops_nobody(reassignment):
+    first = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    with pytest.raises(ReassignmentInProgressError, match="is held by reassignment r"):
+        preflight(second(first), REQUEST | {"validate_only": True}, "bob")
+    first.run_batches()
+
+
+def test_a_request_that_is_refused_stops_nobody(reassignment, cluster):
+    first = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    cluster.fall_behind(TopicPartition("orders", 3), 2)
+    with pytest.raises(UnhealthyClusterError):
+        preflight(second(first), REQUEST, "bob")
+    first.run_batches()
+
+
+def test_who_was_superseded_does_not_take_the_cluster_back_by_a_rerun(reassignment):
+    first = reassignment([move("orders", 0, (1, 2), (1, 3))], supersede=True)
+    preflight(second(first), REQUEST, "bob")
+    with pytest.raises(StoppedError, match="superseded by second"):
+        preflight(first.context, REQUEST, "ann")

@@ -1,0 +1,92 @@
+"""Debts that outlived their reassignment are paid, and nothing else is touched."""
+
+import pytest
+from tests.steps_lab import move
+
+from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel import Scope
+from kafka_reassignment.steps.sweep import sweep
+
+pytestmark = pytest.mark.quick
+
+MOVES = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]
+
+
+def sweeper(run, run_id="sweep"):
+    return run.context_of(run.store.record(run.cluster_id, run_id))
+
+
+@pytest.fixture
+def owing(reassignment):
+    """A reassignment whose run was deleted: its throttle is set, nothing of it is in flight, nobody holds the cluster."""
+    run = reassignment(MOVES)
+    run.before = run.configs("orders")
+    run.do_all("admit", "set_throttle")
+    assert run.configs("orders") != run.before
+    run.store.release(run.cluster_id, "r")
+    return run
+
+
+def test_what_a_reassignment_left_is_put_back_and_told_in_its_own_trail(owing):
+    done = sweep(sweeper(owing), by="cron")
+    assert done.told == {"r": "earlier throttle values restored"}
+    assert done.left == ()
+    assert owing.configs("orders") == owing.before
+    assert owing.record.journal().is_settled
+    assert [e.step for e in owing.record.audit][-1] == "sweep_throttle"
+    assert owing.store.lock_owner(owing.cluster_id) is None
+    assert sweep(sweeper(owing), by="cron").told == {}
+
+
+def test_while_a_reassignment_is_at_work_nothing_is_touched(reassignment):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle")
+    configs = run.configs("orders")
+    assert "held by r since" in sweep(sweeper(run), by="cron").told["r"]
+    assert run.configs("orders") == configs
+    assert run.store.lock_owner(run.cluster_id).reassignment_id == "r"
+
+
+def test_moves_in_flight_keep_their_throttle(owing, cluster):
+    cluster.alter_reassignments({TopicPartition("orders", 0): (1, 2, 3)}, allow_replication_factor_change=True)
+    configs = owing.configs("orders")
+    done = sweep(sweeper(owing), by="cron")
+    assert "orders-0 of its topics are still reassigning" in done.told["r"]
+    assert done.left == ("r",)
+    assert owing.configs("orders") == configs
+    assert owing.store.lock_owner(owing.cluster_id) is None
+
+
+def test_a_broker_that_is_down_owes_until_a_later_sweep(owing, cluster):
+    cluster.kill(3)
+    done = sweep(sweeper(owing), by="cron")
+    assert "still owed: broker 3" in done.told["r"]
+    assert done.left == ("r",)
+    cluster.restart(3)
+    assert sweep(sweeper(owing), by="cron").left == ()
+    assert owing.configs("orders") == owing.before
+
+
+def test_a_retry_takes_up_its_own_hold(owing):
+    owing.store.acquire(
+        owing.cluster_id, ClusterLock(reassignment_id="sweep", since=owing.clock.now, requested_by="cron")
+    )
+    assert sweep(sweeper(owing), by="cron").left == ()
+    assert owing.store.lock_owner(owing.cluster_id) is None
+
+
+def test_a_stopped_reassignment_whose_throttle_could_not_be_cleared_is_paid_too(reassignment, cluster):
+    run = reassignment(MOVES)
+    before = run.configs("orders")
+    run.do_all("admit", "set_throttle")
+    cluster.kill(3)
+    cancel.stop(run.context, Scope(), by="bob", reason="")
+    cancel.cancel_moves(run.context, Scope())
+    cancel.clear_after_stop(run.context, Scope())
+    cancel.report_stop(run.context, Scope())
+    assert not run.record.journal().is_settled
+    cluster.restart(3)
+    assert sweep(sweeper(run), by="cron").left == ()
+    assert run.configs("orders") == before
