@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol, Self
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Protocol, Self, TypeVar
 
 from kafka_reassignment.model import (
     ClusterDescription,
@@ -17,6 +18,8 @@ from kafka_reassignment.model import (
     Replicas,
     TopicPartition,
 )
+
+T = TypeVar("T")
 
 MAX_NEW_PARTITIONS = 10_000
 """Per request: Kafka 4.3.1 takes 10,000 and answers UNKNOWN_SERVER_ERROR to one more (records of one batch)."""
@@ -141,3 +144,10 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     for p in partitions:
         grouped.setdefault(p.topic, []).append(p.partition)
     return grouped
+
+
+def in_slices(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield the items in lists of ``size``; the last may be shorter; ``itertools.batched`` needs Python 3.12."""
+    left = iter(items)
+    while part := list(islice(left, size)):
+        yield part

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kafka_reassignment.arrays import ABSENT, Longs
+from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
 
 ELEMENT = pa.field("element", pa.int32(), nullable=False)
 

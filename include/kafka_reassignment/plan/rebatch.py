@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_reassignment.arrays import Longs
 from kafka_reassignment.decisions.batching import batches_of
+from kafka_reassignment.decisions.batching.columns import Longs
 from kafka_reassignment.plan import hash as hashes
 from kafka_reassignment.plan.schemas import STEPS, TARGET
 from kafka_reassignment.plan.steps import batching_columns, steps_table

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kafka_reassignment.arrays import ABSENT, Longs
 from kafka_reassignment.decisions.batching import NOBODY, StepColumns
+from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.model import Reassignment, TopicPartition
 from kafka_reassignment.plan.columns import longs, matrix

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_reassignment.arrays import Longs
+from kafka_reassignment.decisions.batching.columns import Longs
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.model import Batch, Reassignment, Step, TopicPartition
 from kafka_reassignment.plan import hash as hashes

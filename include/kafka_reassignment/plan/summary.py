@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from kafka_reassignment.arrays import Longs
 from kafka_reassignment.decisions.batching import NOBODY, StepColumns
+from kafka_reassignment.decisions.batching.columns import Longs
 from kafka_reassignment.request import Job
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from kafka_reassignment.arrays import Longs
 from kafka_reassignment.decisions.batching import NOBODY, StepColumns, pack, within_limit
+from kafka_reassignment.decisions.batching.columns import Longs
 from kafka_reassignment.plan.columns import longs
 from kafka_reassignment.request import Limits
 

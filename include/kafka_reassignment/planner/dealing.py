@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kafka_reassignment.arrays import Longs
+from kafka_reassignment.decisions.batching.columns import Longs
 from kafka_reassignment.planner.shard_goals import ShardGoals
 
 LUMP = 2

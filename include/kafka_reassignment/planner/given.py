@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from kafka_reassignment.arrays import ABSENT
+from kafka_reassignment.decisions.batching.columns import ABSENT
 from kafka_reassignment.errors import (
     InfeasiblePlanError,
     InvalidReplicationFactorError,

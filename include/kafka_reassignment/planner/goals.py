@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_reassignment.arrays import Flags, Longs
+from kafka_reassignment.decisions.batching.columns import Flags, Longs
 
 Floats = NDArray[np.float64]
 

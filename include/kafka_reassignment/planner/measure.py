@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
-from kafka_reassignment.arrays import ABSENT, Longs
+from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
 from kafka_reassignment.plan.columns import longs, matrix
 from kafka_reassignment.planner.goals import MAX_ROUTED_RACKS, Routes
 from kafka_reassignment.planner.shard_goals import BUCKETS, Fleet

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from kafka_reassignment.arrays import ABSENT, Longs
+from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
 from kafka_reassignment.errors import InfeasiblePlanError, name_some
 from kafka_reassignment.plan.columns import longs, matrix
 from kafka_reassignment.plan.schemas import TARGET

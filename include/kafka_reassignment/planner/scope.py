@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from kafka_reassignment.arrays import Flags, Longs
+from kafka_reassignment.decisions.batching.columns import Flags, Longs
 from kafka_reassignment.decisions.racks import check_racks_left
 from kafka_reassignment.errors import (
     InfeasiblePlanError,

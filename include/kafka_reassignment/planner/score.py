@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from kafka_reassignment.arrays import ABSENT, Flags, Longs
+from kafka_reassignment.decisions.batching.columns import ABSENT, Flags, Longs
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.plan import hash as hashes
 from kafka_reassignment.plan.columns import longs, matrix

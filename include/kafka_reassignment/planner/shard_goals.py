@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_reassignment.arrays import ABSENT, Flags, Longs
+from kafka_reassignment.decisions.batching.columns import ABSENT, Flags, Longs
 
 BUCKETS = 1024
 """Partitions are dealt to this many buckets by a hash; a shard is every n-th of them, n a power of two up to this."""

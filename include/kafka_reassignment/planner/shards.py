@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType, StructField, StructType
 
-from kafka_reassignment.arrays import ABSENT
+from kafka_reassignment.decisions.batching.columns import ABSENT
 from kafka_reassignment.plan.columns import longs, matrix, replica_lists
 from kafka_reassignment.plan.schemas import TARGET
 from kafka_reassignment.planner.dealing import share_of

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kafka_reassignment.arrays import Flags, Longs
+from kafka_reassignment.decisions.batching.columns import Flags, Longs
 from kafka_reassignment.plan.summary import LogDirSummary
 
 FREE_UNKNOWN = 2**55

@@ -8,7 +8,7 @@ from kafka_reassignment.decisions.tiering import too_cold_to_lead
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import TopicPartition, View
 from kafka_reassignment.plan.store import read_target
-from kafka_reassignment.slices import in_slices
+from kafka_reassignment.ports import in_slices
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.moves import SLICE, as_texts, told
 from kafka_reassignment.steps.view import observe, tiered_topics

@@ -9,8 +9,7 @@ from datetime import timedelta
 from kafka_reassignment.decisions.moves import Phase, phase
 from kafka_reassignment.errors import UnsafeDropError, name_some
 from kafka_reassignment.model import Batch, Refusal, Replicas, Step, TopicPartition, View
-from kafka_reassignment.ports import MAX_PARTITIONS
-from kafka_reassignment.slices import in_slices
+from kafka_reassignment.ports import MAX_PARTITIONS, in_slices
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.single_batch_controller import alter_in_turn, busy_with, takes_turns
 from kafka_reassignment.steps.view import observe, observe_twice

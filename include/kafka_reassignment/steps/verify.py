@@ -6,8 +6,8 @@ from kafka_reassignment.decisions.moves import verification
 from kafka_reassignment.errors import VerificationError, name_some
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.store import read_target
+from kafka_reassignment.ports import in_slices
 from kafka_reassignment.request import Job
-from kafka_reassignment.slices import in_slices
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.moves import SLICE
 from kafka_reassignment.steps.view import observe

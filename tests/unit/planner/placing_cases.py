@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kafka_reassignment.arrays import ABSENT
+from kafka_reassignment.decisions.batching.columns import ABSENT
 from kafka_reassignment.planner.goals import NO_ROOM
 from kafka_reassignment.planner.placing.placement import place
 from kafka_reassignment.planner.placing.work import Partitions, Work

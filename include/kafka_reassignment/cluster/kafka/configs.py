@@ -33,7 +33,7 @@ from kafka_reassignment.model import (
     Refusal,
     ResourceKind,
 )
-from kafka_reassignment.slices import in_slices
+from kafka_reassignment.ports import in_slices
 
 TOPICS_PER_REQUEST = 500
 BROKER_SECONDS = 5.0

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafka_reassignment.arrays import Flags, Longs
+import numpy as np
+from numpy.typing import NDArray
+
+Longs = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+ABSENT = -1
+"""Pads replica matrices: no replica in this column."""
 
 NOBODY = -1
 """Pads the matrix of receivers, and stands for the sender of a step that copies nothing."""

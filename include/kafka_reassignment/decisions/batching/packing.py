@@ -9,8 +9,7 @@ from itertools import chain, islice
 
 import numpy as np
 
-from kafka_reassignment.arrays import Longs
-from kafka_reassignment.decisions.batching.columns import NOBODY, StepColumns
+from kafka_reassignment.decisions.batching.columns import NOBODY, Longs, StepColumns
 from kafka_reassignment.decisions.batching.heights import Stock
 from kafka_reassignment.decisions.batching.picking import Copy, add_sorted, pick
 from kafka_reassignment.errors import InfeasiblePlanError

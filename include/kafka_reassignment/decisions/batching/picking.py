@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from kafka_reassignment.arrays import Flags, Longs
+from kafka_reassignment.decisions.batching.columns import Flags, Longs
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from kafka_reassignment.arrays import Longs
+from kafka_reassignment.decisions.batching.columns import Longs
 from kafka_reassignment.planner.placing.work import Work
 
 MISFITS_TRIED = 64

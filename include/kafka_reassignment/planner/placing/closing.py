@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_reassignment.arrays import Flags, Longs
+from kafka_reassignment.decisions.batching.columns import Flags, Longs
 from kafka_reassignment.planner.placing.work import Work
 from kafka_reassignment.planner.shard_goals import Bounds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_reassignment.arrays import ABSENT, Flags
+from kafka_reassignment.decisions.batching.columns import ABSENT, Flags
 from kafka_reassignment.planner.placing.work import Work
 
 Slots = list[int | None]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_reassignment.arrays import ABSENT, Longs
+from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
 from kafka_reassignment.planner.goals import NO_ROOM
 from kafka_reassignment.planner.placing.work import Work
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_reassignment.arrays import ABSENT, Flags, Longs
+from kafka_reassignment.decisions.batching.columns import ABSENT, Flags, Longs
 from kafka_reassignment.planner.placing.receivers import Receivers
 from kafka_reassignment.planner.shard_goals import ShardGoals
 
