@@ -8,7 +8,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import ParamValidationError
 
 from kafka_lab.airflow import PROJECT
-from kafka_reassignment.record.partition_count import PartitionCountRequest
+from kafka_reassignment.request import PartitionCountRequest
 
 pytestmark = pytest.mark.quick
 

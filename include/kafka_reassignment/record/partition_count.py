@@ -11,50 +11,13 @@ It lives beside the records of reassignments, under the run's own id::
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict
 
-from kafka_reassignment.errors import InvalidPartitionsError, RecordError
+from kafka_reassignment.errors import RecordError
 from kafka_reassignment.record.objects import create_object, read_model
 from kafka_reassignment.record.record import Record
-from kafka_reassignment.request.reassignment import BrokerId, error_class, invalid_message
-
-
-class PartitionCountRequest(BaseModel):
-    """A topic is to have this many partitions. Kafka can add partitions, never take them away."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kafka_conn_id: str = Field(default="kafka_default", min_length=1, max_length=250)
-    topic: str = Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")
-    partitions: Annotated[int, Field(ge=2, le=1_000_000, strict=True)]
-    exclude_brokers: tuple[BrokerId, ...] = ()
-    validate_only: bool = False
-
-    @field_validator("exclude_brokers")
-    @classmethod
-    def _named_once(cls, brokers: tuple[int, ...]) -> tuple[int, ...]:
-        repeated = sorted({b for b in brokers if brokers.count(b) > 1})
-        if repeated:
-            raise ValueError(f"broker {repeated[0]} is named twice; name each one once")
-        return brokers
-
-
-def parse_partition_count(fields: dict[str, Any]) -> PartitionCountRequest:
-    """Read a request from the form or the API; a field that is None counts as left out.
-
-    Raises:
-        InvalidPartitionsError: what is wrong is the count.
-        DuplicatePartitionError: a broker is named twice.
-        InvalidRequestError: anything else; each time one message for all that is wrong.
-    """
-    try:
-        return PartitionCountRequest.model_validate({k: v for k, v in fields.items() if v is not None})
-    except ValidationError as invalid:
-        about_count = any(p["loc"][:1] == ("partitions",) for p in invalid.errors())
-        error = InvalidPartitionsError if about_count else error_class(invalid)
-        raise error(invalid_message("The request", invalid)) from None
+from kafka_reassignment.request.partition_count import PartitionCountRequest
 
 
 class PartitionCountOpening(BaseModel):

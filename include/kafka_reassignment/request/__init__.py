@@ -1,21 +1,18 @@
-"""What people ask for: reassignments, their limits and their maintenance windows."""
+"""What people ask for: reassignments, their limits and maintenance windows, and partition counts."""
 
-from kafka_reassignment.request.reassignment import (
-    LOWEST_RATE_MB,
-    MEGABYTE,
-    Job,
-    Limits,
-    ReassignmentRequest,
-    parse_limits,
-    parse_request,
-)
+from kafka_reassignment.request.limits import Limits, parse_limits
+from kafka_reassignment.request.partition_count import PartitionCountRequest, parse_partition_count
+from kafka_reassignment.request.rate import LOWEST_RATE_MB, MEGABYTE
+from kafka_reassignment.request.reassignment import Job, ReassignmentRequest, parse_request
 
 __all__ = [
     "LOWEST_RATE_MB",
     "MEGABYTE",
     "Job",
     "Limits",
+    "PartitionCountRequest",
     "ReassignmentRequest",
     "parse_limits",
+    "parse_partition_count",
     "parse_request",
 ]

@@ -6,26 +6,17 @@ item, what was expected, what was found, and the next step.
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import StrEnum
-from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from kafka_reassignment.errors import (
-    DuplicatePartitionError,
-    InvalidReplicationFactorError,
-    InvalidRequestError,
-    InvalidThrottleError,
-)
+from kafka_reassignment.request.limits import Limits
+from kafka_reassignment.request.messages import parse, request_error_class
+from kafka_reassignment.request.names import MAX_NAMES, BrokerId, TopicPattern, each_named_once
+from kafka_reassignment.request.rate import LOWEST_RATE_MB, MEGABYTE
+from kafka_reassignment.request.topics import topic_matches
 from kafka_reassignment.request.windows.spec import MaintenanceWindows
-
-MEGABYTE = 1_000_000
-"""Bytes in the MB of every rate here (decimal, as Kafka's own documentation counts)."""
-
-LOWEST_RATE_MB = 1.0
-"""Below 1 MB/s Kafka's quota (1 s samples, whole fetches counted) is too coarse to hold (F9, KIP-179)."""
 
 
 class Job(StrEnum):
@@ -40,30 +31,6 @@ class Job(StrEnum):
     LEADERS = "leaders"
     APPLY_JSON = "apply_json"
     ROLL_BACK = "roll_back"
-
-
-BrokerId = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
-_IN_NAMES = r"A-Za-z0-9_\-*?\[\]"
-TopicPattern = Annotated[
-    str,
-    # Not "." and "..", which Kafka refuses.
-    Field(min_length=1, max_length=249, pattern=rf"^([.{_IN_NAMES}]*[{_IN_NAMES}][.{_IN_NAMES}]*|\.{{3,}})$"),
-]
-
-MAX_NAMES = 100_000
-"""Brokers, or topic patterns, in one request: more than any cluster has."""
-
-
-class Limits(BaseModel):
-    """KIP-435's limits on what one batch may do, plus how much it may copy."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    partition_movements: int = Field(default=50, ge=1, le=5_000, description="P: partitions moved at once")
-    replica_movements: int = Field(default=1, ge=1, le=100, description="R: new replicas per partition at once")
-    leader_movements: int = Field(default=50, ge=1, le=5_000, description="L: preferred leaders changed per batch")
-    batch_bytes: int | None = Field(default=None, ge=1, description="aim for this many bytes per batch")
-    max_batches: int = Field(default=1_000, ge=1, le=100_000, description="refuse a plan of more batches")
 
 
 class ReassignmentRequest(BaseModel):
@@ -115,10 +82,7 @@ class ReassignmentRequest(BaseModel):
     @field_validator("brokers", "exclude_brokers", "topics", "exclude_topics")
     @classmethod
     def _named_once(cls, items: tuple[Any, ...]) -> tuple[Any, ...]:
-        for item, count in Counter(items).most_common(1):
-            if count > 1:
-                raise ValueError(f"{item!r} is named twice; name each one once")
-        return items
+        return each_named_once(items)
 
     @model_validator(mode="after")
     def _fits_the_job(self) -> Self:
@@ -153,17 +117,17 @@ class ReassignmentRequest(BaseModel):
                 f"both 'throttle_mb_per_second' ({self.throttle_mb_per_second:g}) and 'unthrottled' are given; "
                 "choose one"
             )
-        rate, unwell_rate = self.throttle_mb_per_second, self.mb_per_second_while_unhealthy
-        for name, given in (("throttle_mb_per_second", rate), ("mb_per_second_while_unhealthy", unwell_rate)):
+        rate, slower_rate = self.throttle_mb_per_second, self.mb_per_second_while_unhealthy
+        for name, given in (("throttle_mb_per_second", rate), ("mb_per_second_while_unhealthy", slower_rate)):
             if given is not None and given < LOWEST_RATE_MB and not self.allow_low_throttle:
                 raise ValueError(
                     f"{name} is {given:g}, expected at least {LOWEST_RATE_MB:g}: Kafka cannot hold lower "
                     "rates accurately; raise it, or set 'allow_low_throttle' if you accept that"
                 )
-        if unwell_rate is not None and (rate is None or unwell_rate >= rate):
+        if slower_rate is not None and (rate is None or slower_rate >= rate):
             raise ValueError(
-                f"mb_per_second_while_unhealthy is {unwell_rate:g}, expected less than throttle_mb_per_second (found "
-                f"{'none' if rate is None else f'{rate:g}'}): the throttle is lowered to it while the cluster is not well"
+                f"mb_per_second_while_unhealthy is {slower_rate:g}, expected less than throttle_mb_per_second (found "
+                f"{'none' if rate is None else f'{rate:g}'}): the throttle is lowered to it while the cluster is unhealthy"
             )
         return self
 
@@ -174,7 +138,7 @@ class ReassignmentRequest(BaseModel):
 
     @property
     def bytes_per_second_while_unhealthy(self) -> int | None:
-        """The rate while more partitions than tolerated are not well; None when it stays as it is."""
+        """The rate while more partitions are unhealthy than allowed; None when the rate is not lowered."""
         return (
             None if self.mb_per_second_while_unhealthy is None else round(self.mb_per_second_while_unhealthy * MEGABYTE)
         )
@@ -190,20 +154,8 @@ class ReassignmentRequest(BaseModel):
 
     def asks_about(self, topic: str) -> bool:
         """Whether a topic is meant: by a name or pattern of ``topics``, or by none being given, and not excluded."""
-        wanted = not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
-        return wanted and not any(fnmatchcase(topic, pattern) for pattern in self.exclude_topics)
-
-
-def parse_limits(fields: dict[str, Any]) -> Limits:
-    """Read limits by themselves.
-
-    Raises:
-        InvalidRequestError: one message for all that is wrong.
-    """
-    try:
-        return Limits.model_validate(fields)
-    except ValidationError as invalid:
-        raise InvalidRequestError(invalid_message("The limits", invalid)) from None
+        wanted = not self.topics or topic_matches(topic, self.topics)
+        return wanted and not topic_matches(topic, self.exclude_topics)
 
 
 def parse_request(fields: dict[str, Any]) -> ReassignmentRequest:
@@ -215,45 +167,5 @@ def parse_request(fields: dict[str, Any]) -> ReassignmentRequest:
         InvalidReplicationFactorError: what is wrong is the replication factor.
         InvalidRequestError: anything else; each time one message for all that is wrong.
     """
-    try:
-        return ReassignmentRequest.model_validate({k: v for k, v in fields.items() if v is not None})
-    except ValidationError as invalid:
-        raise error_class(invalid)(invalid_message("The request", invalid)) from None
-
-
-def error_class(invalid: ValidationError) -> type[InvalidRequestError]:
-    """The error case of KIP-179 that a request is, by what is wrong first."""
-    for problem in invalid.errors(include_url=False, include_context=False):
-        about = f"{problem['loc']} {problem['msg']}"
-        for word, error in (
-            ("throttle", InvalidThrottleError),
-            ("named twice", DuplicatePartitionError),
-            ("replication_factor", InvalidReplicationFactorError),
-        ):
-            if word in about:
-                return error
-    return InvalidRequestError
-
-
-def invalid_message(what: str, invalid: ValidationError) -> str:
-    """Return one message for all that is wrong; ``what`` is its subject, such as "The request"."""
-    problems = invalid.errors(include_url=False, include_context=False)
-    told = "; ".join(_tell(p["loc"], p["msg"], p["type"], p.get("input")) for p in problems[:5])
-    more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
-    return f"{what} cannot be carried out: {told}{more}. Nothing was changed in the cluster."
-
-
-def _tell(where: tuple[int | str, ...], message: str, kind: str, found: object) -> str:
-    name = _short(".".join(map(str, where)))
-    if kind == "extra_forbidden":
-        return f"{name} is not a known field; check its spelling"
-    text = message.removeprefix("Value error, ")
-    if not where:
-        return text
-    return f"{name}: {text}" + ("" if kind == "value_error" else f" (found {_short(found)})")
-
-
-def _short(found: object) -> str:
-    """What was found as it fits into a message: no wall of text, no control characters."""
-    shown = repr(found[:60] if isinstance(found, str) else found)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+    given = {name: value for name, value in fields.items() if value is not None}
+    return parse(ReassignmentRequest, given, subject="The request", error_class=request_error_class)

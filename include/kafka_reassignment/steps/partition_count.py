@@ -31,9 +31,8 @@ from kafka_reassignment.record.partition_count import (
     Added,
     PartitionCountOpening,
     PartitionCountRecord,
-    PartitionCountRequest,
-    parse_partition_count,
 )
+from kafka_reassignment.request import PartitionCountRequest, parse_partition_count
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.placement import (
     check_count,

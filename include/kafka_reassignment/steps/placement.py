@@ -18,8 +18,8 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import ClusterDescription, ConfigResource, PartitionState, TopicPartition
 from kafka_reassignment.ports import MAX_NEW_PARTITIONS
-from kafka_reassignment.record.partition_count import NewPartitions, PartitionCountRequest
-from kafka_reassignment.request import Job
+from kafka_reassignment.record.partition_count import NewPartitions
+from kafka_reassignment.request import Job, PartitionCountRequest
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.view import log_dirs_and_cordons, min_insync_replicas, observe
 from kafka_reassignment.text import format_bytes, ids
