@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
-
-import vl_convert
+from functools import cache
+from importlib.resources import files
 
 from kafka_reassignment.plan.report.charts import charts
 from kafka_reassignment.plan.report.rows import batch_rows, broker_rows, busiest_to_mean, fullest_first, rack_rows
@@ -46,8 +46,17 @@ def plan_page(summary: PlanSummary, *, title: str, bytes_per_second: int | None 
         busiest_leader=_busiest(leaders),
         charts=charts(brokers, batches),
         datasets={"brokers": brokers, "racks": rack_rows(summary), "batches": batches},
-        script=vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"),
+        script=_vega(),
     )
+
+
+@cache
+def _vega() -> str:
+    """Vega, Vega-Lite and vega-embed, which draw the charts; without the names of source maps, which are not there."""
+    folder = files("kafka_reassignment.plan.report") / "vega"
+    texts = (folder.joinpath(f"{name}.min.js").read_text("utf-8") for name in ("vega", "vega-lite", "vega-embed"))
+    lines = (line for text in texts for line in text.split("\n"))
+    return "\n".join(line for line in lines if not line.startswith("//# sourceMappingURL="))
 
 
 def _busiest(numbers: list[int]) -> float | None:
