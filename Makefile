@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_NO_MANAGED_PYTHON=1 $(BIN)/uv
 PYTEST := $(BIN)/python -m pytest
 # The tests of a module stay together.
 TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
@@ -14,12 +15,11 @@ help:  ## list the commands
 
 setup: $(VENV)/.warm  ## make the virtual environment from the locked dependencies
 
-$(VENV)/.installed: requirements/dev.lock pyproject.toml lab/pyproject.toml
+$(VENV)/.installed: uv.lock pyproject.toml lab/pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 14) else f"Python 3.11 to 3.13 is needed, found {sys.version.split()[0]}: set PYTHON=")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q 'uv>=0.9'
-	$(BIN)/uv pip sync -q --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.lock
-	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e . -e lab
+	$(UV) sync -q --locked --extra lab --compile-bytecode
 	$(BIN)/python -m compileall -q include plugins lab
 	@touch $@
 
@@ -52,11 +52,8 @@ bench-plan: setup  ## plan clusters of up to two million partitions, judge the p
 faults: setup  ## reassignments with faults at seeded points (SEEDS=1-200; ARGS=-v tells everything)
 	@$(BIN)/python -m tests.faults --seeds $(or $(SEEDS),1-20) $(ARGS)
 
-lock: setup  ## resolve the locked dependencies anew
-	$(BIN)/uv pip compile -q --upgrade --group dev pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--python-version 3.11 --custom-compile-command "make lock" -o requirements/dev.lock
-	$(BIN)/uv pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--python-version 3.11 --custom-compile-command "make lock" -c requirements/dev.lock -o requirements/runtime.lock
+lock:  ## resolve the locked dependencies again, newest releases first
+	$(UV) lock --upgrade
 
 clean:  ## remove the virtual environment and caches inside the checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
