@@ -9,9 +9,9 @@ from kafka_reassignment.decisions.throttle import (
     THROTTLE_KEYS,
     Journal,
     ThrottlePlan,
-    clear_throttle,
+    changes_to_restore,
+    changes_to_throttle,
     in_place,
-    set_throttle,
     throttle_for,
     union,
 )
@@ -42,7 +42,7 @@ def ensure_throttle(run: RunContext, batch: Batch, event: Event) -> None:
     def journalled(journal: Journal) -> tuple[Journal, _Setting]:
         plan = throttle_for(batch, asked_bytes_per_second=rate, rate_changes=journal.rate_changes).restricted_to(live)
         before = describe_throttles(run, plan.resources)
-        updated, changes = set_throttle(plan, journal, before)
+        updated, changes = changes_to_throttle(plan, journal, before)
         return updated, _Setting(plan, updated, before, tuple(changes))
 
     setting = run.record.update_journal(journalled)
@@ -65,7 +65,7 @@ def throttle_changes(run: RunContext, batch: Batch) -> tuple[ConfigChange, ...]:
         return ()
     journal = run.record.journal()
     plan = throttle_for(batch, asked_bytes_per_second=rate, rate_changes=journal.rate_changes)
-    return tuple(set_throttle(plan, journal, describe_throttles(run, plan.resources))[1])
+    return tuple(changes_to_throttle(plan, journal, describe_throttles(run, plan.resources))[1])
 
 
 def restore_configs(run: RunContext, event: Event) -> tuple[str, ...]:
@@ -75,12 +75,12 @@ def restore_configs(run: RunContext, event: Event) -> tuple[str, ...]:
     """
     journal = run.record.journal()
     before = describe_throttles(run, journal.resources)
-    clearing = clear_throttle(journal, before)
+    clearing = changes_to_restore(journal, before)
     refused = _apply(run, clearing.changes)
-    _settled(run, journal.resources, lambda seen: not clear_throttle(journal, seen).changes)
+    _settled(run, journal.resources, lambda seen: not changes_to_restore(journal, seen).changes)
 
     def settled(latest: Journal) -> tuple[Journal, Journal]:
-        left = clear_throttle(latest, describe_throttles(run, latest.resources)).journal
+        left = changes_to_restore(latest, describe_throttles(run, latest.resources)).journal
         return left, left
 
     owed = run.record.update_journal(settled).owed_texts()

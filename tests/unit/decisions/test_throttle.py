@@ -14,9 +14,9 @@ from kafka_reassignment.decisions.throttle import (
     Side,
     ThrottledReplicas,
     change_rates,
-    clear_throttle,
+    changes_to_restore,
+    changes_to_throttle,
     in_place,
-    set_throttle,
     throttle_for,
     union,
 )
@@ -47,14 +47,14 @@ PLAN = throttle_for(BATCH, asked_bytes_per_second=77 * MB)
 
 
 def put_in_place(configs: Configs, journal: Journal | None = None) -> Journal:
-    journal, changes = set_throttle(PLAN, journal or Journal(), configs.describe(PLAN.resources))
+    journal, changes = changes_to_throttle(PLAN, journal or Journal(), configs.describe(PLAN.resources))
     configs.apply(changes)
     return journal
 
 
 def cleared(configs: Configs, journal: Journal) -> Journal:
-    configs.apply(clear_throttle(journal, configs.describe(journal.resources)).changes)
-    return clear_throttle(journal, configs.describe(journal.resources)).journal
+    configs.apply(changes_to_restore(journal, configs.describe(journal.resources)).changes)
+    return changes_to_restore(journal, configs.describe(journal.resources)).journal
 
 
 # What a batch needs
@@ -105,7 +105,7 @@ def test_a_rate_that_would_stop_replication_is_refused(rate: int) -> None:
 
 
 def test_on_a_clean_cluster_rates_and_lists_are_set_and_journalled_first() -> None:
-    journal, changes = set_throttle(PLAN, Journal(), Configs().describe(PLAN.resources))
+    journal, changes = changes_to_throttle(PLAN, Journal(), Configs().describe(PLAN.resources))
     assert changes == [
         ConfigChange(ConfigResource.broker(1), LEADER_RATE, ConfigOperation.SET, "100000000"),
         ConfigChange(ConfigResource.broker(2), LEADER_RATE, ConfigOperation.SET, "100000000"),
@@ -126,7 +126,7 @@ def test_on_a_clean_cluster_rates_and_lists_are_set_and_journalled_first() -> No
 def test_setting_it_again_changes_nothing() -> None:
     configs = Configs()
     journal = put_in_place(configs)
-    assert set_throttle(PLAN, journal, configs.describe(PLAN.resources)) == (journal, [])
+    assert changes_to_throttle(PLAN, journal, configs.describe(PLAN.resources)) == (journal, [])
     assert in_place(PLAN, configs.describe(PLAN.resources)) == ()
 
 
@@ -191,7 +191,7 @@ def test_hidden_rates_of_ours_count_by_the_journal() -> None:
     configs = Configs(hides_rates=True)
     journal = put_in_place(configs)
     assert in_place(PLAN, configs.describe(PLAN.resources), journal) == ()
-    assert set_throttle(PLAN, journal, configs.describe(PLAN.resources))[1] == []
+    assert changes_to_throttle(PLAN, journal, configs.describe(PLAN.resources))[1] == []
     assert cleared(configs, journal).is_settled
     assert configs.per_broker == {}
 
@@ -241,15 +241,15 @@ def test_a_new_rate_below_one_megabyte_is_refused_unless_it_is_accepted() -> Non
 def test_while_moves_are_in_flight_their_entries_and_every_rate_stay() -> None:
     batch = Batch(1, (move("orders", 0, (1, 2), (3, 2)), move("orders", 1, (1, 2), (3, 2))))
     plan, configs = throttle_for(batch, asked_bytes_per_second=MB), Configs()
-    journal, changes = set_throttle(plan, Journal(), configs.describe(plan.resources))
+    journal, changes = changes_to_throttle(plan, Journal(), configs.describe(plan.resources))
     configs.apply(changes)
-    clearing = clear_throttle(journal, configs.describe(journal.resources), keep={TopicPartition("orders", 1)})
+    clearing = changes_to_restore(journal, configs.describe(journal.resources), keep={TopicPartition("orders", 1)})
     assert [(c.operation, c.value) for c in clearing.changes] == [
         (ConfigOperation.SUBTRACT, "0:3"),
         (ConfigOperation.SUBTRACT, "0:1,0:2"),
     ]
     configs.apply(clearing.changes)
-    after = clear_throttle(journal, configs.describe(journal.resources), keep={TopicPartition("orders", 1)})
+    after = changes_to_restore(journal, configs.describe(journal.resources), keep={TopicPartition("orders", 1)})
     assert after.changes == ()
     assert [r.added for r in after.journal.lists] == [("1:3",), ("1:1", "1:2")]
     assert after.journal.rates == journal.rates
@@ -261,7 +261,7 @@ def test_a_rate_somebody_else_changed_is_left_and_told() -> None:
     configs = Configs(per_broker={("1", LEADER_RATE): "5"})
     journal = put_in_place(configs)
     configs.per_broker["1", LEADER_RATE] = "42"
-    clearing = clear_throttle(journal, configs.describe(journal.resources))
+    clearing = changes_to_restore(journal, configs.describe(journal.resources))
     assert clearing.changed_by_others == (
         (
             "broker 1: leader.replication.throttled.rate is 42 (dynamic broker), expected 100000000 which we set; it was 5 "
@@ -284,8 +284,8 @@ def test_a_rate_somebody_else_changed_before_we_set_it_again_is_what_comes_back(
 
 def test_a_rate_that_was_journalled_but_never_set_is_no_change_by_others() -> None:
     configs = Configs(per_broker={("1", LEADER_RATE): "5"})
-    journal, _ = set_throttle(PLAN, Journal(), configs.describe(PLAN.resources))
-    clearing = clear_throttle(journal, configs.describe(journal.resources))
+    journal, _ = changes_to_throttle(PLAN, Journal(), configs.describe(PLAN.resources))
+    clearing = changes_to_restore(journal, configs.describe(journal.resources))
     assert (clearing.changes, clearing.changed_by_others, clearing.journal.is_settled) == ((), (), True)
 
 
@@ -302,7 +302,7 @@ def test_a_list_somebody_else_replaced_by_a_star_is_left_and_told() -> None:
     configs = Configs()
     journal = put_in_place(configs)
     configs.lists["orders", LEADER_REPLICAS] = "*"
-    clearing = clear_throttle(journal, configs.describe(journal.resources))
+    clearing = changes_to_restore(journal, configs.describe(journal.resources))
     assert clearing.changed_by_others == (
         "topic orders: leader.replication.throttled.replicas is *, expected a list with our entries",
     )
@@ -315,7 +315,7 @@ def test_a_broker_that_does_not_answer_is_a_debt_until_it_does() -> None:
     journal = put_in_place(configs)
     configs.down = {3}
     debt = "broker 3: follower.replication.throttled.rate (before us: 5 (dynamic broker))"
-    assert clear_throttle(journal, configs.describe(journal.resources)).debts == (debt,)
+    assert changes_to_restore(journal, configs.describe(journal.resources)).debts == (debt,)
     journal = cleared(configs, journal)
     assert journal.owed_texts() == (debt,)
     configs.down = set()
@@ -336,7 +336,7 @@ def test_debts_of_an_earlier_reassignment_are_taken_over_so_that_its_rate_is_not
     before = configs.state()
     died = put_in_place(configs)
     plan = throttle_for(BATCH, asked_bytes_per_second=MB)
-    apart, changes = set_throttle(plan, Journal(), configs.describe(plan.resources))
+    apart, changes = changes_to_throttle(plan, Journal(), configs.describe(plan.resources))
     assert apart.rates[0].earlier.value == "100000000"
     configs.apply(changes)
     assert cleared(configs, union(apart, died)).is_settled

@@ -18,9 +18,9 @@ from kafka_reassignment.decisions.throttle import (
     Journal,
     ThrottlePlan,
     change_rates,
-    clear_throttle,
+    changes_to_restore,
+    changes_to_throttle,
     in_place,
-    set_throttle,
     throttle_for,
     union,
 )
@@ -87,7 +87,7 @@ class Run:
 
     def put_in_place(self, batch: Batch, asked: int, through: int) -> ThrottlePlan:
         plan = throttle_for(batch, asked_bytes_per_second=asked, rate_changes=self.journal.rate_changes)
-        self.journal, changes = set_throttle(plan, self.journal, self.configs.describe(plan.resources))
+        self.journal, changes = changes_to_throttle(plan, self.journal, self.configs.describe(plan.resources))
         self.configs.apply(changes[:through])
         return plan
 
@@ -97,10 +97,10 @@ class Run:
         self.configs.apply(changes[:through])
 
     def clear(self, through: int, *, journal_written: bool = True) -> None:
-        clearing = clear_throttle(self.journal, self.configs.describe(self.journal.resources))
+        clearing = changes_to_restore(self.journal, self.configs.describe(self.journal.resources))
         self.configs.apply(clearing.changes[:through])
         if journal_written:
-            self.journal = clear_throttle(self.journal, self.configs.describe(self.journal.resources)).journal
+            self.journal = changes_to_restore(self.journal, self.configs.describe(self.journal.resources)).journal
 
 
 ours = st.one_of(
@@ -142,7 +142,7 @@ def test_set_again_after_a_crash_anywhere_the_throttle_is_in_place(before: Confi
     run.put_in_place(batch, RATES[0], through)
     plan = run.put_in_place(batch, RATES[0], 99)
     assert in_place(plan, run.configs.describe(plan.resources)) == ()
-    assert set_throttle(plan, run.journal, run.configs.describe(plan.resources)) == (run.journal, [])
+    assert changes_to_throttle(plan, run.journal, run.configs.describe(plan.resources)) == (run.journal, [])
 
 
 theirs = st.one_of(
@@ -203,7 +203,7 @@ def test_debts_of_a_reassignment_that_died_are_paid_by_the_next_one(
     died = Run(deepcopy(before))
     died.put_in_place(BATCHES[0], RATES[0], through)
     plan = throttle_for(batch, asked_bytes_per_second=RATES[1])
-    journal, changes = set_throttle(plan, Journal(), died.configs.describe(plan.resources))
+    journal, changes = changes_to_throttle(plan, Journal(), died.configs.describe(plan.resources))
     died.configs.apply(changes[:later])
     heir = Run(died.configs, union(journal, died.journal))
     heir.put_in_place(BATCHES[1], RATES[0], 99)

@@ -4,7 +4,7 @@
 the configs as they are and return the changes that are left to make.
 """
 
-from kafka_reassignment.decisions.throttle.clear import Clearing, clear_throttle
+from kafka_reassignment.decisions.throttle.clear import Clearing, changes_to_restore
 from kafka_reassignment.decisions.throttle.journal import Journal, ListRecord, RateRecord, union
 from kafka_reassignment.decisions.throttle.plan import (
     DELIVERED_SHARE,
@@ -21,7 +21,7 @@ from kafka_reassignment.decisions.throttle.plan import (
     covers,
     throttle_for,
 )
-from kafka_reassignment.decisions.throttle.set import SeenConfigs, change_rates, in_place, set_throttle
+from kafka_reassignment.decisions.throttle.set import SeenConfigs, change_rates, changes_to_throttle, in_place
 
 __all__ = [
     "DELIVERED_SHARE",
@@ -41,10 +41,10 @@ __all__ = [
     "ThrottlePlan",
     "ThrottledReplicas",
     "change_rates",
-    "clear_throttle",
+    "changes_to_restore",
+    "changes_to_throttle",
     "covers",
     "in_place",
-    "set_throttle",
     "throttle_for",
     "union",
 ]

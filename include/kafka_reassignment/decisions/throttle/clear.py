@@ -26,7 +26,7 @@ class Clearing:
     debts: tuple[str, ...] = ()
 
 
-def clear_throttle(journal: Journal, seen: SeenConfigs, *, keep: Collection[TopicPartition] = ()) -> Clearing:
+def changes_to_restore(journal: Journal, seen: SeenConfigs, *, keep: Collection[TopicPartition] = ()) -> Clearing:
     """Return the changes that put every journalled config back, and what is owed still.
 
     A rate goes back to the value the broker itself had, else it is deleted so that the layer below shows again

@@ -28,7 +28,7 @@ SeenConfigs = Mapping[ConfigResource, Mapping[str, ConfigValue]]
 """Configs as described: a resource that did not answer or does not exist is absent, so is a key set nowhere."""
 
 
-def set_throttle(plan: ThrottlePlan, journal: Journal, seen: SeenConfigs) -> tuple[Journal, list[ConfigChange]]:
+def changes_to_throttle(plan: ThrottlePlan, journal: Journal, seen: SeenConfigs) -> tuple[Journal, list[ConfigChange]]:
     """Return the journal to store first, and then the changes that put the throttle in place.
 
     Rates somebody else had set on a broker are replaced, to be put back exactly. Entries somebody else had put
@@ -148,7 +148,7 @@ def change_rates(
             if wanted.concerns(r.broker, r.side)
         )
     )
-    return set_throttle(plan, journal.model_copy(update={"rate_changes": (*kept, wanted)}), seen)
+    return changes_to_throttle(plan, journal.model_copy(update={"rate_changes": (*kept, wanted)}), seen)
 
 
 def _needs_setting(rate: BrokerRate, present: ConfigValue, record: RateRecord | None) -> bool:
