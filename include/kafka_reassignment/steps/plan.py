@@ -13,8 +13,6 @@ from kafka_reassignment.plan.json_files import write_reassignment_json
 from kafka_reassignment.plan.report import plan_page
 from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.plan.summary import PlanSummary
-from kafka_reassignment.planner import pipeline
-from kafka_reassignment.planner.session import planner_session
 from kafka_reassignment.planner.snapshot import TopicFacts, write_snapshot
 from kafka_reassignment.record.models import REPORT, FrozenPlan
 from kafka_reassignment.request import Job, ReassignmentRequest
@@ -90,6 +88,10 @@ def in_words(summary: PlanSummary) -> str:
 
 
 def _plan_and_freeze(run: RunContext, master: str) -> None:
+    # Imported here, so that the other steps need neither PySpark nor Java.
+    from kafka_reassignment.planner.pipeline import plan  # noqa: PLC0415
+    from kafka_reassignment.planner.session import planner_session  # noqa: PLC0415
+
     request = run.record.opening().request
     if request.job is Job.ROLL_BACK:
         summary = _roll_back(run, request)
@@ -97,7 +99,7 @@ def _plan_and_freeze(run: RunContext, master: str) -> None:
         take_snapshot(run, as_if_cancelled=request.supersede)
         run.log.info("Snapshot written to %s; planning on Spark master %s", run.record.snapshot_uri, master)
         with planner_session(master) as spark:
-            summary = pipeline.plan(spark, run.record.snapshot_uri, request, run.record.plan_uri)
+            summary = plan(spark, run.record.snapshot_uri, request, run.record.plan_uri)
     write_reassignment_json(run.record.plan_uri, str(run.record.root / "reassignment.json"), "target")
     write_reassignment_json(run.record.plan_uri, str(run.record.root / "rollback.json"), "current")
     _write_report(run, summary, request)
