@@ -20,7 +20,7 @@ from kafka_reassignment.plan.store import write_batches, write_summary, write_ta
 from kafka_reassignment.plan.summary import BatchSummary, PlanSummary
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.audit import Actor
-from kafka_reassignment.record.models import ClusterLock, FrozenPlan, Opening
+from kafka_reassignment.record.models import ClusterLock, FrozenPlan, RecordedRequest
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import Job, ReassignmentRequest
@@ -83,8 +83,8 @@ class Run:
         self.record = self.store.record(self.cluster_id, reassignment_id)
         self.last = len(batches)
         asked = ReassignmentRequest.model_validate({"job": Job.REBALANCE, "throttle_mb_per_second": 10, **request})
-        self.record.open(
-            Opening(
+        self.record.write_request(
+            RecordedRequest(
                 cluster_id=self.cluster_id,
                 reassignment_id=reassignment_id,
                 started_at=self.clock.now,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-def ids(brokers: Iterable[int]) -> str:
+def format_brokers(brokers: Iterable[int]) -> str:
     """Return broker ids as Kafka's tools print them: ``1,2,4``."""
     return ",".join(map(str, brokers))
 

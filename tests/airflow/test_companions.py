@@ -108,7 +108,7 @@ def test_one_partition_is_cancelled_and_a_new_reassignment_supersedes_the_rest(r
     run, topic = slow("superseded")
     outcome = companion(reassignments, CANCEL_DAG_ID, "one-4", partitions=[f"{topic}-0"])
     assert outcome == "success"
-    assert reassignments.record(run).withdrawn() == {f"{topic}-0"}
+    assert reassignments.record(run).withdrawn_partitions() == {f"{topic}-0"}
     later = reassignments.trigger(
         "supersedes",
         job="apply_json",

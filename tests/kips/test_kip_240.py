@@ -25,7 +25,11 @@ def test_two_successive_reassignments_of_one_partition_differ_and_each_keeps_its
     [one] = described(looking)["partitions"]
     [again] = described(looking)["partitions"]
     assert one["reassignment_id"] == "first"
-    assert one["started_at_seconds"] == again["started_at_seconds"] == first.record.opening().started_at.timestamp()
+    assert (
+        one["started_at_seconds"]
+        == again["started_at_seconds"]
+        == first.record.recorded_request().started_at.timestamp()
+    )
     assert again["elapsed_seconds"] > one["elapsed_seconds"] > 0
 
     looking.release([p])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kafka_reassignment.decisions.moves import Phase, drop_hangs, drops_to_submit, never_completes, phase
 from kafka_reassignment.decisions.seen import in_sync_now
 from kafka_reassignment.model import Batch, InFlight, Replicas, Step, TopicPartition, View
-from kafka_reassignment.text import ids
+from kafka_reassignment.text import format_brokers
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,25 +138,27 @@ def _unsafe(flight: InFlight, seen: View, partition: TopicPartition) -> str | No
     back_is_clean = len(missing) < len(flight.original)
     if back_is_clean and not joined and (down or never_completes(flight)):
         return None
-    heading = f"broker {ids(missing)} of the original replicas {ids(flight.original)} is out of sync"
+    heading = (
+        f"broker {format_brokers(missing)} of the original replicas {format_brokers(flight.original)} is out of sync"
+    )
     if not back_is_clean:
         heading += ": going back would take an unclean election, and Kafka refuses it"
     elif joined:
-        heading += f", and {ids(joined)} has joined the ISR already: a cancel would lose that copy"
-    way_on = f"; it waits for broker {ids(down)}, which is down" if down else ""
-    return f"{heading}; carried on to {ids(flight.target)}{way_on}"
+        heading += f", and {format_brokers(joined)} has joined the ISR already: a cancel would lose that copy"
+    way_on = f"; it waits for broker {format_brokers(down)}, which is down" if down else ""
+    return f"{heading}; carried on to {format_brokers(flight.target)}{way_on}"
 
 
 def _left_behind(flight: InFlight, current: Replicas, seen: View, partition: TopicPartition) -> str:
     """Say what there is after the cancel. Kafka takes the adding replicas away, joined or not, and nothing else."""
     synced = in_sync_now(partition, seen)
-    told = [f"replicas {ids(flight.original)}"]
+    told = [f"replicas {format_brokers(flight.original)}"]
     if joined := [b for b in flight.adding if b in synced]:
-        told.append(f"{ids(joined)} had joined the ISR and is deleted again")
+        told.append(f"{format_brokers(joined)} had joined the ISR and is deleted again")
     if out_of_sync := [b for b in flight.original if b not in synced]:
-        told.append(f"{ids(out_of_sync)} out of sync")
+        told.append(f"{format_brokers(out_of_sync)} out of sync")
     if len(flight.original) != len(current):
         told.append(f"replication factor {len(flight.original)}, it was {len(current)} before the step")
     elif flight.original != current:
-        told.append(f"the order was {ids(current)} before the step")
+        told.append(f"the order was {format_brokers(current)} before the step")
     return "; ".join(told)

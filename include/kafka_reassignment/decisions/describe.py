@@ -11,7 +11,7 @@ from kafka_reassignment.decisions.progress import Motion, ReplicaProgress
 from kafka_reassignment.decisions.seen import in_sync_now
 from kafka_reassignment.decisions.throttle import SeenConfigs, Side, covers
 from kafka_reassignment.model import ConfigResource, ConfigSource, ConfigValue, Replicas, Step, TopicPartition, View
-from kafka_reassignment.text import format_bytes, format_seconds, ids
+from kafka_reassignment.text import format_brokers, format_bytes, format_seconds
 
 
 class NoRate(StrEnum):
@@ -87,7 +87,7 @@ def in_words(described: ReassignmentDescription) -> Iterator[str]:
     if described.leader_throttle is not None:
         leader = f"leader {described.current_leader} ({_told_rate(described.leader_throttle)})"
     yield (
-        f"{described.partition}: {ids(described.current)} → {ids(described.target)}, {leader}, {of}{age}: "
+        f"{described.partition}: {format_brokers(described.current)} → {format_brokers(described.target)}, {leader}, {of}{age}: "
         f"{described.standing}"
     )
     for replica in described.replicas:

@@ -26,7 +26,7 @@ from kafka_reassignment.model import (
     TopicPartition,
     View,
 )
-from kafka_reassignment.text import ids
+from kafka_reassignment.text import format_brokers
 
 
 class Phase(StrEnum):
@@ -109,11 +109,11 @@ def _phase_in_flight(move: Reassignment, flight: InFlight, in_sync: frozenset[in
         or (set(flight.target) == set(move.expanded) and set(flight.adding) <= set(move.adding))
     )
     ours = expands or flight.target == move.target
-    heading = f"in flight to {ids(flight.target)}"
+    heading = f"in flight to {format_brokers(flight.target)}"
     if twice := never_completes(flight):
         return StepState(
             Phase.STUCK,
-            f"{heading}, which Kafka never completes: broker {ids(twice)} is both added and removed. Cancel it",
+            f"{heading}, which Kafka never completes: broker {format_brokers(twice)} is both added and removed. Cancel it",
             ours,
         )
     if not ours:
@@ -122,14 +122,14 @@ def _phase_in_flight(move: Reassignment, flight: InFlight, in_sync: frozenset[in
         )
     if flight.target and set(flight.target) <= in_sync:
         return StepState(Phase.STUCK, f"{heading} though all of it is in sync: it should have completed")
-    missing = ids(b for b in flight.target if b not in in_sync)
+    missing = format_brokers(b for b in flight.target if b not in in_sync)
     return StepState(Phase.EXPANDING if expands else Phase.DROPPING, f"{heading}, waiting for {missing}")
 
 
 def _phase_at_rest(move: Reassignment, state: PartitionState, in_sync: frozenset[int]) -> StepState:
     here, current, target = set(state.replicas), set(move.current), set(move.target)
-    at = f"at {ids(state.replicas)}"
-    out_of_sync = ids(b for b in move.target if b not in in_sync)
+    at = f"at {format_brokers(state.replicas)}"
+    out_of_sync = format_brokers(b for b in move.target if b not in in_sync)
     record_wait = f"{out_of_sync} out of sync" if out_of_sync else "whole target in sync"
     if state.replicas == move.target:
         return StepState(Phase.DONE, f"{at}, {record_wait}")
@@ -140,10 +140,11 @@ def _phase_at_rest(move: Reassignment, state: PartitionState, in_sync: frozenset
             return StepState(Phase.NOT_SUBMITTED, at)
         if current < here:
             return StepState(
-                Phase.PARTIALLY_EXPANDED, f"{at}, {ids(b for b in move.adding if b not in here)} not added"
+                Phase.PARTIALLY_EXPANDED, f"{at}, {format_brokers(b for b in move.adding if b not in here)} not added"
             )
     return StepState(
-        Phase.STALE, f"{at}, expected {ids(move.current)} or a state on the way to {ids(move.target)}: stale plan"
+        Phase.STALE,
+        f"{at}, expected {format_brokers(move.current)} or a state on the way to {format_brokers(move.target)}: stale plan",
     )
 
 
@@ -317,8 +318,8 @@ def _unsafe_to_drop(step: Step, at: StepState, seen: View) -> str | None:
         return f"{at.phase}: {at.reason}"
     synced = in_sync_now(partition, seen)
     next_leader = state.leader if state.leader in move.target else move.target[0]
-    if missing := ids(b for b in move.target if b not in synced):
-        why = f"broker {missing} of the target {ids(move.target)} is not in sync"
+    if missing := format_brokers(b for b in move.target if b not in synced):
+        why = f"broker {missing} of the target {format_brokers(move.target)} is not in sync"
         return f"{why}; broker {next_leader} is to lead" if next_leader not in synced else why
     return _below_min_insync(move, seen) if set(state.replicas) - set(move.target) else None
 
@@ -328,7 +329,7 @@ def _below_min_insync(move: Reassignment, seen: View) -> str | None:
     if least is None:
         return f"min.insync.replicas of topic {move.partition.topic} is unknown"
     if len(move.target) < least:
-        return f"the target {ids(move.target)} has fewer replicas than min.insync.replicas, {least}"
+        return f"the target {format_brokers(move.target)} has fewer replicas than min.insync.replicas, {least}"
     return None
 
 
@@ -368,7 +369,7 @@ def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verificat
         elif state.replicas != target:
             elsewhere[partition] = (
                 f"There is no active reassignment of partition {partition}, but replica set is "
-                f"{ids(state.replicas)} rather than {ids(target)}."
+                f"{format_brokers(state.replicas)} rather than {format_brokers(target)}."
             )
         else:
             at_target.append(partition)
@@ -382,8 +383,8 @@ def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verificat
 
 def _blocked(move: Reassignment, seen: View) -> str | None:
     """Why a step cannot catch up by itself. Kafka accepts a target broker that is down and waits for ever (F12)."""
-    if dead := ids(b for b in move.target if b not in seen.live_brokers):
-        return f"broker {dead} of the target {ids(move.target)} is down"
+    if dead := format_brokers(b for b in move.target if b not in seen.live_brokers):
+        return f"broker {dead} of the target {format_brokers(move.target)} is down"
     state = seen.partitions.get(move.partition)
     return "the partition is offline: it has no leader" if state is not None and state.leader is None else None
 
@@ -392,4 +393,4 @@ def _held_up_by_kept(move: Reassignment, missing: Replicas) -> str | None:
     """One sick replica that does not even move blocks completion (F11)."""
     if set(missing) & set(move.adding):
         return None
-    return f"broker {ids(missing)}, which stays, is out of sync; every adding replica has caught up"
+    return f"broker {format_brokers(missing)}, which stays, is out of sync; every adding replica has caught up"

@@ -12,7 +12,7 @@ from kafka_reassignment.errors import (
     name_some,
 )
 from kafka_reassignment.model import PartitionState, Replicas, TopicPartition, View
-from kafka_reassignment.text import ids
+from kafka_reassignment.text import format_brokers
 
 NEXT_STEP = "Nothing was added now. Trigger a new run: it plans from what is there"
 
@@ -83,7 +83,9 @@ def elsewhere_than_planned(
         if state is None:
             told.append(f"{topic}-{number} is not there")
         elif state.replicas != replicas:
-            told.append(f"{topic}-{number} is on {ids(state.replicas)} rather than {ids(replicas)}")
+            told.append(
+                f"{topic}-{number} is on {format_brokers(state.replicas)} rather than {format_brokers(replicas)}"
+            )
     return told
 
 

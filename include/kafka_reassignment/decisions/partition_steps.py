@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 from kafka_reassignment.errors import InvalidAssignmentError
 from kafka_reassignment.model import Reassignment, Replicas, Step
-from kafka_reassignment.text import ids
+from kafka_reassignment.text import format_brokers
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +107,14 @@ def next_step(
     _check(current, target, replica_movements)
     in_sync = [b for b in current if b in isr and b in live_brokers]
     if current == target:
-        return Waiting(f"nothing to do: the partition is at its target {ids(target)}")
+        return Waiting(f"nothing to do: the partition is at its target {format_brokers(target)}")
     if not in_sync:
-        return Waiting(f"the partition is offline: none of its replicas {ids(current)} is in sync on a live broker")
+        return Waiting(
+            f"the partition is offline: none of its replicas {format_brokers(current)} is in sync on a live broker"
+        )
     adding = [b for b in target if b not in current]
     if adding and not any(b in live_brokers for b in adding):
-        return Waiting(f"every broker that is still to be added is down: {ids(adding)}")
+        return Waiting(f"every broker that is still to be added is down: {format_brokers(adding)}")
     most = max(len(current), len(target)) + replica_movements if most_replicas is None else most_replicas
     if adding and most <= len(current):
         return Waiting(f"there are {len(current)} replicas already, no room for another one below {most}")
@@ -154,5 +156,5 @@ def _check(current: Replicas, target: Replicas, replica_movements: int) -> None:
     for name, replicas in (("current", current), ("target", target)):
         if not replicas or len(set(replicas)) != len(replicas):
             raise InvalidAssignmentError(
-                f"The {name} replicas are ({ids(replicas)}), expected at least one broker, each named once; correct them"
+                f"The {name} replicas are ({format_brokers(replicas)}), expected at least one broker, each named once; correct them"
             )

@@ -23,7 +23,7 @@ from itertools import islice
 
 from kafka_reassignment.errors import InfeasiblePlanError, name_some
 from kafka_reassignment.model import Replicas
-from kafka_reassignment.text import ids
+from kafka_reassignment.text import format_brokers
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def _check(growth: Growth, factor: int, brokers: list[BrokerLoad], unfit: Mappin
         left_out = f" (left out: {name_some(f'{b}: {why}' for b, why in sorted(unfit.items()))})" if unfit else ""
         raise InfeasiblePlanError(
             f"Topic {growth.topic} has {factor} replicas of a partition, which need {factor} brokers; found {len(brokers)} that "
-            f"may take new ones: {ids(b.broker_id for b in brokers) or 'none'}{left_out}. Start or add brokers, or exclude fewer"
+            f"may take new ones: {format_brokers(b.broker_id for b in brokers) or 'none'}{left_out}. Start or add brokers, or exclude fewer"
         )
 
 

@@ -8,7 +8,7 @@ from kafka_reassignment.decisions.cancel import Cancels, Settling
 from kafka_reassignment.decisions.seen import in_sync_now
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, Replicas, TopicPartition, View
-from kafka_reassignment.text import ids
+from kafka_reassignment.text import format_brokers
 
 
 def that_can_complete(
@@ -36,7 +36,7 @@ def not_finished(seen: View) -> str | None:
         return None
     held_up = sorted({b for p, f in seen.in_flight.items() for b in f.target if b not in in_sync_now(p, seen)})
     told = f"the controller has not finished {name_some(sorted(seen.in_flight))} and takes no other batch meanwhile"
-    return f"{told}; broker {ids(held_up)} is out of sync: bring it back" if held_up else told
+    return f"{told}; broker {format_brokers(held_up)} is out of sync: bring it back" if held_up else told
 
 
 def in_turn(decided: Settling, seen: View) -> Settling:
@@ -47,7 +47,7 @@ def in_turn(decided: Settling, seen: View) -> Settling:
     if not seen.in_flight:
         return decided
     goes_on = {
-        p: f"Kafka below 2.4 cannot cancel: it goes on to {ids(seen.in_flight[p].target)}, and can be taken back then"
+        p: f"Kafka below 2.4 cannot cancel: it goes on to {format_brokers(seen.in_flight[p].target)}, and can be taken back then"
         for p in decided.cancels.to_cancel
     }
     later = dict.fromkeys(decided.to_submit, "its turn comes when the controller has finished what is in flight")

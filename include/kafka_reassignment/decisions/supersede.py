@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.model import InFlight, PartitionState, Replicas, TopicPartition, View
-from kafka_reassignment.text import ids
+from kafka_reassignment.text import format_brokers
 
 
 def droppable_replicas(
@@ -103,18 +103,20 @@ def supersede(
         return Supersede(Superseding.NOTHING, f"{partition} does not exist (any more)")
     if flight is None:
         if state.replicas == target:
-            return Supersede(Superseding.NOTHING, f"{partition} is at {ids(target)} already")
-        return Supersede(Superseding.SUBMIT, f"nothing is in flight, {partition} is at {ids(state.replicas)}")
+            return Supersede(Superseding.NOTHING, f"{partition} is at {format_brokers(target)} already")
+        return Supersede(
+            Superseding.SUBMIT, f"nothing is in flight, {partition} is at {format_brokers(state.replicas)}"
+        )
     hung = never_completes(flight)
     if flight.target == target and not hung:
-        return Supersede(Superseding.NOTHING, f"{partition} is in flight to {ids(target)} already")
+        return Supersede(Superseding.NOTHING, f"{partition} is in flight to {format_brokers(target)} already")
     if refusal := _refusal(partition, flight, state, seen, target, lag):
         return Supersede(Superseding.REFUSED, refusal)
     return Supersede(
         Superseding.CANCEL,
-        f"in flight to {ids(flight.target)}"
-        + (f", which never completes: broker {ids(hung)} is both added and removed" if hung else "")
-        + f"; a cancel leaves it at {ids(flight.original)}",
+        f"in flight to {format_brokers(flight.target)}"
+        + (f", which never completes: broker {format_brokers(hung)} is both added and removed" if hung else "")
+        + f"; a cancel leaves it at {format_brokers(flight.original)}",
         intermediate=tuple(b for b in flight.adding if b not in target),
         copied_again=tuple(b for b in flight.adding if b in target),
     )
@@ -143,9 +145,13 @@ def _refusal(
         return None
     out_of_sync = [b for b in flight.original if b not in alive.isr]
     return (
-        f"cancelling the move of {partition} to {ids(flight.target)} would drop "
-        + (f"{ids(lost)}, which is needed while " if lost else f"to {len(in_sync)} in sync, expected {least}, while ")
-        + (f"{ids(out_of_sync)} is out of sync" if out_of_sync else f"broker {state.leader} leads")
+        f"cancelling the move of {partition} to {format_brokers(flight.target)} would drop "
+        + (
+            f"{format_brokers(lost)}, which is needed while "
+            if lost
+            else f"to {len(in_sync)} in sync, expected {least}, while "
+        )
+        + (f"{format_brokers(out_of_sync)} is out of sync" if out_of_sync else f"broker {state.leader} leads")
         + ". Bring that broker back in sync first"
         + ("" if never_completes(flight) else ", or let the move complete and then ask for the new target")
     )

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kafka_reassignment.errors import RecordError
-from kafka_reassignment.record.models import Opening
+from kafka_reassignment.record.models import RecordedRequest
 from kafka_reassignment.record.objects import names_in
 from kafka_reassignment.record.record import Record
-from kafka_reassignment.record.store import HOLD, RecordStore
+from kafka_reassignment.record.store import LOCK, RecordStore
 
 READERS = 8
 """Records read at once: object stores answer slowly, but many at a time."""
@@ -34,29 +34,29 @@ class ReassignmentStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedReassignment:
     """One reassignment's identity (KIP-240: the id; the start, which never changes) and where it is in its life."""
 
     record: Record
-    opening: Opening
-    life: ReassignmentStatus
+    recorded_request: RecordedRequest
+    status: ReassignmentStatus
 
     @property
     def reassignment_id(self) -> str:
         """The run id."""
-        return self.opening.reassignment_id
+        return self.recorded_request.reassignment_id
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
     """The reassignments of one cluster, oldest first; ``unreadable`` says which records could not be read, and why."""
 
-    reassignments: tuple[Recorded, ...] = ()
+    reassignments: tuple[RecordedReassignment, ...] = ()
     unreadable: tuple[str, ...] = ()
 
-    def of(self, life: ReassignmentStatus) -> tuple[Recorded, ...]:
+    def of(self, life: ReassignmentStatus) -> tuple[RecordedReassignment, ...]:
         """Return those at this point of their life."""
-        return tuple(r for r in self.reassignments if r.life is life)
+        return tuple(r for r in self.reassignments if r.status is life)
 
 
 def catalogue(store: RecordStore, cluster_id: str) -> Catalogue:
@@ -66,51 +66,53 @@ def catalogue(store: RecordStore, cluster_id: str) -> Catalogue:
         RecordError: the store does not answer.
     """
     folder = store.record(cluster_id, "any").root.parent  # records of one cluster are beside each other
-    names = sorted(name for name in names_in(folder) if name != HOLD)
+    names = sorted(name for name in names_in(folder) if name != LOCK)
     lock_owner = store.lock_owner(cluster_id)
-    holder_id = lock_owner.reassignment_id if lock_owner else None
+    owner_id = lock_owner.reassignment_id if lock_owner else None
     with ThreadPoolExecutor(READERS) as readers:
-        read = list(readers.map(lambda name: _read(Record(folder / name, cluster_id, name), holder_id), names))
-    found = [r for r in read if isinstance(r, Recorded)]
+        read = list(readers.map(lambda name: _read(Record(folder / name, cluster_id, name), owner_id), names))
+    found = [r for r in read if isinstance(r, RecordedReassignment)]
     return Catalogue(_by_start(found), tuple(r for r in read if isinstance(r, str)))
 
 
-def recorded(store: RecordStore, cluster_id: str, reassignment_id: str | None = None) -> Recorded | None:
+def find_reassignment(
+    store: RecordStore, cluster_id: str, reassignment_id: str | None = None
+) -> RecordedReassignment | None:
     """Return one reassignment, or whoever holds the cluster; None when nobody does, or has not said yet what for.
 
     Raises:
         RecordError: there is no record of the reassignment named.
     """
     lock_owner = store.lock_owner(cluster_id)
-    holder_id = lock_owner.reassignment_id if lock_owner else None
-    wanted = reassignment_id or holder_id
+    owner_id = lock_owner.reassignment_id if lock_owner else None
+    wanted = reassignment_id or owner_id
     if wanted is None:
         return None
     record = store.record(cluster_id, wanted)
-    if reassignment_id is None and not record.is_open:
+    if reassignment_id is None and not record.exists:
         return None
-    return Recorded(record, record.opening(), _life(record, wanted, holder_id))
+    return RecordedReassignment(record, record.recorded_request(), _status(record, wanted, owner_id))
 
 
-def _read(record: Record, holder_id: str | None) -> Recorded | str | None:
+def _read(record: Record, owner_id: str | None) -> RecordedReassignment | str | None:
     """Return a reassignment, why it cannot be read, or None for a folder that is none."""
-    if not record.is_open:
+    if not record.exists:
         return None
     try:
-        opening = record.opening()
+        recorded = record.recorded_request()
     except RecordError as error:
         return str(error)
-    named = Record(record.root, record.cluster_id, opening.reassignment_id)
-    return Recorded(named, opening, _life(named, opening.reassignment_id, holder_id))
+    named = Record(record.root, record.cluster_id, recorded.reassignment_id)
+    return RecordedReassignment(named, recorded, _status(named, recorded.reassignment_id, owner_id))
 
 
-def _life(record: Record, reassignment_id: str, holder_id: str | None) -> ReassignmentStatus:
-    if reassignment_id == holder_id:
+def _status(record: Record, reassignment_id: str, owner_id: str | None) -> ReassignmentStatus:
+    if reassignment_id == owner_id:
         return ReassignmentStatus.ACTIVE
     if record.read_file("report.txt") is not None:
         return ReassignmentStatus.FINISHED
     return ReassignmentStatus.ENDED if record.stopped() is None else ReassignmentStatus.STOPPED
 
 
-def _by_start(found: Iterable[Recorded]) -> tuple[Recorded, ...]:
-    return tuple(sorted(found, key=lambda r: (r.opening.started_at, r.reassignment_id)))
+def _by_start(found: Iterable[RecordedReassignment]) -> tuple[RecordedReassignment, ...]:
+    return tuple(sorted(found, key=lambda r: (r.recorded_request.started_at, r.reassignment_id)))

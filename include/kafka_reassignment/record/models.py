@@ -22,15 +22,21 @@ class ClusterLock(BaseModel):
     requested_by: str
 
 
-class Opening(BaseModel):
-    """The beginning of a reassignment: its identity (KIP-240) and what was asked. Written once."""
+class BaseRecordedRequest(BaseModel):
+    """A request as it is recorded when its run begins. Written once."""
 
     model_config = ConfigDict(frozen=True)
 
     cluster_id: str
-    reassignment_id: str
     started_at: datetime
     requested_by: str
+    request: BaseModel
+
+
+class RecordedRequest(BaseRecordedRequest):
+    """The request of a reassignment, with its identity (KIP-240)."""
+
+    reassignment_id: str
     request: ReassignmentRequest
 
 

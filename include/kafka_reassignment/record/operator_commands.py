@@ -25,7 +25,7 @@ class RunCommand(_Order):
     reason: str = ""
 
 
-class Withdrawal(_Order):
+class WithdrawCommand(_Order):
     """These partitions take no further part in the reassignment."""
 
     partitions: tuple[str, ...]

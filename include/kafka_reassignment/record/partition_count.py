@@ -15,20 +15,17 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict
 
 from kafka_reassignment.errors import RecordError
+from kafka_reassignment.record.models import BaseRecordedRequest
 from kafka_reassignment.record.objects import create_object, read_model
 from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.requests import write_request
 from kafka_reassignment.request.partition_count import PartitionCountRequest
 
 
-class PartitionCountOpening(BaseModel):
-    """The beginning: what was asked, of which cluster. Written once."""
+class RecordedPartitionCountRequest(BaseRecordedRequest):
+    """The request of a partition count, with the id of its run."""
 
-    model_config = ConfigDict(frozen=True)
-
-    cluster_id: str
     run_id: str
-    started_at: datetime
-    requested_by: str
     request: PartitionCountRequest
 
 
@@ -58,35 +55,29 @@ class PartitionCountRecord:
     def __init__(self, record: Record) -> None:
         self._record = record
 
-    def open(self, opening: PartitionCountOpening) -> PartitionCountOpening:
-        """Write the opening unless there is one, and return the one that holds.
+    def write_request(self, recorded: RecordedPartitionCountRequest) -> RecordedPartitionCountRequest:
+        """Record the request unless one is recorded, and return the recorded one.
 
         Raises:
             RecordError: a different request was recorded under this id.
         """
-        if create_object(self._record.root / "partition-count.json", opening.model_dump_json(indent=1).encode()):
-            return opening
-        earlier = self.opening()
-        if earlier.request != opening.request:
-            raise RecordError(
-                f"Run {self._record.reassignment_id} was begun at {earlier.started_at:%Y-%m-%d %H:%M:%S %Z} with another "
-                "request. A run keeps its request for life; trigger a new run for the new one"
-            )
-        return earlier
+        return write_request(
+            self._record.root / "partition-count.json", recorded, f"run {self._record.reassignment_id}"
+        )
 
-    def opening(self) -> PartitionCountOpening:
-        """Return what was asked.
+    def recorded_request(self) -> RecordedPartitionCountRequest:
+        """Return the request, when its run began, and who asked for it.
 
         Raises:
             RecordError: this run has no such record.
         """
-        opening = read_model(self._record.root / "partition-count.json", PartitionCountOpening)
-        if opening is None:
+        recorded = read_model(self._record.root / "partition-count.json", RecordedPartitionCountRequest)
+        if recorded is None:
             raise RecordError(
                 f"There is no record of a partition count at {self._record.root}, expected partition-count.json of run "
                 f"{self._record.reassignment_id}. Run its preflight first"
             )
-        return opening
+        return recorded
 
     def planned(self) -> NewPartitions | None:
         """Return the frozen placement, or None while planning is not done."""

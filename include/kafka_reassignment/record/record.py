@@ -11,7 +11,7 @@ from upath import UPath
 from kafka_reassignment.decisions.throttle import Journal
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.record.audit import AuditLog
-from kafka_reassignment.record.models import FinishedBatch, FrozenPlan, Opening, ProgressNote, SubmittedBatch
+from kafka_reassignment.record.models import FinishedBatch, FrozenPlan, ProgressNote, RecordedRequest, SubmittedBatch
 from kafka_reassignment.record.objects import (
     create_object,
     names_in,
@@ -20,7 +20,8 @@ from kafka_reassignment.record.objects import (
     read_object,
     write_object,
 )
-from kafka_reassignment.record.operator_commands import LimitsCommand, Revision, RunCommand, Withdrawal
+from kafka_reassignment.record.operator_commands import LimitsCommand, Revision, RunCommand, WithdrawCommand
+from kafka_reassignment.record.requests import write_request
 from kafka_reassignment.record.series import Series
 from kafka_reassignment.request import Limits
 
@@ -35,47 +36,38 @@ class Record:
         self.cluster_id = cluster_id
         self.reassignment_id = reassignment_id
         self.audit = AuditLog(root / "audit")
-        self.run_commands = Series(root / "run-orders", RunCommand)
-        self.withdrawals = Series(root / "withdrawals", Withdrawal)
-        self.limits_orders = Series(root / "limits", LimitsCommand)
+        self.run_commands = Series(root / "run-commands", RunCommand)
+        self.withdraw_commands = Series(root / "withdraw-commands", WithdrawCommand)
+        self.limits_commands = Series(root / "limits-commands", LimitsCommand)
         self.revisions = Series(root / "revisions", Revision)
         self._journals = Series(root / "throttle-journal", Journal)
 
-    def open(self, opening: Opening) -> Opening:
-        """Write the opening unless there is one, and return the one that holds: the start time never changes.
+    def write_request(self, recorded: RecordedRequest) -> RecordedRequest:
+        """Record the request unless one is recorded, and return the recorded one: the start time never changes.
 
         Raises:
             RecordError: a different request was recorded under this id.
         """
-        path = self.root / "request.json"
-        if create_object(path, opening.model_dump_json(indent=1).encode()):
-            return opening
-        earlier = self.opening()
-        if earlier.request != opening.request:
-            raise RecordError(
-                f"Reassignment {self.reassignment_id} was begun at {earlier.started_at:%Y-%m-%d %H:%M:%S %Z} with another "
-                "request. A reassignment keeps its request for life; trigger a new run for the new one"
-            )
-        return earlier
+        return write_request(self.root / "request.json", recorded, f"reassignment {self.reassignment_id}")
 
     @property
-    def is_open(self) -> bool:
-        """Whether there is a reassignment of this id."""
+    def exists(self) -> bool:
+        """Whether a reassignment of this id was ever begun."""
         return read_object(self.root / "request.json") is not None
 
-    def opening(self) -> Opening:
-        """Return what was asked.
+    def recorded_request(self) -> RecordedRequest:
+        """Return the request of this reassignment, when it began, and who asked for it.
 
         Raises:
             RecordError: this reassignment has no record.
         """
-        opening = read_model(self.root / "request.json", Opening)
-        if opening is None:
+        recorded = read_model(self.root / "request.json", RecordedRequest)
+        if recorded is None:
             raise RecordError(
                 f"There is no record of reassignment {self.reassignment_id} of cluster {self.cluster_id} at {self.root}. "
                 "Run its preflight first, or correct the id"
             )
-        return opening
+        return recorded
 
     @property
     def snapshot_uri(self) -> str:
@@ -107,21 +99,21 @@ class Record:
     def limits_in_force(self) -> Limits:
         """Return the limits that the present batches were cut by."""
         _, revision = self.revisions.last()
-        return revision.limits if revision else self.opening().request.limits
+        return revision.limits if revision else self.recorded_request().request.limits
 
-    def limits_asked(self) -> Limits:
+    def limits_requested(self) -> Limits:
         """Return the limits that were asked for last; they count from the next batch on."""
-        _, order = self.limits_orders.last()
-        return order.limits if order else self.opening().request.limits
+        _, order = self.limits_commands.last()
+        return order.limits if order else self.recorded_request().request.limits
 
     def stopped(self) -> RunCommand | None:
         """Return the order by which the reassignment is stopped, or None while it may go on."""
         _, order = self.run_commands.last()
         return order if order is not None and order.stopped else None
 
-    def withdrawn(self) -> frozenset[str]:
+    def withdrawn_partitions(self) -> frozenset[str]:
         """Return the partitions that take no further part."""
-        return frozenset(p for order in self.withdrawals.all() for p in order.partitions)
+        return frozenset(p for order in self.withdraw_commands.all() for p in order.partitions)
 
     def frozen_plan(self) -> FrozenPlan | None:
         """Return the frozen plan, or None while planning is not done."""

@@ -2,14 +2,14 @@
 
 Layout under the base URI::
 
-    <cluster id>/hold.json                        which reassignment holds the cluster, since when
+    <cluster id>/lock.json                        which reassignment holds the cluster, since when
     <cluster id>/<reassignment id>/request.json   what was asked, by whom, when
                                   /snapshot/      Parquet: the cluster as the planner saw it
                                   /plan/          Parquet, with summary.json; frozen by frozen.json
                                   /reassignment.json, rollback.json   for kafka-reassign-partitions
                                   /throttle-journal/000001.json …   every version; the last one holds
                                   /batches/0001.submitted.json, 0001.done.json
-                                  /run-orders/, withdrawals/, limits/   what people ordered meanwhile
+                                  /run-commands/, withdrawals/, limits/   what people ordered meanwhile
                                   /revisions/000001.json …   batches cut anew, with their plans beside them
                                   /audit/000001.json …
                                   /progress.json, report.json
@@ -22,11 +22,11 @@ from collections.abc import Iterator
 from upath import UPath
 
 from kafka_reassignment.errors import ReassignmentInProgressError
-from kafka_reassignment.record.models import ClusterLock, Opening
+from kafka_reassignment.record.models import ClusterLock, RecordedRequest
 from kafka_reassignment.record.objects import create_object, names_in, path_part, read_model
 from kafka_reassignment.record.record import Record
 
-HOLD = "hold.json"
+LOCK = "lock.json"
 """Beside the reassignments of a cluster: which of them holds it."""
 
 
@@ -53,15 +53,15 @@ class RecordStore:
         """Yield every reassignment's record of a cluster, in no order."""
         folder = self._base / path_part(cluster_id)
         for name in names_in(folder):
-            if name == HOLD:
+            if name == LOCK:
                 continue
-            opening = read_model(folder / name / "request.json", Opening)
-            if opening is not None:
-                yield Record(folder / name, cluster_id, opening.reassignment_id)
+            recorded = read_model(folder / name / "request.json", RecordedRequest)
+            if recorded is not None:
+                yield Record(folder / name, cluster_id, recorded.reassignment_id)
 
     def lock_owner(self, cluster_id: str) -> ClusterLock | None:
         """Return who holds the cluster."""
-        return read_model(self._hold(cluster_id), ClusterLock)
+        return read_model(self._lock_file(cluster_id), ClusterLock)
 
     def acquire(self, cluster_id: str, hold: ClusterLock) -> ClusterLock:
         """Take the cluster for a reassignment; taking it again for the same one changes nothing.
@@ -69,7 +69,7 @@ class RecordStore:
         Raises:
             ReassignmentInProgressError: another reassignment holds it.
         """
-        if create_object(self._hold(cluster_id), hold.model_dump_json(indent=1).encode()):
+        if create_object(self._lock_file(cluster_id), hold.model_dump_json(indent=1).encode()):
             return hold
         held = self.lock_owner(cluster_id)
         if held is None:  # released between the two calls
@@ -88,8 +88,8 @@ class RecordStore:
         held = self.lock_owner(cluster_id)
         if held is None or held.reassignment_id != reassignment_id:
             return False
-        self._hold(cluster_id).unlink(missing_ok=True)
+        self._lock_file(cluster_id).unlink(missing_ok=True)
         return True
 
-    def _hold(self, cluster_id: str) -> UPath:
-        return self._base / path_part(cluster_id) / HOLD
+    def _lock_file(self, cluster_id: str) -> UPath:
+        return self._base / path_part(cluster_id) / LOCK

@@ -18,7 +18,7 @@ from kafka_reassignment.decisions.moves import (
     phase,
 )
 from kafka_reassignment.decisions.samples import WINDOW_SECONDS, Sample, sample_of
-from kafka_reassignment.decisions.windows import Verdict, fits
+from kafka_reassignment.decisions.windows import StartDecision, fits
 from kafka_reassignment.decisions.windows.estimate import LATEST, Finished, batch_seconds, measured_speed
 from kafka_reassignment.errors import (
     BatchIncompleteError,
@@ -69,7 +69,7 @@ class Gate:
             InfeasiblePlanError: it can never start within the request's maintenance windows.
             DeadlinePassedError: the time by which the request must end is over.
         """
-        request, batch = record.opening().request, planned_batch(record, self._number)
+        request, batch = record.recorded_request().request, planned_batch(record, self._number)
         view = observe(cluster, batch.partitions)
         under_way = any(s.partition in view.in_flight and phase(s, view).ours for s in batch.steps)
         receivers = {b for s in batch.steps for b in s.reassignment.adding} & view.live_brokers
@@ -95,7 +95,7 @@ class Gate:
         return health(view, leaving_brokers=_leaving(request))
 
     def _about_window(self, record: Record, batch: Batch) -> list[str]:
-        request = record.opening().request
+        request = record.recorded_request().request
         rate = rate_in_force(record)
         needed = batch_seconds(
             batch,
@@ -103,9 +103,9 @@ class Gate:
             measured_bytes_per_second=measured_speed(_earlier(record, batch.number), asked_bytes_per_second=rate),
         )
         fit = fits(request.maintenance, self._now(), needed)
-        if fit.verdict is Verdict.NEVER:
+        if fit.decision is StartDecision.NEVER:
             raise InfeasiblePlanError(f"Batch {batch.number} can never start: {fit.reason}")
-        return [] if fit.verdict is Verdict.START else [fit.reason]
+        return [] if fit.decision is StartDecision.START else [fit.reason]
 
     def _about_rate(self, cluster: ClusterPort, record: Record, batch: Batch, view: View) -> tuple[str, ...]:
         rate = rate_in_force(record)
@@ -142,7 +142,7 @@ def record_wait(record: Record, told: str, number: int, now: datetime) -> StillW
 def _earlier(record: Record, number: int) -> list[Finished]:
     """The latest finished batches before this one."""
     numbers = sorted(n for n in record.finished_batches() if n < number)[-2 * LATEST :]
-    rate = record.opening().request.throttle_bytes_per_second
+    rate = record.recorded_request().request.throttle_bytes_per_second
     return [
         Finished(whole_batch(record, n), (done.finished_at - done.started_at).total_seconds(), rate)
         for n in numbers
@@ -154,7 +154,7 @@ def _foreign(cluster: ClusterPort, record: Record, batch: Batch, view: View) -> 
     """Other people's moves, anywhere in the cluster, but for those that this reassignment is to supersede."""
     ours = {s.partition for s in batch.steps if phase(s, view).ours}
     foreign = [p for p in cluster.list_reassignments() if p not in ours]
-    if foreign and record.opening().request.supersede:
+    if foreign and record.recorded_request().request.supersede:
         planned = {move.partition for move in read_target(record.plan_uri)}
         foreign = [p for p in foreign if p not in planned]
     return foreign

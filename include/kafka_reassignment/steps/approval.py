@@ -16,7 +16,7 @@ Verdict = Literal["go", "ask", "stop"]
 
 def approval(run: RunContext) -> Verdict:
     """Return whether to go on, to ask a person first, or to stop because only a validation was asked for."""
-    request = run.record.opening().request
+    request = run.record.recorded_request().request
     if request.validate_only:
         with run.audited("approve") as event:
             told = what_would_be_done(run)

@@ -181,7 +181,7 @@ def clear_throttle(run: RunContext, number: int) -> None:
                 f"{number} are still reassigning ({name_some(ours)}). Without the throttle they would copy at full speed. "
                 "Rerun the failed step: the batch goes on from where it is, and this task with it"
             )
-        if run.record.opening().request.supersede:
+        if run.record.recorded_request().request.supersede:
             event.facts["debts_taken_over"] = list(adopt_debts(run))
         owed = restore_configs(run, event)
         taking = taking_part(run.record, run.batch(number))

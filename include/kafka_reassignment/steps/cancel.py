@@ -19,7 +19,7 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import Step, TopicPartition, View
 from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.record.operator_commands import RunCommand, Withdrawal
+from kafka_reassignment.record.operator_commands import RunCommand, WithdrawCommand
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.context import RunContext, StillWaiting
 from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit, told
@@ -78,7 +78,7 @@ class Outcome:
 
 def stop_deadline(record: Record, started_at: datetime) -> datetime:
     """Return until when what was stopped may take to come to rest: as long as a batch may take."""
-    minutes = record.opening().request.catch_up_timeout_minutes if record.is_open else 24 * 60
+    minutes = record.recorded_request().request.catch_up_timeout_minutes if record.exists else 24 * 60
     return started_at + timedelta(minutes=minutes)
 
 
@@ -93,7 +93,7 @@ def stop(run: RunContext, scope: Scope, *, by: str, reason: str = "") -> None:
     """
     with run.audited("stop") as event:
         event.facts = {"partitions": list(scope.partitions), "foreign": scope.foreign, "reason": reason}
-        known = run.record.is_open
+        known = run.record.exists
         if not known and not scope.foreign:
             raise InvalidRequestError(
                 f"There is no reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id} to stop. Name one "
@@ -109,9 +109,9 @@ def stop(run: RunContext, scope: Scope, *, by: str, reason: str = "") -> None:
                 run.record.run_commands.append(RunCommand(at=run.now(), by=by, stopped=True, reason=reason))
             event.summary = f"stopped by {by}" + (f": {reason}" if reason else "")
         else:
-            new = [str(p) for p in planned if str(p) not in run.record.withdrawn()]
+            new = [str(p) for p in planned if str(p) not in run.record.withdrawn_partitions()]
             if new:
-                run.record.withdrawals.append(Withdrawal(at=run.now(), by=by, partitions=tuple(new)))
+                run.record.withdraw_commands.append(WithdrawCommand(at=run.now(), by=by, partitions=tuple(new)))
             event.summary = f"{len(planned)} partitions withdrawn by {by}: {name_some(planned)}"
 
 
@@ -156,7 +156,7 @@ def clear_after_stop(run: RunContext, scope: Scope) -> None:
         ThrottleInUseError: moves of it are in flight still.
     """
     with run.audited("clear_throttle") as event:
-        if not scope.is_whole or not run.record.is_open:
+        if not scope.is_whole or not run.record.exists:
             event.outcome, event.summary = "skipped", "the rest of the reassignment goes on under its throttle"
             return
         steps = _steps_under_way(run.record)
@@ -174,14 +174,14 @@ def report_stop(run: RunContext, scope: Scope) -> str:
     """Say where everything is now, give the cluster back when the whole was stopped, and return the text."""
     with run.audited("report_stop") as event:
         lines = [f"Reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id}"]
-        if run.record.is_open:
+        if run.record.exists:
             lines += _where_it_stands(run, scope)
         else:
             left = run.cluster.list_reassignments()
             lines.append(
                 f"{len(left)} moves are in flight in the cluster" + (f": {name_some(sorted(left))}" if left else "")
             )
-        if scope.is_whole and run.record.is_open:
+        if scope.is_whole and run.record.exists:
             run.store.release(run.record.cluster_id, run.record.reassignment_id)
             lines.append("the cluster is free for another reassignment")
         event.summary = "; ".join(lines[1:])
@@ -249,7 +249,7 @@ def _waiting_text(decided: Settling) -> str:
 
 
 def _steps_in(cluster: ClusterPort, record: Record, scope: Scope) -> list[Step]:
-    ours = [s for s in _steps_under_way(record) if scope.has(s.partition)] if record.is_open else []
+    ours = [s for s in _steps_under_way(record) if scope.has(s.partition)] if record.exists else []
     return [*ours, *(_foreign_steps(cluster, scope, ours) if scope.foreign else ())]
 
 
@@ -289,7 +289,7 @@ def _where_it_stands(run: RunContext, scope: Scope) -> list[str]:
     plan = run.record.plan_in_force()
     finished = run.record.finished_batches()
     if not scope.is_whole:
-        return [f"{len(run.record.withdrawn())} partitions take no further part; the rest goes on"]
+        return [f"{len(run.record.withdrawn_partitions())} partitions take no further part; the rest goes on"]
     return [
         f"stopped after {len(finished)} of {plan.batches if plan else 0} batches",
         (

@@ -70,7 +70,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime) -> No
         if run.now() >= deadline(run, started_at):
             raise CatchUpTimeoutError(
                 f"Batch {number}: {len(seen.waiting)} of {len(batch.steps)} partitions did not catch up within "
-                f"{run.record.opening().request.catch_up_timeout_minutes} min: {told(seen.waiting)}. They go on under the "
+                f"{run.record.recorded_request().request.catch_up_timeout_minutes} min: {told(seen.waiting)}. They go on under the "
                 "throttle. Raise the rate or mend the broker, then rerun this step"
             )
         raise record_wait(run.record, _waiting_text(number, batch, seen.waiting, seen.blocked), number, run.now())
@@ -78,7 +78,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime) -> No
 
 def deadline(run: RunContext, started_at: datetime) -> datetime:
     """Return when a wait that began then is over."""
-    return started_at + timedelta(minutes=run.record.opening().request.catch_up_timeout_minutes)
+    return started_at + timedelta(minutes=run.record.recorded_request().request.catch_up_timeout_minutes)
 
 
 def _waiting_text(

@@ -17,10 +17,10 @@ def require_go_ahead(run: RunContext) -> None:
     """
     if told := stopped_text(run.record):
         raise StoppedError(told)
-    opening = run.record.opening()
+    recorded = run.record.recorded_request()
     run.store.acquire(
         run.record.cluster_id,
-        ClusterLock(reassignment_id=opening.reassignment_id, since=run.now(), requested_by=opening.requested_by),
+        ClusterLock(reassignment_id=recorded.reassignment_id, since=run.now(), requested_by=recorded.requested_by),
     )
 
 

@@ -19,7 +19,7 @@ def change_limits(run: RunContext, changes: dict[str, object], by: str) -> Limit
         InvalidRequestError: a limit is out of its bounds, unknown, or none is named; or nothing is left to limit.
     """
     with run.audited("change_limits") as event:
-        asked = run.record.limits_asked()
+        asked = run.record.limits_requested()
         limits = parse_limits(asked.model_dump() | {k: v for k, v in changes.items() if v is not None})
         if limits == asked:
             raise InvalidRequestError(
@@ -27,7 +27,7 @@ def change_limits(run: RunContext, changes: dict[str, object], by: str) -> Limit
             )
         check_limits(limits, run.cluster.describe_cluster())
         _require_batches_left(run)
-        run.record.limits_orders.append(LimitsCommand(at=run.now(), by=by, limits=limits))
+        run.record.limits_commands.append(LimitsCommand(at=run.now(), by=by, limits=limits))
         event.facts = {"before": asked.model_dump(), "after": limits.model_dump()}
         event.summary = f"limits from the next batch on: {_told(limits)}; before: {_told(asked)}"
         return limits
@@ -54,7 +54,7 @@ def revise(run: RunContext, after: int, event: Event) -> None:
     """
     record = run.record
     number, last = record.revisions.last()
-    asked = record.limits_asked()
+    asked = record.limits_requested()
     again = _coming_again(record, after)
     if (last and last.first_batch > after) or record.submitted(after + 1) is not None:
         return
@@ -90,7 +90,7 @@ def revise(run: RunContext, after: int, event: Event) -> None:
 
 def _coming_again(record: Record, batch: int) -> tuple[str, ...]:
     submitted = record.submitted(batch)
-    withdrawn = record.withdrawn()
+    withdrawn = record.withdrawn_partitions()
     return tuple(p for p in submitted.retried_later if p not in withdrawn) if submitted else ()
 
 

@@ -29,8 +29,8 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import ClusterDescription, PartitionState, Replicas, TopicPartition
 from kafka_reassignment.record.partition_count import (
     Added,
-    PartitionCountOpening,
     PartitionCountRecord,
+    RecordedPartitionCountRequest,
 )
 from kafka_reassignment.request import PartitionCountRequest, parse_partition_count
 from kafka_reassignment.steps.context import RunContext
@@ -44,7 +44,7 @@ from kafka_reassignment.steps.placement import (
     unfit_brokers,
 )
 from kafka_reassignment.steps.view import observe
-from kafka_reassignment.text import ids
+from kafka_reassignment.text import format_brokers
 
 KAFKAS_OWN = frozenset({"__cluster_metadata", "__consumer_offsets", "__share_group_state", "__transaction_state"})
 """Topics whose keys Kafka itself maps to partitions: grown, they lose committed offsets and open transactions."""
@@ -75,8 +75,8 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
         if record.planned() is None:
             check_count(request, present)
             check_nothing_in_flight(run, request.topic)
-        record.open(
-            PartitionCountOpening(
+        record.write_request(
+            RecordedPartitionCountRequest(
                 cluster_id=description.cluster_id,
                 run_id=run.record.reassignment_id,
                 started_at=run.now(),
@@ -102,8 +102,8 @@ def plan_placement(run: RunContext) -> str:
         record = PartitionCountRecord(run.record)
         planned = record.planned()
         if planned is None:
-            planned = record.freeze(place_new_partitions(run, record.opening().request))
-        event.summary = headline(record.opening().request, planned)
+            planned = record.freeze(place_new_partitions(run, record.recorded_request().request))
+        event.summary = headline(record.recorded_request().request, planned)
         event.facts = {"assignments": _listed(planned.assignments), "notes": list(planned.notes)}
         run.log.info("%s", planned.text)
         return planned.text
@@ -122,7 +122,7 @@ def create_partitions(run: RunContext) -> bool:
     """
     with run.audited("create_partitions") as event:
         record = PartitionCountRecord(run.record)
-        request, planned = record.opening().request, record.require_planned()
+        request, planned = record.recorded_request().request, record.require_planned()
         if request.validate_only:
             event.outcome, event.summary = "skipped", "validated only; nothing was changed in the cluster"
             return False
@@ -147,7 +147,7 @@ def verify(run: RunContext) -> str:
     """
     with run.audited("verify") as event:
         record = PartitionCountRecord(run.record)
-        request, planned = record.opening().request, record.require_planned()
+        request, planned = record.recorded_request().request, record.require_planned()
         until = run.now() + timedelta(seconds=SETTLE_SECONDS)
         while True:
             states = _topic_states(run, request.topic)
@@ -229,7 +229,7 @@ def _wrong(topic: str, planned: Mapping[int, Replicas], states: Mapping[TopicPar
         if state is not None and state.leader is None:
             wrong.append(f"{topic}-{number} has no leader")
         elif state is not None and (out := [b for b in state.replicas if b not in state.isr]):
-            wrong.append(f"{topic}-{number} has {ids(out)} out of sync")
+            wrong.append(f"{topic}-{number} has {format_brokers(out)} out of sync")
     return wrong
 
 

@@ -22,7 +22,7 @@ from kafka_reassignment.record.partition_count import NewPartitions
 from kafka_reassignment.request import Job, PartitionCountRequest
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.view import log_dirs_and_cordons, min_insync_replicas, observe
-from kafka_reassignment.text import format_bytes, ids
+from kafka_reassignment.text import format_brokers, format_bytes
 
 CLEANUP = "cleanup.policy"
 
@@ -114,7 +114,7 @@ def unfit_brokers(run: RunContext, request: PartitionCountRequest, description: 
     unfit |= dict.fromkeys(request.exclude_brokers, "the request excludes it")
     lock_owner = run.store.lock_owner(run.record.cluster_id)
     if lock_owner is not None:
-        other = run.store.record(run.record.cluster_id, lock_owner.reassignment_id).opening().request
+        other = run.store.record(run.record.cluster_id, lock_owner.reassignment_id).recorded_request().request
         if other.job is Job.DECOMMISSION:
             unfit |= dict.fromkeys(other.brokers, f"reassignment {lock_owner.reassignment_id} is emptying it")
     return unfit
@@ -195,7 +195,7 @@ def _in_words(request: PartitionCountRequest, placement: Placement, notes: Colle
         "| new partition | replicas, the preferred leader first |",
         "|-|-|",
     ]
-    lines += [f"| {request.topic}-{number} | {ids(replicas)} |" for number, replicas in rows[:SHOWN]]
+    lines += [f"| {request.topic}-{number} | {format_brokers(replicas)} |" for number, replicas in rows[:SHOWN]]
     if len(rows) > SHOWN:
         lines.append(f"\nThe first {SHOWN} of {len(rows)}.")
     lines += [

@@ -92,7 +92,7 @@ def _plan_and_freeze(run: RunContext, master: str) -> None:
     from kafka_reassignment.planner.pipeline import plan  # noqa: PLC0415
     from kafka_reassignment.planner.session import planner_session  # noqa: PLC0415
 
-    request = run.record.opening().request
+    request = run.record.recorded_request().request
     if request.job is Job.ROLL_BACK:
         summary = _roll_back(run, request)
     else:

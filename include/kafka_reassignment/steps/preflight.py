@@ -20,7 +20,7 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import ClusterDescription, PartitionState, TopicPartition
 from kafka_reassignment.plan.reassignment_json import parse_plan
-from kafka_reassignment.record.models import ClusterLock, Opening
+from kafka_reassignment.record.models import ClusterLock, RecordedRequest
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.request import Job, ReassignmentRequest, parse_request
 from kafka_reassignment.steps.context import RunContext
@@ -68,8 +68,8 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
         )
         if run.record.frozen_plan() is None and not request.supersede:
             _check_nothing_in_flight(run)
-        run.record.open(
-            Opening(
+        run.record.write_request(
+            RecordedRequest(
                 cluster_id=description.cluster_id,
                 reassignment_id=run.record.reassignment_id,
                 started_at=now,

@@ -23,7 +23,7 @@ from kafka_reassignment.steps.throttle import _apply, _missing, _Setting, _told_
 
 def look_at_health(cluster: ClusterPort, record: Record) -> RateDue | None:
     """Look at the whole cluster, where the request asks for that, and decide on the rate."""
-    request = record.opening().request
+    request = record.recorded_request().request
     if request.mb_per_second_while_unhealthy is None:
         return None
     return rate_due(request, record.journal(), rate_in_force(record), cluster_health(cluster, request))
@@ -74,7 +74,7 @@ def change_rate(
         ThrottleMissingError: brokers did not take it; it is journalled, and the batch's next look sets it.
     """
     with run.audited("change_rate") as event:
-        if run.record.opening().request.unthrottled:
+        if run.record.recorded_request().request.unthrottled:
             raise InvalidThrottleError(
                 f"Reassignment {run.record.reassignment_id} runs unthrottled, as its request asks: there is no rate to "
                 "change. Stop it and trigger it again with 'throttle_mb_per_second'"
@@ -116,7 +116,7 @@ def change_rate(
 
 def rate_in_force(record: Record) -> int | None:
     """Return the rate asked for by now, in bytes per second: the lowest where brokers differ, None when unthrottled."""
-    rate = record.opening().request.throttle_bytes_per_second
+    rate = record.recorded_request().request.throttle_bytes_per_second
     if rate is None:
         return None
     for change in record.journal().rate_changes:

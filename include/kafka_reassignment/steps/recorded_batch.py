@@ -36,7 +36,7 @@ def planned_batch(record: Record, number: int) -> Batch:
     Raises:
         RecordError: there is no plan yet, or it has no such batch.
     """
-    return _without(whole_batch(record, number), record.withdrawn())
+    return _without(whole_batch(record, number), record.withdrawn_partitions())
 
 
 def taking_part(record: Record, batch: Batch) -> Batch:

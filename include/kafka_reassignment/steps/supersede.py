@@ -21,7 +21,7 @@ def supersede_foreign(
     Returns what is seen then, and for each partition that stays as it is why a cancel would not be safe.
     """
     in_the_way = [s for s in batch.steps if s.partition in view.in_flight and _in_the_way(phase(s, view).phase)]
-    if not in_the_way or not run.record.opening().request.supersede:
+    if not in_the_way or not run.record.recorded_request().request.supersede:
         return view, {}
     lag = _bytes_behind(run, [s.partition for s in in_the_way], view)
     to_cancel: dict[TopicPartition, str] = {}

@@ -11,7 +11,7 @@ from kafka_reassignment.decisions.throttle import (
     ThrottlePlan,
     changes_to_restore,
     changes_to_throttle,
-    in_place,
+    missing_throttle,
     throttle_for,
     union,
 )
@@ -128,8 +128,8 @@ class _Setting:
 
 
 def _missing(run: RunContext, plan: ThrottlePlan, journal: Journal) -> tuple[str, ...]:
-    seen = _settled(run, plan.resources, lambda configs: not in_place(plan, configs, journal))
-    return in_place(plan, seen, journal)
+    seen = _settled(run, plan.resources, lambda configs: not missing_throttle(plan, configs, journal))
+    return missing_throttle(plan, seen, journal)
 
 
 def _told_changes(setting: _Setting, refused: Mapping[str, str]) -> dict[str, object]:

@@ -22,7 +22,7 @@ def verify(run: RunContext) -> None:
     with run.audited("verify") as event:
         at_target = gone = 0
         wrong: list[str] = []
-        withdrawn = run.record.withdrawn()
+        withdrawn = run.record.withdrawn_partitions()
         planned: set[TopicPartition] = set()
         for moves in in_slices(
             (m for m in read_target(run.record.plan_uri) if str(m.partition) not in withdrawn), SLICE
@@ -54,7 +54,7 @@ def verify(run: RunContext) -> None:
                 + "Rerun the batch that moves them, or trigger a new reassignment for what is left; then rerun verify"
             )
         if came_since:
-            brokers = name_some(run.record.opening().request.brokers, 10)
+            brokers = name_some(run.record.recorded_request().request.brokers, 10)
             raise VerificationError(
                 f"All that was planned is done, but broker {brokers} still hosts {len(came_since)} partitions that came "
                 f"after the plan ({name_some(came_since)}): do not shut it down. Give the cluster back with "
@@ -65,7 +65,7 @@ def verify(run: RunContext) -> None:
 
 def _left_on_leaving(run: RunContext) -> list[TopicPartition]:
     """What the brokers that were to be emptied host all the same: new topics land on them until they are cordoned."""
-    request = run.record.opening().request
+    request = run.record.recorded_request().request
     if request.job is not Job.DECOMMISSION:
         return []
     leaving = set(request.brokers)
@@ -76,19 +76,19 @@ def _left_on_leaving(run: RunContext) -> list[TopicPartition]:
 def report(run: RunContext) -> str:
     """Write the report, give the cluster back, and return the report's text."""
     with run.audited("report") as event:
-        opening, plan = run.record.opening(), run.plan()
+        recorded, plan = run.record.recorded_request(), run.plan()
         batches = [b for n in range(1, plan.batches + 1) if (b := run.record.finished(n)) is not None]
-        elapsed = run.now() - opening.started_at
+        elapsed = run.now() - recorded.started_at
         moved = sum(b.bytes_copied for b in batches)
         lines = [
-            f"Reassignment {opening.reassignment_id} of cluster {opening.cluster_id}",
-            f"asked for by {opening.requested_by}: {opening.request.job}",
+            f"Reassignment {recorded.reassignment_id} of cluster {recorded.cluster_id}",
+            f"asked for by {recorded.requested_by}: {recorded.request.job}",
             (
                 f"{len(batches)} batches, {sum(b.partitions for b in batches)} steps, {moved / 1e9:.3f} GB copied "
                 f"in {elapsed.total_seconds() / 60:.1f} min"
             ),
             *(f"left out: {text}" for text in _left_out(run)),
-            *(f"withdrawn: {partition}" for partition in sorted(run.record.withdrawn())),
+            *(f"withdrawn: {partition}" for partition in sorted(run.record.withdrawn_partitions())),
         ]
         text = "\n".join(lines)
         run.record.write_file("report.txt", text.encode())

@@ -75,7 +75,7 @@ class CurrentBatch:
 def _given_up(record: Record, batch: Batch) -> dict[TopicPartition, str]:
     stop = record.stopped()
     told = {} if stop is None else dict.fromkeys(batch.partitions, f"stopped by {stop.by}")
-    for order in record.withdrawals.all():
+    for order in record.withdraw_commands.all():
         gone = set(order.partitions)
         told |= {p: f"withdrawn by {order.by}" for p in batch.partitions if str(p) in gone}
     return told

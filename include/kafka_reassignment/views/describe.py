@@ -167,15 +167,15 @@ def _descriptions(
 ) -> Iterator[ReassignmentDescription]:
     standings = chosen.standings(view)
     for step in chosen.steps:
-        opening = chosen.one.opening if chosen.one and step.partition not in chosen.foreign else None
+        recorded = chosen.one.recorded_request if chosen.one and step.partition not in chosen.foreign else None
         described = describe_step(
             step,
             view,
             standings[step.partition],
             told.replicas,
             configs,
-            reassignment_id=opening.reassignment_id if opening else None,
-            started_at_seconds=opening.started_at.timestamp() if opening else None,
+            reassignment_id=recorded.reassignment_id if recorded else None,
+            started_at_seconds=recorded.started_at.timestamp() if recorded else None,
             now_seconds=at.timestamp(),
         )
         if described is not None:

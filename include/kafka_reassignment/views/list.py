@@ -13,7 +13,13 @@ from kafka_reassignment.decisions.moves import phase
 from kafka_reassignment.model import InFlight, Replicas, TopicPartition, View
 from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.record.catalogue import Catalogue, ReassignmentStatus, Recorded, catalogue, recorded
+from kafka_reassignment.record.catalogue import (
+    Catalogue,
+    ReassignmentStatus,
+    RecordedReassignment,
+    catalogue,
+    find_reassignment,
+)
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.views.current_batch import CurrentBatch
 from kafka_reassignment.views.overview import Listing, Move, Overview
@@ -49,19 +55,19 @@ def list_reassignments(
     if store is None:
         return Listing(cluster_id, tuple(Move(p, f) for p, f in sorted(cluster.list_reassignments().items())))
     known = catalogue(store, cluster_id)
-    one = recorded(store, cluster_id, reassignment_id)
+    one = find_reassignment(store, cluster_id, reassignment_id)
     shown = (_shown(cluster, one, sleep, whole=whole),) if one else ()
     moves = _owned(cluster.list_reassignments(), known, shown)
     return Listing(cluster_id, tuple(moves), shown, known)
 
 
-def _shown(cluster: ClusterPort, one: Recorded, sleep: Callable[[float], None], *, whole: bool) -> Overview:
+def _shown(cluster: ClusterPort, one: RecordedReassignment, sleep: Callable[[float], None], *, whole: bool) -> Overview:
     current = CurrentBatch.of(one.record)
     return Overview(one, current, current.look(cluster, sleep), _remaining(cluster, one, current, whole=whole))
 
 
 def _remaining(
-    cluster: ClusterPort, one: Recorded, current: CurrentBatch, *, whole: bool
+    cluster: ClusterPort, one: RecordedReassignment, current: CurrentBatch, *, whole: bool
 ) -> dict[TopicPartition, Replicas] | None:
     if current.batch is None:
         return {}
@@ -71,7 +77,7 @@ def _remaining(
     if len(targets) > WHOLE_UP_TO and not whole:
         return None
     states = cluster.describe_partitions(sorted({p.topic for p in targets}))
-    withdrawn = one.record.withdrawn()
+    withdrawn = one.record.withdrawn_partitions()
     return {p: t for p, t in targets.items() if p in states and states[p].replicas != t and str(p) not in withdrawn}
 
 
@@ -98,7 +104,7 @@ def _owned(in_flight: Mapping[TopicPartition, InFlight], known: Catalogue, shown
 
 
 def _moves_of(
-    one: Recorded, current: CurrentBatch, in_flight: Mapping[TopicPartition, InFlight]
+    one: RecordedReassignment, current: CurrentBatch, in_flight: Mapping[TopicPartition, InFlight]
 ) -> dict[TopicPartition, tuple[str, int]]:
     if current.batch is None:
         return {}

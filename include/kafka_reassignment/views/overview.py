@@ -13,7 +13,7 @@ from kafka_reassignment.decisions.move_status import Standing, State
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import InFlight, Replicas, TopicPartition
 from kafka_reassignment.plan.reassignment_json import render_plan
-from kafka_reassignment.record.catalogue import Catalogue, ReassignmentStatus, Recorded
+from kafka_reassignment.record.catalogue import Catalogue, ReassignmentStatus, RecordedReassignment
 from kafka_reassignment.views.current_batch import CurrentBatch
 
 UNEVENTFUL = frozenset({State.NOT_SUBMITTED, State.IN_FLIGHT, State.EXPANDED, State.COMPLETED, State.CANCELLED})
@@ -58,7 +58,7 @@ class Overview:
     to be listed unasked.
     """
 
-    recorded: Recorded
+    recorded: RecordedReassignment
     current: CurrentBatch
     standings: Mapping[TopicPartition, Standing]
     remaining: Mapping[TopicPartition, Replicas] | None
@@ -158,21 +158,21 @@ def plan_value(targets: Mapping[TopicPartition, Replicas]) -> dict[str, Any]:
     return value
 
 
-def _identity(one: Recorded) -> dict[str, Any]:
+def _identity(one: RecordedReassignment) -> dict[str, Any]:
     """KIP-240: what tells two reassignments apart, and when it began, which never changes."""
     return {
         "reassignment_id": one.reassignment_id,
-        "started_at": one.opening.started_at.isoformat(),
-        "started_at_seconds": one.opening.started_at.timestamp(),
-        "requested_by": one.opening.requested_by,
-        "job": str(one.opening.request.job),
-        "life": str(one.life),
+        "started_at": one.recorded_request.started_at.isoformat(),
+        "started_at_seconds": one.recorded_request.started_at.timestamp(),
+        "requested_by": one.recorded_request.requested_by,
+        "job": str(one.recorded_request.request.job),
+        "life": str(one.status),
     }
 
 
-def _told(one: Recorded) -> str:
-    opening = one.opening
+def _told(one: RecordedReassignment) -> str:
+    recorded = one.recorded_request
     return (
-        f"Reassignment {one.reassignment_id} ({opening.request.job}) is {one.life}, began "
-        f"{opening.started_at:%Y-%m-%d %H:%M:%S %Z}, asked for by {opening.requested_by}"
+        f"Reassignment {one.reassignment_id} ({recorded.request.job}) is {one.status}, began "
+        f"{recorded.started_at:%Y-%m-%d %H:%M:%S %Z}, asked for by {recorded.requested_by}"
     )

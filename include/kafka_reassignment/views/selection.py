@@ -12,7 +12,7 @@ from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import Batch, Replicas, Step, TopicPartition, View
 from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.record.catalogue import Recorded, recorded
+from kafka_reassignment.record.catalogue import RecordedReassignment, find_reassignment
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps.rate import rate_in_force
 from kafka_reassignment.views.current_batch import CurrentBatch
@@ -71,7 +71,7 @@ class Selection:
     """
 
     cluster_id: str
-    one: Recorded | None
+    one: RecordedReassignment | None
     current: CurrentBatch | None
     steps: tuple[Step, ...]
     foreign: frozenset[TopicPartition]
@@ -104,7 +104,7 @@ def choose(cluster: ClusterPort, store: RecordStore | None, asked: Asked) -> Sel
             f"Reassignment {asked.reassignment_id} is asked for, expected a record to find it in, found no record URI. "
             "Give the record URI, or name partitions"
         )
-    one = recorded(store, cluster_id, asked.reassignment_id) if store else None
+    one = find_reassignment(store, cluster_id, asked.reassignment_id) if store else None
     current = CurrentBatch.of(one.record) if one else None
     steps = {s.partition: s for s in current.batch.steps} if current and current.batch else {}
     notes: list[str] = []
@@ -129,7 +129,7 @@ def choose(cluster: ClusterPort, store: RecordStore | None, asked: Asked) -> Sel
 
 def _chosen(
     cluster_id: str,
-    one: Recorded | None,
+    one: RecordedReassignment | None,
     current: CurrentBatch | None,
     ours: Mapping[TopicPartition, Step],
     foreign: Mapping[TopicPartition, Step],
@@ -156,9 +156,9 @@ def _chosen(
     )
 
 
-def _nothing_left(one: Recorded, current: CurrentBatch) -> str:
+def _nothing_left(one: RecordedReassignment, current: CurrentBatch) -> str:
     if current.batches == 0 and one.record.frozen_plan() is None:
-        return f"Reassignment {one.reassignment_id} is {one.life} and has no plan yet: it moves nothing"
+        return f"Reassignment {one.reassignment_id} is {one.status} and has no plan yet: it moves nothing"
     return (
         f"All {current.batches} batches of reassignment {one.reassignment_id} are finished: nothing of it is left to "
         "describe"

@@ -75,7 +75,7 @@ class StartRollBackOperator(RunningReassignmentOperator, TriggerDagRunOperator):
 
     def run_step(self, run: RunContext, context: Context) -> None:
         """Take the rate and the limits from the request that is rolled back."""
-        request = run.record.opening().request
+        request = run.record.recorded_request().request
         self.trigger_run_id = f"{context['dag_run'].run_id}__roll_back"
         self.conf = roll_back_conf(self.kafka_conn_id, run.record.reassignment_id, request)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.record.audit import AuditEvent
-from kafka_reassignment.record.catalogue import ReassignmentStatus, Recorded, catalogue, recorded
+from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment, catalogue, find_reassignment
 from kafka_reassignment.record.models import REPORT, FinishedBatch, ProgressNote
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps.rate import rate_in_force
@@ -29,7 +29,7 @@ class Row:
     job: str
     requested_by: str
     started_at: datetime
-    life: ReassignmentStatus
+    status: ReassignmentStatus
     finished: int
     batches: int | None
     note: ProgressNote | None
@@ -82,7 +82,7 @@ def page(store: RecordStore, cluster_id: str, reassignment_id: str) -> Page:
         row=_row(found),
         bytes_per_second=rate_in_force(record),
         owed=record.journal().owed_texts(),
-        withdrawn=tuple(sorted(record.withdrawn())),
+        withdrawn=tuple(sorted(record.withdrawn_partitions())),
         finished=tuple(done for n in reversed(latest) if (done := record.finished(n)) is not None),
         events=tuple(reversed(record.audit.latest(SHOWN_EVENTS))),
         has_report=record.has_file(REPORT),
@@ -109,31 +109,31 @@ def find(store: RecordStore, run_id: str) -> tuple[str, str] | None:
     batch_of = run_id.rpartition("__")[0]
     for cluster_id in store.clusters():
         for name in (run_id, batch_of) if batch_of else (run_id,):
-            if store.record(cluster_id, name).is_open:
+            if store.record(cluster_id, name).exists:
                 return cluster_id, name
     return None
 
 
-def _found(store: RecordStore, cluster_id: str, reassignment_id: str) -> Recorded:
-    found = recorded(store, cluster_id, reassignment_id)
+def _found(store: RecordStore, cluster_id: str, reassignment_id: str) -> RecordedReassignment:
+    found = find_reassignment(store, cluster_id, reassignment_id)
     if found is None:
         raise RecordError("Name a reassignment: its run id is missing")
     return found
 
 
-def _row(found: Recorded) -> Row:
-    record, opening = found.record, found.opening
+def _row(found: RecordedReassignment) -> Row:
+    record, recorded = found.record, found.recorded_request
     plan = record.plan_in_force()
     order = record.stopped()
     return Row(
-        cluster_id=opening.cluster_id,
-        reassignment_id=opening.reassignment_id,
-        job=str(opening.request.job),
-        requested_by=opening.requested_by,
-        started_at=opening.started_at,
-        life=found.life,
+        cluster_id=recorded.cluster_id,
+        reassignment_id=recorded.reassignment_id,
+        job=str(recorded.request.job),
+        requested_by=recorded.requested_by,
+        started_at=recorded.started_at,
+        status=found.status,
         finished=len(record.finished_batches()),
         batches=plan.batches if plan else None,
-        note=record.progress() if found.life is ReassignmentStatus.ACTIVE else None,
+        note=record.progress() if found.status is ReassignmentStatus.ACTIVE else None,
         stopped=f"by {order.by}" + (f": {order.reason}" if order.reason else "") if order else None,
     )

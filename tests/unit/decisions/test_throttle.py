@@ -16,7 +16,7 @@ from kafka_reassignment.decisions.throttle import (
     change_rates,
     changes_to_restore,
     changes_to_throttle,
-    in_place,
+    missing_throttle,
     throttle_for,
     union,
 )
@@ -127,12 +127,12 @@ def test_setting_it_again_changes_nothing() -> None:
     configs = Configs()
     journal = put_in_place(configs)
     assert changes_to_throttle(PLAN, journal, configs.describe(PLAN.resources)) == (journal, [])
-    assert in_place(PLAN, configs.describe(PLAN.resources)) == ()
+    assert missing_throttle(PLAN, configs.describe(PLAN.resources)) == ()
 
 
 def test_what_is_missing_is_told() -> None:
     configs = Configs(per_broker={("2", LEADER_RATE): "5"}, dynamic_default={LEADER_RATE: "7"}, down={3})
-    assert in_place(PLAN, configs.describe(PLAN.resources)) == (
+    assert missing_throttle(PLAN, configs.describe(PLAN.resources)) == (
         "broker 1: leader.replication.throttled.rate is 7 (dynamic default broker), expected 100000000",
         "broker 2: leader.replication.throttled.rate is 5 (dynamic broker), expected 100000000",
         "broker 3 did not answer, its follower.replication.throttled.rate is not known to be 100000000",
@@ -146,7 +146,7 @@ def test_a_list_that_covers_every_replica_is_left_as_it_is() -> None:
     before = configs.state()
     journal = put_in_place(configs)
     assert configs.lists["orders", LEADER_REPLICAS] == "*"
-    assert in_place(PLAN, configs.describe(PLAN.resources)) == ()
+    assert missing_throttle(PLAN, configs.describe(PLAN.resources)) == ()
     assert cleared(configs, journal).is_settled
     assert configs.state() == before
 
@@ -179,7 +179,7 @@ def test_a_hidden_rate_of_somebody_else_is_not_replaced_because_it_could_not_be_
     configs = Configs(per_broker={("1", LEADER_RATE): "5"}, hides_rates=True)
     journal = put_in_place(configs)
     assert configs.per_broker["1", LEADER_RATE] == "5"
-    assert in_place(PLAN, configs.describe(PLAN.resources), journal) == (
+    assert missing_throttle(PLAN, configs.describe(PLAN.resources), journal) == (
         (
             "broker 1: leader.replication.throttled.rate is set but hidden, so it could not be put back; expected "
             "100000000. Remove it by hand, or upgrade the broker to 2.6 or later"
@@ -190,7 +190,7 @@ def test_a_hidden_rate_of_somebody_else_is_not_replaced_because_it_could_not_be_
 def test_hidden_rates_of_ours_count_by_the_journal() -> None:
     configs = Configs(hides_rates=True)
     journal = put_in_place(configs)
-    assert in_place(PLAN, configs.describe(PLAN.resources), journal) == ()
+    assert missing_throttle(PLAN, configs.describe(PLAN.resources), journal) == ()
     assert changes_to_throttle(PLAN, journal, configs.describe(PLAN.resources))[1] == []
     assert cleared(configs, journal).is_settled
     assert configs.per_broker == {}
@@ -208,7 +208,7 @@ def test_a_new_rate_for_one_broker_and_side_counts_now_and_for_later_batches() -
     assert changes == [ConfigChange(ConfigResource.broker(2), LEADER_RATE, ConfigOperation.SET, "200000000")]
     configs.apply(changes)
     later = throttle_for(BATCH, asked_bytes_per_second=77 * MB, rate_changes=journal.rate_changes)
-    assert in_place(later, configs.describe(later.resources)) == ()
+    assert missing_throttle(later, configs.describe(later.resources)) == ()
     journal = cleared(configs, journal)
     assert (configs.per_broker, journal.is_settled, len(journal.rate_changes)) == ({}, True, 1)
 

@@ -8,8 +8,8 @@ from itertools import islice
 import pytest
 from tests.unit.decisions.windows_clock import at, windows
 
-from kafka_reassignment.decisions.windows import Verdict, fits, opening, openings
-from kafka_reassignment.request.windows.clock import first_moment, told, zone_named
+from kafka_reassignment.decisions.windows import StartDecision, fits, occurrences, window_status
+from kafka_reassignment.request.windows.clock import first_moment, format_moment, zone_named
 
 pytestmark = pytest.mark.quick
 
@@ -62,23 +62,23 @@ def test_a_time_on_the_clock_means_the_first_moment_that_shows_it_or_something_l
     ],
 )
 def test_a_window_over_a_change_of_clocks(window, zone, day, opens, closes) -> None:
-    found = next(openings(windows(window, zone=zone), at(f"{day} 00:00", zone)))
+    found = next(occurrences(windows(window, zone=zone), at(f"{day} 00:00", zone)))
     assert found.opens == datetime.fromisoformat(opens)
     assert found.closes == datetime.fromisoformat(closes)
 
 
 def test_the_second_time_of_an_hour_opens_nothing() -> None:
     only = windows("sun 02:10-02:40")
-    assert opening(only, at("2026-10-25 02:20")).is_open
-    assert not opening(only, at("2026-10-25 02:20", second_time=True)).is_open
-    assert opening(only, at("2026-10-25 02:20", second_time=True)).next_opens == at("2026-11-01 02:10")
-    by_cron = [o.opens for o in islice(openings(windows("cron 30 2 * * * for 5 min"), at("2026-10-25 00:00")), 2)]
+    assert window_status(only, at("2026-10-25 02:20")).is_open
+    assert not window_status(only, at("2026-10-25 02:20", second_time=True)).is_open
+    assert window_status(only, at("2026-10-25 02:20", second_time=True)).next_opens == at("2026-11-01 02:10")
+    by_cron = [o.opens for o in islice(occurrences(windows("cron 30 2 * * * for 5 min"), at("2026-10-25 00:00")), 2)]
     assert by_cron == [at("2026-10-25 02:30"), at("2026-10-26 02:30")]
 
 
 def test_a_window_in_the_hour_that_does_not_exist_stays_shut_that_day() -> None:
-    assert opening(windows("sun 02:10-02:40"), at("2026-03-29 00:00")).next_opens == at("2026-04-05 02:10")
-    assert opening(
+    assert window_status(windows("sun 02:10-02:40"), at("2026-03-29 00:00")).next_opens == at("2026-04-05 02:10")
+    assert window_status(
         windows("fri 09:00-17:00", zone="Pacific/Apia"), at("2011-12-29 12:00", "Pacific/Apia")
     ).next_opens == at("2012-01-06 09:00", "Pacific/Apia")
 
@@ -86,10 +86,10 @@ def test_a_window_in_the_hour_that_does_not_exist_stays_shut_that_day() -> None:
 def test_seconds_are_counted_as_they_pass_not_as_clocks_show_them() -> None:
     """From 01:00 to 04:00 it is two hours in spring, and four in autumn."""
     night = windows("sun 01:00-04:00")
-    assert fits(night, at("2026-03-29 01:00"), 2 * 3600).verdict is Verdict.START
-    assert fits(night, at("2026-03-29 01:00"), 2 * 3600 + 1).verdict is Verdict.WAIT
-    assert fits(night, at("2026-10-25 01:00"), 4 * 3600).verdict is Verdict.START
-    assert fits(night, at("2026-10-25 01:00"), 4 * 3600 + 1).verdict is Verdict.NEVER
+    assert fits(night, at("2026-03-29 01:00"), 2 * 3600).decision is StartDecision.START
+    assert fits(night, at("2026-03-29 01:00"), 2 * 3600 + 1).decision is StartDecision.WAIT
+    assert fits(night, at("2026-10-25 01:00"), 4 * 3600).decision is StartDecision.START
+    assert fits(night, at("2026-10-25 01:00"), 4 * 3600 + 1).decision is StartDecision.NEVER
 
 
 @pytest.mark.parametrize(
@@ -103,29 +103,29 @@ def test_seconds_are_counted_as_they_pass_not_as_clocks_show_them() -> None:
 )
 def test_a_blackout_is_as_long_as_its_day(zone, day, hours) -> None:
     midnight = first_moment(datetime.fromisoformat(day), zone_named(zone))
-    before, after = openings(windows(zone=zone, blackouts=(day,)), midnight - timedelta(days=1))
+    before, after = occurrences(windows(zone=zone, blackouts=(day,)), midnight - timedelta(days=1))
     assert (before.closes, after.opens) == (midnight, midnight + timedelta(hours=hours))
 
 
 def test_a_blackout_on_a_day_that_clocks_skip_closes_nothing() -> None:
     spec = windows(zone="Pacific/Apia", blackouts=("2011-12-30",))
-    (only,) = openings(spec, at("2011-12-29 12:00", "Pacific/Apia"))
+    (only,) = occurrences(spec, at("2011-12-29 12:00", "Pacific/Apia"))
     assert only.closes is None
 
 
 def test_a_time_that_clocks_show_twice_is_told_with_its_offset() -> None:
     madrid = zone_named("Europe/Madrid")
-    assert told(at("2026-10-25 02:30"), madrid) == "Sun 2026-10-25 02:30 +02:00"
-    assert told(at("2026-10-25 02:30", second_time=True), madrid) == "Sun 2026-10-25 02:30 +01:00"
-    assert told(at("2026-10-25 03:30"), madrid, at("2026-10-25 01:00")) == "03:30"
-    assert told(at("2026-10-25 03:30"), madrid, at("2026-10-24 01:00")) == "Sun 03:30"
-    assert told(at("2026-10-25 03:30"), madrid, at("2026-10-18 03:30")) == "Sun 2026-10-25 03:30"
+    assert format_moment(at("2026-10-25 02:30"), madrid) == "Sun 2026-10-25 02:30 +02:00"
+    assert format_moment(at("2026-10-25 02:30", second_time=True), madrid) == "Sun 2026-10-25 02:30 +01:00"
+    assert format_moment(at("2026-10-25 03:30"), madrid, at("2026-10-25 01:00")) == "03:30"
+    assert format_moment(at("2026-10-25 03:30"), madrid, at("2026-10-24 01:00")) == "Sun 03:30"
+    assert format_moment(at("2026-10-25 03:30"), madrid, at("2026-10-18 03:30")) == "Sun 2026-10-25 03:30"
 
 
 def test_a_moment_may_come_in_any_zone() -> None:
     """Times in the repeated hour are equal to none of another zone in Python, so they are turned into UTC first."""
     second = datetime.fromisoformat("2026-10-25 02:30").replace(tzinfo=zone_named("Europe/Madrid"), fold=1)
     fit = fits(windows("sun 01:00-04:00"), second, 5400)
-    assert (fit.verdict, fit.starts) == (Verdict.START, datetime(2026, 10, 25, 1, 30, tzinfo=UTC))
+    assert (fit.decision, fit.starts) == (StartDecision.START, datetime(2026, 10, 25, 1, 30, tzinfo=UTC))
     with pytest.raises(ValueError, match="has no zone"):
-        opening(windows(), datetime(2026, 10, 25))  # noqa: DTZ001
+        window_status(windows(), datetime(2026, 10, 25))  # noqa: DTZ001

@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.decisions.windows_clock import MINUTE, ZONES, changes, is_open_by_the_clock
 
-from kafka_reassignment.decisions.windows import MaintenanceWindows, Verdict, finishes, fits, opening, openings
+from kafka_reassignment.decisions.windows import (
+    MaintenanceWindows,
+    StartDecision,
+    finishes,
+    fits,
+    occurrences,
+    window_status,
+)
 from kafka_reassignment.request.windows.rules import DAYS
 
 Weekly = tuple[int, int, int]
@@ -63,7 +70,7 @@ def cases(
 @settings(max_examples=150, deadline=None)
 def test_it_is_open_when_the_latest_time_that_clocks_have_shown_lies_in_a_window(case) -> None:
     spec, now, weekly, days = case
-    state = opening(spec, now)
+    state = window_status(spec, now)
     assert state.is_open == is_open_by_the_clock(now, spec.time_zone, weekly, days)
     for change in filter(None, (state.closes, state.next_opens)):
         opens = change == state.next_opens
@@ -77,7 +84,7 @@ def test_it_is_open_when_the_latest_time_that_clocks_have_shown_lies_in_a_window
 @settings(max_examples=100, deadline=None)
 def test_openings_come_in_order_and_apart_and_are_never_empty(case) -> None:
     spec, now, _, _ = case
-    found = list(islice(openings(spec, now), 10))
+    found = list(islice(occurrences(spec, now), 10))
     assert all(one.closes is None or max(one.opens, now) < one.closes for one in found)
     assert all(one.closes is not None and one.closes < other.opens for one, other in pairwise(found))
 
@@ -87,14 +94,14 @@ def test_openings_come_in_order_and_apart_and_are_never_empty(case) -> None:
 def test_a_batch_starts_only_if_it_is_open_until_its_end_and_otherwise_as_soon_as_that_is_so(case, minutes) -> None:
     spec, now, weekly, days = case
     fit = fits(spec, now, minutes * 60)
-    assert (fit.verdict is Verdict.START) == (fit.starts == now)
-    assert (fit.verdict is Verdict.NEVER) == (fit.starts is None)
+    assert (fit.decision is StartDecision.START) == (fit.starts == now)
+    assert (fit.decision is StartDecision.NEVER) == (fit.starts is None)
     if fit.starts is not None:
         for minute in range(0, max(1, minutes), max(1, minutes // 50)):
             assert is_open_by_the_clock(fit.starts + minute * MINUTE, spec.time_zone, weekly, days)
-        assert fits(spec, fit.starts, minutes * 60).verdict is Verdict.START
+        assert fits(spec, fit.starts, minutes * 60).decision is StartDecision.START
         assert finishes(spec, now, [minutes * 60]) == fit.starts + minutes * MINUTE
-    for sooner in openings(spec, now):
+    for sooner in occurrences(spec, now):
         if fit.starts is not None and sooner.opens >= fit.starts:
             break
         assert sooner.seconds_from(now) < minutes * 60 or fit.starts == now
@@ -106,7 +113,7 @@ def test_a_window_by_cron_is_the_weekly_one_wherever_no_clock_is_changed(moment,
     zone, now = moment
     by_cron = f"cron {start % 60} {start // 60} * * {DAYS[day]} for {length} min"
     weekly, cron = (
-        list(islice(openings(MaintenanceWindows(time_zone=zone, windows=(text,)), now), count))
+        list(islice(occurrences(MaintenanceWindows(time_zone=zone, windows=(text,)), now), count))
         for text, count in ((text_of((day, start, length)), 6), (by_cron, 8))
     )
     near = [c for year in range(now.year - 1, now.year + 2) for c in changes(zone, year)]
@@ -120,6 +127,6 @@ def test_a_window_by_cron_is_the_weekly_one_wherever_no_clock_is_changed(moment,
 def test_what_touches_or_overlaps_is_one_window_whatever_the_order(case, rotate, data) -> None:
     spec, now, _, _ = case
     shuffled = data.draw(st.permutations(spec.windows + spec.windows[:rotate]))
-    assert list(islice(openings(spec.model_copy(update={"windows": tuple(shuffled)}), now), 10)) == list(
-        islice(openings(spec, now), 10)
+    assert list(islice(occurrences(spec.model_copy(update={"windows": tuple(shuffled)}), now), 10)) == list(
+        islice(occurrences(spec, now), 10)
     )

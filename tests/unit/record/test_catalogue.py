@@ -6,8 +6,8 @@ import pytest
 from upath import UPath
 
 from kafka_reassignment.errors import RecordError
-from kafka_reassignment.record.catalogue import ReassignmentStatus, catalogue, recorded
-from kafka_reassignment.record.models import ClusterLock, Opening
+from kafka_reassignment.record.catalogue import ReassignmentStatus, catalogue, find_reassignment
+from kafka_reassignment.record.models import ClusterLock, RecordedRequest
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import Job, ReassignmentRequest
 
@@ -23,7 +23,7 @@ def store(request, tmp_path):
 def begin(store, reassignment_id, hours):
     request = ReassignmentRequest(job=Job.REBALANCE, throttle_mb_per_second=5)
     store.record("c", reassignment_id).open(
-        Opening(
+        RecordedRequest(
             cluster_id="c",
             reassignment_id=reassignment_id,
             started_at=NOON + timedelta(hours=hours),
@@ -38,12 +38,12 @@ def hold(store, reassignment_id):
 
 
 def lives(store):
-    return [(r.reassignment_id, r.life) for r in catalogue(store, "c").reassignments]
+    return [(r.reassignment_id, r.status) for r in catalogue(store, "c").reassignments]
 
 
 def test_a_cluster_without_records_has_no_reassignments(store):
     assert catalogue(store, "c").reassignments == ()
-    assert recorded(store, "c") is None
+    assert find_reassignment(store, "c") is None
 
 
 def test_reassignments_are_told_oldest_first_with_where_they_are_in_their_life(store):
@@ -74,22 +74,22 @@ def test_a_record_that_cannot_be_read_is_told_beside_the_others(store):
     told = catalogue(store, "c")
     assert [r.reassignment_id for r in told.reassignments] == ["good"]
     [unreadable] = told.unreadable
-    assert "bad/request.json is not a readable Opening" in unreadable
+    assert "bad/request.json is not a readable RecordedRequest" in unreadable
 
 
 def test_without_a_name_the_holder_is_meant(store):
     begin(store, "r", 0)
-    assert recorded(store, "c") is None
+    assert find_reassignment(store, "c") is None
     hold(store, "r")
-    assert recorded(store, "c").reassignment_id == "r"
-    assert recorded(store, "c", "r").life is ReassignmentStatus.ACTIVE
+    assert find_reassignment(store, "c").reassignment_id == "r"
+    assert find_reassignment(store, "c", "r").status is ReassignmentStatus.ACTIVE
 
 
 def test_a_holder_that_has_not_said_what_it_wants_yet_is_nobody_to_describe(store):
     hold(store, "r")
-    assert recorded(store, "c") is None
+    assert find_reassignment(store, "c") is None
 
 
 def test_a_reassignment_without_a_record_is_refused(store):
     with pytest.raises(RecordError, match="There is no record of reassignment nowhere"):
-        recorded(store, "c", "nowhere")
+        find_reassignment(store, "c", "nowhere")

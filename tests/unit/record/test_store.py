@@ -4,7 +4,7 @@ import pytest
 from upath import UPath
 
 from kafka_reassignment.errors import ReassignmentInProgressError, RecordError
-from kafka_reassignment.record.models import ClusterLock, FinishedBatch, FrozenPlan, Opening
+from kafka_reassignment.record.models import ClusterLock, FinishedBatch, FrozenPlan, RecordedRequest
 from kafka_reassignment.record.objects import create_object, path_part, read_object, write_object
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import Job, ReassignmentRequest
@@ -22,9 +22,9 @@ def hold(reassignment: str) -> ClusterLock:
     return ClusterLock(reassignment_id=reassignment, since=NOON, requested_by="ann")
 
 
-def opening(rate: float = 5) -> Opening:
+def recorded_request(rate: float = 5) -> RecordedRequest:
     request = ReassignmentRequest(job=Job.REBALANCE, throttle_mb_per_second=rate)
-    return Opening(cluster_id="c", reassignment_id="r", started_at=NOON, requested_by="ann", request=request)
+    return RecordedRequest(cluster_id="c", reassignment_id="r", started_at=NOON, requested_by="ann", request=request)
 
 
 def test_one_reassignment_holds_a_cluster_and_the_second_is_told_who_and_since_when(store):
@@ -56,16 +56,16 @@ def test_only_the_holder_can_release(store):
 
 def test_the_start_time_of_a_reassignment_never_changes(store):
     record = store.record("c", "r")
-    record.open(opening())
-    later = opening().model_copy(update={"started_at": NOON.replace(hour=13)})
-    assert record.open(later).started_at == NOON
+    record.write_request(recorded_request())
+    later = recorded_request().model_copy(update={"started_at": NOON.replace(hour=13)})
+    assert record.write_request(later).started_at == NOON
 
 
 def test_a_reassignment_keeps_its_request_for_life(store):
     record = store.record("c", "r")
-    record.open(opening(rate=5))
+    record.write_request(recorded_request(rate=5))
     with pytest.raises(RecordError, match="begun at 2026-01-01 12:00:00 UTC with another request"):
-        record.open(opening(rate=50))
+        record.write_request(recorded_request(rate=50))
 
 
 def test_a_frozen_plan_stays(store):
@@ -103,10 +103,10 @@ def test_ids_that_look_alike_have_different_folders():
 
 def test_a_damaged_object_is_told_with_its_place(store):
     record = store.record("c", "r")
-    record.open(opening())
+    record.write_request(recorded_request())
     write_object(record.root / "request.json", b"{}")
-    with pytest.raises(RecordError, match=r"request.json is not a readable Opening"):
-        record.opening()
+    with pytest.raises(RecordError, match=r"request.json is not a readable RecordedRequest"):
+        record.recorded_request()
 
 
 def test_creating_an_object_twice_keeps_the_first(tmp_path):
@@ -127,11 +127,11 @@ def looking(record):
     return (
         record.journal,
         record.stopped,
-        record.withdrawn,
+        record.withdrawn_partitions,
         record.finished_batches,
         record.plan_in_force,
         record.audit.verify,
-        lambda: record.is_open,
+        lambda: record.exists,
     )
 
 
@@ -156,12 +156,12 @@ def test_an_empty_store_owes_nothing(store):
     record = store.record("c", "r")
     assert record.journal().is_settled
     assert record.stopped() is None
-    assert not record.is_open
+    assert not record.exists
     assert record.audit.verify() == 0
     assert list(store.records("c")) == []
 
 
 def test_records_are_found_beside_the_hold(store):
     store.acquire("c", hold("r"))
-    store.record("c", "r").open(opening())
+    store.record("c", "r").write_request(recorded_request())
     assert [record.reassignment_id for record in store.records("c")] == ["r"]

@@ -10,7 +10,7 @@ from kafka_reassignment.errors import (
     StalePlanError,
 )
 from kafka_reassignment.model import TopicPartition
-from kafka_reassignment.record.models import ClusterLock, Opening
+from kafka_reassignment.record.models import ClusterLock, RecordedRequest
 from kafka_reassignment.request import ReassignmentRequest
 
 pytestmark = pytest.mark.quick
@@ -219,7 +219,7 @@ def decommission(run, broker):
     asked = {"job": "decommission", "brokers": [broker], "throttle_mb_per_second": 10}
     run.store.acquire(run.cluster_id, hold)
     run.store.record(run.cluster_id, "decommission").open(
-        Opening(
+        RecordedRequest(
             cluster_id=run.cluster_id,
             reassignment_id="decommission",
             started_at=run.clock.now,

@@ -21,7 +21,7 @@ from kafka_reassignment.decisions.throttle.plan import (
     covers,
     throttle_for,
 )
-from kafka_reassignment.decisions.throttle.set import SeenConfigs, change_rates, changes_to_throttle, in_place
+from kafka_reassignment.decisions.throttle.set import SeenConfigs, change_rates, changes_to_throttle, missing_throttle
 
 __all__ = [
     "DELIVERED_SHARE",
@@ -44,7 +44,7 @@ __all__ = [
     "changes_to_restore",
     "changes_to_throttle",
     "covers",
-    "in_place",
+    "missing_throttle",
     "throttle_for",
     "union",
 ]

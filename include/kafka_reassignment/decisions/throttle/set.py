@@ -34,7 +34,7 @@ def changes_to_throttle(plan: ThrottlePlan, journal: Journal, seen: SeenConfigs)
     Rates somebody else had set on a broker are replaced, to be put back exactly. Entries somebody else had put
     on a topic's list before us are not ours; a list that is ``*`` covers all and is left as it is (F4). Brokers
     that did not answer, and rates hidden by brokers before 2.6 that are not ours (they could not be put back,
-    F31), are left alone: ``in_place`` then tells that they are missing.
+    F31), are left alone: ``missing_throttle`` then tells that they are missing.
     """
     rates = {(r.broker, r.side): r for r in journal.rates}
     lists = {(r.topic, r.side): r for r in journal.lists}
@@ -70,7 +70,7 @@ def changes_to_throttle(plan: ThrottlePlan, journal: Journal, seen: SeenConfigs)
     )
 
 
-def in_place(plan: ThrottlePlan, seen: SeenConfigs, journal: Journal | None = None) -> tuple[str, ...]:
+def missing_throttle(plan: ThrottlePlan, seen: SeenConfigs, journal: Journal | None = None) -> tuple[str, ...]:
     """Return what is missing of the throttle, one line each; nothing when it is fully in place.
 
     The journal is needed only for brokers before 2.6, which hide their rates: one that we set last counts.

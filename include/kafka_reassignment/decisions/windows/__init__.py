@@ -5,15 +5,15 @@
 planning, which the spec inside of a request must not.
 """
 
-from kafka_reassignment.decisions.windows.fit import Fit, Verdict, finishes, fits
+from kafka_reassignment.decisions.windows.fit import Fit, StartDecision, finishes, fits
 from kafka_reassignment.decisions.windows.occurrences import (
     LOOK_AHEAD,
-    Opening,
-    State,
-    opening,
-    openings,
+    Occurrence,
+    WindowStatus,
+    occurrences,
     refuse_never_open,
     refuse_past_deadline,
+    window_status,
 )
 from kafka_reassignment.request.windows.spec import MaintenanceWindows
 
@@ -21,13 +21,13 @@ __all__ = [
     "LOOK_AHEAD",
     "Fit",
     "MaintenanceWindows",
-    "Opening",
-    "State",
-    "Verdict",
+    "Occurrence",
+    "StartDecision",
+    "WindowStatus",
     "finishes",
     "fits",
-    "opening",
-    "openings",
+    "occurrences",
     "refuse_never_open",
     "refuse_past_deadline",
+    "window_status",
 ]

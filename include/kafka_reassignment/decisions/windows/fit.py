@@ -8,13 +8,20 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import chain, islice
 
-from kafka_reassignment.decisions.windows.occurrences import LOOK_AHEAD, Opening, State, openings, state_of, told_next
-from kafka_reassignment.request.windows.clock import told, utc_of
+from kafka_reassignment.decisions.windows.occurrences import (
+    LOOK_AHEAD,
+    Occurrence,
+    WindowStatus,
+    format_next_occurrence,
+    occurrences,
+    window_status_from,
+)
+from kafka_reassignment.request.windows.clock import format_moment, utc_of
 from kafka_reassignment.request.windows.spec import MaintenanceWindows
 from kafka_reassignment.text import format_seconds
 
 
-class Verdict(StrEnum):
+class StartDecision(StrEnum):
     """What to do with a batch."""
 
     START = "start"
@@ -24,12 +31,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The verdict on a batch, and why, for people.
+    """Whether a batch fits into the maintenance windows, and why.
 
     ``starts`` is when it can: now, later, or None for ``NEVER``, which no waiting will change.
     """
 
-    verdict: Verdict
+    decision: StartDecision
     reason: str
     starts: datetime | None
 
@@ -47,18 +54,18 @@ def fits(spec: MaintenanceWindows, now: datetime, seconds_needed: float | None) 
         ValueError: ``now`` has no zone.
     """
     now = utc_of(now)
-    times = openings(spec, now)
+    times = occurrences(spec, now)
     soon = tuple(islice(times, 2))
-    state = state_of(spec, now, soon)
+    state = window_status_from(spec, now, soon)
     starts, longest = _first_of(chain(soon, times), now, seconds_needed or 0.0)
     about = f"the batch needs about {format_seconds(seconds_needed or 0.0)}"
     if starts is None and longest is None:
-        return Fit(Verdict.NEVER, f"{state.reason}. Change the maintenance windows of the request", None)
+        return Fit(StartDecision.NEVER, f"{state.reason}. Change the maintenance windows of the request", None)
     if starts is None:
-        return Fit(Verdict.NEVER, f"{about}, {_too_long(spec, now, longest or 0.0)}", None)
+        return Fit(StartDecision.NEVER, f"{about}, {_too_long(spec, now, longest or 0.0)}", None)
     if starts == now:
-        return Fit(Verdict.START, state.reason if seconds_needed is None else f"{about}; {state.reason}", now)
-    return Fit(Verdict.WAIT, _why_wait(spec, now, state, about, starts), starts)
+        return Fit(StartDecision.START, state.reason if seconds_needed is None else f"{about}; {state.reason}", now)
+    return Fit(StartDecision.WAIT, _why_wait(spec, now, state, about, starts), starts)
 
 
 def finishes(spec: MaintenanceWindows, now: datetime, batch_seconds: Iterable[float]) -> datetime | None:
@@ -75,7 +82,7 @@ def finishes(spec: MaintenanceWindows, now: datetime, batch_seconds: Iterable[fl
         ValueError: ``now`` has no zone.
     """
     at = utc_of(now)
-    times = openings(spec, now)
+    times = occurrences(spec, now)
     time = next(times, None)
     for seconds in batch_seconds:
         while time is not None and time.seconds_from(at) < seconds:
@@ -86,7 +93,7 @@ def finishes(spec: MaintenanceWindows, now: datetime, batch_seconds: Iterable[fl
     return at
 
 
-def _first_of(times: Iterable[Opening], now: datetime, needed: float) -> tuple[datetime | None, float | None]:
+def _first_of(times: Iterable[Occurrence], now: datetime, needed: float) -> tuple[datetime | None, float | None]:
     """When so many seconds fit for the first time; and the longest that did not, None when there was none."""
     longest: float | None = None
     for time in times:
@@ -99,7 +106,7 @@ def _first_of(times: Iterable[Opening], now: datetime, needed: float) -> tuple[d
 
 def _too_long(spec: MaintenanceWindows, now: datetime, longest: float) -> str:
     if spec.must_end_by is not None:
-        until = f"before it must end ({told(spec.must_end_by, spec.zone, now)} {spec.time_zone})"
+        until = f"before it must end ({format_moment(spec.must_end_by, spec.zone, now)} {spec.time_zone})"
     else:
         until = f"within {LOOK_AHEAD.days} days"
     return (
@@ -108,7 +115,7 @@ def _too_long(spec: MaintenanceWindows, now: datetime, longest: float) -> str:
     )
 
 
-def _why_wait(spec: MaintenanceWindows, now: datetime, state: State, about: str, starts: datetime) -> str:
+def _why_wait(spec: MaintenanceWindows, now: datetime, state: WindowStatus, about: str, starts: datetime) -> str:
     """Name the next window that is long enough, which may not be the next one."""
     if state.is_open:
         return f"{about}, {state.reason}; {_enough(spec, now, state, starts)}"
@@ -117,10 +124,10 @@ def _why_wait(spec: MaintenanceWindows, now: datetime, state: State, about: str,
     )
 
 
-def _enough(spec: MaintenanceWindows, now: datetime, state: State, starts: datetime) -> str:
+def _enough(spec: MaintenanceWindows, now: datetime, state: WindowStatus, starts: datetime) -> str:
     if starts == state.next_opens:
-        return told_next(spec, now, starts)
+        return format_next_occurrence(spec, now, starts)
     return (
-        f"the next window that is long enough opens {told(starts, spec.zone, now)} (a higher rate or smaller batches "
+        f"the next window that is long enough opens {format_moment(starts, spec.zone, now)} (a higher rate or smaller batches "
         "would fit sooner)"
     )

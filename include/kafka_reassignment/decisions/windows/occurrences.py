@@ -10,7 +10,7 @@ from itertools import islice, takewhile
 from operator import attrgetter
 
 from kafka_reassignment.errors import DeadlinePassedError, InvalidRequestError, name_some
-from kafka_reassignment.request.windows.clock import told, utc_of
+from kafka_reassignment.request.windows.clock import format_moment, utc_of
 from kafka_reassignment.request.windows.rules import LONGEST_DURATION, Span
 from kafka_reassignment.request.windows.spec import MaintenanceWindows
 from kafka_reassignment.text import format_seconds
@@ -23,7 +23,7 @@ ENDLESS = LOOK_AHEAD + 2 * LONGEST_DURATION
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class Occurrence:
     """A time in which batches may run; in UTC. ``closes`` is None where it does not (for ``ENDLESS``)."""
 
     opens: datetime
@@ -35,7 +35,7 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class WindowStatus:
     """How it stands at a moment, in UTC and in words.
 
     ``closes`` is None while it is closed, or when it stays open; ``next_opens`` is later than now, or None when it
@@ -48,7 +48,7 @@ class State:
     reason: str
 
 
-def openings(spec: MaintenanceWindows, since: datetime) -> Iterator[Opening]:
+def occurrences(spec: MaintenanceWindows, since: datetime) -> Iterator[Occurrence]:
     """Yield the times in which batches may run, in order, apart from each other; the first may have begun already.
 
     Windows that touch or overlap are one; blackouts, ``not_before`` and ``must_end_by`` cut them. Nothing that opens
@@ -73,10 +73,10 @@ def openings(spec: MaintenanceWindows, since: datetime) -> Iterator[Opening]:
             if spec.must_end_by is not None:
                 closes = min(closes or spec.must_end_by, spec.must_end_by)
             if opens < horizon and (closes is None or max(opens, since) < closes):
-                yield Opening(opens, closes)
+                yield Occurrence(opens, closes)
 
 
-def opening(spec: MaintenanceWindows, now: datetime) -> State:
+def window_status(spec: MaintenanceWindows, now: datetime) -> WindowStatus:
     """Tell whether it is open now and until when, or when it opens next.
 
     Raises:
@@ -84,10 +84,10 @@ def opening(spec: MaintenanceWindows, now: datetime) -> State:
         ValueError: ``now`` has no zone.
     """
     now = utc_of(now)
-    return state_of(spec, now, tuple(islice(openings(spec, now), 2)))
+    return window_status_from(spec, now, tuple(islice(occurrences(spec, now), 2)))
 
 
-def state_of(spec: MaintenanceWindows, now: datetime, soon: Sequence[Opening]) -> State:
+def window_status_from(spec: MaintenanceWindows, now: datetime, soon: Sequence[Occurrence]) -> WindowStatus:
     """Tell the same from the first two openings from now on, where there are as many; ``now`` is in UTC.
 
     Raises:
@@ -95,9 +95,9 @@ def state_of(spec: MaintenanceWindows, now: datetime, soon: Sequence[Opening]) -
     """
     refuse_past_deadline(spec, now)
     if soon and soon[0].opens <= now:
-        return State(True, soon[0].closes, soon[1].opens if soon[1:] else None, _why_open(spec, now, soon[0]))
+        return WindowStatus(True, soon[0].closes, soon[1].opens if soon[1:] else None, _why_open(spec, now, soon[0]))
     opens = soon[0].opens if soon else None
-    return State(False, None, opens, f"{_why_closed(spec, now)}; {told_next(spec, now, opens)}")
+    return WindowStatus(False, None, opens, f"{_why_closed(spec, now)}; {format_next_occurrence(spec, now, opens)}")
 
 
 def refuse_past_deadline(spec: MaintenanceWindows, now: datetime) -> None:
@@ -110,8 +110,8 @@ def refuse_past_deadline(spec: MaintenanceWindows, now: datetime) -> None:
     now = utc_of(now)
     if spec.must_end_by is not None and now >= spec.must_end_by:
         raise DeadlinePassedError(
-            f"The reassignment must end by {told(spec.must_end_by, spec.zone)} {spec.time_zone}, and it is "
-            f"{told_now(spec, now)}. Nothing more was started. Ask for what is left in a new request with a later time"
+            f"The reassignment must end by {format_moment(spec.must_end_by, spec.zone)} {spec.time_zone}, and it is "
+            f"{format_now(spec, now)}. Nothing more was started. Ask for what is left in a new request with a later time"
         )
 
 
@@ -125,14 +125,14 @@ def refuse_never_open(spec: MaintenanceWindows, now: datetime) -> None:
     """
     now = utc_of(now)
     refuse_past_deadline(spec, now)
-    if next(openings(spec, now), None) is None:
+    if next(occurrences(spec, now), None) is None:
         given = [
             f"{name} {name_some(texts)}"
             for name, texts in (("windows", spec.windows), ("blackouts", spec.blackouts))
             if texts
         ]
         given += [
-            f"{name} {told(moment, spec.zone)}"
+            f"{name} {format_moment(moment, spec.zone)}"
             for name, moment in (("not_before", spec.not_before), ("must_end_by", spec.must_end_by))
             if moment
         ]
@@ -142,40 +142,38 @@ def refuse_never_open(spec: MaintenanceWindows, now: datetime) -> None:
         )
 
 
-def told_now(spec: MaintenanceWindows, now: datetime) -> str:
+def format_now(spec: MaintenanceWindows, now: datetime) -> str:
     """Return ``Wed 2026-03-11 14:03 Europe/Madrid``."""
-    return f"{told(now, spec.zone)} {spec.time_zone}"
+    return f"{format_moment(now, spec.zone)} {spec.time_zone}"
 
 
-def told_next(spec: MaintenanceWindows, now: datetime, opens: datetime | None) -> str:
+def format_next_occurrence(spec: MaintenanceWindows, now: datetime, opens: datetime | None) -> str:
     """Return ``it opens next Sat 22:00``, or that it does not."""
     if opens is not None:
-        return f"it opens next {told(opens, spec.zone, now)}"
+        return f"it opens next {format_moment(opens, spec.zone, now)}"
     if spec.must_end_by is not None:
-        return f"it does not open again before it must end ({told(spec.must_end_by, spec.zone, now)})"
+        return f"it does not open again before it must end ({format_moment(spec.must_end_by, spec.zone, now)})"
     return f"it does not open again within {LOOK_AHEAD.days} days"
 
 
-def _why_open(spec: MaintenanceWindows, now: datetime, found: Opening) -> str:
+def _why_open(spec: MaintenanceWindows, now: datetime, found: Occurrence) -> str:
     if found.closes is None:
         return "the maintenance window does not close" if spec.windows else "no maintenance window was asked for"
     if found.closes == spec.must_end_by:
         what = "it must end"
     else:
         what = "the maintenance window closes" if spec.windows else "a blackout begins"
-    return (
-        f"{what} in {format_seconds(found.seconds_from(now))} ({told(found.closes, spec.zone, now)} {spec.time_zone})"
-    )
+    return f"{what} in {format_seconds(found.seconds_from(now))} ({format_moment(found.closes, spec.zone, now)} {spec.time_zone})"
 
 
 def _why_closed(spec: MaintenanceWindows, now: datetime) -> str:
     if spec.not_before is not None and now < spec.not_before:
-        why = f"not before {told(spec.not_before, spec.zone, now)}"
+        why = f"not before {format_moment(spec.not_before, spec.zone, now)}"
     elif held := next((b for b in spec.blackout_days if b.span(spec.zone).start <= now < b.span(spec.zone).end), None):
         why = f"blackout {held}"
     else:
         why = "the maintenance window is closed"
-    return f"{why} (it is {told_now(spec, now)})"
+    return f"{why} (it is {format_now(spec, now)})"
 
 
 def _asked(spec: MaintenanceWindows, since: datetime) -> Iterator[Span]:

@@ -70,7 +70,7 @@ def shown(moment: datetime, zone: Timezone) -> datetime:
     return moment.astimezone(zone).replace(tzinfo=None)
 
 
-def told(moment: datetime, zone: Timezone, now: datetime | None = None) -> str:
+def format_moment(moment: datetime, zone: Timezone, now: datetime | None = None) -> str:
     """Return ``04:00``, ``Sat 22:00`` or ``Sat 2026-03-14 22:00``, as far from now as it is, without the zone.
 
     The offset is added where the clocks show that time twice.

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 from pendulum import Timezone
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from kafka_reassignment.request.windows.clock import first_moment, told, zone_named
+from kafka_reassignment.request.windows.clock import first_moment, format_moment, zone_named
 from kafka_reassignment.request.windows.rules import YEARS, Blackout, Rule, parse_blackout, parse_window
 
 WindowText = Annotated[str, Field(min_length=1, max_length=200)]
@@ -81,8 +81,8 @@ class MaintenanceWindows(BaseModel):
     def _in_order(self) -> Self:
         if self.not_before is not None and self.must_end_by is not None and self.not_before >= self.must_end_by:
             raise ValueError(
-                f"not_before ({told(self.not_before, self.zone)}): expected a time before must_end_by, found that "
-                f"to be {told(self.must_end_by, self.zone)}; move one of them"
+                f"not_before ({format_moment(self.not_before, self.zone)}): expected a time before must_end_by, found that "
+                f"to be {format_moment(self.must_end_by, self.zone)}; move one of them"
             )
         return self
 

@@ -1,0 +1,37 @@
+"""A request is recorded once, when its run begins, and never changes."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from upath import UPath
+
+from kafka_reassignment.errors import RecordError
+from kafka_reassignment.record.models import BaseRecordedRequest
+from kafka_reassignment.record.objects import create_object, read_model
+
+R = TypeVar("R", bound=BaseRecordedRequest)
+
+
+def write_request(path: UPath, recorded: R, subject: str) -> R:
+    """Record the request unless one is recorded, and return the recorded one.
+
+    Args:
+        path: where it is recorded.
+        recorded: the request, with the time it was made.
+        subject: whose request it is, as in "reassignment 7" or "run 7".
+
+    Raises:
+        RecordError: a different request was recorded there.
+    """
+    if create_object(path, recorded.model_dump_json(indent=1).encode()):
+        return recorded
+    earlier = read_model(path, type(recorded))
+    if earlier is None:
+        raise RecordError(f"{path} was removed while it was read, expected the request of {subject}. Rerun the step")
+    if earlier.request != recorded.request:
+        raise RecordError(
+            f"{subject[0].upper()}{subject[1:]} was begun at {earlier.started_at:%Y-%m-%d %H:%M:%S %Z} with another request. "
+            f"A {subject.split(maxsplit=1)[0]} keeps its request for life; trigger a new run for the new one"
+        )
+    return earlier
