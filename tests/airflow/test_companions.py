@@ -145,7 +145,7 @@ def test_a_rate_that_makes_no_sense_is_refused_in_the_form_and_in_the_task(reass
     run, _ = slow("refused")
     asked = [{"job": "rebalance", "throttle_mb_per_second": 50}]
     assert companion(reassignments, MAINTENANCE_DAG_ID, "window-5", requests=asked) == "success"
-    assert f"is held by {run} since" in reassignments.log_of(MAINTENANCE_DAG_ID, "window-5", "choose_requests")
+    assert f"is locked by {run} since" in reassignments.log_of(MAINTENANCE_DAG_ID, "window-5", "choose_requests")
     assert companion(reassignments, THROTTLE_DAG_ID, "low-5", throttle_mb_per_second=0.5) == "failed"
     log = reassignments.log_of(THROTTLE_DAG_ID, "low-5", "change_rate")
     assert "The new rate is 500000 bytes per second, expected at least 1000000" in log

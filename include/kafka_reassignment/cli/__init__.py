@@ -14,11 +14,11 @@ from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.record.store import RecordStore
 
 app = typer.Typer(no_args_is_help=True, help="Tools beside the DAGs; reassignments themselves are run by Airflow.")
-hold_app = typer.Typer(no_args_is_help=True, help="Which reassignment holds a cluster.")
+lock_app = typer.Typer(no_args_is_help=True, help="Which reassignment has locked a cluster.")
 audit_app = typer.Typer(no_args_is_help=True, help="The audit trail of a reassignment.")
 app.command("list")(list_moves)
 app.command("describe")(describe_moves)
-app.add_typer(hold_app, name="hold")
+app.add_typer(lock_app, name="lock")
 app.add_typer(audit_app, name="audit")
 
 console = Console()
@@ -41,20 +41,20 @@ def warm_up() -> None:
     console.print(f"{archive.stat().st_size / 1e6:.0f} MB of classes in {archive}", markup=False)
 
 
-@hold_app.command("show")
+@lock_app.command("show")
 def show_hold(cluster_id: ClusterId, record_uri: RecordUri) -> None:
     """Tell which reassignment holds a cluster, and since when."""
-    hold = _store(record_uri).lock_owner(cluster_id)
-    if hold is None:
+    lock = _store(record_uri).lock_owner(cluster_id)
+    if lock is None:
         console.print(f"Cluster {cluster_id} is free", markup=False)
         return
     console.print(
-        f"Cluster {cluster_id} is held by {hold.reassignment_id}, asked for by {hold.requested_by}, since {hold.since}",
+        f"Cluster {cluster_id} is locked by {lock.reassignment_id}, asked for by {lock.requested_by}, since {lock.since}",
         markup=False,
     )
 
 
-@hold_app.command("release")
+@lock_app.command("release")
 def release_hold(
     cluster_id: ClusterId,
     reassignment_id: ReassignmentId,
@@ -72,7 +72,7 @@ def release_hold(
     if not yes:
         typer.confirm(f"Release cluster {cluster_id} from {reassignment_id}?", abort=True)
     if not store.release(cluster_id, reassignment_id):
-        console.print(f"{reassignment_id} does not hold cluster {cluster_id}: nothing was released", markup=False)
+        console.print(f"{reassignment_id} has not locked cluster {cluster_id}: nothing was released", markup=False)
         raise typer.Exit(1)
     console.print("Released")
 

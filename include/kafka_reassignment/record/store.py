@@ -1,16 +1,16 @@
-"""Where the records of all clusters live, and who holds a cluster.
+"""Where the records of all clusters live, and which reassignment has locked a cluster.
 
 Layout under the base URI::
 
-    <cluster id>/lock.json                        which reassignment holds the cluster, since when
+    <cluster id>/lock.json                        which reassignment has locked the cluster, since when
     <cluster id>/<reassignment id>/request.json   what was asked, by whom, when
                                   /snapshot/      Parquet: the cluster as the planner saw it
                                   /plan/          Parquet, with summary.json; frozen by frozen.json
                                   /reassignment.json, rollback.json   for kafka-reassign-partitions
                                   /throttle-journal/000001.json …   every version; the last one holds
                                   /batches/0001.submitted.json, 0001.done.json
-                                  /run-commands/, withdrawals/, limits/   what people ordered meanwhile
-                                  /revisions/000001.json …   batches cut anew, with their plans beside them
+                                  /run-commands/, withdraw-commands/, limits-commands/   what operators ordered
+                                  /revisions/000001.json …   re-planned batches, their plans in /revised-plans/
                                   /audit/000001.json …
                                   /progress.json, report.json
 """
@@ -27,11 +27,11 @@ from kafka_reassignment.record.objects import create_object, names_in, path_part
 from kafka_reassignment.record.record import Record
 
 LOCK = "lock.json"
-"""Beside the reassignments of a cluster: which of them holds it."""
+"""Beside the reassignments of a cluster: which of them has locked it."""
 
 
 class RecordStore:
-    """All records under one base URI, and the holds on clusters."""
+    """All records under one base URI, and the locks of clusters."""
 
     def __init__(self, base: UPath) -> None:
         self._base = base
@@ -60,33 +60,33 @@ class RecordStore:
                 yield Record(folder / name, cluster_id, recorded.reassignment_id)
 
     def lock_owner(self, cluster_id: str) -> ClusterLock | None:
-        """Return who holds the cluster."""
+        """Return the lock of the cluster, with its owner; None when it is not locked."""
         return read_model(self._lock_file(cluster_id), ClusterLock)
 
-    def acquire(self, cluster_id: str, hold: ClusterLock) -> ClusterLock:
-        """Take the cluster for a reassignment; taking it again for the same one changes nothing.
+    def acquire(self, cluster_id: str, lock: ClusterLock) -> ClusterLock:
+        """Lock the cluster for a reassignment; locking it again for the same one changes nothing.
 
         Raises:
-            ReassignmentInProgressError: another reassignment holds it.
+            ReassignmentInProgressError: another reassignment has locked it.
         """
-        if create_object(self._lock_file(cluster_id), hold.model_dump_json(indent=1).encode()):
-            return hold
-        held = self.lock_owner(cluster_id)
-        if held is None:  # released between the two calls
-            return self.acquire(cluster_id, hold)
-        if held.reassignment_id != hold.reassignment_id:
+        if create_object(self._lock_file(cluster_id), lock.model_dump_json(indent=1).encode()):
+            return lock
+        owner = self.lock_owner(cluster_id)
+        if owner is None:  # released between the two calls
+            return self.acquire(cluster_id, lock)
+        if owner.reassignment_id != lock.reassignment_id:
             raise ReassignmentInProgressError(
-                f"Cluster {cluster_id} is held by reassignment {held.reassignment_id}, asked for by {held.requested_by}, "
-                f"since {held.since:%Y-%m-%d %H:%M:%S %Z}. One reassignment runs at a time per cluster: wait for its end, "
-                "or rerun its failed step; if its run was deleted, release the cluster with "
-                f"'kafka-reassignment hold release {cluster_id} {held.reassignment_id}'"
+                f"Cluster {cluster_id} is locked by reassignment {owner.reassignment_id}, asked for by {owner.requested_by}, "
+                f"since {owner.since:%Y-%m-%d %H:%M:%S %Z}. One reassignment runs at a time per cluster: wait for its end, "
+                "or rerun its failed step; if its run was deleted, unlock the cluster with "
+                f"'kafka-reassignment lock release {cluster_id} {owner.reassignment_id}'"
             )
-        return held
+        return owner
 
     def release(self, cluster_id: str, reassignment_id: str) -> bool:
-        """Give the cluster back if this reassignment holds it; return whether it did."""
-        held = self.lock_owner(cluster_id)
-        if held is None or held.reassignment_id != reassignment_id:
+        """Unlock the cluster if this reassignment has locked it; return whether it had."""
+        owner = self.lock_owner(cluster_id)
+        if owner is None or owner.reassignment_id != reassignment_id:
             return False
         self._lock_file(cluster_id).unlink(missing_ok=True)
         return True

@@ -36,7 +36,7 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
     cluster_id, own = run.record.cluster_id, run.record.reassignment_id
     lock_owner = run.store.lock_owner(cluster_id)
     if lock_owner is not None and lock_owner.reassignment_id != own:
-        busy = f"the cluster is held by {lock_owner.reassignment_id} since {lock_owner.since:%Y-%m-%d %H:%M} UTC"
+        busy = f"the cluster is locked by {lock_owner.reassignment_id} since {lock_owner.since:%Y-%m-%d %H:%M} UTC"
         return Sweep({r.reassignment_id: busy for r in owing})
     run.store.acquire(cluster_id, ClusterLock(reassignment_id=own, since=run.now(), requested_by=by))
     try:

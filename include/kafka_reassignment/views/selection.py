@@ -116,7 +116,7 @@ def choose(cluster: ClusterPort, store: RecordStore | None, asked: Asked) -> Sel
     foreign = {p: Step(f.as_reassignment(p)) for p, f in in_flight.items() if p not in steps}
     if not asked.chooses:
         if not foreign:
-            notes.append(f"Nothing is in flight in cluster {cluster_id}, and no reassignment holds it")
+            notes.append(f"Nothing is in flight in cluster {cluster_id}, and no reassignment has locked it")
         return _chosen(cluster_id, one, current, steps, foreign, foreign, asked, notes)
     wanted = dict.fromkeys([*asked.assignments, *asked.partitions])
     for pattern in asked.topics:

@@ -41,7 +41,7 @@ class ChooseRequestsOperator(BaseOperator):
         held = record_store().lock_owner(cluster_id)
         if held is not None:
             self.log.info(
-                "Cluster %s (%s) is held by %s since %s, which goes on by itself in its windows: no other is opened",
+                "Cluster %s (%s) is locked by %s since %s, which goes on by itself in its windows: no other is opened",
                 cluster_id,
                 conn_id,
                 held.reassignment_id,

@@ -22,7 +22,7 @@ def store(request, tmp_path):
 
 def begin(store, reassignment_id, hours):
     request = ReassignmentRequest(job=Job.REBALANCE, throttle_mb_per_second=5)
-    store.record("c", reassignment_id).open(
+    store.record("c", reassignment_id).write_request(
         RecordedRequest(
             cluster_id="c",
             reassignment_id=reassignment_id,
@@ -33,7 +33,7 @@ def begin(store, reassignment_id, hours):
     )
 
 
-def hold(store, reassignment_id):
+def lock(store, reassignment_id):
     store.acquire("c", ClusterLock(reassignment_id=reassignment_id, since=NOON, requested_by="ann"))
 
 
@@ -51,7 +51,7 @@ def test_reassignments_are_told_oldest_first_with_where_they_are_in_their_life(s
     begin(store, "manual__2026-01-01T10:00:00+00:00", 1)
     begin(store, "second", 2)
     store.record("c", "second").write_file("report.txt", b"done")
-    hold(store, "third")
+    lock(store, "third")
     assert lives(store) == [
         ("manual__2026-01-01T10:00:00+00:00", ReassignmentStatus.ENDED),
         ("second", ReassignmentStatus.FINISHED),
@@ -63,7 +63,7 @@ def test_reassignments_are_told_oldest_first_with_where_they_are_in_their_life(s
 def test_a_finished_one_that_is_run_again_is_active_again(store):
     begin(store, "r", 0)
     store.record("c", "r").write_file("report.txt", b"done")
-    hold(store, "r")
+    lock(store, "r")
     assert lives(store) == [("r", ReassignmentStatus.ACTIVE)]
 
 
@@ -80,13 +80,13 @@ def test_a_record_that_cannot_be_read_is_told_beside_the_others(store):
 def test_without_a_name_the_holder_is_meant(store):
     begin(store, "r", 0)
     assert find_reassignment(store, "c") is None
-    hold(store, "r")
+    lock(store, "r")
     assert find_reassignment(store, "c").reassignment_id == "r"
     assert find_reassignment(store, "c", "r").status is ReassignmentStatus.ACTIVE
 
 
 def test_a_holder_that_has_not_said_what_it_wants_yet_is_nobody_to_describe(store):
-    hold(store, "r")
+    lock(store, "r")
     assert find_reassignment(store, "c") is None
 
 

@@ -18,7 +18,7 @@ def store(request, tmp_path):
     return RecordStore(UPath(f"file://{tmp_path}" if request.param == "file" else f"memory://{tmp_path.name}"))
 
 
-def hold(reassignment: str) -> ClusterLock:
+def lock(reassignment: str) -> ClusterLock:
     return ClusterLock(reassignment_id=reassignment, since=NOON, requested_by="ann")
 
 
@@ -28,27 +28,27 @@ def recorded_request(rate: float = 5) -> RecordedRequest:
 
 
 def test_one_reassignment_holds_a_cluster_and_the_second_is_told_who_and_since_when(store):
-    store.acquire("c", hold("first"))
+    store.acquire("c", lock("first"))
     with pytest.raises(
         ReassignmentInProgressError,
         match=r"held by reassignment first, asked for by ann, since 2026-01-01 12:00:00 UTC",
     ):
-        store.acquire("c", hold("second"))
+        store.acquire("c", lock("second"))
 
 
 def test_the_holder_may_take_its_cluster_again(store):
-    store.acquire("c", hold("first"))
-    assert store.acquire("c", hold("first").model_copy(update={"requested_by": "bob"})).requested_by == "ann"
+    store.acquire("c", lock("first"))
+    assert store.acquire("c", lock("first").model_copy(update={"requested_by": "bob"})).requested_by == "ann"
 
 
 def test_different_clusters_do_not_wait_for_each_other(store):
-    store.acquire("c", hold("first"))
-    store.acquire("d", hold("second"))
+    store.acquire("c", lock("first"))
+    store.acquire("d", lock("second"))
     assert store.lock_owner("d").reassignment_id == "second"
 
 
 def test_only_the_holder_can_release(store):
-    store.acquire("c", hold("first"))
+    store.acquire("c", lock("first"))
     assert not store.release("c", "second")
     assert store.release("c", "first")
     assert store.lock_owner("c") is None
@@ -162,6 +162,6 @@ def test_an_empty_store_owes_nothing(store):
 
 
 def test_records_are_found_beside_the_hold(store):
-    store.acquire("c", hold("r"))
+    store.acquire("c", lock("r"))
     store.record("c", "r").write_request(recorded_request())
     assert [record.reassignment_id for record in store.records("c")] == ["r"]

@@ -215,10 +215,10 @@ def test_a_replication_factor_raised_meanwhile_makes_the_plan_stale(growing, sma
 
 
 def decommission(run, broker):
-    hold = ClusterLock(reassignment_id="decommission", since=run.clock.now, requested_by="bob")
+    lock = ClusterLock(reassignment_id="decommission", since=run.clock.now, requested_by="bob")
     asked = {"job": "decommission", "brokers": [broker], "throttle_mb_per_second": 10}
-    run.store.acquire(run.cluster_id, hold)
-    run.store.record(run.cluster_id, "decommission").open(
+    run.store.acquire(run.cluster_id, lock)
+    run.store.record(run.cluster_id, "decommission").write_request(
         RecordedRequest(
             cluster_id=run.cluster_id,
             reassignment_id="decommission",
@@ -227,17 +227,17 @@ def decommission(run, broker):
             request=ReassignmentRequest.model_validate(asked),
         )
     )
-    return hold
+    return lock
 
 
 def test_a_broker_that_a_reassignment_is_emptying_gets_nothing(growing):
     run = growing()
-    hold = decommission(run, 4)
+    lock = decommission(run, 4)
     text = run.do_all("preflight", "plan_placement")
     assert "* Broker 4 gets none: reassignment decommission is emptying it." in text
     run.do_all("create_partitions", "verify")
     assert all(4 not in replicas for replicas in run.replicas("orders").values())
-    assert run.store.lock_owner(run.cluster_id) == hold, "the hold is the other's"
+    assert run.store.lock_owner(run.cluster_id) == lock, "the lock is the other's"
 
 
 def test_a_plan_on_a_broker_that_is_being_emptied_by_now_is_stale(growing):

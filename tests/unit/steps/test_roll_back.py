@@ -53,7 +53,7 @@ def test_a_stopped_reassignment_is_rolled_back_from_where_it_was(reassignment, c
     run = reassignment([FIRST], [SECOND], [move("orders", 2, (3, 1), (3, 4))])
     run.do_all()
     run.do_all("admit", "set_throttle", "submit_batch", batch=2)
-    with pytest.raises(ReassignmentInProgressError, match="is held by reassignment r"):
+    with pytest.raises(ReassignmentInProgressError, match="is locked by reassignment r"):
         RollBack(run)
     cancel.stop(run.context, Scope(), by="bob")
     run.until_done(lambda: cancel.settle(run.context, Scope(), run.clock.now))

@@ -83,7 +83,7 @@ def second(run: Run) -> RunContext:
 
 def test_a_second_reassignment_is_told_who_holds_the_cluster(reassignment):
     run = reassignment([move("orders", 0, (1, 2), (1, 3))])
-    with pytest.raises(ReassignmentInProgressError, match=r"is held by reassignment r, asked for by ann, since 2026"):
+    with pytest.raises(ReassignmentInProgressError, match=r"is locked by reassignment r, asked for by ann, since 2026"):
         preflight(second(run), REQUEST | {"supersede": False}, "bob")
 
 
@@ -106,7 +106,7 @@ def test_a_second_reassignment_that_supersedes_stops_the_first_and_takes_its_deb
 
 def test_validating_stops_nobody(reassignment):
     first = reassignment([move("orders", 0, (1, 2), (1, 3))])
-    with pytest.raises(ReassignmentInProgressError, match="is held by reassignment r"):
+    with pytest.raises(ReassignmentInProgressError, match="is locked by reassignment r"):
         preflight(second(first), REQUEST | {"validate_only": True}, "bob")
     first.run_batches()
 

@@ -204,7 +204,7 @@ def test_without_records_and_choice_all_that_is_in_flight_is_described(submitted
 def test_nothing_in_flight_and_nobody_there_is_told_as_such(submitted, cluster):
     cluster.catch_up_all()
     told = described(submitted, store=False)
-    assert told.notes == ("Nothing is in flight in cluster fake-cluster, and no reassignment holds it",)
+    assert told.notes == ("Nothing is in flight in cluster fake-cluster, and no reassignment has locked it",)
     assert (told.partitions, told.rows) == ((), ())
 
 
