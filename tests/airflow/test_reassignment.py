@@ -109,7 +109,7 @@ def test_a_failed_sensor_is_rerun_and_the_chain_goes_on_by_itself(kafka, port, c
     # Another request for the same cluster is told who has it.
     second = reassignments.trigger("second", job="rebalance", throttle_mb_per_second=5)
     assert reassignments.wait(second) == "failed"
-    assert "held by reassignment failed-sensor, asked for by admin, since" in reassignments.log(second, "preflight")
+    assert "locked by reassignment failed-sensor, asked for by admin, since" in reassignments.log(second, "preflight")
 
     # The sensor fails while data moves: the throttle must stay.
     batch = batch_run_id(run, 1)

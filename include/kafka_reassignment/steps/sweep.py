@@ -26,7 +26,7 @@ class Sweep:
 def sweep(run: RunContext, *, by: str) -> Sweep:
     """Restore the throttle configs of every reassignment of this cluster that is over and still owes some.
 
-    The cluster is held meanwhile, so that no reassignment begins in between; where one is at work nothing is done,
+    The cluster is locked during the sweep, so that no reassignment begins in between; where one is at work nothing is done,
     because it pays the debts of earlier ones itself. A reassignment whose topics have moves in flight keeps its
     throttle: without it they would copy at full speed.
     """

@@ -31,7 +31,7 @@ def test_one_reassignment_holds_a_cluster_and_the_second_is_told_who_and_since_w
     store.acquire("c", lock("first"))
     with pytest.raises(
         ReassignmentInProgressError,
-        match=r"held by reassignment first, asked for by ann, since 2026-01-01 12:00:00 UTC",
+        match=r"locked by reassignment first, asked for by ann, since 2026-01-01 12:00:00 UTC",
     ):
         store.acquire("c", lock("second"))
 

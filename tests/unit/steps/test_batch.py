@@ -389,7 +389,7 @@ def test_a_step_refuses_when_another_reassignment_has_the_cluster_by_now(reassig
     run.store.release("fake-cluster", "r")
     run.store.acquire("fake-cluster", ClusterLock(reassignment_id="other", since=run.clock.now, requested_by="bob"))
     for name in ("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas"):
-        with pytest.raises(ReassignmentInProgressError, match="held by reassignment other, asked for by bob"):
+        with pytest.raises(ReassignmentInProgressError, match="locked by reassignment other, asked for by bob"):
             run.do(name)
     assert run.cluster.altered == []
 

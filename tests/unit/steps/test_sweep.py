@@ -44,7 +44,7 @@ def test_while_a_reassignment_is_at_work_nothing_is_touched(reassignment):
     run = reassignment(MOVES)
     run.do_all("admit", "set_throttle")
     configs = run.configs("orders")
-    assert "held by r since" in sweep(sweeper(run), by="cron").told["r"]
+    assert "locked by r since" in sweep(sweeper(run), by="cron").told["r"]
     assert run.configs("orders") == configs
     assert run.store.lock_owner(run.cluster_id).reassignment_id == "r"
 
