@@ -33,7 +33,7 @@ def ensure_throttle(run: RunContext, batch: Batch, event: Event) -> None:
     Raises:
         ThrottleMissingError: it could not be put in place; data must not move.
     """
-    rate = run.record.opening().request.throttle_bytes_per_second
+    rate = run.record.recorded_request().request.throttle_bytes_per_second
     if rate is None:
         event.facts["throttle"] = "none: the request asks for no throttle"
         return
@@ -60,7 +60,7 @@ def ensure_throttle(run: RunContext, batch: Batch, event: Event) -> None:
 
 def throttle_changes(run: RunContext, batch: Batch) -> tuple[ConfigChange, ...]:
     """Return the config changes that would put the batch's throttle in place now; changes nothing."""
-    rate = run.record.opening().request.throttle_bytes_per_second
+    rate = run.record.recorded_request().request.throttle_bytes_per_second
     if rate is None:
         return ()
     journal = run.record.journal()
