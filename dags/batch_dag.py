@@ -6,9 +6,9 @@ Airflow skips teardowns when one strikes, and the throttle would stay.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
-from kafka_reassignment_airflow.form import connection_params
+from kafka_reassignment_airflow.form import BatchForm, form_params
 from kafka_reassignment_airflow.operators.batch import (
     ClearThrottleOperator,
     DropOldReplicasOperator,
@@ -18,21 +18,13 @@ from kafka_reassignment_airflow.operators.batch import (
 )
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID
 from kafka_reassignment_airflow.sensors.batch import AdmitBatchSensor, IsrCatchUpSensor
-from kafka_reassignment_airflow.settings import step_defaults
+from kafka_reassignment_airflow.settings import dag_arguments
 
 with DAG(
     dag_id=BATCH_DAG_ID,
-    schedule=None,
-    catchup=False,
-    max_active_runs=16,
-    tags=["kafka", "reassignment"],
     doc_md=__doc__,
-    params={
-        **connection_params(),
-        "reassignment_id": Param("", type="string", description="Run id of the kafka_reassignment run."),
-        "batch": Param(1, type="integer", minimum=1, description="Number of the batch."),
-    },
-    default_args=step_defaults(),
+    params=form_params(BatchForm),
+    **dag_arguments(),
 ) as dag:
     admit = AdmitBatchSensor(task_id="admit", poll_seconds=15)
     set_throttle = SetThrottleOperator(task_id="set_throttle")

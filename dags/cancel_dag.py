@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from kafka_reassignment_airflow.form import cancel_params
+from kafka_reassignment_airflow.form import CancelForm, form_params
 from kafka_reassignment_airflow.operators.cancel import (
     CancelMovesOperator,
     ClearThrottleAfterStopOperator,
@@ -19,17 +19,13 @@ from kafka_reassignment_airflow.operators.cancel import (
 )
 from kafka_reassignment_airflow.runs import CANCEL_DAG_ID
 from kafka_reassignment_airflow.sensors.cancel import SettleMovesOperator
-from kafka_reassignment_airflow.settings import step_defaults
+from kafka_reassignment_airflow.settings import dag_arguments
 
 with DAG(
     dag_id=CANCEL_DAG_ID,
-    schedule=None,
-    catchup=False,
-    max_active_runs=16,
-    tags=["kafka", "reassignment"],
     doc_md=__doc__,
-    params=cancel_params(),
-    default_args=step_defaults(),
+    params=form_params(CancelForm),
+    **dag_arguments(),
 ) as dag:
     stop = StopOperator(task_id="stop")
     # From here on the tasks follow what was stopped, even when another reassignment takes the cluster meanwhile.

@@ -7,16 +7,12 @@ from airflow.sdk import DAG
 from kafka_reassignment_airflow.form import limits_params
 from kafka_reassignment_airflow.operators.rate import ChangeLimitsOperator
 from kafka_reassignment_airflow.runs import LIMITS_DAG_ID
-from kafka_reassignment_airflow.settings import step_defaults
+from kafka_reassignment_airflow.settings import dag_arguments
 
 with DAG(
     dag_id=LIMITS_DAG_ID,
-    schedule=None,
-    catchup=False,
-    max_active_runs=16,
-    tags=["kafka", "reassignment"],
     doc_md=__doc__,
     params=limits_params(),
-    default_args=step_defaults(),
+    **dag_arguments(),
 ) as dag:
     ChangeLimitsOperator(task_id="change_limits")

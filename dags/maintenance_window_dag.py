@@ -12,23 +12,19 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import DAG
 from airflow.timetables.trigger import CronTriggerTimetable
 
-from kafka_reassignment_airflow.form import maintenance_params
+from kafka_reassignment_airflow.form import MaintenanceForm, form_params
 from kafka_reassignment_airflow.operators.maintenance_window import ChooseRequestsOperator
 from kafka_reassignment_airflow.runs import DAG_ID, MAINTENANCE_DAG_ID
-from kafka_reassignment_airflow.settings import setting, step_defaults
+from kafka_reassignment_airflow.settings import dag_arguments, setting
 
-cron = setting("maintenance_schedule", "")
-time_zone = setting("maintenance_time_zone", "UTC")
+cron = setting("maintenance_schedule")
+time_zone = setting("maintenance_time_zone")
 
 with DAG(
     dag_id=MAINTENANCE_DAG_ID,
-    schedule=CronTriggerTimetable(cron, timezone=time_zone) if cron else None,
-    catchup=False,
-    max_active_runs=1,
-    tags=["kafka", "reassignment"],
     doc_md=__doc__,
-    params=maintenance_params(),
-    default_args=step_defaults(),
+    params=form_params(MaintenanceForm),
+    **dag_arguments(schedule=CronTriggerTimetable(cron, timezone=time_zone) if cron else None, max_active_runs=1),
 ) as dag:
     choose = ChooseRequestsOperator(task_id="choose_requests")
     # Safe to retry: each run's id is fixed by that of this run.

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from kafka_reassignment_airflow.form import partition_count_params
+from kafka_reassignment.request import PartitionCountRequest
+from kafka_reassignment_airflow.form import form_params
 from kafka_reassignment_airflow.operators.partition_count import (
     CreatePartitionsOperator,
     PartitionCountPreflightOperator,
@@ -16,17 +17,13 @@ from kafka_reassignment_airflow.operators.partition_count import (
     VerifyPartitionCountOperator,
 )
 from kafka_reassignment_airflow.runs import PARTITION_COUNT_DAG_ID
-from kafka_reassignment_airflow.settings import step_defaults
+from kafka_reassignment_airflow.settings import dag_arguments
 
 with DAG(
     dag_id=PARTITION_COUNT_DAG_ID,
-    schedule=None,
-    catchup=False,
-    max_active_runs=16,
-    tags=["kafka", "reassignment"],
     doc_md=__doc__,
-    params=partition_count_params(),
-    default_args=step_defaults(),
+    params=form_params(PartitionCountRequest),
+    **dag_arguments(),
 ) as dag:
     preflight = PartitionCountPreflightOperator(task_id="preflight")
     plan_placement = PlanPlacementOperator(task_id="plan_placement")

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from kafka_reassignment_airflow.form import throttle_params
+from kafka_reassignment_airflow.form import RateForm, form_params
 from kafka_reassignment_airflow.operators.rate import ChangeRateOperator
 from kafka_reassignment_airflow.runs import THROTTLE_DAG_ID
-from kafka_reassignment_airflow.settings import step_defaults
+from kafka_reassignment_airflow.settings import dag_arguments
 
 with DAG(
     dag_id=THROTTLE_DAG_ID,
-    schedule=None,
-    catchup=False,
-    max_active_runs=16,
-    tags=["kafka", "reassignment"],
     doc_md=__doc__,
-    params=throttle_params(),
-    default_args=step_defaults(),
+    params=form_params(RateForm),
+    **dag_arguments(),
 ) as dag:
     ChangeRateOperator(task_id="change_rate")

@@ -20,17 +20,13 @@ from kafka_reassignment_airflow.operators.reassignment import (
 )
 from kafka_reassignment_airflow.runs import DAG_ID
 from kafka_reassignment_airflow.sensors.reassignment import BatchesSensor
-from kafka_reassignment_airflow.settings import step_defaults
+from kafka_reassignment_airflow.settings import dag_arguments
 
 with DAG(
     dag_id=DAG_ID,
-    schedule=None,
-    catchup=False,
-    max_active_runs=16,
-    tags=["kafka", "reassignment"],
     doc_md=__doc__,
     params=request_params(),
-    default_args=step_defaults(),
+    **dag_arguments(),
 ) as dag:
     preflight = PreflightOperator(task_id="preflight")
     plan = PlanOperator(task_id="plan", spark_conn_id="{{ params.spark_conn_id or '' }}")

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from kafka_reassignment_airflow.form import resume_params
+from kafka_reassignment_airflow.form import ResumeForm, form_params
 from kafka_reassignment_airflow.operators.cancel import ResumeOperator
 from kafka_reassignment_airflow.runs import RESUME_DAG_ID
-from kafka_reassignment_airflow.settings import step_defaults
+from kafka_reassignment_airflow.settings import dag_arguments
 
 with DAG(
     dag_id=RESUME_DAG_ID,
-    schedule=None,
-    catchup=False,
-    max_active_runs=16,
-    tags=["kafka", "reassignment"],
     doc_md=__doc__,
-    params=resume_params(),
-    default_args=step_defaults(),
+    params=form_params(ResumeForm),
+    **dag_arguments(),
 ) as dag:
     ResumeOperator(task_id="resume")

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from kafka_reassignment_airflow.form import connection_params
+from kafka_reassignment_airflow.form import ClusterForm, form_params
 from kafka_reassignment_airflow.operators.sweep import SweepThrottlesOperator
 from kafka_reassignment_airflow.runs import SWEEP_DAG_ID
-from kafka_reassignment_airflow.settings import step_defaults
+from kafka_reassignment_airflow.settings import dag_arguments
 
 with DAG(
     dag_id=SWEEP_DAG_ID,
-    schedule="@hourly",
-    catchup=False,
-    max_active_runs=1,
-    tags=["kafka", "reassignment"],
     doc_md=__doc__,
-    params=connection_params(),
-    default_args=step_defaults(),
+    params=form_params(ClusterForm),
+    **dag_arguments(schedule="@hourly", max_active_runs=1),
 ) as dag:
     SweepThrottlesOperator(task_id="sweep_throttles")

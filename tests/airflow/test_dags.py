@@ -100,6 +100,69 @@ def test_the_form_and_the_request_have_the_same_defaults():
         assert params[name].value == default, name
 
 
+BOUNDS = {
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minLength",
+    "maxLength",
+    "maxItems",
+    "pattern",
+    "enum",
+    "items",
+}
+
+
+def bounds(schema):
+    return {key: value for key, value in schema.items() if key in BOUNDS}
+
+
+def test_the_form_and_the_request_have_the_same_bounds():
+    schema = ReassignmentRequest.model_json_schema()
+    flat = schema["properties"] | {
+        k: v for m in ("Limits", "MaintenanceWindows") for k, v in schema["$defs"][m]["properties"].items()
+    }
+    params = request_params()
+    for name in set(flat) - {"limits", "maintenance"}:
+        field = schema["$defs"]["Job"] if name == "job" else flat[name].get("anyOf", [flat[name]])[0]
+        assert bounds(params[name].schema) == bounds(field), name
+
+
+def test_p_is_bounded_in_the_form_as_in_the_limits():
+    field = request_params()["partition_movements"]
+    assert (field.value, field.schema["minimum"], field.schema["maximum"]) == (50, 1, 5_000)
+    assert field.schema["section"] == "Limits of a batch (KIP-435)"
+
+
+def test_every_field_of_every_form_has_a_title_and_says_what_it_is(dags):
+    for dag in dags.values():
+        for name in dag.params:
+            param = dag.params.get_param(name)
+            assert param.schema["title"][0].isupper(), f"{dag.dag_id}.{name}"
+            assert param.description.endswith("."), f"{dag.dag_id}.{name}"
+
+
+def test_a_field_that_is_empty_in_the_form_is_null_or_refused(dags):
+    """Airflow's form gives null for what is emptied; a type that knows no null makes the field one that must be filled."""
+    for dag in dags.values():
+        for name in dag.params:
+            param = dag.params.get_param(name)
+            if param.value is None:
+                assert "null" in param.schema["type"], f"{dag.dag_id}.{name}"
+
+
+def test_times_are_texts_because_a_date_time_of_the_form_has_an_offset_and_no_time_zone():
+    params = request_params()
+    assert [params[name].schema.get("format") for name in ("not_before", "must_end_by")] == [None, None]
+
+
+def test_sections_come_in_their_order_the_most_used_fields_first():
+    sections = [param.schema.get("section") for param in request_params().values()]
+    assert list(dict.fromkeys(sections)) == [None, "Limits of a batch (KIP-435)", "Expert", "Maintenance windows"]
+    assert sections == sorted(sections, key=list(dict.fromkeys(sections)).index)
+
+
 @pytest.mark.parametrize(
     "trigger",
     [

@@ -14,11 +14,40 @@ class Limits(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    partition_movements: int = Field(default=50, ge=1, le=5_000, description="P: partitions moved at once")
-    replica_movements: int = Field(default=1, ge=1, le=100, description="R: new replicas per partition at once")
-    leader_movements: int = Field(default=50, ge=1, le=5_000, description="L: preferred leaders changed per batch")
-    batch_bytes: int | None = Field(default=None, ge=1, description="aim for this many bytes per batch")
-    max_batches: int = Field(default=1_000, ge=1, le=100_000, description="refuse a plan of more batches")
+    partition_movements: int = Field(
+        default=50,
+        ge=1,
+        le=5_000,
+        title="Partition movements (P)",
+        description="Maximum number of partitions that one batch moves (KIP-435).",
+    )
+    replica_movements: int = Field(
+        default=1,
+        ge=1,
+        le=100,
+        title="Replica movements (R)",
+        description="Maximum number of new replicas per partition in one batch (KIP-435).",
+    )
+    leader_movements: int = Field(
+        default=50,
+        ge=1,
+        le=5_000,
+        title="Leader movements (L)",
+        description="Maximum number of partitions whose preferred leader one batch changes (KIP-435).",
+    )
+    batch_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        title="Bytes per batch",
+        description="Target size of one batch, in bytes (600 GB is 600000000000). Empty: no limit by size.",
+    )
+    max_batches: int = Field(
+        default=1_000,
+        ge=1,
+        le=100_000,
+        title="Maximum batches",
+        description="A plan of more batches than this is refused.",
+    )
 
 
 def parse_limits(fields: dict[str, Any]) -> Limits:

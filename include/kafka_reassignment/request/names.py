@@ -12,6 +12,18 @@ T = TypeVar("T")
 MAX_NAMES = 100_000
 """Brokers, or topic patterns, in one request: more than any cluster has."""
 
+DEFAULT_KAFKA_CONNECTION_ID = "kafka_default"
+
+KafkaConnectionId = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=250,
+        title="Kafka connection",
+        description="Airflow connection of the cluster, of type Apache Kafka.",
+    ),
+]
+
 BrokerId = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
 
 _IN_NAMES = r"A-Za-z0-9_\-*?\[\]"

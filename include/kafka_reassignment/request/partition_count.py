@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from kafka_reassignment.errors import InvalidPartitionsError, InvalidRequestError
 from kafka_reassignment.request.messages import parse, request_error_class
-from kafka_reassignment.request.names import BrokerId, each_named_once
+from kafka_reassignment.request.names import DEFAULT_KAFKA_CONNECTION_ID, BrokerId, KafkaConnectionId, each_named_once
 
 
 class PartitionCountRequest(BaseModel):
@@ -16,11 +16,27 @@ class PartitionCountRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kafka_conn_id: str = Field(default="kafka_default", min_length=1, max_length=250)
-    topic: str = Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")
-    partitions: Annotated[int, Field(ge=2, le=1_000_000, strict=True)]
-    exclude_brokers: tuple[BrokerId, ...] = ()
-    validate_only: bool = False
+    kafka_conn_id: KafkaConnectionId = DEFAULT_KAFKA_CONNECTION_ID
+    topic: str = Field(
+        min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$", title="Topic", description="Name of the topic."
+    )
+    partitions: int = Field(
+        ge=2,
+        le=1_000_000,
+        strict=True,
+        title="Partitions",
+        description="Number of partitions that the topic will have, including those that it has now.",
+    )
+    exclude_brokers: tuple[BrokerId, ...] = Field(
+        default=(),
+        title="Exclude brokers",
+        description="Broker ids, such as [4, 5], that get no new partition, for example brokers that will be emptied soon.",
+    )
+    validate_only: bool = Field(
+        default=False,
+        title="Validate only",
+        description="Report what would be added, checked by the cluster. Add nothing.",
+    )
 
     @field_validator("exclude_brokers")
     @classmethod

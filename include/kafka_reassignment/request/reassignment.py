@@ -13,8 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from kafka_reassignment.request.limits import Limits
 from kafka_reassignment.request.messages import parse, request_error_class
-from kafka_reassignment.request.names import MAX_NAMES, BrokerId, TopicPattern, each_named_once
-from kafka_reassignment.request.rate import LOWEST_RATE_MB, MEGABYTE
+from kafka_reassignment.request.names import (
+    DEFAULT_KAFKA_CONNECTION_ID,
+    MAX_NAMES,
+    BrokerId,
+    KafkaConnectionId,
+    TopicPattern,
+    each_named_once,
+)
+from kafka_reassignment.request.rate import LOWEST_RATE_MB, MEGABYTE, AllowLowThrottle, Rate
 from kafka_reassignment.request.topics import topic_matches
 from kafka_reassignment.request.windows.spec import MaintenanceWindows
 
@@ -38,33 +45,135 @@ class ReassignmentRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    job: Job
-    kafka_conn_id: str = Field(default="kafka_default", min_length=1, max_length=250)
-    spark_conn_id: str | None = Field(default=None, max_length=250)
-    expected_cluster_id: str | None = Field(default=None, max_length=250)
-    brokers: tuple[BrokerId, ...] = Field(default=(), max_length=MAX_NAMES)
-    topics: tuple[TopicPattern, ...] = Field(default=(), max_length=MAX_NAMES)
-    exclude_topics: tuple[TopicPattern, ...] = Field(default=(), max_length=MAX_NAMES)
-    exclude_brokers: tuple[BrokerId, ...] = Field(default=(), max_length=MAX_NAMES)
-    replication_factor: int | None = Field(default=None, ge=1, le=1_000)
-    reassignment_json: str | None = None
-    roll_back_of: str | None = Field(default=None, min_length=1, max_length=250)
-    supersede: bool = False
-    mode: Literal["fewest_bytes", "balanced"] = "fewest_bytes"
-    tolerance: float = Field(default=0.10, gt=0, le=1)
-    balance_leaders: bool | None = None
-    throttle_mb_per_second: float | None = Field(default=None, gt=0, le=1_000_000, allow_inf_nan=False)
-    unthrottled: bool = False
-    allow_low_throttle: bool = False
+    kafka_conn_id: KafkaConnectionId = DEFAULT_KAFKA_CONNECTION_ID
+    job: Job = Field(title="Job", description="What to plan.")
+    brokers: tuple[BrokerId, ...] = Field(
+        default=(),
+        max_length=MAX_NAMES,
+        title="Brokers",
+        description="Broker ids, such as [4, 5]: those to empty (decommission), to fill (add_brokers) or to move to (move_topics).",
+    )
+    topics: tuple[TopicPattern, ...] = Field(
+        default=(),
+        max_length=MAX_NAMES,
+        title="Topics",
+        description="Topics to plan for, by name or pattern, one per line. Empty: every topic.",
+    )
+    throttle_mb_per_second: Rate | None = Field(
+        default=None,
+        title="Throttle (MB/s)",
+        description="Rate at which each broker may send and may receive, in MB (10^6 bytes) per second; at least 1.",
+    )
+    require_approval: bool = Field(
+        default=False, title="Require approval", description="Wait until a person approves the plan."
+    )
+    validate_only: bool = Field(
+        default=False, title="Validate only", description="Plan and report what would be done. Move nothing."
+    )
     limits: Limits = Limits()
+    mode: Literal["fewest_bytes", "balanced"] = Field(
+        default="fewest_bytes",
+        title="Mode",
+        description="For decommission and add_brokers: copy as few bytes as possible, or balance the brokers.",
+    )
+    tolerance: float = Field(
+        default=0.10,
+        gt=0,
+        le=1,
+        title="Tolerance (share, up to 1)",
+        description="Largest deviation of a broker from its fair load in a balanced cluster: 0.1 is 10 percent.",
+    )
+    balance_leaders: bool | None = Field(
+        default=None,
+        title="Balance leaders",
+        description="Balance preferred leaders as well. Empty: only in jobs that balance.",
+    )
+    replication_factor: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000,
+        title="Replication factor",
+        description="For replication_factor: number of replicas that each partition will have.",
+    )
+    reassignment_json: str | None = Field(
+        default=None,
+        title="Reassignment JSON",
+        description="For apply_json: content of a kafka-reassign-partitions file.",
+    )
+    roll_back_of: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=250,
+        title="Roll back of",
+        description="For roll_back: run id of the reassignment whose moves are reverted, newest batch first.",
+    )
+    supersede: bool = Field(
+        default=False,
+        title="Supersede",
+        description="Cancel moves in flight that are in the way, and take over from a running reassignment (KIP-236).",
+    )
+    exclude_topics: tuple[TopicPattern, ...] = Field(
+        default=(),
+        max_length=MAX_NAMES,
+        title="Exclude topics",
+        description="Topics that are not moved, by name or pattern, one per line.",
+    )
+    exclude_brokers: tuple[BrokerId, ...] = Field(
+        default=(),
+        max_length=MAX_NAMES,
+        title="Exclude brokers",
+        description="Broker ids, such as [4, 5], that get no new replica.",
+    )
+    unthrottled: bool = Field(
+        default=False,
+        title="Unthrottled",
+        description="Move without a throttle. The copies may take all the bandwidth.",
+    )
+    allow_low_throttle: AllowLowThrottle = False
+    allowed_unhealthy_partitions: int = Field(
+        default=0,
+        ge=0,
+        le=100_000_000,
+        title="Allowed unhealthy partitions",
+        description="Start although up to this many partitions are offline, under min ISR or under-replicated.",
+    )
+    pause_while_unhealthy: bool = Field(
+        default=False,
+        title="Pause while unhealthy",
+        description="Start no further batch while more partitions of the cluster than allowed are unhealthy.",
+    )
+    mb_per_second_while_unhealthy: Rate | None = Field(
+        default=None,
+        title="Throttle while unhealthy (MB/s)",
+        description="Lower the throttle to this rate while more partitions than allowed are unhealthy, also during a batch.",
+    )
+    keep_free_share: float = Field(
+        default=0.1,
+        ge=0,
+        lt=1,
+        title="Free share to keep (0 to 1)",
+        description="Share of each receiving log dir that must stay free: 0.1 is 10 percent. A batch waits for it.",
+    )
+    catch_up_timeout_minutes: int = Field(
+        default=24 * 60,
+        ge=1,
+        le=60 * 24 * 60,
+        title="Catch-up timeout (minutes)",
+        description="Time that the new replicas of one batch have to join the ISR, in minutes.",
+    )
+    expected_cluster_id: str | None = Field(
+        default=None,
+        max_length=250,
+        title="Expected cluster id",
+        description="Refuse to run on any cluster with another id.",
+    )
+    spark_conn_id: str | None = Field(
+        default=None,
+        max_length=250,
+        title="Spark connection",
+        description="Airflow connection of type Spark whose host is the master for the planner. Empty: the worker plans (local[*]).",
+    )
     maintenance: MaintenanceWindows = MaintenanceWindows()
-    allowed_unhealthy_partitions: int = Field(default=0, ge=0, le=100_000_000)
-    pause_while_unhealthy: bool = False
-    mb_per_second_while_unhealthy: float | None = Field(default=None, gt=0, le=1_000_000, allow_inf_nan=False)
-    keep_free_share: float = Field(default=0.1, ge=0, lt=1)
-    catch_up_timeout_minutes: int = Field(default=24 * 60, ge=1, le=60 * 24 * 60)
-    require_approval: bool = False
-    validate_only: bool = False
 
     @model_validator(mode="before")
     @classmethod

@@ -66,7 +66,7 @@ def record_store() -> RecordStore:
     The URI may name an Airflow connection, as ``s3://my_conn@bucket/path``.
     """
     home = Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
-    uri = setting("record_uri", f"file://{home}/kafka_reassignments")
+    uri = setting("record_uri") or f"file://{home}/kafka_reassignments"
     return RecordStore(cast("UPath", ObjectStoragePath(uri)))
 
 

@@ -9,33 +9,54 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 
 from pendulum import Timezone
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
 from kafka_reassignment.request.windows.clock import first_moment, format_moment, zone_named
 from kafka_reassignment.request.windows.rules import YEARS, Blackout, Rule, parse_blackout, parse_window
 
 WindowText = Annotated[str, Field(min_length=1, max_length=200)]
 
+TimeText = Annotated[datetime, WithJsonSchema({"type": "string"})]
+"""A time as people write it, which JSON Schema's ``date-time`` refuses: ``2026-03-14 22:00`` is in ``time_zone``."""
+
 
 class MaintenanceWindows(BaseModel):
     """When a reassignment may move data. Nothing filled in means always.
 
-    Attributes:
-        time_zone: IANA name; all times without an offset are on the clocks of this zone.
-        windows: each such as ``sat 22:00-04:00`` or ``cron 0 22 * * sat#1 for 6 h`` (see ``parse_window``); what
-            touches or overlaps is one window. None means no window: any time will do.
-        blackouts: each a day, or ``2026-12-24 to 2027-01-06``; they close every window, and hold without one too.
-        not_before: nothing starts earlier.
-        must_end_by: nothing starts that would end later.
+    Times without an offset are on the clocks of ``time_zone``. Windows that touch or overlap are one window (see
+    ``parse_window``). Blackouts close every window, and hold without one too.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    time_zone: str = Field(default="UTC", min_length=1, max_length=100)
-    windows: tuple[WindowText, ...] = Field(default=(), max_length=50)
-    blackouts: tuple[WindowText, ...] = Field(default=(), max_length=500)
-    not_before: datetime | None = None
-    must_end_by: datetime | None = None
+    time_zone: str = Field(
+        default="UTC",
+        min_length=1,
+        max_length=100,
+        title="Time zone",
+        description="IANA name of the time zone that windows, blackouts and times are written in, such as Europe/Madrid.",
+    )
+    windows: tuple[WindowText, ...] = Field(
+        default=(),
+        max_length=50,
+        title="Windows",
+        description=(
+            "When batches may run, one window per line: sat 22:00-04:00, mon-fri 01:00-05:00, "
+            "cron 0 22 * * sat#1 for 6 h. Empty: at any time."
+        ),
+    )
+    blackouts: tuple[WindowText, ...] = Field(
+        default=(),
+        max_length=500,
+        title="Blackouts",
+        description="Days without moves, one per line: 2026-12-24, or 2026-12-24 to 2027-01-06.",
+    )
+    not_before: TimeText | None = Field(
+        default=None, title="Not before", description="No batch starts earlier: 2026-12-05 22:00."
+    )
+    must_end_by: TimeText | None = Field(
+        default=None, title="Must end by", description="No batch starts that would end later: 2026-12-06 06:00."
+    )
 
     @field_validator("time_zone")
     @classmethod
