@@ -6,11 +6,8 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 USER airflow
 # The locked dependencies first: a layer of their own, which a change of the code leaves alone.
-COPY --chown=airflow:0 pyproject.toml uv.lock /tmp/lock/
-COPY --chown=airflow:0 lab/pyproject.toml /tmp/lock/lab/
-RUN pip install --no-cache-dir 'uv>=0.9' \
-    && uv export -q --frozen --no-dev --no-emit-workspace --project /tmp/lock -o /tmp/lock/requirements.txt \
-    && pip install --no-cache-dir --require-hashes -r /tmp/lock/requirements.txt
+COPY --chown=airflow:0 requirements/runtime.lock /tmp/runtime.lock
+RUN pip install --no-cache-dir --require-hashes -r /tmp/runtime.lock
 COPY --chown=airflow:0 . /opt/kafka-reassignment
 RUN pip install --no-cache-dir --no-deps /opt/kafka-reassignment
 RUN kafka-reassignment warm-up

@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_NO_MANAGED_PYTHON=1 $(BIN)/uv
+# uv.lock names a package index in every line, so it stays on the machine that made it; the hashed exports are committed.
+EXPORT := -q --frozen --no-emit-workspace --no-header
 PYTEST := $(BIN)/python -m pytest
 # The tests of a module stay together.
 TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
@@ -15,11 +17,12 @@ help:  ## list the commands
 
 setup: $(VENV)/.warm  ## make the virtual environment from the locked dependencies
 
-$(VENV)/.installed: uv.lock pyproject.toml lab/pyproject.toml
+$(VENV)/.installed: requirements/dev.lock pyproject.toml lab/pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 14) else f"Python 3.11 to 3.13 is needed, found {sys.version.split()[0]}: set PYTHON=")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q 'uv>=0.9'
-	$(UV) sync -q --locked --extra lab --compile-bytecode
+	$(BIN)/uv pip sync -q --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.lock
+	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e . -e lab
 	$(BIN)/python -m compileall -q include plugins lab
 	@touch $@
 
@@ -52,8 +55,10 @@ bench-plan: setup  ## plan clusters of up to two million partitions, judge the p
 faults: setup  ## reassignments with faults at seeded points (SEEDS=1-200; ARGS=-v tells everything)
 	@$(BIN)/python -m tests.faults --seeds $(or $(SEEDS),1-20) $(ARGS)
 
-lock:  ## resolve the locked dependencies again, newest releases first
+lock: setup  ## resolve the locked dependencies again, newest releases first
 	$(UV) lock --upgrade
+	$(UV) export $(EXPORT) --extra lab --group dev -o requirements/dev.lock
+	$(UV) export $(EXPORT) --no-dev -o requirements/runtime.lock
 
 clean:  ## remove the virtual environment and caches inside the checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
