@@ -14,7 +14,8 @@ from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, is
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook, record_store
+from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
+from kafka_reassignment_airflow.hooks.record import record_store
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""Hooks: they own the connections."""
+"""Hooks: they read Airflow's connections and configuration, and open what is behind them."""

@@ -10,7 +10,8 @@ from airflow.sdk import BaseOperator, Context, Variable
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.request import parse_request
 from kafka_reassignment_airflow.base import translate_errors
-from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook, record_store
+from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
+from kafka_reassignment_airflow.hooks.record import record_store
 
 REQUESTS_VARIABLE = "kafka_maintenance_requests"
 

@@ -18,7 +18,7 @@ from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.verify import report, verify
 from kafka_reassignment_airflow.base import ReassignmentStepOperator, requested_by
-from kafka_reassignment_airflow.hooks.reassignment import spark_master
+from kafka_reassignment_airflow.hooks.spark import spark_master
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_run_id
 
 IN_MOTION = ("queued", "running")

@@ -19,7 +19,8 @@ from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.context import StillWaiting, utc_now
 from kafka_reassignment.steps.watch import BatchWatch
-from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook, record_store
+from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
+from kafka_reassignment_airflow.hooks.record import record_store
 
 LONGEST_DEFERRAL = timedelta(days=7)
 """A task that may wait for ever looks for itself that often, in case its trigger is lost."""

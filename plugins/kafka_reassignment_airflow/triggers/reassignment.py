@@ -9,7 +9,7 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from kafka_reassignment.steps.chain import batches_progress
 from kafka_reassignment.steps.context import StillWaiting
 from kafka_reassignment.steps.go_ahead import stopped_text
-from kafka_reassignment_airflow.hooks.reassignment import record_store
+from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.triggers.base import PollingTrigger
 
 

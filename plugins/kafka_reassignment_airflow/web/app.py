@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.templates import html_templates
-from kafka_reassignment_airflow.hooks.reassignment import record_store
+from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.runs import DAG_ID
 from kafka_reassignment_airflow.web import views
 

@@ -1,0 +1,73 @@
+"""From Airflow's connections and configuration to a cluster, a Spark master and a record store."""
+
+import json
+
+import pytest
+from tests.fakes.cluster import FakeCluster
+
+from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
+from kafka_reassignment_airflow.hooks.record import record_store
+from kafka_reassignment_airflow.hooks.spark import spark_master
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.fixture
+def connection(monkeypatch):
+    """Connections as a deployment puts them into the environment."""
+
+    def create(conn_id, **fields):
+        monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps(fields))
+        return conn_id
+
+    return create
+
+
+class FakeClusterHook(KafkaReassignmentHook):
+    def get_conn(self):
+        return FakeCluster()
+
+
+def test_testing_a_connection_reports_the_cluster_and_its_brokers():
+    assert FakeClusterHook().test_connection() == (
+        True,
+        "Cluster fake-cluster answers with brokers [1, 2, 3, 4, 5, 6]",
+    )
+
+
+def test_testing_a_connection_that_names_no_broker_says_what_to_fill_in(connection):
+    works, message = KafkaReassignmentHook(connection("kafka_empty", conn_type="kafka")).test_connection()
+    assert not works
+    assert "bootstrap.servers" in message
+
+
+@pytest.mark.parametrize("conn_id", [None, ""])
+def test_without_a_spark_connection_the_worker_plans(conn_id):
+    assert spark_master(conn_id) == "local[*]"
+
+
+@pytest.mark.parametrize(
+    ("fields", "master"),
+    [
+        ({"host": "spark://master", "port": 7077}, "spark://master:7077"),
+        ({"host": "spark://a:7077,b:7077"}, "spark://a:7077,b:7077"),
+        ({"host": "local[2]"}, "local[2]"),
+        ({"host": "k8s://https://api", "port": 6443}, "k8s://https://api:6443"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_spark_master_is_the_host_of_the_connection(connection, fields, master):
+    assert spark_master(connection("spark_plans", conn_type="spark", **fields)) == master
+
+
+def test_a_spark_connection_without_a_host_is_refused_with_what_to_fill_in(connection):
+    with pytest.raises(InvalidRequestError, match=r"Spark connection 'spark_empty' has no host, expected a master"):
+        spark_master(connection("spark_empty", conn_type="spark"))
+
+
+def test_records_are_where_the_configuration_says_and_in_airflows_home_otherwise(monkeypatch, tmp_path):
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
+    assert str(record_store().record("c", "r").root) == f"file://{tmp_path}/kafka_reassignments/c/r"
+    monkeypatch.setenv("AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI", f"file://{tmp_path}/elsewhere")
+    assert str(record_store().record("c", "r").root) == f"file://{tmp_path}/elsewhere/c/r"
