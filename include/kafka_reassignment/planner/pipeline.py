@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from kafka_reassignment.plan.steps import batching_columns, steps_table
 from kafka_reassignment.plan.store import clear_plan, write_batches, write_summary, write_target
 from kafka_reassignment.plan.summary import PlanSummary, batch_summaries
+from kafka_reassignment.planner.apply_json import assignment_from_json
 from kafka_reassignment.planner.batch_stage import batch_numbers
 from kafka_reassignment.planner.facts import sized_partitions, with_request
-from kafka_reassignment.planner.given import given_assignment
 from kafka_reassignment.planner.rounds import assign
 from kafka_reassignment.planner.scope import resolve
 from kafka_reassignment.planner.score import summarize
@@ -28,7 +28,7 @@ def plan(session: SparkSession, snapshot_dir: str, request: ReassignmentRequest,
         session: from ``planner_session``, or any other.
         snapshot_dir: what ``write_snapshot`` wrote; Spark must be able to read it from its executors.
         request: what is asked.
-        out_dir: directory of the plan (``plan_io`` has the layout); files of an earlier plan are replaced.
+        out_dir: directory of the plan (``plan.store`` has the layout); files of an earlier plan are replaced.
 
     Raises:
         InvalidRequestError: one of its kinds, for whatever cannot be done as asked; nothing is written then.
@@ -49,8 +49,10 @@ def plan_sized(
     """
     scope = resolve(request, snapshot)
     facts = with_request(session, sized, scope.topics, request.replication_factor)
-    brought = request.job is Job.APPLY_JSON
-    assignment = given_assignment(session, facts, scope, snapshot) if brought else assign(facts, scope)
+    if request.job is Job.APPLY_JSON:
+        assignment = assignment_from_json(session, facts, scope, snapshot)
+    else:
+        assignment = assign(facts, scope)
     steps = steps_table(assignment.changes, request.limits.replica_movements)
     columns = batching_columns(steps)
     numbers = batch_numbers(session, columns, request.limits)

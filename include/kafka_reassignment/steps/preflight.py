@@ -6,6 +6,7 @@ import fnmatch
 from collections.abc import Mapping
 from typing import Any
 
+from kafka_reassignment.decisions.apply_json import check_targets
 from kafka_reassignment.decisions.racks import check_racks_left
 from kafka_reassignment.decisions.windows import refuse_never_open
 from kafka_reassignment.errors import (
@@ -135,27 +136,13 @@ def _check_job(
     if request.job is not Job.APPLY_JSON or request.reassignment_json is None:
         return
     targets = parse_plan(request.reassignment_json)
-    unknown = [p for p in targets if p not in partitions]
-    if unknown:
-        raise UnknownTopicOrPartitionError(
-            f"The reassignment JSON names {name_some(unknown)}, which the cluster does not have. Remove or correct them"
-        )
-    dead = {p: [b for b in target if b not in description.live_brokers] for p, target in targets.items()}
-    for partition, brokers in dead.items():
-        new = [b for b in brokers if b not in partitions[partition].replicas]
-        if new:
-            raise UnknownBrokerError(
-                f"The reassignment JSON puts {partition} on broker {name_some(new)}, expected brokers that are alive "
-                f"({name_some(sorted(description.live_brokers), 20)}). Correct the target or start the broker first"
-            )
-    minimum = min_insync_replicas(run.cluster, {p.topic for p in targets})
-    for partition, target in targets.items():
-        if len(target) < minimum.get(partition.topic, 1):
-            raise InvalidReplicationFactorError(
-                f"The reassignment JSON gives {partition} {len(target)} replicas, expected at least "
-                f"{minimum[partition.topic]}: that is its topic's min.insync.replicas, and producers with acks=all would "
-                "stop. Give it more replicas, or lower min.insync.replicas first"
-            )
+    current = {p: partitions[p].replicas for p in targets if p in partitions}
+    check_targets(
+        targets,
+        current=current,
+        live_brokers=description.live_brokers,
+        min_insync_replicas=min_insync_replicas(run.cluster, {p.topic for p in current}),
+    )
 
 
 def _check_roll_back(run: RunContext, reassignment_id: str) -> None:

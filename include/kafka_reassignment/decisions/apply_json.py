@@ -1,0 +1,55 @@
+"""Whether a target assignment that a person brings along (job ``apply_json``) fits the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from kafka_reassignment.errors import (
+    InvalidReplicationFactorError,
+    UnknownBrokerError,
+    UnknownTopicOrPartitionError,
+    name_some,
+)
+from kafka_reassignment.model import Replicas, TopicPartition
+
+
+def check_targets(
+    targets: Mapping[TopicPartition, Replicas],
+    *,
+    current: Mapping[TopicPartition, Replicas],
+    live_brokers: Collection[int],
+    min_insync_replicas: Mapping[str, int],
+) -> None:
+    """Refuse targets that the cluster cannot reach.
+
+    Args:
+        targets: as in the JSON.
+        current: replicas of those partitions that exist.
+        live_brokers: brokers that can be given replicas.
+        min_insync_replicas: by topic, where known.
+
+    Raises:
+        UnknownTopicOrPartitionError: a partition does not exist.
+        UnknownBrokerError: a new replica would go to a broker that is not alive, or not there.
+        InvalidReplicationFactorError: a partition would have fewer replicas than min.insync.replicas.
+    """
+    unknown = [p for p in targets if p not in current]
+    if unknown:
+        raise UnknownTopicOrPartitionError(
+            f"The reassignment JSON names {name_some(unknown)}, which the cluster does not have. Remove or correct them"
+        )
+    for partition, target in targets.items():
+        dead = [b for b in target if b not in live_brokers and b not in current[partition]]
+        if dead:
+            raise UnknownBrokerError(
+                f"The reassignment JSON puts {partition} on broker {name_some(dead)}, expected brokers that are alive "
+                f"({name_some(sorted(live_brokers), 20)}). Correct the target or start the broker first"
+            )
+    for partition, target in targets.items():
+        minimum = min_insync_replicas.get(partition.topic, 1)
+        if len(target) < minimum:
+            raise InvalidReplicationFactorError(
+                f"The reassignment JSON gives {partition} {len(target)} replicas, expected at least {minimum}: that is "
+                "its topic's min.insync.replicas, and producers with acks=all would stop. Give it more replicas, or "
+                "lower min.insync.replicas first"
+            )

@@ -1,0 +1,101 @@
+"""Job ``apply_json``: the target assignment is a kafka-reassign-partitions JSON that comes with the request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from kafka_reassignment.decisions.apply_json import check_targets
+from kafka_reassignment.decisions.batching.columns import ABSENT
+from kafka_reassignment.errors import InfeasiblePlanError, name_some
+from kafka_reassignment.model import Replicas, TopicPartition
+from kafka_reassignment.plan.columns import ELEMENT, longs, matrix
+from kafka_reassignment.plan.reassignment_json import parse_plan
+from kafka_reassignment.plan.schemas import TARGET
+from kafka_reassignment.plan.steps import adding
+from kafka_reassignment.planner.measure import measure
+from kafka_reassignment.planner.rounds import Assignment, Loads, ordered, scope_band
+from kafka_reassignment.planner.scope import Scope
+from kafka_reassignment.planner.shards import with_bucket
+from kafka_reassignment.planner.snapshot import Snapshot
+
+JSON_TARGETS = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("target", pa.list_(ELEMENT), nullable=False),
+    ]
+)
+"""The JSON as a table: one row per partition that it names."""
+
+
+def assignment_from_json(session: SparkSession, facts: DataFrame, scope: Scope, snapshot: Snapshot) -> Assignment:
+    """Take the request's JSON as the target, after checking it against the snapshot.
+
+    In: ``FACTS``.
+
+    Raises:
+        InvalidPlanFileError: the JSON is malformed; see ``parse_plan`` for its other errors.
+        UnknownTopicOrPartitionError, UnknownBrokerError, InvalidReplicationFactorError: see ``check_targets``.
+        InfeasiblePlanError: a broker has no space for the copies it would get.
+    """
+    targets = parse_plan(scope.request.reassignment_json or "")
+    rows = session.createDataFrame(_json_table(targets)).join(facts, ["topic", "partition"], "inner").toArrow()
+    columns = [rows["topic"], rows["partition"], rows["replicas"], rows["target"], rows["size_bytes"].fill_null(0)]
+    named = ordered(pa.table([c.cast(f.type) for c, f in zip(columns, TARGET, strict=True)], schema=TARGET))
+    names = ("topic", "partition", "current")
+    check_targets(
+        targets,
+        current={
+            TopicPartition(topic, partition): tuple(replicas)
+            for topic, partition, replicas in zip(*(named[name].to_pylist() for name in names), strict=True)
+        },
+        live_brokers=frozenset(scope.fleet.ids[scope.fleet.alive].tolist()),
+        min_insync_replicas=_min_insync_replicas(snapshot),
+    )
+    _check_space(named, scope)
+    current, target = matrix(named["current"]), matrix(named["target"])
+    width = max(current.shape[1], target.shape[1])
+    differs = (_widened(current, width) != _widened(target, width)).any(axis=1)
+    changes = named.filter(pa.array(differs))
+    measures = measure(with_bucket(facts), scope.fleet)
+    before = Loads(measures.bytes, measures.replicas, measures.leaders)
+    after = before.after(changes, scope.fleet)
+    return Assignment(changes, measures, before, after, scope_band(scope, measures), lower_bound=0)
+
+
+def _json_table(targets: Mapping[TopicPartition, Replicas]) -> pa.Table:
+    columns = [[p.topic for p in targets], [p.partition for p in targets], list(targets.values())]
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, JSON_TARGETS, strict=True)], schema=JSON_TARGETS)
+
+
+def _min_insync_replicas(snapshot: Snapshot) -> dict[str, int]:
+    topics, minimums = (snapshot.topics[name].to_pylist() for name in ("topic", "min_insync_replicas"))
+    return {topic: minimum for topic, minimum in zip(topics, minimums, strict=True) if minimum is not None}
+
+
+def _check_space(named: pa.Table, scope: Scope) -> None:
+    fleet = scope.fleet
+    new = adding(matrix(named["current"]), matrix(named["target"]))
+    coming = new != ABSENT
+    size = np.broadcast_to(longs(named["size_bytes"])[:, None], new.shape)
+    received = np.zeros(fleet.size, dtype=np.int64)
+    np.add.at(received, fleet.index_of(new)[coming], size[coming])
+    short = np.flatnonzero(received > scope.free)
+    if len(short):
+        shortages = (
+            f"broker {fleet.ids[b]} gets {received[b] / 1e9:.3f} GB and has room for {scope.free[b] / 1e9:.3f} GB"
+            for b in short.tolist()
+        )
+        raise InfeasiblePlanError(
+            f"The reassignment JSON brings more than the disks can take while both copies are there: {name_some(shortages)}, with "
+            f"{scope.request.keep_free_share:.0%} of each log dir's volume kept free ('keep_free_share') and the log dirs of a broker "
+            "filled alike. Free space there, keep less free, or name other brokers."
+        )
+
+
+def _widened(rows: np.ndarray, width: int) -> np.ndarray:
+    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=ABSENT)
