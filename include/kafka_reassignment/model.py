@@ -70,11 +70,6 @@ class Reassignment:
         return self.current[:1] != self.target[:1]
 
     @property
-    def changes_replication_factor(self) -> bool:
-        """Whether target has more or fewer replicas than current (KIP-860 asks to say so)."""
-        return len(self.current) != len(self.target)
-
-    @property
     def bytes_to_copy(self) -> int:
         """Bytes that cross the network: one copy for each adding replica."""
         return self.size_bytes * len(self.adding)
@@ -203,6 +198,11 @@ class View:
     partitions: Mapping[TopicPartition, PartitionState]
     in_flight: Mapping[TopicPartition, InFlight] = field(default_factory=dict)
     min_insync_replicas: Mapping[str, int] = field(default_factory=dict)
+
+    def in_sync(self, partition: TopicPartition) -> frozenset[int]:
+        """Return the ISR on live brokers: a broker that just died stays in the ISR until the controller fences it."""
+        state = self.partitions.get(partition)
+        return state.isr & self.live_brokers if state else frozenset()
 
 
 class ResourceKind(StrEnum):

@@ -178,7 +178,7 @@ class Actions:
         if in_flight:
             partition = self._pick(in_flight, fault)
             self._submit(partition, None)
-            self.others.notes.append(f"{partition} cancelled by somebody else")
+            self.others.notes.append(f"{partition} cancelled by another client")
         return Verdict.GO_ON
 
     def _foreign_rate(self, fault: Fault, moves: Sequence[Reassignment]) -> Verdict:

@@ -116,7 +116,7 @@ def test_a_topic_that_somebody_grows_meanwhile_is_never_grown_beyond_the_count(
     run.do_all("preflight", "plan_placement")
     assert cluster.create_partitions(topic, {1: (5, 6)}) is None
     eventually(lambda: run.replicas(topic), lambda seen: len(seen) == 2)
-    with pytest.raises(StalePlanError, match="somebody else has added some"):
+    with pytest.raises(StalePlanError, match="another client has added some"):
         run.do("create_partitions")
     assert run.replicas(topic) == {0: (1, 2), 1: (5, 6)}
 

@@ -59,7 +59,7 @@ def test_kafkas_own_verify_and_cancel_understand_the_records_reassignment_json(l
     assert f"Reassignment of partition {p} is still in progress." in looking.tool("--verify", path.read_bytes())
     assert f"Successfully cancelled partition reassignment for: {p}" in looking.tool("--cancel", path.read_bytes())
     assert looking.replicas(p) == (1, 2)
-    assert states(looking.json("list"))[str(p)][0] == "cancelled by somebody else"
+    assert states(looking.json("list"))[str(p)][0] == "cancelled by another client"
 
 
 @pytest.mark.parametrize("whose", ["ours", "foreign"])
@@ -140,7 +140,7 @@ def test_a_cancel_by_somebody_else_is_recognised_gone_but_not_at_its_target(look
     looking.move_elsewhere(p, None)
     assert looking.replicas(p) == (1, 2)
     told = looking.cli("list")
-    assert f"Look at {p}: cancelled by somebody else: at 1,2: the controller had accepted its move" in told.stderr
+    assert f"Look at {p}: cancelled by another client: at 1,2: the controller had accepted its move" in told.stderr
     assert parse_or_empty(told.stdout) == {}
     with pytest.raises(CancelledByOtherError):  # the batch's own sensor says the same
         run.do("sense_isr_catch_up")
@@ -184,7 +184,7 @@ def test_somebody_elses_move_of_a_partition_of_ours_is_recognised(looking):
     looking.submitted([move(p.topic, 0, (1, 2), (1, 3))])
     looking.move_elsewhere(p, (1, 2, 5))
     told = looking.json("list")
-    assert states(told)[str(p)][0] == "somebody else's move"
+    assert states(told)[str(p)][0] == "another client's move"
     assert [m["reassignment_id"] for m in told["moves"]] == [None]
 
 

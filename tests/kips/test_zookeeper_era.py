@@ -216,7 +216,7 @@ def test_a_znode_of_somebody_else_is_waited_for_and_named(either: Era) -> None:
     with either.held():
         either.somebody_submits(theirs, (1, 3))
         eventually(either.cluster.list_reassignments, lambda listed: listed.keys() == {TopicPartition(theirs, 0)})
-        with pytest.raises(StillWaiting, match=f"somebody else is reassigning {theirs}-0"):
+        with pytest.raises(StillWaiting, match=f"another client is reassigning {theirs}-0"):
             run.do("admit")
         refused = either.step("another")
         with pytest.raises(ReassignmentInProgressError, match=f"{theirs}-0.*not by this reassignment"):

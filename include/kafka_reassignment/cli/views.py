@@ -17,7 +17,7 @@ from rich.console import Console
 from upath import UPath
 
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
-from kafka_reassignment.decisions.samples import SHORTEST_WINDOW_SECONDS
+from kafka_reassignment.decisions.samples import MIN_SPEED_WINDOW_SECONDS
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentError
 from kafka_reassignment.model import Replicas, TopicPartition
 from kafka_reassignment.plan.reassignment_json import render_plan
@@ -103,7 +103,7 @@ def describe_moves(
     ] = None,
     watch_seconds: Annotated[
         float, typer.Option(help="how long to measure speeds; 0 answers at once, without speeds")
-    ] = SHORTEST_WINDOW_SECONDS,
+    ] = MIN_SPEED_WINDOW_SECONDS,
     as_json: AsJson = False,
 ) -> None:
     """Describe moves in flight (KIP-240) and how far their replicas are behind (KIP-179)."""

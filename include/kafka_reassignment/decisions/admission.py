@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_reassignment.decisions.moves import Expansions, expansions_to_submit
-from kafka_reassignment.decisions.samples import WINDOW_SECONDS, Sample
-from kafka_reassignment.decisions.seen import in_sync_now
+from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, Sample
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, LogDir, TopicPartition, View
 from kafka_reassignment.text import format_bytes
@@ -47,7 +46,7 @@ def health(seen: View, *, leaving_brokers: Collection[int] = ()) -> Health:
     for partition, state in sorted(seen.partitions.items()):
         flight = seen.in_flight.get(partition)
         expected = set(state.replicas) - set(flight.adding if flight else ()) - set(leaving_brokers)
-        synced = in_sync_now(partition, seen)
+        synced = seen.in_sync(partition)
         if state.leader is None:
             offline.append(partition)
         elif len(synced) < seen.min_insync_replicas.get(partition.topic, 1):
@@ -77,7 +76,7 @@ def admission(
         batch: what is to start.
         seen: the batch's own partitions.
         cluster_health: of all partitions.
-        foreign: partitions that somebody else is reassigning, anywhere in the cluster (F30).
+        foreign: partitions that another client is reassigning, anywhere in the cluster (F30).
         log_dirs: of the receiving brokers; those that report no sizes do not count.
         keep_free_share: the part of each log dir that has to stay free.
         allowed_unhealthy_partitions: this many partitions elsewhere may be unwell; any number when None.
@@ -92,7 +91,7 @@ def admission(
     ]
     if foreign:
         reasons.append(
-            f"somebody else is reassigning {name_some(sorted(foreign))}: let it finish, and pause tools that move "
+            f"another client is reassigning {name_some(sorted(foreign))}: let it finish, and pause tools that move "
             "replicas by themselves"
         )
     reasons += _about_disk(waiting, log_dirs, keep_free_share)
@@ -104,7 +103,7 @@ def inbound_bytes_per_second(batch: Batch, seen: View, samples: Sequence[Sample]
 
     Empty until two samples of the window tell.
     """
-    recent = [s for s in samples if samples[-1].at_seconds - s.at_seconds <= WINDOW_SECONDS]
+    recent = [s for s in samples if samples[-1].at_seconds - s.at_seconds <= SPEED_WINDOW_SECONDS]
     if len(recent) < 2:
         return {}
     first, last = recent[0], recent[-1]

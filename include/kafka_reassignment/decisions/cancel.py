@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kafka_reassignment.decisions.moves import Phase, drop_hangs, drops_to_submit, never_completes, phase
-from kafka_reassignment.decisions.seen import in_sync_now
 from kafka_reassignment.model import Batch, InFlight, Replicas, Step, TopicPartition, View
 from kafka_reassignment.text import format_brokers
 
@@ -16,7 +15,7 @@ class Cancels:
     """What to cancel, what is better carried on, and what is not ours.
 
     ``to_cancel`` says of each partition what the cancel leaves, ``carry_on`` why going on to the target is the
-    safe way, ``foreign`` what somebody else is doing.
+    safe way, ``foreign`` what another client is doing.
     """
 
     to_cancel: Mapping[TopicPartition, str] = field(default_factory=dict)
@@ -35,7 +34,7 @@ def cancels(steps: Iterable[Step], seen: View, *, foreign_too: bool = False) -> 
     Args:
         steps: of the reassignment to stop.
         seen: what the cluster shows.
-        foreign_too: cancel somebody else's moves of these partitions as well; only when explicitly asked.
+        foreign_too: cancel another client's moves of these partitions as well; only when explicitly asked.
     """
     to_cancel: dict[TopicPartition, str] = {}
     carry_on: dict[TopicPartition, str] = {}
@@ -58,7 +57,7 @@ def cancels(steps: Iterable[Step], seen: View, *, foreign_too: bool = False) -> 
 def hung_drops(steps: Iterable[Step], seen: View) -> Mapping[TopicPartition, str]:
     """Return targets of ours that Kafka never completes and a cancel frees safely, with what the cancel leaves (F34).
 
-    A drop looks right before it submits; a move that somebody else begins in between is superseded by it all the same,
+    A drop looks right before it submits; a move that another client begins in between is superseded by it all the same,
     and Kafka 4.3.1 then hangs. The cancel returns to old and new replicas, from where the target can be submitted again.
     """
     return cancels([s for s in steps if drop_hangs(s.reassignment, seen)], seen).to_cancel
@@ -129,7 +128,7 @@ def _bring_to_rest(
 
 
 def _unsafe(flight: InFlight, seen: View, partition: TopicPartition) -> str | None:
-    synced = in_sync_now(partition, seen)
+    synced = seen.in_sync(partition)
     missing = [b for b in flight.original if b not in synced]
     if not flight.adding or not missing:
         return None
@@ -151,7 +150,7 @@ def _unsafe(flight: InFlight, seen: View, partition: TopicPartition) -> str | No
 
 def _left_behind(flight: InFlight, current: Replicas, seen: View, partition: TopicPartition) -> str:
     """Say what there is after the cancel. Kafka takes the adding replicas away, joined or not, and nothing else."""
-    synced = in_sync_now(partition, seen)
+    synced = seen.in_sync(partition)
     told = [f"replicas {format_brokers(flight.original)}"]
     if joined := [b for b in flight.adding if b in synced]:
         told.append(f"{format_brokers(joined)} had joined the ISR and is deleted again")

@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kafka_reassignment.decisions.move_status import Standing, State
+from kafka_reassignment.decisions.move_status import MoveStatus, ReportedStatus
 from kafka_reassignment.decisions.progress import Motion, ReplicaProgress
-from kafka_reassignment.decisions.seen import in_sync_now
 from kafka_reassignment.decisions.throttle import SeenConfigs, Side, covers
 from kafka_reassignment.model import ConfigResource, ConfigSource, ConfigValue, Replicas, Step, TopicPartition, View
 from kafka_reassignment.text import format_brokers, format_bytes, format_seconds
@@ -27,7 +26,7 @@ class ReassignmentDescription:
     """One partition's reassignment (KIP-240). A throttle is in bytes per second; without a leader it has none.
 
     ``reassignment_id`` tells two successive reassignments of one partition apart; ``started_at_seconds``, since
-    the epoch, stays the same for its life. Both are None for somebody else's move: Kafka keeps neither. The first
+    the epoch, stays the same for its life. Both are None for another client's move: Kafka keeps neither. The first
     of ``target`` is the preferred leader. ``throttles`` has each broker of the target; those that are not adding
     copy nothing and are unlimited.
     """
@@ -36,7 +35,7 @@ class ReassignmentDescription:
     partition: TopicPartition
     started_at_seconds: float | None
     elapsed_seconds: float | None
-    standing: Standing
+    status: ReportedStatus
     current_leader: int | None
     leader_throttle: int | NoRate | None
     current: Replicas
@@ -54,8 +53,8 @@ class ReassignmentDescription:
             "partition": self.partition.partition,
             "started_at_seconds": self.started_at_seconds,
             "elapsed_seconds": self.elapsed_seconds,
-            "state": str(self.standing.state),
-            "reason": self.standing.reason,
+            "state": str(self.status.status),
+            "reason": self.status.reason,
             "current_leader": self.current_leader,
             "leader_throttle": _plain(self.leader_throttle),
             "current": list(self.current),
@@ -79,16 +78,16 @@ class ReassignmentDescription:
         }
 
 
-def in_words(described: ReassignmentDescription) -> Iterator[str]:
+def description_lines(described: ReassignmentDescription) -> Iterator[str]:
     """Tell people one line of the partition, and one of each adding replica."""
-    of = described.reassignment_id or "somebody else's move"
+    of = described.reassignment_id or "another client's move"
     age = "" if described.elapsed_seconds is None else f", for {format_seconds(described.elapsed_seconds)}"
     leader = "no leader"
     if described.leader_throttle is not None:
-        leader = f"leader {described.current_leader} ({_told_rate(described.leader_throttle)})"
+        leader = f"leader {described.current_leader} ({_format_rate(described.leader_throttle)})"
     yield (
         f"{described.partition}: {format_brokers(described.current)} → {format_brokers(described.target)}, {leader}, {of}{age}: "
-        f"{described.standing}"
+        f"{described.status}"
     )
     for replica in described.replicas:
         measure, left = replica.measure, replica.seconds_left
@@ -98,15 +97,15 @@ def in_words(described: ReassignmentDescription) -> Iterator[str]:
         if replica.bytes_per_second is not None:
             told.append(f"{format_bytes(replica.bytes_per_second)}/s")
         told.append("time left unknown" if left is None else f"about {format_seconds(left)}")
-        told.append(f"throttle {_told_rate(described.throttles.get(replica.broker, NoRate.UNLIMITED))}")
-        why = "" if replica.reason in described.standing.reason else f"; {replica.reason}"
+        told.append(f"throttle {_format_rate(described.throttles.get(replica.broker, NoRate.UNLIMITED))}")
+        why = "" if replica.reason in described.status.reason else f"; {replica.reason}"
         yield f"  to broker {replica.broker}: {', '.join(told)}{why}"
 
 
 def describe_step(
     step: Step,
     seen: View,
-    standing: Standing,
+    status: ReportedStatus,
     replicas: Iterable[ReplicaProgress],
     configs: SeenConfigs,
     *,
@@ -119,11 +118,11 @@ def describe_step(
     Args:
         step: the step.
         seen: what the cluster shows of its partition.
-        standing: how it stands; a replica that copies nothing makes it stuck.
+        status: how it stands; a replica that copies nothing makes it stuck.
         replicas: progress, of this and other partitions.
         configs: throttle configs of its topic and its brokers.
-        reassignment_id: of the run it belongs to; None for somebody else's move.
-        started_at_seconds: when that began, since the epoch; None for somebody else's move.
+        reassignment_id: of the run it belongs to; None for another client's move.
+        started_at_seconds: when that began, since the epoch; None for another client's move.
         now_seconds: the time now, likewise.
     """
     state = seen.partitions.get(step.partition)
@@ -132,14 +131,14 @@ def describe_step(
     move, partition = step.reassignment, step.partition
     mine = tuple(r for r in replicas if r.partition == partition)
     stuck = [r for r in mine if r.motion is Motion.STUCK]
-    if standing.state is State.IN_FLIGHT and stuck:
-        standing = Standing(State.STUCK, f"{standing.reason}; broker {stuck[0].broker}: {stuck[0].reason}")
+    if status.status is MoveStatus.IN_FLIGHT and stuck:
+        status = ReportedStatus(MoveStatus.STUCK, f"{status.reason}; broker {stuck[0].broker}: {stuck[0].reason}")
     return ReassignmentDescription(
         reassignment_id=reassignment_id,
         partition=partition,
         started_at_seconds=started_at_seconds,
         elapsed_seconds=None if started_at_seconds is None else now_seconds - started_at_seconds,
-        standing=standing,
+        status=status,
         current_leader=state.leader,
         leader_throttle=(None if state.leader is None else _throttle(partition, state.leader, Side.LEADER, configs)),
         current=move.current,
@@ -185,7 +184,7 @@ def replica_status(
         return ReplicaStatus.UNKNOWN_BROKER
     if broker not in state.replicas:
         return ReplicaStatus.NOT_HOSTED
-    if broker in in_sync_now(partition, seen):
+    if broker in seen.in_sync(partition):
         return ReplicaStatus.IN_SYNC
     behind = messages_behind.get((partition, broker))
     return f"Behind: {'an unknown number of' if behind is None else behind} messages behind"
@@ -217,7 +216,7 @@ def _throttle(partition: TopicPartition, broker: int, side: Side, configs: SeenC
     return int(rate.value)
 
 
-def _told_rate(rate: int | NoRate) -> str:
+def _format_rate(rate: int | NoRate) -> str:
     return str(rate) if isinstance(rate, NoRate) else f"{format_bytes(rate)}/s"
 
 

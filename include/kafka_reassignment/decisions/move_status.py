@@ -1,4 +1,4 @@
-"""How each partition of a batch stands, half-done states included, in words for people (KIP-455)."""
+"""The status of each partition of a batch as it is shown to people, half-done states included (KIP-455)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kafka_reassignment.decisions.moves import Phase, StepState, catch_up, phase
 from kafka_reassignment.model import Batch, Step, TopicPartition, View
 
 
-class State(StrEnum):
-    """How a partition stands between its current and its target replicas."""
+class MoveStatus(StrEnum):
+    """Where a partition is between its current and its target replicas."""
 
     NOT_SUBMITTED = "not submitted"
-    """At its current replicas; the controller has not been told yet."""
+    """At its current replicas; nothing was submitted to the controller yet."""
 
     IN_FLIGHT = "in flight"
 
@@ -26,62 +26,68 @@ class State(StrEnum):
 
     COMPLETED = "completed"
 
-    CANCELLED_BY_OTHER = "cancelled by somebody else"
-    """The controller had accepted it; it is gone, and the partition is back at its current replicas (F30)."""
+    CANCELLED_BY_OTHER = "cancelled by another client"
+    """The controller had accepted the move; the move is gone, and the partition is back at its current replicas (F30)."""
 
     CANCELLED = "cancelled"
-    """Back at its current replicas, as this reassignment was asked to: it was stopped, or the partition withdrawn."""
+    """Back at its current replicas on request: the reassignment was stopped, or the partition was withdrawn."""
 
     STUCK = "stuck"
-    """It will not complete unless somebody mends what the reason names (F11, F12, F34)."""
+    """It does not complete until an operator fixes what the reason names (F11, F12, F34)."""
 
-    FOREIGN = "somebody else's move"
-    """In flight to somewhere else than this step wants."""
+    FOREIGN = "another client's move"
+    """In flight to other replicas than those of this step."""
 
     STALE = "stale plan"
-    """Neither in flight nor anywhere between current and target: somebody has moved it since the plan was made."""
+    """Neither in flight nor anywhere between current and target: another client moved it after the plan was made."""
 
     LEFT_OUT = "left out"
     """Not carried out: the controller refused it, or it could not be submitted when its batch was."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """The state of one partition, and what it rests on."""
+class ReportedStatus:
+    """The status of one partition, and the reason for it."""
 
-    state: State
+    status: MoveStatus
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.state}: {self.reason}"
+        return f"{self.status}: {self.reason}"
 
 
 DOUBTFUL = frozenset(
-    {State.NOT_SUBMITTED, State.PARTIALLY_EXPANDED, State.CANCELLED_BY_OTHER, State.STALE, State.STUCK}
+    {
+        MoveStatus.NOT_SUBMITTED,
+        MoveStatus.PARTIALLY_EXPANDED,
+        MoveStatus.CANCELLED_BY_OTHER,
+        MoveStatus.STALE,
+        MoveStatus.STUCK,
+    }
 )
-"""States to be seen twice before they are believed: brokers' metadata lags the controller's list by a moment."""
+"""Statuses that must be seen twice before they count: brokers' metadata lags the controller's list by a moment."""
 
 
-def standings(
+def move_statuses(
     batch: Batch,
     seen: View,
     *,
     accepted: Collection[TopicPartition] = (),
     left_out: Mapping[TopicPartition, str] | None = None,
     given_up: Mapping[TopicPartition, str] | None = None,
-) -> dict[TopicPartition, Standing]:
-    """Tell how each partition of a batch stands.
+) -> dict[TopicPartition, ReportedStatus]:
+    """Return the status of each partition of a batch.
 
     Args:
         batch: its steps.
         seen: what the cluster shows of its partitions.
-        accepted: partitions whose expansion the controller had accepted: gone is cancelled, for these.
+        accepted: partitions whose expansion the controller had accepted: if it is gone, another client cancelled it.
         left_out: partitions that were left out when the batch was submitted, and why.
-        given_up: partitions that are not to be moved any more, and why: gone is as it should be, for these.
+        given_up: partitions that are not to be moved any more, and why: these may be back at their current replicas.
     """
     blocked = catch_up(batch, seen, submitted=bool(accepted)).blocked
     return {
-        step.partition: _standing(
+        step.partition: _reported_status(
             step,
             phase(step, seen),
             blocked=blocked.get(step.partition),
@@ -94,31 +100,36 @@ def standings(
 
 
 _BY_PHASE = {
-    Phase.NOT_SUBMITTED: State.NOT_SUBMITTED,
-    Phase.PARTIALLY_EXPANDED: State.PARTIALLY_EXPANDED,
-    Phase.EXPANDING: State.IN_FLIGHT,
-    Phase.EXPANDED: State.EXPANDED,
-    Phase.CAUGHT_UP: State.EXPANDED,
-    Phase.DROPPING: State.IN_FLIGHT,
-    Phase.DONE: State.COMPLETED,
-    Phase.FOREIGN: State.FOREIGN,
-    Phase.STALE: State.STALE,
-    Phase.GONE: State.COMPLETED,
-    Phase.STUCK: State.STUCK,
+    Phase.NOT_SUBMITTED: MoveStatus.NOT_SUBMITTED,
+    Phase.PARTIALLY_EXPANDED: MoveStatus.PARTIALLY_EXPANDED,
+    Phase.EXPANDING: MoveStatus.IN_FLIGHT,
+    Phase.EXPANDED: MoveStatus.EXPANDED,
+    Phase.CAUGHT_UP: MoveStatus.EXPANDED,
+    Phase.DROPPING: MoveStatus.IN_FLIGHT,
+    Phase.DONE: MoveStatus.COMPLETED,
+    Phase.FOREIGN: MoveStatus.FOREIGN,
+    Phase.STALE: MoveStatus.STALE,
+    Phase.GONE: MoveStatus.COMPLETED,
+    Phase.STUCK: MoveStatus.STUCK,
 }
 
 
-def _standing(
+def _reported_status(
     step: Step, at: StepState, *, blocked: str | None, was_accepted: bool, left_out: str | None, given_up: str | None
-) -> Standing:
-    state = _BY_PHASE[at.phase]
-    if given_up is not None and state in {State.NOT_SUBMITTED, State.STALE}:
-        return Standing(State.CANCELLED, f"{given_up}; now {at.reason}")
-    if left_out is not None and state in {State.NOT_SUBMITTED, State.PARTIALLY_EXPANDED, State.FOREIGN, State.STALE}:
-        return Standing(State.LEFT_OUT, f"{left_out}; now {at.reason}")
-    if state is State.NOT_SUBMITTED and was_accepted and step.reassignment.adding:
+) -> ReportedStatus:
+    status = _BY_PHASE[at.phase]
+    if given_up is not None and status in {MoveStatus.NOT_SUBMITTED, MoveStatus.STALE}:
+        return ReportedStatus(MoveStatus.CANCELLED, f"{given_up}; now {at.reason}")
+    if left_out is not None and status in {
+        MoveStatus.NOT_SUBMITTED,
+        MoveStatus.PARTIALLY_EXPANDED,
+        MoveStatus.FOREIGN,
+        MoveStatus.STALE,
+    }:
+        return ReportedStatus(MoveStatus.LEFT_OUT, f"{left_out}; now {at.reason}")
+    if status is MoveStatus.NOT_SUBMITTED and was_accepted and step.reassignment.adding:
         why = f"{at.reason}: the controller had accepted its move, which is gone though nothing of it is there"
-        return Standing(State.CANCELLED_BY_OTHER, why)
-    if state in {State.IN_FLIGHT, State.EXPANDED} and blocked:
-        return Standing(State.STUCK, f"{at.reason}; {blocked}")
-    return Standing(state, at.reason)
+        return ReportedStatus(MoveStatus.CANCELLED_BY_OTHER, why)
+    if status in {MoveStatus.IN_FLIGHT, MoveStatus.EXPANDED} and blocked:
+        return ReportedStatus(MoveStatus.STUCK, f"{at.reason}; {blocked}")
+    return ReportedStatus(status, at.reason)

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kafka_reassignment.decisions.seen import in_sync_now
 from kafka_reassignment.model import (
     Batch,
     InFlight,
@@ -35,7 +34,7 @@ class Phase(StrEnum):
     NOT_SUBMITTED = "not submitted"
     """Still at its current replicas (in whatever order): the expansion is to be submitted, or was cancelled."""
 
-    PARTIALLY_EXPANDED = "partly expanded"
+    PARTIALLY_EXPANDED = "partially expanded"
     """Not in flight, every current replica there, some adding ones missing: to be submitted again."""
 
     EXPANDING = "expanding"
@@ -81,10 +80,10 @@ def phase(step: Step, seen: View) -> StepState:
     flight = seen.in_flight.get(step.partition)
     state = seen.partitions.get(step.partition)
     if flight is not None:
-        return _phase_in_flight(move, flight, in_sync_now(step.partition, seen))
+        return _phase_in_flight(move, flight, seen.in_sync(step.partition))
     if state is None:
         return StepState(Phase.GONE, f"{step.partition} does not exist (any more)")
-    return _phase_at_rest(move, state, in_sync_now(step.partition, seen))
+    return _phase_at_rest(move, state, seen.in_sync(step.partition))
 
 
 def never_completes(flight: InFlight) -> Replicas:
@@ -118,7 +117,7 @@ def _phase_in_flight(move: Reassignment, flight: InFlight, in_sync: frozenset[in
         )
     if not ours:
         return StepState(
-            Phase.FOREIGN, f"{heading}, neither the expansion nor the target of this step: somebody else's move", False
+            Phase.FOREIGN, f"{heading}, neither the expansion nor the target of this step: another client's move", False
         )
     if flight.target and set(flight.target) <= in_sync:
         return StepState(Phase.STUCK, f"{heading} though all of it is in sync: it should have completed")
@@ -169,7 +168,7 @@ def expansions_to_submit(batch: Batch, seen: View) -> Expansions:
     """Return the expansions the controller has not been told of yet.
 
     Safe to call at any later time: steps expanded, being expanded or done are left out, so are partitions
-    that are stale or that somebody else moves.
+    that are stale or that another client moves.
     """
     to_submit: dict[TopicPartition, Replicas] = {}
     already: list[TopicPartition] = []
@@ -201,7 +200,7 @@ class CatchUp:
     """How far the replicas of a batch have caught up.
 
     ``waiting`` has the target's brokers that are not in sync yet, ``blocked`` says for some of these why that
-    will not change by itself. ``stale`` and ``cancelled_by_other`` mean that somebody else interfered.
+    will not change by itself. ``stale`` and ``cancelled_by_other`` mean that another client interfered.
     """
 
     in_sync: tuple[TopicPartition, ...] = ()
@@ -222,7 +221,7 @@ def catch_up(batch: Batch, seen: View, *, submitted: bool) -> CatchUp:
     """Return which partitions have their whole target in the ISR, and what the others wait for.
 
     ``submitted`` says that the controller had accepted the expansions: one that is gone all the same was
-    cancelled by somebody else (F30). A partition counts as in sync as soon as the ISR holds the target, even
+    cancelled by another client (F30). A partition counts as in sync as soon as the ISR holds the target, even
     while its expansion is still listed: before Kafka 4.3 a dead old replica keeps it there, and the drop ends it.
     """
     in_sync: list[TopicPartition] = []
@@ -233,7 +232,7 @@ def catch_up(batch: Batch, seen: View, *, submitted: bool) -> CatchUp:
     stale: dict[TopicPartition, str] = {}
     for step in batch.steps:
         at = phase(step, seen)
-        missing = tuple(b for b in step.reassignment.target if b not in in_sync_now(step.partition, seen))
+        missing = tuple(b for b in step.reassignment.target if b not in seen.in_sync(step.partition))
         match at.phase:
             case Phase.GONE:
                 gone.append(step.partition)
@@ -316,7 +315,7 @@ def _unsafe_to_drop(step: Step, at: StepState, seen: View) -> str | None:
     would_hang = flight is not None and not set(flight.adding) <= set(move.target)
     if state is None or not_there or would_hang:
         return f"{at.phase}: {at.reason}"
-    synced = in_sync_now(partition, seen)
+    synced = seen.in_sync(partition)
     next_leader = state.leader if state.leader in move.target else move.target[0]
     if missing := format_brokers(b for b in move.target if b not in synced):
         why = f"broker {missing} of the target {format_brokers(move.target)} is not in sync"

@@ -50,7 +50,7 @@ def partitions_to_create(
     elsewhere = elsewhere_than_planned(topic, planned, view.partitions)
     if len(present) > first and elsewhere:
         raise StalePlanError(
-            f"Topic {topic} has {len(present)} partitions, expected {first} as when it was planned: somebody else has added "
+            f"Topic {topic} has {len(present)} partitions, expected {first} as when it was planned: another client has added "
             f"some, or moved what was added ({name_some(elsewhere)}). {NEXT_STEP}"
         )
     if len(present) > first:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kafka_reassignment.decisions.moves import never_completes
-from kafka_reassignment.decisions.samples import Measure, Pace, Sample, measured
-from kafka_reassignment.decisions.seen import in_sync_now
+from kafka_reassignment.decisions.samples import Pace, ReplicaMeasurement, Sample, measure_replica
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, Step, TopicPartition, View
 from kafka_reassignment.text import format_bytes, format_seconds
@@ -40,7 +39,7 @@ class ReplicaProgress:
     broker: int
     motion: Motion
     reason: str
-    measure: Measure
+    measure: ReplicaMeasurement
 
     @property
     def bytes_left(self) -> int:
@@ -128,12 +127,12 @@ def progress(
         remote_storage_topics: topics with tiered storage, whose new replicas can hang in their own way (F21).
     """
     replicas: list[ReplicaProgress] = []
-    copying: list[tuple[Step, int, Measure]] = []
+    copying: list[tuple[Step, int, ReplicaMeasurement]] = []
     for step in batch.steps:
         state = seen.partitions.get(step.partition)
         for broker in step.reassignment.adding if state else ():
-            measure = measured(step, broker, state.leader if state else None, samples)
-            if broker in in_sync_now(step.partition, seen):
+            measure = measure_replica(step, broker, state.leader if state else None, samples)
+            if broker in seen.in_sync(step.partition):
                 replicas.append(ReplicaProgress(step.partition, broker, Motion.IN_SYNC, "", measure))
             elif why := _blocked(step.partition, broker, seen, measure):
                 replicas.append(ReplicaProgress(step.partition, broker, Motion.STUCK, why, measure))
@@ -150,7 +149,7 @@ def progress(
         replicas.append(ReplicaProgress(step.partition, broker, motion, why, measure))
     replicas.sort(key=lambda r: (r.partition, r.broker))
     in_sync = sum(
-        step.partition not in seen.partitions or set(step.reassignment.target) <= in_sync_now(step.partition, seen)
+        step.partition not in seen.partitions or set(step.reassignment.target) <= seen.in_sync(step.partition)
         for step in batch.steps
     )
     return Progress(len(batch.steps), in_sync, tuple(replicas), _seconds_left(replicas, asked_bytes_per_second))
@@ -174,7 +173,9 @@ def seconds_for(batches: Sequence[Batch], *, bytes_per_second: int, overhead_sec
     return total
 
 
-def _fair_shares(copying: Sequence[tuple[Step, int, Measure]], seen: View, rate: int | None) -> list[float | None]:
+def _fair_shares(
+    copying: Sequence[tuple[Step, int, ReplicaMeasurement]], seen: View, rate: int | None
+) -> list[float | None]:
     """Each broker's rate is shared by all it sends or receives at once (F2); the tighter of both ends counts."""
     if rate is None:
         return [None] * len(copying)
@@ -198,7 +199,7 @@ def _together(paces: Iterable[Pace | None]) -> Pace | None:
     return Pace(max(p.seconds for p in known), sum(p.speed for p in known), sum(p.drain for p in known))
 
 
-def _blocked(partition: TopicPartition, broker: int, seen: View, measure: Measure) -> str | None:
+def _blocked(partition: TopicPartition, broker: int, seen: View, measure: ReplicaMeasurement) -> str | None:
     flight = seen.in_flight.get(partition)
     if broker not in seen.live_brokers:
         return f"broker {broker} is down"
@@ -209,7 +210,9 @@ def _blocked(partition: TopicPartition, broker: int, seen: View, measure: Measur
     return f"broker {broker} does not tell its log dirs: {measure.unreachable}" if measure.unreachable else None
 
 
-def _judged(measure: Measure, receiver: Pace | None, share: float | None, *, tiered: bool) -> tuple[Motion, str]:
+def _judged(
+    measure: ReplicaMeasurement, receiver: Pace | None, share: float | None, *, tiered: bool
+) -> tuple[Motion, str]:
     """Judge a replica by its own pace, or by its broker's where its share is too small to tell."""
     own = measure.pace
     if own is None or receiver is None:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from kafka_reassignment.model import LogDirsReport, Step, TopicPartition
 
-WINDOW_SECONDS = 60.0
+SPEED_WINDOW_SECONDS = 60.0
 """How far back a speed is measured: Kafka's quota works in samples of one second over eleven, so shorter looks jump."""
 
-SHORTEST_WINDOW_SECONDS = 20.0
+MIN_SPEED_WINDOW_SECONDS = 20.0
 """Nothing is called stuck, slow or endless on the evidence of less than this."""
 
 
@@ -60,7 +60,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class ReplicaMeasurement:
     """What the samples say of one adding replica. ``pace`` is None until the window is long enough.
 
     ``messages_behind`` is the measured offset lag, else estimated from the bytes, None when neither is known.
@@ -73,19 +73,19 @@ class Measure:
     unreachable: str | None = None
 
 
-def measured(step: Step, broker: int, leader: int | None, samples: Sequence[Sample]) -> Measure:
-    """Measure one adding replica of a step; before the first sample all of it is left."""
+def measure_replica(step: Step, broker: int, leader: int | None, samples: Sequence[Sample]) -> ReplicaMeasurement:
+    """ReplicaMeasurement one adding replica of a step; before the first sample all of it is left."""
     if not samples:
-        return Measure(step.reassignment.size_bytes)
+        return ReplicaMeasurement(step.reassignment.size_bytes)
     last = samples[-1]
-    first = next(s for s in samples if last.at_seconds - s.at_seconds <= WINDOW_SECONDS)
+    first = next(s for s in samples if last.at_seconds - s.at_seconds <= SPEED_WINDOW_SECONDS)
     left, whole, have = _left(step, broker, leader, last)
     leader_end = last.end_offsets.get(step.partition)
     behind: int | None = last.offset_lags.get(step.partition, {}).get(broker, -1)
     if behind is not None and (behind < 0 or (behind == 0 and left > 0)):  # not measured against the leader
         behind = round(leader_end * left / whole) if leader_end is not None and whole else None
     end = leader_end - behind if leader_end is not None and behind is not None else None
-    return Measure(
+    return ReplicaMeasurement(
         left, end, behind, _pace(step, broker, leader, first, last, left, have), last.unreachable.get(broker)
     )
 
@@ -95,7 +95,7 @@ def _pace(
 ) -> Pace | None:
     seconds = last.at_seconds - first.at_seconds
     told = {broker, leader} - first.unreachable.keys() - last.unreachable.keys() == {broker, leader}
-    if seconds < SHORTEST_WINDOW_SECONDS or not told:
+    if seconds < MIN_SPEED_WINDOW_SECONDS or not told:
         return None
     left_before, _, had = _left(step, broker, leader, first)
     return Pace(seconds, (have - had) / seconds, (left_before - left) / seconds)

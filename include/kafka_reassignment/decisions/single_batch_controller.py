@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafka_reassignment.decisions.cancel import Cancels, Settling
-from kafka_reassignment.decisions.seen import in_sync_now
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, Replicas, TopicPartition, View
 from kafka_reassignment.text import format_brokers
@@ -22,7 +21,7 @@ def that_can_complete(
     """
     moves = {step.partition: step.reassignment for step in batch.steps}
     return {
-        p: expanded if set(moves[p].removing) <= in_sync_now(p, seen) else moves[p].target
+        p: expanded if set(moves[p].removing) <= seen.in_sync(p) else moves[p].target
         for p, expanded in expansions.items()
     }
 
@@ -34,7 +33,7 @@ def not_finished(seen: View) -> str | None:
     """
     if not seen.in_flight:
         return None
-    held_up = sorted({b for p, f in seen.in_flight.items() for b in f.target if b not in in_sync_now(p, seen)})
+    held_up = sorted({b for p, f in seen.in_flight.items() for b in f.target if b not in seen.in_sync(p)})
     told = f"the controller has not finished {name_some(sorted(seen.in_flight))} and takes no other batch meanwhile"
     return f"{told}; broker {format_brokers(held_up)} is out of sync: bring it back" if held_up else told
 

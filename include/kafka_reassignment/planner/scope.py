@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from kafka_reassignment.decisions.batching.columns import Flags, Longs
-from kafka_reassignment.decisions.racks import check_racks_left
+from kafka_reassignment.decisions.brokers import check_racks_left
 from kafka_reassignment.errors import (
     InfeasiblePlanError,
     InvalidReplicationFactorError,

@@ -19,7 +19,7 @@ from upath import UPath
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.record.objects import create_object, last_number, read_model, read_object, write_object
 
-Outcome = Literal["succeeded", "failed", "waiting", "skipped", "refused"]
+EventOutcome = Literal["succeeded", "failed", "waiting", "skipped", "refused"]
 
 _BEGINNING = "0" * 64
 
@@ -50,7 +50,7 @@ class AuditEvent(BaseModel):
     actor: Actor
     started_at: datetime
     finished_at: datetime
-    outcome: Outcome
+    outcome: EventOutcome
     summary: str
     plan_hash: str | None = None
     facts: dict[str, Any] = {}

@@ -148,7 +148,7 @@ class Record:
     def update_journal(self, change: Callable[[Journal], tuple[Journal, T]]) -> T:
         """Store a changed journal and return what else ``change`` returned; done before any throttle is set (KIP-179).
 
-        ``change`` is asked again when somebody else changed the journal meanwhile (a batch, a change of the
+        ``change`` is asked again when another client changed the journal meanwhile (a batch, a change of the
         rate, a cancel), so that no debt is ever lost.
         """
         while True:

@@ -17,9 +17,9 @@ from kafka_reassignment.decisions.moves import (
     expansions_to_submit,
     phase,
 )
-from kafka_reassignment.decisions.samples import WINDOW_SECONDS, Sample, sample_of
+from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, Sample, sample_of
 from kafka_reassignment.decisions.windows import StartDecision, fits
-from kafka_reassignment.decisions.windows.estimate import LATEST, Finished, batch_seconds, measured_speed
+from kafka_reassignment.decisions.windows.estimate import MAX_MEASURED_BATCHES, Finished, batch_seconds, measured_speed
 from kafka_reassignment.errors import (
     BatchIncompleteError,
     InfeasiblePlanError,
@@ -124,7 +124,7 @@ class Gate:
         leaders = {s.leader for s in view.partitions.values() if s.leader is not None}
         report = cluster.describe_log_dirs(sorted(leaders), batch.partitions)
         now = self._clock()
-        self._samples = [s for s in self._samples if s.at_seconds > now - WINDOW_SECONDS]
+        self._samples = [s for s in self._samples if s.at_seconds > now - SPEED_WINDOW_SECONDS]
         self._samples.append(sample_of(report, at_seconds=now))
 
 
@@ -141,7 +141,7 @@ def record_wait(record: Record, told: str, number: int, now: datetime) -> StillW
 
 def _earlier(record: Record, number: int) -> list[Finished]:
     """The latest finished batches before this one."""
-    numbers = sorted(n for n in record.finished_batches() if n < number)[-2 * LATEST :]
+    numbers = sorted(n for n in record.finished_batches() if n < number)[-2 * MAX_MEASURED_BATCHES :]
     rate = record.recorded_request().request.throttle_bytes_per_second
     return [
         Finished(whole_batch(record, n), (done.finished_at - done.started_at).total_seconds(), rate)

@@ -158,7 +158,7 @@ def _freed(run: RunContext, batch: Batch, view: View, event: Event) -> View:
     hung = hung_drops(batch.steps, view)
     if not hung:
         return view
-    run.log.warning("Kafka never completes these, as somebody else's move was under way: cancelled: %s", told(hung))
+    run.log.warning("Kafka never completes these, as another client's move was under way: cancelled: %s", told(hung))
     event.facts["freed"] = as_texts(hung)
     cancel(run, list(hung))
     return confirmed_view(run, batch.steps)

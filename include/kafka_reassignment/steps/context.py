@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.model import Batch
 from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.record.audit import Actor, AuditEvent, Outcome
+from kafka_reassignment.record.audit import Actor, AuditEvent, EventOutcome
 from kafka_reassignment.record.models import FrozenPlan
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
@@ -39,7 +39,7 @@ class Event:
     """What a step tells of itself while it runs; written once, when it ends."""
 
     summary: str = ""
-    outcome: Outcome = "succeeded"
+    outcome: EventOutcome = "succeeded"
     facts: dict[str, Any] = field(default_factory=dict)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from kafka_reassignment.decisions.brokers import check_brokers_known
 from kafka_reassignment.decisions.partition_count import (
     NEXT_STEP,
     elsewhere_than_planned,
@@ -20,7 +21,6 @@ from kafka_reassignment.errors import (
     InvalidAssignmentError,
     InvalidPartitionsError,
     InvalidRequestError,
-    UnknownBrokerError,
     UnknownTopicOrPartitionError,
     VerificationError,
     error_of,
@@ -166,7 +166,7 @@ def verify(run: RunContext) -> str:
                 "or find out who moved them; then rerun verify"
             )
         if len(states) > request.partitions:
-            event.summary += f"; somebody else has added {len(states) - request.partitions} more"
+            event.summary += f"; another client has added {len(states) - request.partitions} more"
         return event.summary
 
 
@@ -214,12 +214,7 @@ def _check_excluded(
 ) -> None:
     # Brokers before 4.0 tell of live ones only; a dead one is known by what it hosts.
     known = description.brokers.keys() | {b for state in partitions.values() for b in state.replicas}
-    unknown = [b for b in request.exclude_brokers if b not in known]
-    if unknown:
-        raise UnknownBrokerError(
-            f"'exclude_brokers' names broker {name_some(unknown)}, expected brokers of cluster {description.cluster_id} "
-            f"({name_some(sorted(known), 20)}). Correct the ids"
-        )
+    check_brokers_known(request.exclude_brokers, known, subject="'exclude_brokers'", next_step="Correct the ids")
 
 
 def _wrong(topic: str, planned: Mapping[int, Replicas], states: Mapping[TopicPartition, PartitionState]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_reassignment.decisions.apply_json import check_targets
-from kafka_reassignment.decisions.racks import check_racks_left
+from kafka_reassignment.decisions.brokers import check_racks_left
 from kafka_reassignment.decisions.windows import refuse_never_open
 from kafka_reassignment.errors import (
     InvalidReplicationFactorError,

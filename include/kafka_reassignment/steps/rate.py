@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from kafka_reassignment.decisions.brokers import check_brokers_known
 from kafka_reassignment.decisions.rate import RateDue, rate_due
 from kafka_reassignment.decisions.throttle import (
     BrokerRate,
@@ -12,7 +13,7 @@ from kafka_reassignment.decisions.throttle import (
     ThrottlePlan,
     change_rates,
 )
-from kafka_reassignment.errors import InvalidThrottleError, ThrottleMissingError, UnknownBrokerError, name_some
+from kafka_reassignment.errors import InvalidThrottleError, ThrottleMissingError, name_some
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.request import MEGABYTE
@@ -127,7 +128,4 @@ def rate_in_force(record: Record) -> int | None:
 
 def _check_known(run: RunContext, brokers: Collection[int]) -> None:
     known = sorted(run.cluster.describe_cluster().brokers) if brokers else []
-    if unknown := [b for b in brokers if b not in known]:
-        raise UnknownBrokerError(
-            f"'brokers' names broker {name_some(unknown)}, expected some of {name_some(known, 20)}. Correct the ids"
-        )
+    check_brokers_known(brokers, known, subject="'brokers'", next_step="Correct the ids")

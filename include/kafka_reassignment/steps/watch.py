@@ -20,7 +20,7 @@ from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part
 from kafka_reassignment.steps.single_batch_controller import controller_not_finished
 from kafka_reassignment.steps.view import observe, tiered_topics
 
-WINDOW_SECONDS = 120
+SPEED_WINDOW_SECONDS = 120
 """Samples kept: speeds are those of the last minute or two."""
 
 
@@ -85,7 +85,7 @@ class BatchWatch:
     def _progress(self, cluster: ClusterPort, record: Record, batch: Batch, view: View) -> Progress:
         report = cluster.describe_log_dirs(sorted(batch.brokers & view.live_brokers), batch.partitions)
         now = self._clock()
-        self._samples = [s for s in self._samples if s.at_seconds > now - WINDOW_SECONDS]
+        self._samples = [s for s in self._samples if s.at_seconds > now - SPEED_WINDOW_SECONDS]
         self._samples.append(sample_of(report, at_seconds=now))
         if self._tiered is None:
             self._tiered = tiered_topics(cluster, {p.topic for p in batch.partitions})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kafka_reassignment.decisions.move_status import DOUBTFUL, Standing, standings
+from kafka_reassignment.decisions.move_status import DOUBTFUL, ReportedStatus, move_statuses
 from kafka_reassignment.model import Batch, TopicPartition, View
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.models import SubmittedBatch
@@ -52,21 +52,21 @@ class CurrentBatch:
         later = dict.fromkeys(self.submitted.retried_later, "; a later batch tries it again")
         return {TopicPartition.parse(p): why + later.get(p, "") for p, why in self.submitted.left_out.items()}
 
-    def standings(self, seen: View) -> dict[TopicPartition, Standing]:
+    def move_statuses(self, seen: View) -> dict[TopicPartition, ReportedStatus]:
         """Tell how each partition of the batch stands; none when there is no batch."""
         if self.batch is None:
             return {}
-        return standings(self.batch, seen, accepted=self.accepted, left_out=self.left_out, given_up=self.given_up)
+        return move_statuses(self.batch, seen, accepted=self.accepted, left_out=self.left_out, given_up=self.given_up)
 
-    def look(self, cluster: ClusterPort, sleep: Callable[[float], None]) -> dict[TopicPartition, Standing]:
+    def look(self, cluster: ClusterPort, sleep: Callable[[float], None]) -> dict[TopicPartition, ReportedStatus]:
         """Look at the cluster and tell how each partition of the batch stands; doubtful states are seen twice."""
         if self.batch is None:
             return {}
-        return self.standings(
+        return self.move_statuses(
             observe_twice(
                 cluster,
                 self.batch.partitions,
-                lambda view: any(s.state in DOUBTFUL for s in self.standings(view).values()),
+                lambda view: any(s.status in DOUBTFUL for s in self.move_statuses(view).values()),
                 sleep,
             )
         )

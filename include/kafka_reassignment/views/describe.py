@@ -3,7 +3,7 @@
 Only looks: nothing is written, no hold is needed, and it may run beside a reassignment at any time.
 
 Speeds come from two samples of its own, some seconds apart. The record's progress note would be at hand at once,
-but it has sums only, none for somebody else's moves, and none before the catch-up sensor first looks.
+but it has sums only, none for another client's moves, and none before the catch-up sensor first looks.
 """
 
 from __future__ import annotations
@@ -17,14 +17,19 @@ from typing import Any
 from kafka_reassignment.decisions.describe import (
     ReassignmentDescription,
     describe_step,
-    in_words,
+    description_lines,
     replica_status,
     status_table,
 )
 from kafka_reassignment.decisions.move_status import DOUBTFUL
 from kafka_reassignment.decisions.progress import Progress, progress
-from kafka_reassignment.decisions.samples import SHORTEST_WINDOW_SECONDS, WINDOW_SECONDS, Sample, measured, sample_of
-from kafka_reassignment.decisions.seen import in_sync_now
+from kafka_reassignment.decisions.samples import (
+    MIN_SPEED_WINDOW_SECONDS,
+    SPEED_WINDOW_SECONDS,
+    Sample,
+    measure_replica,
+    sample_of,
+)
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS, SeenConfigs
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import Batch, ConfigResource, Reassignment, Replicas, Step, TopicPartition, View
@@ -62,7 +67,7 @@ class Description:
             whose = f"batch {self.batch} of {self.batches}, " if self.batch else ""
             yield f"{self.reassignment_id or 'No reassignment of ours'}: {whose}{self.progress}"
         for described in self.partitions:
-            yield from in_words(described)
+            yield from description_lines(described)
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -89,7 +94,7 @@ def describe(
     store: RecordStore | None,
     asked: Asked,
     *,
-    watch_seconds: float = SHORTEST_WINDOW_SECONDS,
+    watch_seconds: float = MIN_SPEED_WINDOW_SECONDS,
     now: Callable[[], datetime] = utc_now,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Description:
@@ -109,9 +114,9 @@ def describe(
         InvalidRequestError: what was asked for cannot be.
         RecordError: there is no record of the reassignment, or the store does not answer.
     """
-    if watch_seconds != 0 and not SHORTEST_WINDOW_SECONDS <= watch_seconds <= WINDOW_SECONDS:
+    if watch_seconds != 0 and not MIN_SPEED_WINDOW_SECONDS <= watch_seconds <= SPEED_WINDOW_SECONDS:
         raise InvalidRequestError(
-            f"watch_seconds is {watch_seconds:g}, expected {SHORTEST_WINDOW_SECONDS:g} to {WINDOW_SECONDS:g}: Kafka's "
+            f"watch_seconds is {watch_seconds:g}, expected {MIN_SPEED_WINDOW_SECONDS:g} to {SPEED_WINDOW_SECONDS:g}: Kafka's "
             "throttle is too uneven for a speed measured in less. Give 0 for an answer at once, without speeds"
         )
     chosen = choose(cluster, store, asked)
@@ -122,7 +127,7 @@ def describe(
     view = observe_twice(
         cluster,
         chosen.partitions,
-        lambda seen: any(s.state in DOUBTFUL for s in chosen.standings(seen).values()),
+        lambda seen: any(s.status in DOUBTFUL for s in chosen.move_statuses(seen).values()),
         sleep,
     )
     samples.append(_sample(cluster, chosen, view, now))
@@ -165,13 +170,13 @@ def _configs(cluster: ClusterPort, chosen: Selection, view: View) -> SeenConfigs
 def _descriptions(
     chosen: Selection, view: View, told: Progress, configs: SeenConfigs, at: datetime
 ) -> Iterator[ReassignmentDescription]:
-    standings = chosen.standings(view)
+    move_statuses = chosen.move_statuses(view)
     for step in chosen.steps:
         recorded = chosen.one.recorded_request if chosen.one and step.partition not in chosen.foreign else None
         described = describe_step(
             step,
             view,
-            standings[step.partition],
+            move_statuses[step.partition],
             told.replicas,
             configs,
             reassignment_id=recorded.reassignment_id if recorded else None,
@@ -202,7 +207,7 @@ def _messages_behind(
     telling = view.live_brokers - samples[-1].unreachable.keys()
     for partition, state in view.partitions.items():
         step = steps.get(partition) or Step(Reassignment(partition, state.replicas, state.replicas))
-        for broker in set(state.replicas) & telling - in_sync_now(partition, view):
-            messages = measured(step, broker, state.leader, samples).messages_behind
+        for broker in set(state.replicas) & telling - view.in_sync(partition):
+            messages = measure_replica(step, broker, state.leader, samples).messages_behind
             if messages is not None:
                 yield (partition, broker), messages

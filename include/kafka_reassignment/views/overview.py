@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from kafka_reassignment.decisions.move_status import Standing, State
+from kafka_reassignment.decisions.move_status import MoveStatus, ReportedStatus
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import InFlight, Replicas, TopicPartition
 from kafka_reassignment.plan.reassignment_json import render_plan
 from kafka_reassignment.record.catalogue import Catalogue, ReassignmentStatus, RecordedReassignment
 from kafka_reassignment.views.current_batch import CurrentBatch
 
-UNEVENTFUL = frozenset({State.NOT_SUBMITTED, State.IN_FLIGHT, State.EXPANDED, State.COMPLETED, State.CANCELLED})
+UNEVENTFUL = frozenset(
+    {MoveStatus.NOT_SUBMITTED, MoveStatus.IN_FLIGHT, MoveStatus.EXPANDED, MoveStatus.COMPLETED, MoveStatus.CANCELLED}
+)
 """States that need nobody's attention."""
 
 
@@ -30,7 +32,7 @@ class Whose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One partition in flight; ``reassignment_id`` and ``batch`` are None for somebody else's move."""
+    """One partition in flight; ``reassignment_id`` and ``batch`` are None for another client's move."""
 
     partition: TopicPartition
     flight: InFlight
@@ -60,7 +62,7 @@ class Overview:
 
     recorded: RecordedReassignment
     current: CurrentBatch
-    standings: Mapping[TopicPartition, Standing]
+    move_statuses: Mapping[TopicPartition, ReportedStatus]
     remaining: Mapping[TopicPartition, Replicas] | None
 
     @property
@@ -78,8 +80,8 @@ class Overview:
             "batches_finished": self.current.finished,
             "progress": note.model_dump(mode="json") if note else None,
             "partitions": [
-                {"topic": p.topic, "partition": p.partition, "state": str(s.state), "reason": s.reason}
-                for p, s in sorted(self.standings.items())
+                {"topic": p.topic, "partition": p.partition, "state": str(s.status), "reason": s.reason}
+                for p, s in sorted(self.move_statuses.items())
             ],
             "current_batch": plan_value(self.batch_targets),
             "whole": {
@@ -92,7 +94,7 @@ class Overview:
     def __str__(self) -> str:
         told = f"{_told(self.recorded)}; {self.current.finished} of {self.current.batches} batches finished"
         if self.current.batch is not None:
-            counts = Counter(str(s.state) for s in self.standings.values())
+            counts = Counter(str(s.status) for s in self.move_statuses.values())
             told += f"; batch {self.current.batch.number}: " + ", ".join(f"{n} {state}" for state, n in counts.items())
         if self.remaining is not None:
             told += f"; {len(self.remaining)} partitions of the whole are not at their target yet"
@@ -109,7 +111,7 @@ class Listing:
     known: Catalogue = field(default_factory=Catalogue)
 
     def targets(self, whose: Whose = Whose.ALL) -> dict[TopicPartition, Replicas]:
-        """Return the targets in flight: of all, of ours, or of somebody else's moves."""
+        """Return the targets in flight: of all, of ours, or of another client's moves."""
         return {m.partition: m.flight.target for m in self._of(whose)}
 
     def as_json(self) -> dict[str, Any]:
@@ -132,7 +134,7 @@ class Listing:
             yield f"In flight {owner}: {len(moves)} partitions ({name_some(m.partition for m in moves)})"
         for shown in self.shown:
             yield str(shown)
-            told = [f"{p}: {s}" for p, s in sorted(shown.standings.items()) if s.state not in UNEVENTFUL]
+            told = [f"{p}: {s}" for p, s in sorted(shown.move_statuses.items()) if s.status not in UNEVENTFUL]
             if told:
                 yield f"Look at {name_some(told, 10)}"
         earlier = {

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from kafka_reassignment.decisions.move_status import Standing, standings
+from kafka_reassignment.decisions.move_status import ReportedStatus, move_statuses
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import Batch, Replicas, Step, TopicPartition, View
 from kafka_reassignment.plan.reassignment_json import parse_plan
@@ -65,7 +65,7 @@ class Asked:
 class Selection:
     """What will be described.
 
-    ``steps`` are moves: of the current batch, or made of somebody else's moves in flight. ``asked`` are the brokers
+    ``steps`` are moves: of the current batch, or made of another client's moves in flight. ``asked`` are the brokers
     whose status is wanted, of the partitions that say so; of the others it is those of their target, or of their
     replicas.
     """
@@ -84,10 +84,10 @@ class Selection:
         """The rate that was asked for, where all of the moves are under it."""
         return None if self.foreign or self.one is None else rate_in_force(self.one.record)
 
-    def standings(self, seen: View) -> dict[TopicPartition, Standing]:
+    def move_statuses(self, seen: View) -> dict[TopicPartition, ReportedStatus]:
         """Tell how each chosen move stands."""
-        told = standings(Batch(1, tuple(s for s in self.steps if s.partition in self.foreign)), seen)
-        ours = self.current.standings(seen) if self.current else {}
+        told = move_statuses(Batch(1, tuple(s for s in self.steps if s.partition in self.foreign)), seen)
+        ours = self.current.move_statuses(seen) if self.current else {}
         return told | {s.partition: ours[s.partition] for s in self.steps if s.partition not in told}
 
 

@@ -53,7 +53,7 @@ def test_a_quiet_cluster_admits_the_batch() -> None:
     [
         (
             {"foreign": {OTHER}},
-            "somebody else is reassigning payments-7: let it finish, and pause tools that move replicas by themselves",
+            "another client is reassigning payments-7: let it finish, and pause tools that move replicas by themselves",
         ),
         ({"cluster_health": Health(offline=(OTHER,))}, "1 partitions are offline (payments-7)"),
         (

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from kafka_reassignment.decisions.describe import NoRate, describe_step, in_words, replica_status, status_table
-from kafka_reassignment.decisions.move_status import Standing, State
+from kafka_reassignment.decisions.describe import NoRate, describe_step, description_lines, replica_status, status_table
+from kafka_reassignment.decisions.move_status import MoveStatus, ReportedStatus
 from kafka_reassignment.decisions.progress import progress
 from kafka_reassignment.decisions.samples import Sample
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
@@ -42,10 +42,10 @@ CONFIGS = {
 }
 
 
-IN_FLIGHT = Standing(State.IN_FLIGHT, "in flight to 1,2,3, waiting for 3")
+IN_FLIGHT = ReportedStatus(MoveStatus.IN_FLIGHT, "in flight to 1,2,3, waiting for 3")
 
 
-def described(configs: object = CONFIGS, view: View = VIEW, run: str = "run-1", standing: Standing = IN_FLIGHT):  # type: ignore[no-untyped-def]
+def described(configs: object = CONFIGS, view: View = VIEW, run: str = "run-1", status: ReportedStatus = IN_FLIGHT):  # type: ignore[no-untyped-def]
     samples = [
         Sample(0, {ORDERS_3: {1: 100, 3: 40}}),
         Sample(30, {ORDERS_3: {1: 100, 3: 70}}, {ORDERS_3: {3: 300}}, {ORDERS_3: 1000}),
@@ -54,7 +54,7 @@ def described(configs: object = CONFIGS, view: View = VIEW, run: str = "run-1", 
     return describe_step(
         STEP,
         view,
-        standing,
+        status,
         replicas,
         configs,  # type: ignore[arg-type]
         reassignment_id=run,
@@ -124,7 +124,7 @@ def test_a_star_covers_every_replica() -> None:
 
 
 def test_people_are_told_each_move_and_each_replica_on_a_line_of_its_own() -> None:
-    assert list(in_words(described())) == [
+    assert list(description_lines(described())) == [
         "orders-3: 1,2 → 3,2, leader 1 (10 B/s), run-1, for 1 min 30 s: in flight: in flight to 1,2,3, waiting for 3",
         "  to broker 3: moving, 30 B left, 300 messages behind, log end 700, 1 B/s, about 30 s, throttle 31 B/s",
     ]
@@ -132,10 +132,10 @@ def test_people_are_told_each_move_and_each_replica_on_a_line_of_its_own() -> No
 
 def test_a_replica_that_copies_nothing_makes_its_move_stuck() -> None:
     dead = View(frozenset({1, 2}), VIEW.partitions)
-    standing = described(view=dead).standing
-    assert standing == Standing(State.STUCK, "in flight to 1,2,3, waiting for 3; broker 3: broker 3 is down")
-    done = Standing(State.COMPLETED, "at 3,2")
-    assert described(view=dead, standing=done).standing == done
+    status = described(view=dead).status
+    assert status == ReportedStatus(MoveStatus.STUCK, "in flight to 1,2,3, waiting for 3; broker 3: broker 3 is down")
+    done = ReportedStatus(MoveStatus.COMPLETED, "at 3,2")
+    assert described(view=dead, status=done).status == done
 
 
 def test_two_successive_reassignments_of_one_partition_differ() -> None:

@@ -102,8 +102,8 @@ CAUGHT_UP = seen((1, 2, 3, 4))
         "one broker more and the new one missing",
         "a replica that should stay is gone",
         "both a staying and a leaving replica are gone",
-        "somebody else's move",
-        "somebody else's move to our replicas in another order",
+        "another client's move",
+        "another client's move to our replicas in another order",
         "everything is in sync and yet it is listed",
         "the new broker is both added and removed",
         "deleted",
@@ -143,7 +143,7 @@ def test_a_partition_that_is_listed_but_not_described_yet_is_not_gone() -> None:
         (seen((1, 2, 4), (1, 4)), "at 1,2,4, 2 out of sync"),
         (
             seen((1, 2, 3, 5), in_flight=InFlight((1, 2, 3, 5), (5,), ())),
-            "in flight to 1,2,3,5, neither the expansion nor the target of this step: somebody else's move",
+            "in flight to 1,2,3,5, neither the expansion nor the target of this step: another client's move",
         ),
         (
             seen((1, 2, 3, 4), in_flight=InFlight((1, 2, 3, 4), (4,), (4,))),
@@ -179,7 +179,7 @@ def test_steps_without_new_replicas_are_not_expanded() -> None:
 def test_stale_foreign_and_deleted_partitions_are_left_out_and_told() -> None:
     assert set(expansions_to_submit(batch(), seen((7, 8, 9))).stale) == {ORDERS_3}
     foreign = seen((1, 2, 3, 5), in_flight=InFlight((1, 2, 3, 5), (5,), ()))
-    assert "somebody else's move" in expansions_to_submit(batch(), foreign).foreign[ORDERS_3]
+    assert "another client's move" in expansions_to_submit(batch(), foreign).foreign[ORDERS_3]
     assert expansions_to_submit(batch(), NOWHERE).gone == (ORDERS_3,)
 
 

@@ -55,7 +55,7 @@ def test_a_topic_that_somebody_else_has_grown_gets_none(there, told):
     with pytest.raises(StalePlanError) as stale:
         left(*TWO, *there)
     assert str(stale.value) == (
-        f"Topic orders has {2 + len(there)} partitions, expected 2 as when it was planned: somebody else has added some, or "
+        f"Topic orders has {2 + len(there)} partitions, expected 2 as when it was planned: another client has added some, or "
         f"moved what was added ({told}). Nothing was added now. Trigger a new run: it plans from what is there"
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_reassignment.decisions.progress import Motion, Progress, ReplicaProgress, progress, seconds_for
-from kafka_reassignment.decisions.samples import Sample, measured, sample_of
+from kafka_reassignment.decisions.samples import Sample, measure_replica, sample_of
 from kafka_reassignment.model import (
     Batch,
     InFlight,
@@ -203,7 +203,7 @@ def test_a_replica_the_controller_was_not_told_of_has_not_started() -> None:
 
 
 def behind(taken: Sample) -> tuple[int | None, int | None]:
-    found = measured(step(), 3, 1, [taken])
+    found = measure_replica(step(), 3, 1, [taken])
     return found.messages_behind, found.log_end_offset
 
 
@@ -237,8 +237,8 @@ def test_a_sample_has_the_size_of_each_replica_but_not_of_copies_between_log_dir
 
 
 def test_without_the_leaders_size_the_largest_old_replica_tells_what_is_left() -> None:
-    assert measured(step(), 3, None, [sample(0, {1: 90, 2: 100, 3: 20})]).bytes_left == 80 * MB
-    assert measured(step(), 3, 1, [sample(0, {3: 20})]).bytes_left == 80 * MB
+    assert measure_replica(step(), 3, None, [sample(0, {1: 90, 2: 100, 3: 20})]).bytes_left == 80 * MB
+    assert measure_replica(step(), 3, 1, [sample(0, {3: 20})]).bytes_left == 80 * MB
 
 
 # The whole reassignment

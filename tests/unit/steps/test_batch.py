@@ -272,7 +272,7 @@ def test_what_somebody_moved_after_the_drop_is_named_and_one_rerun_leaves_it_out
 def test_a_foreign_move_makes_the_batch_wait_and_says_so(reassignment, cluster):
     run = reassignment(MOVES)
     cluster.alter_reassignments({ORDERS_1: (5, 6)})
-    with pytest.raises(StillWaiting, match="batch 1 waits: somebody else is reassigning orders-1"):
+    with pytest.raises(StillWaiting, match="batch 1 waits: another client is reassigning orders-1"):
         run.do("admit")
 
 

@@ -163,7 +163,7 @@ def test_a_topic_grown_meanwhile_by_somebody_else_is_told_and_left_alone(growing
     run = growing()
     run.do_all("preflight", "plan_placement")
     small_cluster.add_partitions("orders", others)
-    with pytest.raises(StalePlanError, match=r"expected 2 as when it was planned: somebody else has added some"):
+    with pytest.raises(StalePlanError, match=r"expected 2 as when it was planned: another client has added some"):
         run.do("create_partitions")
     assert len(run.replicas("orders")) == 2 + len(others)
 
@@ -187,7 +187,7 @@ def test_more_that_somebody_adds_behind_ours_is_told(growing, small_cluster):
     run = growing()
     run.do_all("preflight", "plan_placement", "create_partitions")
     small_cluster.add_partitions("orders", [(1, 2)])
-    assert run.do("verify").endswith("led and in sync; somebody else has added 1 more")
+    assert run.do("verify").endswith("led and in sync; another client has added 1 more")
 
 
 @pytest.mark.parametrize("name", STEPS[:3])

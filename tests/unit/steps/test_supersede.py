@@ -36,7 +36,7 @@ def test_a_move_in_flight_is_cancelled_and_the_new_target_reached(reassignment, 
 def test_without_being_asked_somebody_elses_move_is_waited_for(reassignment, cluster):
     start_elsewhere(cluster, (2, 3))
     run = reassignment([move("orders", 0, (1, 2), (2, 4))])
-    with pytest.raises(StillWaiting, match="somebody else is reassigning orders-0"):
+    with pytest.raises(StillWaiting, match="another client is reassigning orders-0"):
         run.do("admit")
     run.do("submit_batch")
     assert cluster.list_reassignments()[ORDERS_0].target == (2, 3)
@@ -45,7 +45,7 @@ def test_without_being_asked_somebody_elses_move_is_waited_for(reassignment, clu
 def test_moves_that_stand_not_in_the_way_are_left_alone_and_waited_for(reassignment, cluster):
     start_elsewhere(cluster, (3, 1, 4), TopicPartition("orders", 2))
     run = reassignment([move("orders", 0, (1, 2), (2, 4))], supersede=True)
-    with pytest.raises(StillWaiting, match="somebody else is reassigning orders-2"):
+    with pytest.raises(StillWaiting, match="another client is reassigning orders-2"):
         run.do("admit")
 
 

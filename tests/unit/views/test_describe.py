@@ -243,7 +243,7 @@ def test_no_more_partitions_are_described_than_people_read(submitted, monkeypatc
 def test_a_move_of_ours_that_somebody_cancelled_is_described_as_such(submitted, cluster):
     cluster.alter_reassignments({ORDERS[0]: None})
     told = by_partition(described(submitted))["orders-0"]
-    assert told["state"] == "cancelled by somebody else"
+    assert told["state"] == "cancelled by another client"
     assert told["replicas"][0]["state"] == "not started"
 
 

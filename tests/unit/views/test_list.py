@@ -6,7 +6,7 @@ import pytest
 from tests.steps_lab import Run, move
 from upath import UPath
 
-from kafka_reassignment.decisions.move_status import State
+from kafka_reassignment.decisions.move_status import MoveStatus
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.catalogue import ReassignmentStatus
@@ -92,7 +92,7 @@ def test_partitions_deleted_meanwhile_are_not_left_of_the_whole(submitted, clust
     cluster.delete_topic("orders")
     [shown] = listed(submitted).shown
     assert shown.remaining == {}
-    assert {s.state for s in shown.standings.values()} == {State.COMPLETED}
+    assert {s.status for s in shown.move_statuses.values()} == {MoveStatus.COMPLETED}
 
 
 def test_without_records_every_move_is_somebody_elses(submitted):
@@ -149,17 +149,17 @@ def test_half_done_states_are_told_and_named_to_people(submitted, cluster):
     cluster.kill(4)
     found = listed(submitted)
     [shown] = found.shown
-    assert {p: s.state for p, s in shown.standings.items()} == {
-        ORDERS[0]: State.CANCELLED_BY_OTHER,
-        ORDERS[1]: State.STUCK,
+    assert {p: s.status for p, s in shown.move_statuses.items()} == {
+        ORDERS[0]: MoveStatus.CANCELLED_BY_OTHER,
+        ORDERS[1]: MoveStatus.STUCK,
     }
     lines = list(found.lines())
     assert lines[0] == "In flight of reassignment r: 1 partitions (orders-1)"
     assert lines[1] == (
         "Reassignment r (rebalance) is active, began 2026-01-01 12:00:00 UTC, asked for by ann; 0 of 2 batches finished; "
-        "batch 1: 1 cancelled by somebody else, 1 stuck; 3 partitions of the whole are not at their target yet"
+        "batch 1: 1 cancelled by another client, 1 stuck; 3 partitions of the whole are not at their target yet"
     )
-    assert lines[2].startswith("Look at orders-0: cancelled by somebody else: at 1,2: ")
+    assert lines[2].startswith("Look at orders-0: cancelled by another client: at 1,2: ")
     assert "orders-1: stuck: in flight to 2,3,4, waiting for 4; broker 4 of the target 4,3 is down" in lines[2]
 
 
@@ -170,7 +170,7 @@ def test_metadata_that_lags_is_not_taken_for_a_cancel(submitted, cluster):
         cluster.catch_up(ORDERS[0])
         submitted.clock.on_sleep.append(lambda: setattr(cluster, "_frozen", None))
         [shown] = listed(submitted).shown
-    assert shown.standings[ORDERS[0]].state is State.EXPANDED
+    assert shown.move_statuses[ORDERS[0]].status is MoveStatus.EXPANDED
 
 
 def test_the_number_of_calls_does_not_grow_with_the_partitions(submitted, cluster):
@@ -204,7 +204,7 @@ def test_what_was_stopped_is_cancelled_by_nobody_else_and_may_be_resumed(submitt
     cancel.stop(submitted.context, Scope(), by="bob")
     cancel.cancel_moves(submitted.context, Scope())
     [shown] = listed(submitted).shown
-    assert {str(s) for s in shown.standings.values()} == {
+    assert {str(s) for s in shown.move_statuses.values()} == {
         "cancelled: stopped by bob; now at 1,2",
         "cancelled: stopped by bob; now at 2,3",
     }
@@ -221,8 +221,8 @@ def test_withdrawn_partitions_are_told_as_such_and_are_not_left_of_the_whole(sub
     cancel.stop(submitted.context, only, by="bob")
     cancel.cancel_moves(submitted.context, only)
     [shown] = listed(submitted).shown
-    assert shown.standings[ORDERS[0]].state is State.IN_FLIGHT
-    assert str(shown.standings[ORDERS[1]]) == "cancelled: withdrawn by bob; now at 2,3"
+    assert shown.move_statuses[ORDERS[0]].status is MoveStatus.IN_FLIGHT
+    assert str(shown.move_statuses[ORDERS[1]]) == "cancelled: withdrawn by bob; now at 2,3"
     assert shown.remaining.keys() == {ORDERS[0], ORDERS[2]}
 
 
@@ -242,6 +242,6 @@ def test_what_was_left_out_and_comes_again_says_so(reassignment, cluster):
     cluster.kill(4)
     run.do_all("submit_batch")
     [shown] = listed(run).shown
-    told = shown.standings[ORDERS[1]]
-    assert told.state is State.LEFT_OUT
+    told = shown.move_statuses[ORDERS[1]]
+    assert told.state is MoveStatus.LEFT_OUT
     assert told.reason == ("broker 4 of the target 4,3 is down; a later batch tries it again; now at 2,3")

@@ -16,7 +16,7 @@ LEVEL = 1.10
 FULL = 0.95
 """A broker filled to this part of its height gets no more."""
 
-LOOKED_AT = 40
+MAX_CANDIDATES = 40
 """Copies of one sender looked at for the next one that fits."""
 
 PARTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1)
@@ -32,11 +32,11 @@ EFFORT = 75_000
 """Copies picked in all trials of all batches together, before the trials end: a plan must not take minutes."""
 
 
-MOST_SERVED = 2**31
+NOTHING_SERVED = 2**31
 """More copies than any batch has: nothing has been served yet."""
 
 
-class Stock:
+class WaitingCopies:
     """Copies that wait, each with one receiver: by sender and size, and the bytes each broker has to go."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Stock:
         self._to_send: dict[int, int] = {}
         self._to_get: dict[int, int] = {}
         self._effort = EFFORT
-        self._served = MOST_SERVED
+        self._served = NOTHING_SERVED
         self._trials = [(part, stretch) for part in PARTS for stretch in STRETCHES]
 
     def add(self, copies: Iterable[Copy]) -> None:
@@ -131,7 +131,7 @@ class Stock:
                 looked_at += 1
                 if get.get(copy.receivers[0], -1) >= copy.size:
                     return copy
-                if looked_at == LOOKED_AT:
+                if looked_at == MAX_CANDIDATES:
                     return None
         return None
 

@@ -10,7 +10,7 @@ from itertools import chain, islice
 import numpy as np
 
 from kafka_reassignment.decisions.batching.columns import NOBODY, Longs, StepColumns
-from kafka_reassignment.decisions.batching.heights import Stock
+from kafka_reassignment.decisions.batching.heights import WaitingCopies
 from kafka_reassignment.decisions.batching.picking import Copy, add_sorted, pick
 from kafka_reassignment.errors import InfeasiblePlanError
 from kafka_reassignment.request import Limits
@@ -113,7 +113,7 @@ class _Packing:
         # By whether they move a leader: copies by size, smallest first; the rest as they come.
         self._heavy: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
         self._light: dict[bool, deque[int]] = {True: deque(), False: deque()}
-        self._stock = {True: Stock(), False: Stock()}
+        self._waiting_copies = {True: WaitingCopies(), False: WaitingCopies()}
         self._numbers = np.zeros(len(total), dtype=np.int64)
         is_first = np.concatenate([[True], is_last[:-1]])
         self._wait(np.flatnonzero(is_first).tolist())
@@ -124,7 +124,7 @@ class _Packing:
             # The negative keeps plan order among equals: lists are read from their large end.
             mine = [copy for copy in copies if self._moves_leader[copy.step] is moves]
             add_sorted(self._heavy[moves], [(copy.size, -copy.step) for copy in mine], key=tuple)
-            self._stock[moves].add(copy for copy in mine if len(copy.receivers) == 1)
+            self._waiting_copies[moves].add(copy for copy in mine if len(copy.receivers) == 1)
             self._light[moves] += [at for at in steps if not self._total[at] and self._moves_leader[at] is moves]
 
     def run(self) -> Longs:
@@ -162,7 +162,7 @@ class _Packing:
             return
         may_be_few = self._batches_still_needed() <= self._aim - number
         chosen = self._level(room) if may_be_few else self._filled(room)
-        for moves, stock in self._stock.items():
+        for moves, stock in self._waiting_copies.items():
             stock.remove(c for c in chosen if len(c.receivers) == 1 and self._moves_leader[c.step] is moves)
         for copy in chosen:
             moves = self._moves_leader[copy.step]
@@ -191,7 +191,7 @@ class _Packing:
         moves = self._moves_leader[candidates[0].step]
         most = min(room.partitions, room.leaders) if moves else room.partitions
         if len(chosen) < most and len(candidates[0].receivers) == 1:
-            filled = self._stock[moves].fill(candidates[0].size, most, room.bytes)
+            filled = self._waiting_copies[moves].fill(candidates[0].size, most, room.bytes)
             if len(filled) > len(chosen):
                 return filled
         return chosen

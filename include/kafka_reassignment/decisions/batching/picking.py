@@ -146,7 +146,7 @@ def _many_of_both(copies: Sequence[Copy], most: int, number: int) -> list[Copy]:
         if not len(at):
             return []
         at = _of_so_many_brokers(ends, at, most // number)
-        chosen = _greatest_matching(ends[at].tolist(), number)
+        chosen = _max_matching(ends[at].tolist(), number)
         keep = _without_the_worst(ends[at], chosen, number)
         if keep.all():
             return [left[i] for i in at[chosen].tolist()]
@@ -191,7 +191,7 @@ def _without_the_worst(ends: Longs, chosen: list[int], number: int) -> Flags:
     return keep
 
 
-def _greatest_matching(ends: list[list[int]], number: int) -> list[int]:
+def _max_matching(ends: list[list[int]], number: int) -> list[int]:
     """As many copies as possible with at most ``number`` per sender and receiver, by augmenting paths."""
     by_sender: dict[int, list[int]] = {}
     for at, (sender, _) in enumerate(ends):

@@ -106,7 +106,7 @@ class Journal(_Frozen):
 def union(journal: Journal, older: Journal) -> Journal:
     """Take over the debts of an older journal, of a reassignment that ended without paying them.
 
-    Where both have a record, what was there before is what the older one says, unless somebody else changed it
+    Where both have a record, what was there before is what the older one says, unless another client changed it
     in between: a value that the older reassignment had set itself is never taken for an earlier one. Once this
     is written, the older journal is to be emptied.
     """

@@ -31,7 +31,7 @@ SeenConfigs = Mapping[ConfigResource, Mapping[str, ConfigValue]]
 def changes_to_throttle(plan: ThrottlePlan, journal: Journal, seen: SeenConfigs) -> tuple[Journal, list[ConfigChange]]:
     """Return the journal to store first, and then the changes that put the throttle in place.
 
-    Rates somebody else had set on a broker are replaced, to be put back exactly. Entries somebody else had put
+    Rates another client had set on a broker are replaced, to be put back exactly. Entries another client had put
     on a topic's list before us are not ours; a list that is ``*`` covers all and is left as it is (F4). Brokers
     that did not answer, and rates hidden by brokers before 2.6 that are not ours (they could not be put back,
     F31), are left alone: ``missing_throttle`` then tells that they are missing.
@@ -159,7 +159,7 @@ def _needs_setting(rate: BrokerRate, present: ConfigValue, record: RateRecord | 
 
 
 def _recorded(rate: BrokerRate, present: ConfigValue, record: RateRecord | None) -> RateRecord:
-    """Journal a rate. A value that is ours never becomes the earlier one; what somebody else set since does."""
+    """Journal a rate. A value that is ours never becomes the earlier one; what another client set since does."""
     want = str(rate.set_bytes_per_second)
     if record is None:
         return RateRecord(broker=rate.broker, side=rate.side, earlier=Earlier.of(present), set_values=(want,))

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from statistics import median
 
 from kafka_reassignment.decisions.progress import seconds_for
-from kafka_reassignment.decisions.samples import SHORTEST_WINDOW_SECONDS
+from kafka_reassignment.decisions.samples import MIN_SPEED_WINDOW_SECONDS
 from kafka_reassignment.model import Batch
 
 OVERHEAD_SECONDS = 30.0
 """What a batch takes besides copying: eight tasks (10 s with Airflow's defaults), a look every 10 s, joining the ISR."""
 
-LATEST = 5
+MAX_MEASURED_BATCHES = 5
 """So many of the batches before tell the speed: their median, so that one held up by a dead broker does not count."""
 
 REACHED = 0.9
@@ -51,7 +51,7 @@ def batch_seconds(
 def measured_speed(earlier: Sequence[Finished], *, asked_bytes_per_second: int | None) -> float | None:
     """Return the bytes per second that the busiest brokers of the latest batches reached.
 
-    A batch that copied for less than ``SHORTEST_WINDOW_SECONDS`` tells nothing; neither does one that was held back
+    A batch that copied for less than ``MIN_SPEED_WINDOW_SECONDS`` tells nothing; neither does one that was held back
     by a rate below today's.
 
     Args:
@@ -64,11 +64,11 @@ def measured_speed(earlier: Sequence[Finished], *, asked_bytes_per_second: int |
     speeds: list[float] = []
     for done in earlier:
         copying = done.seconds - OVERHEAD_SECONDS
-        if copying < SHORTEST_WINDOW_SECONDS or done.batch.bytes_to_copy == 0:
+        if copying < MIN_SPEED_WINDOW_SECONDS or done.batch.bytes_to_copy == 0:
             continue
         speed = seconds_for([done.batch], bytes_per_second=1) / copying
         then = done.asked_bytes_per_second
         was_lower = then is not None and (asked_bytes_per_second is None or then < asked_bytes_per_second)
         if not (was_lower and then is not None and speed >= REACHED * then):
             speeds.append(speed)
-    return median(speeds[-LATEST:]) if speeds else None
+    return median(speeds[-MAX_MEASURED_BATCHES:]) if speeds else None

@@ -1,0 +1,47 @@
+"""Checks of the brokers that a request names. The preflight and the planner make the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from kafka_reassignment.errors import InfeasiblePlanError, UnknownBrokerError, name_some
+
+
+def check_brokers_known(named: Iterable[int], known: Collection[int], *, subject: str, next_step: str) -> None:
+    """Refuse brokers that the cluster does not have.
+
+    Args:
+        named: broker ids of a request.
+        known: those that the cluster has, or that may be named here.
+        subject: what names them, as in "'exclude_brokers'"; begins the message.
+        next_step: what to do then; ends the message.
+
+    Raises:
+        UnknownBrokerError: one of the brokers is not known.
+    """
+    unknown = [broker for broker in named if broker not in known]
+    if unknown:
+        raise UnknownBrokerError(
+            f"{subject} names broker {name_some(unknown)}, expected some of {name_some(sorted(known), 20)}. {next_step}"
+        )
+
+
+def check_racks_left(rack_of: Mapping[int, str | None], leaving: Collection[int]) -> None:
+    """Make sure that no rack loses its last live broker.
+
+    Args:
+        rack_of: rack of each live broker; None where it names none.
+        leaving: brokers that are to be emptied.
+
+    Raises:
+        InfeasiblePlanError: some rack would.
+    """
+    racks = set(rack_of.values())
+    left = {rack for broker, rack in rack_of.items() if broker not in leaving}
+    emptied = sorted(repr(rack or "(no rack)") for rack in racks - left)
+    if emptied and len(racks) > 1:
+        raise InfeasiblePlanError(
+            f"Cannot decommission broker {name_some(sorted(leaving), 10)}: rack {name_some(emptied)} would have no "
+            "live broker left, expected at least one, because replicas are kept on distinct racks. Leave one broker "
+            "of the rack, or add one to it first."
+        )
