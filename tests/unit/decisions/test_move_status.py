@@ -18,7 +18,7 @@ def seen(replicas=None, isr=(), flight=None, live=BROKERS, leader=1):
     return View(live, states, {ORDERS_0: flight} if flight else {}, {"orders": 1})
 
 
-def stands(view, step=MOVE, *, accepted=True, left_out=None, given_up=None):
+def status_of(view, step=MOVE, *, accepted=True, left_out=None, given_up=None):
     told = move_statuses(
         Batch(1, (step,)),
         view,
@@ -82,40 +82,40 @@ DROPPING = InFlight((3, 4, 1, 2), adding=(), removing=(1, 2))
     ids=lambda value: str(value) if isinstance(value, MoveStatus) else "",
 )
 def test_every_half_done_state_is_recognised(view, state, reason):
-    found = stands(view)
-    assert found.state is state
+    found = status_of(view)
+    assert found.status is state
     assert found.reason.endswith(reason)
 
 
 def test_a_sick_replica_that_stays_makes_a_move_stuck():
-    found = stands(seen((1, 2, 3), {2, 3}, InFlight((1, 2, 3), (3,), ()), leader=2), ADDING)
-    assert found.state is MoveStatus.STUCK
+    found = status_of(seen((1, 2, 3), {2, 3}, InFlight((1, 2, 3), (3,), ()), leader=2), ADDING)
+    assert found.status is MoveStatus.STUCK
     assert found.reason.endswith("broker 1, which stays, is out of sync; every adding replica has caught up")
 
 
 def test_gone_is_only_cancelled_when_the_controller_had_accepted_it():
-    assert stands(seen((1, 2), {1, 2}), accepted=False).state is MoveStatus.NOT_SUBMITTED
+    assert status_of(seen((1, 2), {1, 2}), accepted=False).status is MoveStatus.NOT_SUBMITTED
 
 
 def test_a_mere_reorder_is_never_called_cancelled():
     """It has no expansion that could be gone."""
     reorder = Step(Reassignment(ORDERS_0, (1, 2), (2, 1), 100))
-    assert stands(seen((1, 2), {1, 2}), reorder).state is MoveStatus.EXPANDED
+    assert status_of(seen((1, 2), {1, 2}), reorder).status is MoveStatus.EXPANDED
 
 
 @pytest.mark.parametrize("view", [seen((1, 2), {1, 2}), seen((1, 5), {1, 5})], ids=["at its current", "elsewhere"])
 def test_what_was_left_out_is_told_with_its_reason(view):
-    found = stands(view, left_out="POLICY_VIOLATION: not on a Friday", accepted=False)
-    assert found.state is MoveStatus.LEFT_OUT
+    found = status_of(view, left_out="POLICY_VIOLATION: not on a Friday", accepted=False)
+    assert found.status is MoveStatus.LEFT_OUT
     assert found.reason.startswith("POLICY_VIOLATION: not on a Friday; now at ")
 
 
 def test_what_was_left_out_and_came_to_its_target_all_the_same_is_completed():
-    assert stands(seen((3, 4), {3, 4}, leader=3), left_out="refused", accepted=False).state is MoveStatus.COMPLETED
+    assert status_of(seen((3, 4), {3, 4}, leader=3), left_out="refused", accepted=False).status is MoveStatus.COMPLETED
 
 
 def test_what_was_given_up_is_cancelled_wherever_it_is_at_rest_but_not_while_it_moves():
-    assert str(stands(seen((1, 2), {1, 2}), given_up="stopped by ann")) == "cancelled: stopped by ann; now at 1,2"
-    assert stands(seen((1, 5), {1, 5}), given_up="stopped by ann").state is MoveStatus.CANCELLED
-    assert stands(seen((1, 2, 3, 4), {1, 2}, EXPANDING), given_up="stopped by ann").state is MoveStatus.IN_FLIGHT
-    assert stands(seen((1, 2, 3), {1, 2, 3}), given_up="stopped by ann").state is MoveStatus.PARTIALLY_EXPANDED
+    assert str(status_of(seen((1, 2), {1, 2}), given_up="stopped by ann")) == "cancelled: stopped by ann; now at 1,2"
+    assert status_of(seen((1, 5), {1, 5}), given_up="stopped by ann").status is MoveStatus.CANCELLED
+    assert status_of(seen((1, 2, 3, 4), {1, 2}, EXPANDING), given_up="stopped by ann").status is MoveStatus.IN_FLIGHT
+    assert status_of(seen((1, 2, 3), {1, 2, 3}), given_up="stopped by ann").status is MoveStatus.PARTIALLY_EXPANDED

@@ -243,5 +243,5 @@ def test_what_was_left_out_and_comes_again_says_so(reassignment, cluster):
     run.do_all("submit_batch")
     [shown] = listed(run).shown
     told = shown.move_statuses[ORDERS[1]]
-    assert told.state is MoveStatus.LEFT_OUT
+    assert told.status is MoveStatus.LEFT_OUT
     assert told.reason == ("broker 4 of the target 4,3 is down; a later batch tries it again; now at 2,3")
