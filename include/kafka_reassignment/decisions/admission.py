@@ -14,14 +14,9 @@ from kafka_reassignment.text import format_bytes
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Whether a batch may start now; if not, every reason that has to go away first."""
+    """The reasons why a batch may not start now; none when it may."""
 
     reasons: tuple[str, ...] = ()
-
-    @property
-    def admitted(self) -> bool:
-        """Whether nothing speaks against it."""
-        return not self.reasons
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,12 +260,11 @@ def catch_up(batch: Batch, seen: View, *, submitted: bool) -> CatchUp:
 class Drops:
     """Which targets can be submitted safely now; ``waiting`` says of each other step why not.
 
-    ``reorders`` are those of ``to_submit`` that only change the order (they copy and remove nothing, F29);
-    ``already`` were submitted and are in flight.
+    Some of ``to_submit`` may only change the order: they copy and remove nothing (F29). ``already`` were submitted
+    and are in flight.
     """
 
     to_submit: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
-    reorders: tuple[TopicPartition, ...] = ()
     waiting: Mapping[TopicPartition, str] = field(default_factory=dict)
     already: tuple[TopicPartition, ...] = ()
     done: tuple[TopicPartition, ...] = ()
@@ -286,7 +285,6 @@ def drops_to_submit(batch: Batch, seen: View) -> Drops:
     """
     to_submit: dict[TopicPartition, Replicas] = {}
     waiting: dict[TopicPartition, str] = {}
-    reorders: list[TopicPartition] = []
     settled: dict[Phase, list[TopicPartition]] = {Phase.DROPPING: [], Phase.DONE: [], Phase.GONE: []}
     for step in batch.steps:
         at = phase(step, seen)
@@ -296,11 +294,8 @@ def drops_to_submit(batch: Batch, seen: View) -> Drops:
             waiting[step.partition] = why
         else:
             to_submit[step.partition] = step.reassignment.target
-            if set(seen.partitions[step.partition].replicas) == set(step.reassignment.target):
-                reorders.append(step.partition)
     return Drops(
         to_submit,
-        tuple(reorders),
         waiting,
         already=tuple(settled[Phase.DROPPING]),
         done=tuple(settled[Phase.DONE]),

@@ -34,7 +34,7 @@ from kafka_reassignment.text import format_brokers
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class NoNextStep:
     """No step can be taken now, and why."""
 
     reason: str
@@ -83,8 +83,8 @@ def next_step(
     isr: Collection[int],
     live_brokers: Collection[int],
     min_insync: int,
-    most_replicas: int | None = None,
-) -> Replicas | Waiting:
+    max_replicas: int | None = None,
+) -> Replicas | NoNextStep:
     """Return the assignment to go to next from a partition as it is now, or why it has to wait.
 
     With everything in sync this is the next step of ``steps_of``. Otherwise brokers that are down are not added
@@ -98,7 +98,7 @@ def next_step(
         isr: in-sync replicas.
         live_brokers: brokers that are alive.
         min_insync: the topic's ``min.insync.replicas``.
-        most_replicas: bound on the replicas while the step runs; max(len(current), len(target)) + R when None,
+        max_replicas: bound on the replicas while the step runs; max(len(current), len(target)) + R when None,
             which after a leader's step is one more than from the start.
 
     Raises:
@@ -107,17 +107,17 @@ def next_step(
     _check(current, target, replica_movements)
     in_sync = [b for b in current if b in isr and b in live_brokers]
     if current == target:
-        return Waiting(f"nothing to do: the partition is at its target {format_brokers(target)}")
+        return NoNextStep(f"nothing to do: the partition is at its target {format_brokers(target)}")
     if not in_sync:
-        return Waiting(
+        return NoNextStep(
             f"the partition is offline: none of its replicas {format_brokers(current)} is in sync on a live broker"
         )
     adding = [b for b in target if b not in current]
     if adding and not any(b in live_brokers for b in adding):
-        return Waiting(f"every broker that is still to be added is down: {format_brokers(adding)}")
-    most = max(len(current), len(target)) + replica_movements if most_replicas is None else most_replicas
+        return NoNextStep(f"every broker that is still to be added is down: {format_brokers(adding)}")
+    most = max(len(current), len(target)) + replica_movements if max_replicas is None else max_replicas
     if adding and most <= len(current):
-        return Waiting(f"there are {len(current)} replicas already, no room for another one below {most}")
+        return NoNextStep(f"there are {len(current)} replicas already, no room for another one below {most}")
     short = max(0, min_insync - len(in_sync))
     return _next(current, target, replica_movements, most, in_sync=in_sync, live_brokers=live_brokers, short=short)
 

@@ -54,7 +54,7 @@ def droppable_replicas(
     return tuple(b for b in flight.replicas if b not in kept)
 
 
-class Superseding(StrEnum):
+class SupersedeAction(StrEnum):
     """What to do next so that a partition gets a new target."""
 
     NOTHING = "nothing"
@@ -71,14 +71,14 @@ class Superseding(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Supersede:
+class SupersedeDecision:
     """The next thing to do, why, and what a cancel takes away.
 
     ``intermediate`` are replicas nobody wants any more, ``copied_again`` those that the new target wants as
     well: Kafka's cancel does not spare them.
     """
 
-    action: Superseding
+    action: SupersedeAction
     reason: str
     intermediate: Replicas = ()
     copied_again: Replicas = ()
@@ -86,7 +86,7 @@ class Supersede:
 
 def supersede(
     partition: TopicPartition, target: Replicas, seen: View, *, lag: Mapping[int, int] | None = None
-) -> Supersede:
+) -> SupersedeDecision:
     """Decide how a partition gets a new target, whatever it is doing now; call again after each action.
 
     A move in flight is never just overwritten: Kafka 4.3.1 then hangs for ever when the new target needs no
@@ -100,20 +100,22 @@ def supersede(
     """
     state, flight = seen.partitions.get(partition), seen.in_flight.get(partition)
     if state is None:
-        return Supersede(Superseding.NOTHING, f"{partition} does not exist (any more)")
+        return SupersedeDecision(SupersedeAction.NOTHING, f"{partition} does not exist (any more)")
     if flight is None:
         if state.replicas == target:
-            return Supersede(Superseding.NOTHING, f"{partition} is at {format_brokers(target)} already")
-        return Supersede(
-            Superseding.SUBMIT, f"nothing is in flight, {partition} is at {format_brokers(state.replicas)}"
+            return SupersedeDecision(SupersedeAction.NOTHING, f"{partition} is at {format_brokers(target)} already")
+        return SupersedeDecision(
+            SupersedeAction.SUBMIT, f"nothing is in flight, {partition} is at {format_brokers(state.replicas)}"
         )
     hung = never_completes(flight)
     if flight.target == target and not hung:
-        return Supersede(Superseding.NOTHING, f"{partition} is in flight to {format_brokers(target)} already")
+        return SupersedeDecision(
+            SupersedeAction.NOTHING, f"{partition} is in flight to {format_brokers(target)} already"
+        )
     if refusal := _refusal(partition, flight, state, seen, target, lag):
-        return Supersede(Superseding.REFUSED, refusal)
-    return Supersede(
-        Superseding.CANCEL,
+        return SupersedeDecision(SupersedeAction.REFUSED, refusal)
+    return SupersedeDecision(
+        SupersedeAction.CANCEL,
         f"in flight to {format_brokers(flight.target)}"
         + (f", which never completes: broker {format_brokers(hung)} is both added and removed" if hung else "")
         + f"; a cancel leaves it at {format_brokers(flight.original)}",

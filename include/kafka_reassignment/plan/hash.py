@@ -14,11 +14,6 @@ _LISTS = ("current", "target")
 _NUMBERS = ("partition", "step", "steps", "size_bytes", "leader_movement")
 
 
-def batch_hash(steps: pa.Table) -> str:
-    """Return the SHA-256 of the steps of one batch, in their order (``STEPS``)."""
-    return StepHashes(steps).of(0, len(steps))
-
-
 class StepHashes:
     """Hashes of runs of steps; the columns are turned into bytes once for all of them."""
 

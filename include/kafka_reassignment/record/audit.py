@@ -1,8 +1,8 @@
-"""The audit trail: one immutable event per step and try, chained by hashes.
+"""The audit trail: one immutable event for each try of each task, chained by hashes.
 
-Each event is one small object named by its sequence number and created at most once; it names the
-hash of the event before it, so that a missing or altered event shows; ``head.json`` names that of the last one. Events
-hold no secrets: they are built from partitions, replicas, configs of throttles and texts only.
+Each event is one small object, named by its number and created at most once. It names the hash of the event before
+it, so that a missing or altered event shows; ``head.json`` names the hash of the last one. Events contain no secrets:
+they are built from partitions, replicas, throttle configs and texts only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict
 from upath import UPath
 
 from kafka_reassignment.errors import RecordError
-from kafka_reassignment.record.objects import create_object, last_number, read_model, read_object, write_object
+from kafka_reassignment.record.objects import read_model, write_object
+from kafka_reassignment.record.series import Series
 
 EventOutcome = Literal["succeeded", "failed", "waiting", "skipped", "refused"]
 
@@ -25,7 +26,7 @@ _BEGINNING = "0" * 64
 
 
 class Actor(BaseModel):
-    """Who asked and which task did it, as Airflow tells."""
+    """The person who asked, and the task that acted, as Airflow names them."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -69,40 +70,28 @@ class AuditLog:
     """The events of one reassignment, in the order they happened."""
 
     def __init__(self, folder: UPath) -> None:
+        self._head = folder / "head.json"
         self._folder = folder
+        self._events = Series(folder, AuditEvent, "Audit event")
 
     def append(self, event: AuditEvent) -> AuditEvent:
-        """Store the event behind the last one and return it with its number and link.
-
-        ``sequence`` and ``previous_hash`` of the argument are replaced. Two writers at once get
-        different numbers: creating an object that exists fails, and the loser takes the next.
-        """
-        sequence = self._last() + 1
-        while True:
-            linked = event.model_copy(update={"sequence": sequence, "previous_hash": self._hash_of(sequence - 1)})
-            content = linked.model_dump_json(indent=1).encode()
-            if create_object(self._object(sequence), content):
-                head = Head(sequence=sequence, hash=hashlib.sha256(content).hexdigest())
-                with suppress(RecordError):  # the event is stored; one behind is what a head may be
-                    write_object(self._folder / "head.json", head.model_dump_json().encode())
-                return linked
-            sequence += 1
+        """Store the event after the last one and return it; its ``sequence`` and ``previous_hash`` are replaced."""
+        stored = self._events.append_numbered(
+            lambda number: event.model_copy(update={"sequence": number, "previous_hash": self._hash_of(number - 1)})
+        )
+        head = Head(sequence=stored.sequence, hash=hashlib.sha256(Series.as_bytes(stored)).hexdigest())
+        with suppress(RecordError):  # the event is stored; one behind is what a head may be
+            write_object(self._head, head.model_dump_json().encode())
+        return stored
 
     def __iter__(self) -> Iterator[AuditEvent]:
         """Yield the events, oldest first."""
-        return self._between(1, self._last())
+        return self._events.between(1, self._events.last_number())
 
     def latest(self, count: int) -> list[AuditEvent]:
-        """Return the last so many events, oldest first; the others are not read."""
-        last = self._last()
-        return list(self._between(max(1, last - count + 1), last))
-
-    def _between(self, first: int, last: int) -> Iterator[AuditEvent]:
-        for sequence in range(first, last + 1):
-            event = read_model(self._object(sequence), AuditEvent)
-            if event is None:
-                raise RecordError(f"Audit event {sequence} of {self._folder} is missing; the trail was altered")
-            yield event
+        """Return the last ``count`` events, oldest first; the others are not read."""
+        last = self._events.last_number()
+        return list(self._events.between(max(1, last - count + 1), last))
 
     def verify(self) -> int:
         """Check that every event is there and unaltered; return how many there are.
@@ -118,7 +107,7 @@ class AuditLog:
                     f"Audit event {count} of {self._folder} does not fit the one before it: expected the link "
                     f"{self._hash_of(count - 1)[:12]}…, found {event.previous_hash[:12]}…; the trail was altered"
                 )
-        head = read_model(self._folder / "head.json", Head)
+        head = read_model(self._head, Head)
         if head is not None and head.hash != self._hash_of(head.sequence):
             raise RecordError(
                 f"Audit event {head.sequence} of {self._folder} is not the one that was written: expected the hash "
@@ -126,14 +115,8 @@ class AuditLog:
             )
         return count
 
-    def _object(self, sequence: int) -> UPath:
-        return self._folder / f"{sequence:06d}.json"
-
-    def _last(self) -> int:
-        return last_number(self._folder)
-
-    def _hash_of(self, sequence: int) -> str:
-        if sequence == 0:
+    def _hash_of(self, number: int) -> str:
+        if number == 0:
             return _BEGINNING
-        content = read_object(self._object(sequence))
+        content = self._events.content(number)
         return hashlib.sha256(content).hexdigest() if content is not None else "missing"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_reassignment.decisions.moves import Phase, phase
-from kafka_reassignment.decisions.supersede import Superseding, supersede
+from kafka_reassignment.decisions.supersede import SupersedeAction, supersede
 from kafka_reassignment.model import Batch, TopicPartition, View
 from kafka_reassignment.steps.context import Event, RunContext
 from kafka_reassignment.steps.moves import as_texts, cancel
@@ -28,9 +28,9 @@ def supersede_foreign(
     kept: dict[TopicPartition, str] = {}
     for s in in_the_way:
         decided = supersede(s.partition, s.reassignment.target, view, lag=lag.get(s.partition))
-        if decided.action is Superseding.CANCEL:
+        if decided.action is SupersedeAction.CANCEL:
             to_cancel[s.partition] = decided.reason
-        elif decided.action is Superseding.REFUSED:
+        elif decided.action is SupersedeAction.REFUSED:
             kept[s.partition] = decided.reason
             run.log.warning("Not superseded: %s: %s", s.partition, decided.reason)
     refused = cancel(run, to_cancel)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.decisions.controller import Controller
 
 from kafka_reassignment.decisions.moves import never_completes
-from kafka_reassignment.decisions.supersede import Superseding, droppable_replicas, supersede
+from kafka_reassignment.decisions.supersede import SupersedeAction, droppable_replicas, supersede
 from kafka_reassignment.model import InFlight, PartitionState, Replicas, TopicPartition, View
 
 pytestmark = pytest.mark.quick
@@ -77,10 +77,10 @@ def test_the_leader_is_never_dropped_and_the_isr_never_below_top(isr: set[int], 
 def test_a_move_that_is_not_wanted_any_more_is_cancelled_and_then_the_new_one_submitted() -> None:
     partition = in_flight((1, 2), (2, 3))
     decided = supersede(P, (2, 4), partition.view())
-    assert (decided.action, decided.intermediate, decided.copied_again) == (Superseding.CANCEL, (3,), ())
+    assert (decided.action, decided.intermediate, decided.copied_again) == (SupersedeAction.CANCEL, (3,), ())
     assert decided.reason == "in flight to 2,3; a cancel leaves it at 2,1"
     partition.cancel()
-    assert supersede(P, (2, 4), partition.view()).action is Superseding.SUBMIT
+    assert supersede(P, (2, 4), partition.view()).action is SupersedeAction.SUBMIT
 
 
 def test_the_case_on_which_kafka_hangs_for_ever_is_cancelled_first() -> None:
@@ -92,7 +92,7 @@ def test_the_case_on_which_kafka_hangs_for_ever_is_cancelled_first() -> None:
 
     partition = in_flight((1, 2), (3, 4))
     decided = supersede(P, (2, 3), partition.view())
-    assert (decided.action, decided.intermediate, decided.copied_again) == (Superseding.CANCEL, (4,), (3,))
+    assert (decided.action, decided.intermediate, decided.copied_again) == (SupersedeAction.CANCEL, (4,), (3,))
     partition.cancel()
     partition.submit((2, 3))
     partition.catch_up(3)
@@ -103,16 +103,16 @@ def test_a_partition_hung_by_somebody_is_freed_by_a_cancel_even_for_the_target_i
     partition = in_flight((1, 2), (3, 4))
     partition.submit((2, 3))
     decided = supersede(P, (2, 3), partition.view())
-    assert decided.action is Superseding.CANCEL
+    assert decided.action is SupersedeAction.CANCEL
     assert decided.reason == (
         "in flight to 2,3, which never completes: broker 4 is both added and removed; a cancel leaves it at 2,1"
     )
 
 
 def test_nothing_is_to_be_done_when_the_target_is_reached_or_under_way_or_the_partition_gone() -> None:
-    assert supersede(P, (3, 4), in_flight((1, 2), (3, 4)).view()).action is Superseding.NOTHING
-    assert supersede(P, (1, 2), Controller(P, (1, 2), set(ALL)).view()).action is Superseding.NOTHING
-    assert supersede(P, (1, 2), View(frozenset(ALL), {})).action is Superseding.NOTHING
+    assert supersede(P, (3, 4), in_flight((1, 2), (3, 4)).view()).action is SupersedeAction.NOTHING
+    assert supersede(P, (1, 2), Controller(P, (1, 2), set(ALL)).view()).action is SupersedeAction.NOTHING
+    assert supersede(P, (1, 2), View(frozenset(ALL), {})).action is SupersedeAction.NOTHING
 
 
 def test_a_cancel_that_would_drop_a_replica_the_isr_needs_is_refused_with_what_would_help() -> None:
@@ -120,7 +120,7 @@ def test_a_cancel_that_would_drop_a_replica_the_isr_needs_is_refused_with_what_w
     partition.catch_up(3)
     partition.kill(2)
     decided = supersede(P, (1, 5), partition.view())
-    assert decided.action is Superseding.REFUSED
+    assert decided.action is SupersedeAction.REFUSED
     assert decided.reason == (
         "cancelling the move of orders-3 to 3,4 would drop 3, which is needed while 2 is out of sync. Bring that broker "
         "back in sync first, or let the move complete and then ask for the new target"
@@ -131,7 +131,7 @@ def test_a_cancel_below_min_insync_is_refused_even_if_no_new_replica_is_in_sync(
     partition = in_flight((1, 2), (3, 4), min_insync=2)
     partition.kill(2)
     decided = supersede(P, (1, 5), partition.view(), lag={2: 1, 3: 9, 4: 9})
-    assert decided.action is Superseding.REFUSED
+    assert decided.action is SupersedeAction.REFUSED
     assert "would drop to 1 in sync, expected 2, while 2 is out of sync" in decided.reason
 
 
@@ -140,13 +140,13 @@ def test_an_adding_replica_that_leads_is_never_dropped() -> None:
     partition.catch_up(3)
     partition.leader = 3
     decided = supersede(P, (1, 5), partition.view())
-    assert decided.action is Superseding.REFUSED
+    assert decided.action is SupersedeAction.REFUSED
     assert "would drop 3, which is needed while broker 3 leads" in decided.reason
 
 
 def test_fewer_original_replicas_than_min_insync_are_refused_as_the_kip_says() -> None:
     decided = supersede(P, (1, 5), in_flight((1,), (3, 4), min_insync=2).view())
-    assert decided.action is Superseding.REFUSED
+    assert decided.action is SupersedeAction.REFUSED
     assert decided.reason.startswith("orders-3 had 1 replicas before, fewer than min.insync.replicas, 2: going back")
 
 
@@ -167,8 +167,8 @@ def test_a_cancel_that_is_allowed_keeps_the_leader_and_min_insync(
     partition.catch_up(*caught_up)
     partition.kill(data.draw(st.sampled_from(sorted(ALL))))
     leader = partition.leader
-    if supersede(P, second, partition.view()).action is Superseding.CANCEL:
+    if supersede(P, second, partition.view()).action is SupersedeAction.CANCEL:
         assert partition.cancel()
         assert partition.leader == leader is not None
         assert len(partition.isr & partition.live) >= partition.min_insync
-        assert supersede(P, second, partition.view()).action in {Superseding.SUBMIT, Superseding.NOTHING}
+        assert supersede(P, second, partition.view()).action in {SupersedeAction.SUBMIT, SupersedeAction.NOTHING}

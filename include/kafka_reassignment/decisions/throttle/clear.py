@@ -17,13 +17,12 @@ class Clearing:
 
     So a refused or lost change costs nothing: apply ``changes``, look again, call again, and store ``journal``.
     ``changed_by_others`` are values that are neither ours nor the earlier ones; they are left alone and no longer
-    owed. ``debts`` are brokers that did not answer; their records stay in the journal.
+    owed. Records of brokers that did not answer stay in the journal.
     """
 
     changes: tuple[ConfigChange, ...]
     journal: Journal
     changed_by_others: tuple[str, ...] = ()
-    debts: tuple[str, ...] = ()
 
 
 def changes_to_restore(journal: Journal, seen: SeenConfigs, *, keep: Collection[TopicPartition] = ()) -> Clearing:
@@ -43,13 +42,10 @@ def changes_to_restore(journal: Journal, seen: SeenConfigs, *, keep: Collection[
     rates: list[RateRecord] = []
     lists: list[ListRecord] = []
     changed: list[str] = []
-    debts: list[str] = []
     for rate in journal.rates:
         values = seen.get(rate.resource)
         if keep or values is None:
             rates.append(rate)
-            if values is None:
-                debts.append(str(rate))
             continue
         present = values.get(rate.side.rate_key, UNSET)
         if rate.earlier.is_back(present):
@@ -83,7 +79,6 @@ def changes_to_restore(journal: Journal, seen: SeenConfigs, *, keep: Collection[
         tuple(changes),
         journal.model_copy(update={"rates": tuple(rates), "lists": tuple(lists)}),
         tuple(changed),
-        tuple(debts),
     )
 
 
