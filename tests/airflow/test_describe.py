@@ -44,7 +44,7 @@ def test_a_running_reassignment_is_listed_and_described_beside_its_own_steps(kaf
     [active] = listing["active"]
     assert (active["reassignment_id"], active["requested_by"]) == (run, "admin")
     [one] = listing["reassignments"]
-    assert (one["batch"], one["batches"], one["whole"]["remaining_partitions"]) == (1, 1, 2)
+    assert (one["batch"], one["batches"], one["remaining_partitions"]) == (1, 1, 2)
     assert [e["replicas"] for e in one["current_batch"]["partitions"]] == [[1, 3], [2, 4]]
     assert [e["replicas"] for e in listing["in_flight"]["partitions"]] == [[1, 2, 3], [2, 1, 4]]
     assert {m["reassignment_id"] for m in listing["moves"]} == {run}

@@ -47,13 +47,13 @@ def test_a_finished_reassignment_is_no_longer_listed_as_active_but_stays_in_the_
     [p] = looking.create_held_topic([(1, 2)])
     run = looking.submitted([move(p.topic, 0, (1, 2), (1, 3))])
     [active] = looking.json("list")["active"]
-    assert (active["reassignment_id"], active["requested_by"], active["life"]) == ("r", "ann", "active")
+    assert (active["reassignment_id"], active["requested_by"], active["status"]) == ("r", "ann", "active")
     looking.release([p])
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     run.finish()
     told = looking.json("list")
     assert (told["active"], told["moves"], told["in_flight"]["partitions"]) == ([], [], [])
-    assert told["finished"] == [active | {"life": "finished"}]
+    assert told["finished"] == [active | {"status": "finished"}]
     assert described(looking, "--reassignment", "r")["notes"] == [
         "All 1 batches of reassignment r are finished: nothing of it is left to describe"
     ]

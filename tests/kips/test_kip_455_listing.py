@@ -33,20 +33,20 @@ def test_kafkas_own_list_shows_what_ours_shows(looking):
         f"{second}: replicas: 4,3,2. adding: 4. removing: 2.",
     ]
     assert f"In flight of reassignment r: 1 partitions ({first})" in printed.stderr
-    assert f"In flight of somebody else: 1 partitions ({second})" in printed.stderr
+    assert f"In flight of another client: 1 partitions ({second})" in printed.stderr
 
 
 def test_kafkas_own_verify_understands_what_we_print_while_it_moves_and_after(looking):
     [p] = looking.create_held_topic([(1, 2)])
     run = looking.submitted([move(p.topic, 0, (1, 2), (3, 2))])
     in_flight = looking.cli("list").stdout
-    batch, whole = (looking.cli("list", "--show", show).stdout for show in ("batch", "whole"))
+    batch, remaining = (looking.cli("list", "--show", show).stdout for show in ("batch", "remaining"))
     assert f"Reassignment of partition {p} is still in progress." in looking.tool("--verify", in_flight)
     looking.release([p])
     run.do_all("sense_isr_catch_up")
     assert f"Reassignment of partition {p} is completed." in looking.tool("--verify", in_flight)
     run.do_all("drop_old_replicas")
-    for plan in (batch, whole):
+    for plan in (batch, remaining):
         assert f"Reassignment of partition {p} is completed." in looking.tool("--verify", plan)
 
 
@@ -55,7 +55,7 @@ def test_kafkas_own_verify_and_cancel_understand_the_records_reassignment_json(l
     run = looking.submitted([move(p.topic, 0, (1, 2), (3, 2))])
     path = run.record.root / "reassignment.json"
     write_reassignment_json(run.record.plan_uri, str(path))
-    assert path.read_text() == looking.cli("list", "--show", "whole").stdout.strip()
+    assert path.read_text() == looking.cli("list", "--show", "remaining").stdout.strip()
     assert f"Reassignment of partition {p} is still in progress." in looking.tool("--verify", path.read_bytes())
     assert f"Successfully cancelled partition reassignment for: {p}" in looking.tool("--cancel", path.read_bytes())
     assert looking.replicas(p) == (1, 2)
@@ -97,24 +97,26 @@ def test_nothing_in_flight_is_an_empty_plan_which_kafkas_tool_takes(looking):
     assert "No partition reassignments found." in looking.kafka.tool("--list")
 
 
-# The current batch beside the whole (KIP-435)
+# The current batch and what is left of the plan (KIP-435)
 
 
-def test_listing_shows_the_current_batch_beside_the_whole(looking):
+def test_listing_shows_the_current_batch_and_what_is_left_of_the_plan(looking):
     first, second = looking.create_held_topic([(1, 2), (2, 3)])
     batches = [[move(first.topic, 0, (1, 2), (1, 3))], [move(first.topic, 1, (2, 3), (5, 3))]]
     run = looking.submitted(*batches)
-    shown = {show: parse_plan(looking.cli("list", "--show", show).stdout) for show in ("in-flight", "batch", "whole")}
+    shown = {
+        show: parse_plan(looking.cli("list", "--show", show).stdout) for show in ("in-flight", "batch", "remaining")
+    }
     assert shown == {
         "in-flight": {first: (1, 2, 3)},
         "batch": {first: (1, 3)},
-        "whole": {first: (1, 3), second: (5, 3)},
+        "remaining": {first: (1, 3), second: (5, 3)},
     }
     looking.release([first])
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     [one] = looking.json("list")["reassignments"]
     assert (one["batch"], one["batches"], one["batches_finished"]) == (2, 2, 1)
-    assert one["current_batch"] == one["whole"]["remaining"] == json.loads(render_plan({second: (5, 3)}))
+    assert one["current_batch"] == one["remaining"] == json.loads(render_plan({second: (5, 3)}))
 
 
 # Half-done states

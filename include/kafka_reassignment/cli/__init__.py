@@ -1,7 +1,8 @@
-"""The command line: what is in flight and how it gets on, a local Kafka, who holds a cluster, the audit trail."""
+"""The command line: the moves in flight and their progress, the lock of a cluster, the audit trail."""
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -32,9 +33,24 @@ ClusterId = Annotated[str, typer.Argument(help="id of the Kafka cluster")]
 ReassignmentId = Annotated[str, typer.Argument(help="run id of the kafka_reassignment run")]
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"kafka-reassignment {version('kafka-reassignment')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and exit")
+    ] = False,
+) -> None:
+    """Options that need no command."""
+
+
 @app.command()
 def warm_up() -> None:
-    """Prepare Spark's classes in this Python environment: every planning starts some seconds earlier afterwards."""
+    """Archive Spark's classes in this Python environment, so that every later planning starts some seconds earlier."""
     from kafka_reassignment.planner.warm_start import prepare  # noqa: PLC0415 - PySpark is slow to import
 
     archive = prepare()
@@ -42,11 +58,11 @@ def warm_up() -> None:
 
 
 @lock_app.command("show")
-def show_hold(cluster_id: ClusterId, record_uri: RecordUri) -> None:
-    """Tell which reassignment holds a cluster, and since when."""
+def show_lock(cluster_id: ClusterId, record_uri: RecordUri) -> None:
+    """Print which reassignment has locked a cluster, and since when."""
     lock = _store(record_uri).lock_owner(cluster_id)
     if lock is None:
-        console.print(f"Cluster {cluster_id} is free", markup=False)
+        console.print(f"Cluster {cluster_id} is not locked", markup=False)
         return
     console.print(
         f"Cluster {cluster_id} is locked by {lock.reassignment_id}, asked for by {lock.requested_by}, since {lock.since}",
@@ -55,19 +71,18 @@ def show_hold(cluster_id: ClusterId, record_uri: RecordUri) -> None:
 
 
 @lock_app.command("release")
-def release_hold(
+def release_lock(
     cluster_id: ClusterId,
     reassignment_id: ReassignmentId,
     record_uri: RecordUri,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> None:
-    """Give a cluster back whose reassignment will not go on, after its run was deleted, say.
+    """Release the lock of a reassignment that will not go on, for example because its run was deleted.
 
-    Look first whether its moves are still in flight and its throttle still set: releasing changes neither.
+    Check first whether its moves are still in flight and its throttle is still set: releasing changes neither.
     """
     store = _store(record_uri)
-    owed = store.record(cluster_id, reassignment_id).journal().owed_texts()
-    for text in owed:
+    for text in store.record(cluster_id, reassignment_id).journal().owed_texts():
         console.print(f"Still owed: {text}", style="yellow", markup=False)
     if not yes:
         typer.confirm(f"Release cluster {cluster_id} from {reassignment_id}?", abort=True)
@@ -82,7 +97,7 @@ def show_audit(
     cluster_id: ClusterId,
     reassignment_id: ReassignmentId,
     record_uri: RecordUri,
-    json_lines: Annotated[bool, typer.Option("--json", help="whole events, one JSON object per line")] = False,
+    json_lines: Annotated[bool, typer.Option("--json", help="complete events, one JSON object per line")] = False,
 ) -> None:
     """Print the events of a reassignment, oldest first."""
     if json_lines:

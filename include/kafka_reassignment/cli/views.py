@@ -1,6 +1,6 @@
-"""``list`` and ``describe``: what is in flight and how it gets on, in the terminal and without Airflow.
+"""``list`` and ``describe``: the moves in flight and their progress, in the terminal and without Airflow.
 
-What is asked for goes to stdout, so that it can be piped; what is said about it goes to stderr.
+Results go to stdout, so that they can be piped; notes and errors go to stderr.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from kafka_reassignment.plan.reassignment_json import render_plan
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.views.describe import describe
-from kafka_reassignment.views.list import list_reassignments
-from kafka_reassignment.views.overview import Listing, Whose
-from kafka_reassignment.views.selection import Asked
+from kafka_reassignment.views.listing import Listing, Whose, list_reassignments
+from kafka_reassignment.views.selection import DescribeQuery
 
 _err = Console(stderr=True)
 
@@ -44,14 +43,15 @@ OptionalRecordUri = Annotated[
     typer.Option(
         "--record-uri",
         envvar="AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI",
-        help="base URI of the records, the same as Airflow's setting; without it every move is somebody else's",
+        help="base URI of the records, the same as Airflow's setting; without it every move counts as another client's",
         show_default=False,
     ),
 ]
 Reassignment = Annotated[
-    str | None, typer.Option("--reassignment", help="run id; by default whoever holds the cluster", show_default=False)
+    str | None,
+    typer.Option("--reassignment", help="run id; by default the one that has locked the cluster", show_default=False),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="everything that is known, as one JSON document")]
+AsJson = Annotated[bool, typer.Option("--json", help="all details, as one JSON document")]
 
 
 class Show(StrEnum):
@@ -59,7 +59,7 @@ class Show(StrEnum):
 
     IN_FLIGHT = "in-flight"
     BATCH = "batch"
-    WHOLE = "whole"
+    REMAINING = "remaining"
 
 
 def list_moves(
@@ -68,21 +68,21 @@ def list_moves(
     record_uri: OptionalRecordUri = None,
     reassignment: Reassignment = None,
     show: Annotated[
-        Show, typer.Option(help="targets of what is in flight, of the current batch, or what is left of the whole")
+        Show, typer.Option(help="targets of what is in flight, of the current batch, or of what is left of the plan")
     ] = Show.IN_FLIGHT,
-    whose: Annotated[Whose, typer.Option(help="whose moves in flight")] = Whose.ALL,
+    whose: Annotated[Whose, typer.Option(help="moves of this project, of other clients, or all")] = Whose.ALL,
     as_json: AsJson = False,
 ) -> None:
     """Print what is in flight as the JSON that kafka-reassign-partitions takes."""
-    with _told_errors(), _opened(bootstrap_server, connection) as cluster:
+    with _errors_to_stderr(), _open(bootstrap_server, connection) as cluster:
         store = _store(record_uri)
         if store is None and (reassignment or show is not Show.IN_FLIGHT or whose is Whose.OURS):
             raise InvalidRequestError(
-                "Whose moves there are is told by the records, found no record URI. Give --record-uri"
+                "--reassignment, --show and --whose need the records, expected their URI, found none. Give --record-uri"
             )
-        listing = list_reassignments(cluster, store, reassignment_id=reassignment, whole=show is Show.WHOLE)
+        listing = list_reassignments(cluster, store, reassignment_id=reassignment, all_remaining=show is Show.REMAINING)
         typer.echo(json.dumps(listing.as_json(), indent=1) if as_json else render_plan(_targets(listing, show, whose)))
-        _tell(listing.lines())
+        _note(listing.lines())
 
 
 def describe_moves(
@@ -99,16 +99,16 @@ def describe_moves(
     ] = None,
     reassignment_json_file: Annotated[
         Path | None,
-        typer.Option(help="tell the status of each partition and broker of this plan (KIP-179)", show_default=False),
+        typer.Option(help="status of each partition and broker of this plan (KIP-179)", show_default=False),
     ] = None,
     watch_seconds: Annotated[
         float, typer.Option(help="how long to measure speeds; 0 answers at once, without speeds")
     ] = MIN_SPEED_WINDOW_SECONDS,
     as_json: AsJson = False,
 ) -> None:
-    """Describe moves in flight (KIP-240) and how far their replicas are behind (KIP-179)."""
-    with _told_errors(), _opened(bootstrap_server, connection) as cluster:
-        asked = Asked.of(
+    """Describe the moves in flight (KIP-240) and how far their replicas are behind (KIP-179)."""
+    with _errors_to_stderr(), _open(bootstrap_server, connection) as cluster:
+        query = DescribeQuery.of(
             reassignment_id=reassignment,
             partitions=partition or (),
             topics=topic or (),
@@ -117,28 +117,30 @@ def describe_moves(
             else None,
         )
         with _err.status(f"Measuring for {watch_seconds:g} s ..."):
-            told = describe(cluster, _store(record_uri), asked, watch_seconds=watch_seconds)
+            described = describe(cluster, _store(record_uri), query, watch_seconds=watch_seconds)
         if as_json:
-            typer.echo(json.dumps(told.as_json(), indent=1))
+            typer.echo(json.dumps(described.as_json(), indent=1))
         else:
-            typer.echo("\n".join([*told.lines(), "", told.table] if told.partitions else [told.table]))
-        _tell(told.notes)
+            typer.echo(
+                "\n".join([*described.lines(), "", described.table] if described.partitions else [described.table])
+            )
+        _note(described.notes)
 
 
 def _targets(listing: Listing, show: Show, whose: Whose) -> Mapping[TopicPartition, Replicas]:
     if show is Show.IN_FLIGHT:
         return listing.targets(whose)
-    if not listing.shown:
+    if not listing.overviews:
         raise InvalidRequestError(
-            f"--show {show} prints what a reassignment holds, found none that holds cluster {listing.cluster_id}. Name one "
-            "with --reassignment"
+            f"--show {show} prints targets of one reassignment, expected one that has locked cluster {listing.cluster_id}, "
+            "found none. Name one with --reassignment"
         )
-    [one] = listing.shown
-    return one.batch_targets if show is Show.BATCH else one.remaining or {}
+    [overview] = listing.overviews
+    return overview.batch_targets if show is Show.BATCH else overview.remaining or {}
 
 
 @contextmanager
-def _opened(bootstrap_server: str | None, connection: Path | None) -> Iterator[ClusterPort]:
+def _open(bootstrap_server: str | None, connection: Path | None) -> Iterator[ClusterPort]:
     if (bootstrap_server is None) is (connection is None):
         raise InvalidRequestError("Expected either --bootstrap-server or --connection. Give one of them")
     if connection is None:
@@ -174,13 +176,13 @@ def _store(record_uri: str | None) -> RecordStore | None:
     return RecordStore(UPath(record_uri)) if record_uri else None
 
 
-def _tell(lines: Iterable[str]) -> None:
+def _note(lines: Iterable[str]) -> None:
     for line in lines:
         _err.print(line, style="dim", markup=False, soft_wrap=True)
 
 
 @contextmanager
-def _told_errors() -> Iterator[None]:
+def _errors_to_stderr() -> Iterator[None]:
     try:
         yield
     except ReassignmentError as error:

@@ -1,4 +1,4 @@
-"""The current batch of a reassignment, as its record tells: the first that is not finished."""
+"""The current batch of a reassignment by its record: the first that is not finished."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from kafka_reassignment.steps.view import observe_twice
 
 @dataclass(frozen=True, slots=True)
 class CurrentBatch:
-    """How far the chain of batches is, and what its current batch holds.
+    """How far the chain of batches is, and its current batch.
 
     ``batch`` is None before there is a plan and after the last batch; ``submitted`` is None before its submission.
-    ``given_up`` says of the partitions that are not to be moved any more why: withdrawn, or all of them stopped.
+    ``given_up`` has the partitions that are not to be moved any more, and why: withdrawn, or all of them stopped.
     """
 
     finished: int
@@ -31,13 +31,13 @@ class CurrentBatch:
 
     @classmethod
     def of(cls, record: Record) -> CurrentBatch:
-        """Read it from the record; the cluster is not looked at."""
-        told = batches_progress(record)
-        if told.complete:
-            return cls(told.finished, told.batches, None, None, {})
-        number = told.next_batch
+        """Read it from the record; the cluster is not asked."""
+        progress = batches_progress(record)
+        if progress.complete:
+            return cls(progress.finished, progress.batches, None, None, {})
+        number = progress.next_batch
         batch = whole_batch(record, number)
-        return cls(told.finished, told.batches, batch, record.submitted(number), _given_up(record, batch))
+        return cls(progress.finished, progress.batches, batch, record.submitted(number), _given_up(record, batch))
 
     @property
     def accepted(self) -> frozenset[TopicPartition]:
@@ -53,13 +53,13 @@ class CurrentBatch:
         return {TopicPartition.parse(p): why + later.get(p, "") for p, why in self.submitted.left_out.items()}
 
     def move_statuses(self, seen: View) -> dict[TopicPartition, ReportedStatus]:
-        """Tell how each partition of the batch stands; none when there is no batch."""
+        """Return the state of each partition of the batch; none when there is no batch."""
         if self.batch is None:
             return {}
         return move_statuses(self.batch, seen, accepted=self.accepted, left_out=self.left_out, given_up=self.given_up)
 
     def look(self, cluster: ClusterPort, sleep: Callable[[float], None]) -> dict[TopicPartition, ReportedStatus]:
-        """Look at the cluster and tell how each partition of the batch stands; doubtful states are seen twice."""
+        """Look at the cluster and return the state of each partition; doubtful states are looked at twice."""
         if self.batch is None:
             return {}
         return self.move_statuses(
@@ -74,8 +74,8 @@ class CurrentBatch:
 
 def _given_up(record: Record, batch: Batch) -> dict[TopicPartition, str]:
     stop = record.stopped()
-    told = {} if stop is None else dict.fromkeys(batch.partitions, f"stopped by {stop.by}")
-    for order in record.withdraw_commands.all():
-        gone = set(order.partitions)
-        told |= {p: f"withdrawn by {order.by}" for p in batch.partitions if str(p) in gone}
-    return told
+    reasons = {} if stop is None else dict.fromkeys(batch.partitions, f"stopped by {stop.by}")
+    for command in record.withdraw_commands.all():
+        withdrawn = set(command.partitions)
+        reasons |= {p: f"withdrawn by {command.by}" for p in batch.partitions if str(p) in withdrawn}
+    return reasons

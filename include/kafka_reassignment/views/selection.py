@@ -1,8 +1,7 @@
-"""Which partitions to describe: the current batch, chosen partitions or topics, a plan, or whatever is in flight."""
+"""Which partitions to describe: the current batch, named partitions or topics, those of a plan, or all in flight."""
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
@@ -14,19 +13,22 @@ from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.catalogue import RecordedReassignment, find_reassignment
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.request.topics import topic_matches
 from kafka_reassignment.steps.rate import rate_in_force
 from kafka_reassignment.views.current_batch import CurrentBatch
 
-MOST = 500
+MAX_PARTITIONS = 500
 """Partitions described at once: a task's result must stay small, and nobody reads more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What to describe; with nothing named, the current batch of whoever holds the cluster, else all that is in flight.
+class DescribeQuery:
+    """What to describe.
 
-    ``topics`` are names or patterns, and choose among what is being reassigned. ``assignments`` are those of a
-    kafka-reassign-partitions file: each partition and broker in it gets a status, as with KIP-179's ``--progress``.
+    With nothing named it is the current batch of the reassignment that has locked the cluster, or without one all
+    that is in flight. ``topics`` are names or patterns, and select among what is being reassigned. ``assignments``
+    are those of a kafka-reassign-partitions file: each partition and broker in it gets a status, as with KIP-179's
+    ``--progress``.
     """
 
     reassignment_id: str | None = None
@@ -49,14 +51,14 @@ class Asked:
             InvalidRequestError: a partition is not written so, or the JSON is no plan.
         """
         try:
-            chosen = tuple(dict.fromkeys(TopicPartition.parse(p.strip()) for p in partitions))
+            named = tuple(dict.fromkeys(TopicPartition.parse(p.strip()) for p in partitions))
         except ValueError as error:
             raise InvalidRequestError(f"'partitions': {error}. Correct it; topics have a field of their own") from None
         assignments = parse_plan(reassignment_json) if reassignment_json else {}
-        return cls(reassignment_id or None, chosen, tuple(t.strip() for t in topics), assignments)
+        return cls(reassignment_id or None, named, tuple(t.strip() for t in topics), assignments)
 
     @property
-    def chooses(self) -> bool:
+    def names_any(self) -> bool:
         """Whether partitions, topics or a plan are named."""
         return bool(self.partitions or self.topics or self.assignments)
 
@@ -65,101 +67,94 @@ class Asked:
 class Selection:
     """What will be described.
 
-    ``steps`` are moves: of the current batch, or made of another client's moves in flight. ``asked`` are the brokers
-    whose status is wanted, of the partitions that say so; of the others it is those of their target, or of their
-    replicas.
+    ``steps`` are moves: of the current batch, or made of other clients' moves in flight. ``brokers`` are those whose
+    status is wanted, of the partitions for which the query names some; of the others it is the brokers of their
+    target, or those of their replicas.
     """
 
     cluster_id: str
-    one: RecordedReassignment | None
+    reassignment: RecordedReassignment | None
     current: CurrentBatch | None
     steps: tuple[Step, ...]
     foreign: frozenset[TopicPartition]
     partitions: tuple[TopicPartition, ...]
-    asked: Mapping[TopicPartition, Replicas]
+    brokers: Mapping[TopicPartition, Replicas]
     notes: tuple[str, ...]
 
     @property
     def bytes_per_second(self) -> int | None:
-        """The rate that was asked for, where all of the moves are under it."""
-        return None if self.foreign or self.one is None else rate_in_force(self.one.record)
+        """The rate that was asked for, where it applies to all of the moves."""
+        return None if self.foreign or self.reassignment is None else rate_in_force(self.reassignment.record)
 
     def move_statuses(self, seen: View) -> dict[TopicPartition, ReportedStatus]:
-        """Tell how each chosen move stands."""
-        told = move_statuses(Batch(1, tuple(s for s in self.steps if s.partition in self.foreign)), seen)
+        """Return the state of each selected move."""
+        foreign = move_statuses(Batch(1, tuple(s for s in self.steps if s.partition in self.foreign)), seen)
         ours = self.current.move_statuses(seen) if self.current else {}
-        return told | {s.partition: ours[s.partition] for s in self.steps if s.partition not in told}
+        return foreign | {s.partition: ours[s.partition] for s in self.steps if s.partition not in foreign}
 
 
-def choose(cluster: ClusterPort, store: RecordStore | None, asked: Asked) -> Selection:
-    """Find the moves that were asked for.
+def select(cluster: ClusterPort, store: RecordStore | None, query: DescribeQuery) -> Selection:
+    """Find the moves that a query is about.
 
     Raises:
         InvalidRequestError: a reassignment is named, but there are no records to find it in.
         RecordError: there is no record of it, or the store does not answer.
     """
     cluster_id = cluster.describe_cluster().cluster_id
-    if store is None and asked.reassignment_id:
+    if store is None and query.reassignment_id:
         raise InvalidRequestError(
-            f"Reassignment {asked.reassignment_id} is asked for, expected a record to find it in, found no record URI. "
+            f"Reassignment {query.reassignment_id} is asked for, expected a record to find it in, found no record URI. "
             "Give the record URI, or name partitions"
         )
-    one = find_reassignment(store, cluster_id, asked.reassignment_id) if store else None
-    current = CurrentBatch.of(one.record) if one else None
-    steps = {s.partition: s for s in current.batch.steps} if current and current.batch else {}
+    reassignment = find_reassignment(store, cluster_id, query.reassignment_id) if store else None
+    current = CurrentBatch.of(reassignment.record) if reassignment else None
+    ours = {s.partition: s for s in current.batch.steps} if current and current.batch else {}
     notes: list[str] = []
-    if current is not None and current.batch is None and one is not None:
-        notes.append(_nothing_left(one, current))
-    if one is not None and not asked.chooses:
-        return _chosen(cluster_id, one, current, steps, {}, steps, asked, notes)
-    in_flight = cluster.list_reassignments()
-    foreign = {p: Step(f.as_reassignment(p)) for p, f in in_flight.items() if p not in steps}
-    if not asked.chooses:
-        if not foreign:
+    if reassignment is not None and current is not None and current.batch is None:
+        notes.append(_nothing_left(reassignment, current))
+    foreign: Mapping[TopicPartition, Step] = {}
+    wanted: Iterable[TopicPartition] = ours
+    if reassignment is None or query.names_any:
+        in_flight = cluster.list_reassignments()
+        foreign = {p: Step(f.as_reassignment(p)) for p, f in in_flight.items() if p not in ours}
+        wanted = foreign
+        if query.names_any:
+            wanted = _named(query, [*ours, *foreign], notes)
+        elif not foreign:
             notes.append(f"Nothing is in flight in cluster {cluster_id}, and no reassignment has locked it")
-        return _chosen(cluster_id, one, current, steps, foreign, foreign, asked, notes)
-    wanted = dict.fromkeys([*asked.assignments, *asked.partitions])
-    for pattern in asked.topics:
-        matching = sorted(p for p in {*steps, *foreign} if fnmatch.fnmatchcase(p.topic, pattern))
-        wanted |= dict.fromkeys(matching)
-        if not matching:
-            notes.append(f"No partition of topic {pattern!r} is being reassigned")
-    return _chosen(cluster_id, one, current, steps, foreign, wanted, asked, notes)
-
-
-def _chosen(
-    cluster_id: str,
-    one: RecordedReassignment | None,
-    current: CurrentBatch | None,
-    ours: Mapping[TopicPartition, Step],
-    foreign: Mapping[TopicPartition, Step],
-    wanted: Iterable[TopicPartition],
-    asked: Asked,
-    notes: list[str],
-) -> Selection:
-    everything = list(wanted)
-    partitions = tuple(everything[:MOST])
-    if len(everything) > MOST:
+    partitions = tuple(wanted)
+    if len(partitions) > MAX_PARTITIONS:
         notes.append(
-            f"The first {MOST} of {len(everything)} partitions are described; name partitions or topics to see others"
+            f"The first {MAX_PARTITIONS} of {len(partitions)} partitions are described; name partitions or topics to see "
+            "others"
         )
-    steps = [ours.get(p) or foreign.get(p) for p in partitions]
+        partitions = partitions[:MAX_PARTITIONS]
+    moves = {**foreign, **ours}
     return Selection(
         cluster_id,
-        one,
+        reassignment,
         current,
-        tuple(s for s in steps if s is not None),
-        frozenset(p for p in partitions if p in foreign and p not in ours),
+        tuple(moves[p] for p in partitions if p in moves),
+        frozenset(p for p in partitions if p in foreign),
         partitions,
-        asked.assignments,
+        query.assignments,
         tuple(notes),
     )
 
 
-def _nothing_left(one: RecordedReassignment, current: CurrentBatch) -> str:
-    if current.batches == 0 and one.record.frozen_plan() is None:
-        return f"Reassignment {one.reassignment_id} is {one.status} and has no plan yet: it moves nothing"
-    return (
-        f"All {current.batches} batches of reassignment {one.reassignment_id} are finished: nothing of it is left to "
-        "describe"
-    )
+def _named(query: DescribeQuery, moving: Iterable[TopicPartition], notes: list[str]) -> Iterable[TopicPartition]:
+    """Partitions that the query names, each once, in its order; a pattern that matches nothing is noted."""
+    named = dict.fromkeys([*query.assignments, *query.partitions])
+    for pattern in query.topics:
+        matching = sorted(p for p in moving if topic_matches(p.topic, (pattern,)))
+        named |= dict.fromkeys(matching)
+        if not matching:
+            notes.append(f"No partition of topic {pattern!r} is being reassigned")
+    return named
+
+
+def _nothing_left(reassignment: RecordedReassignment, current: CurrentBatch) -> str:
+    reassignment_id = reassignment.reassignment_id
+    if current.batches == 0 and reassignment.record.frozen_plan() is None:
+        return f"Reassignment {reassignment_id} is {reassignment.status} and has no plan yet: it moves nothing"
+    return f"All {current.batches} batches of reassignment {reassignment_id} are finished: nothing of it is left to describe"

@@ -1,6 +1,6 @@
-"""Looking at reassignments: what is in flight and whose it is, and how it gets on (KIP-240, KIP-179).
+"""The moves in flight, their owners and their progress (KIP-240, KIP-179).
 
-No audit event is left and no hold is needed: they may run beside a reassignment, and any number of times.
+No audit event is written and no lock is needed: they may run beside a reassignment, and any number of times.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from airflow.sdk import Context
 
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.views.describe import describe
-from kafka_reassignment.views.list import list_reassignments
-from kafka_reassignment.views.selection import Asked
+from kafka_reassignment.views.listing import list_reassignments
+from kafka_reassignment.views.selection import DescribeQuery
 from kafka_reassignment_airflow.base import RunningReassignmentOperator
 
 
 class ListReassignmentsOperator(RunningReassignmentOperator):
-    """List what is in flight, whose it is, and the current batch beside the whole; the result is JSON values.
+    """List what is in flight, its owners, the current batch and what is left of the plan; the result is JSON values.
 
     ``in_flight`` of the result is what kafka-reassign-partitions takes. Changes nothing, so nothing is left behind.
     """
@@ -42,7 +42,7 @@ class DescribeReassignmentOperator(RunningReassignmentOperator):
     def run_step(self, run: RunContext, context: Context) -> dict[str, Any]:
         """Return the description."""
         params = context["params"]
-        asked = Asked.of(
+        asked = DescribeQuery.of(
             reassignment_id=self.reassignment_id,
             partitions=params["partitions"] or (),
             topics=params["topics"] or (),

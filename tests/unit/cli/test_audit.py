@@ -35,9 +35,9 @@ def test_it_is_printed_as_json_lines(run):
     assert events[0]["actor"]["requested_by"] == "ann"
 
 
-def test_a_whole_trail_is_confirmed_and_an_altered_one_found(run):
-    whole = audit(run, "verify")
-    assert (whole.exit_code, whole.stdout.split(",")[1].strip()) == (0, "chain intact")
+def test_an_intact_trail_is_confirmed_and_an_altered_one_found(run):
+    intact = audit(run, "verify")
+    assert (intact.exit_code, intact.stdout.split(",")[1].strip()) == (0, "chain intact")
     event = UPath(run.record.root) / "audit" / "000002.json"
     event.write_text(event.read_text().replace("succeeded", "succeeded "))
     altered = audit(run, "verify")

@@ -1,4 +1,6 @@
-"""What ``list`` and ``describe`` refuse before they look at any cluster."""
+"""What ``list`` and ``describe`` refuse before they connect to any cluster."""
+
+from importlib.metadata import version
 
 import pytest
 from typer.testing import CliRunner
@@ -36,7 +38,7 @@ def test_one_way_to_the_cluster_is_expected(run, command, options):
     ],
     ids=["missing", "broken", "a list", "empty"],
 )
-def test_a_connection_file_that_cannot_be_used_is_told_why(run, tmp_path, content, message):
+def test_a_connection_file_that_cannot_be_used_is_refused_with_the_reason(run, tmp_path, content, message):
     file = tmp_path / "connection.json"
     if content is not None:
         file.write_text(content)
@@ -45,8 +47,12 @@ def test_a_connection_file_that_cannot_be_used_is_told_why(run, tmp_path, conten
     assert message in result.stderr
 
 
-def test_a_cluster_that_does_not_answer_is_told_in_one_message(run):
+def test_a_cluster_that_does_not_answer_is_one_message(run):
     result = run("list", *BOOTSTRAP)
     assert result.exit_code == 1
     assert "127.0.0.1:1" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_the_version_is_printed(run):
+    assert run("--version").stdout == f"kafka-reassignment {version('kafka-reassignment')}\n"

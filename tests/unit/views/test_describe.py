@@ -1,4 +1,4 @@
-"""Describing moves on a fake cluster: ours and others', chosen in every way, with speeds from two looks."""
+"""Describing moves on a fake cluster: ours and other clients', selected in every way, with speeds from two samples."""
 
 import json
 
@@ -11,7 +11,7 @@ from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.steps.rate import change_rate, rate_in_force
 from kafka_reassignment.views import selection
 from kafka_reassignment.views.describe import describe
-from kafka_reassignment.views.selection import Asked
+from kafka_reassignment.views.selection import DescribeQuery
 
 pytestmark = pytest.mark.quick
 
@@ -30,29 +30,29 @@ def described(run, *, store=True, watch_seconds=20, **asked):
     return describe(
         run.cluster,
         run.store if store else None,
-        Asked.of(**asked),
+        DescribeQuery.of(**asked),
         watch_seconds=watch_seconds,
         now=lambda: run.clock.now,
         sleep=run.clock.sleep,
     )
 
 
-def by_partition(told):
-    return {f"{p['topic']}-{p['partition']}": p for p in told.as_json()["partitions"]}
+def by_partition(found):
+    return {f"{p['topic']}-{p['partition']}": p for p in found.as_json()["partitions"]}
 
 
-def statuses(told):
-    return [(f"{r['topic']}-{r['partition']}", r["broker"], r["status"]) for r in told.as_json()["statuses"]]
+def statuses(found):
+    return [(f"{r['topic']}-{r['partition']}", r["broker"], r["status"]) for r in found.as_json()["statuses"]]
 
 
-def test_the_current_batch_of_the_holder_is_described_with_speeds_from_two_looks(submitted, cluster):
+def test_the_current_batch_of_the_lock_owner_is_described_with_speeds_from_two_samples(submitted, cluster):
     cluster.produce(ORDERS[0], messages=100, size_bytes=0)
     cluster.copy(ORDERS[0], 3, 100_000)
     submitted.clock.on_sleep.append(lambda: cluster.copy(ORDERS[0], 3, 300_000))
-    told = described(submitted)
-    assert json.loads(json.dumps(told.as_json())) == told.as_json()
-    assert (told.reassignment_id, told.batch, told.batches) == ("r", 1, 2)
-    first = by_partition(told)["orders-0"]
+    found = described(submitted)
+    assert json.loads(json.dumps(found.as_json())) == found.as_json()
+    assert (found.reassignment_id, found.batch, found.batches) == ("r", 1, 2)
+    first = by_partition(found)["orders-0"]
     set_rate = round(10_000_000 / 0.77)
     assert first == {
         "reassignment_id": "r",
@@ -95,7 +95,7 @@ def test_the_current_batch_of_the_holder_is_described_with_speeds_from_two_looks
     ],
     ids=["as asked", "lowered", "for one broker", "then for all", "one side"],
 )
-def test_a_replica_is_judged_by_the_rate_that_holds_by_now(submitted, changes, rate):
+def test_a_replica_is_judged_by_the_rate_in_force(submitted, changes, rate):
     for change in changes:
         change_rate(submitted.context, **change)
     assert rate_in_force(submitted.record) == rate
@@ -108,16 +108,16 @@ def test_an_unthrottled_reassignment_has_no_rate(reassignment):
 
 def test_an_answer_at_once_has_no_speeds_and_does_not_wait(submitted):
     before = submitted.clock.now
-    told = described(submitted, watch_seconds=0)
+    found = described(submitted, watch_seconds=0)
     assert submitted.clock.now == before
-    replica = by_partition(told)["orders-1"]["replicas"][0]
+    replica = by_partition(found)["orders-1"]["replicas"][0]
     assert (replica["bytes_left"], replica["bytes_per_second"], replica["seconds_left"]) == (1_000_000, None, None)
 
 
 def test_a_replica_that_copied_nothing_while_it_was_watched_is_stuck_with_the_reason(submitted):
-    told = by_partition(described(submitted, watch_seconds=30))["orders-0"]
-    assert told["state"] == "stuck"
-    assert "broker 3: nothing was copied for 30 s; look at the broker's log" in told["reason"]
+    found = by_partition(described(submitted, watch_seconds=30))["orders-0"]
+    assert found["state"] == "stuck"
+    assert "broker 3: nothing was copied for 30 s; look at the broker's log" in found["reason"]
 
 
 @pytest.mark.parametrize("seconds", [1, 19.9, 61, -1])
@@ -135,30 +135,30 @@ def test_the_table_has_a_row_for_each_broker_of_each_target(submitted):
     ]
 
 
-def test_chosen_partitions_are_described_whosever_they_are(submitted, cluster):
+def test_named_partitions_are_described_whichever_client_moves_them(submitted, cluster):
     cluster.alter_reassignments({ORDERS[3]: (6, 2)})
-    told = described(submitted, partitions=["orders-3", "orders-1", "orders-2"])
-    partitions = by_partition(told)
+    found = described(submitted, partitions=["orders-3", "orders-1", "orders-2"])
+    partitions = by_partition(found)
     assert list(partitions) == ["orders-3", "orders-1"]
     foreign = partitions["orders-3"]
     assert (foreign["reassignment_id"], foreign["started_at_seconds"], foreign["elapsed_seconds"]) == (None, None, None)
     assert (foreign["current"], foreign["target"], foreign["adding"]) == ([2, 1], [6, 2], [6])
     assert foreign["throttles"] == {"6": "unlimited", "2": "unlimited"}
     assert partitions["orders-1"]["reassignment_id"] == "r"
-    assert [row[:2] for row in statuses(told)] == [
+    assert [row[:2] for row in statuses(found)] == [
         ("orders-3", 6), ("orders-3", 2), ("orders-1", 4), ("orders-1", 3), ("orders-2", 3), ("orders-2", 1),
     ]  # fmt: skip
 
 
-def test_topics_choose_among_what_is_being_reassigned(submitted, cluster):
+def test_topics_select_among_what_is_being_reassigned(submitted, cluster):
     cluster.create_topic("payments", [(1, 2), (1, 2)], size_bytes=10)
     cluster.alter_reassignments({TopicPartition("payments", 1): (1, 5)})
-    told = described(submitted, topics=["pay*", "orders", "nothing*"])
-    assert list(by_partition(told)) == ["payments-1", "orders-0", "orders-1"]
-    assert told.notes == ("No partition of topic 'nothing*' is being reassigned",)
+    found = described(submitted, topics=["pay*", "orders", "nothing*"])
+    assert list(by_partition(found)) == ["payments-1", "orders-0", "orders-1"]
+    assert found.notes == ("No partition of topic 'nothing*' is being reassigned",)
 
 
-def test_every_status_of_kip_179_is_told_of_a_plan(submitted):
+def test_a_plan_gets_every_status_of_kip_179(submitted):
     plan = {
         "version": 1,
         "partitions": [
@@ -168,8 +168,8 @@ def test_every_status_of_kip_179_is_told_of_a_plan(submitted):
         ],
     }
     submitted.cluster.produce(ORDERS[0], messages=50, size_bytes=0)
-    told = described(submitted, reassignment_json=json.dumps(plan))
-    assert statuses(told) == [
+    found = described(submitted, reassignment_json=json.dumps(plan))
+    assert statuses(found) == [
         ("orders-0", 1, "In sync"),
         ("orders-0", 3, "Behind: 50 messages behind"),
         ("orders-0", 5, "Broker does not host this partition"),
@@ -179,10 +179,10 @@ def test_every_status_of_kip_179_is_told_of_a_plan(submitted):
     ]
 
 
-def test_partitions_that_do_not_exist_are_told_without_a_broker(submitted):
-    told = described(submitted, partitions=["nowhere-0", "orders-77"])
-    assert statuses(told) == [("nowhere-0", None, "Unknown topic"), ("orders-77", None, "Unknown partition")]
-    assert told.partitions == ()
+def test_partitions_that_do_not_exist_have_a_row_without_a_broker(submitted):
+    found = described(submitted, partitions=["nowhere-0", "orders-77"])
+    assert statuses(found) == [("nowhere-0", None, "Unknown topic"), ("orders-77", None, "Unknown partition")]
+    assert found.partitions == ()
 
 
 def test_a_dead_broker_is_known_and_its_replicas_are_behind(submitted, cluster):
@@ -194,18 +194,18 @@ def test_a_dead_broker_is_known_and_its_replicas_are_behind(submitted, cluster):
     )
 
 
-def test_without_records_and_choice_all_that_is_in_flight_is_described(submitted):
-    told = described(submitted, store=False)
-    assert {p["reassignment_id"] for p in by_partition(told).values()} == {None}
-    assert list(by_partition(told)) == ["orders-0", "orders-1"]
-    assert by_partition(told)["orders-0"]["target"] == [1, 2, 3]
+def test_without_records_or_names_everything_in_flight_is_described(submitted):
+    found = described(submitted, store=False)
+    assert {p["reassignment_id"] for p in by_partition(found).values()} == {None}
+    assert list(by_partition(found)) == ["orders-0", "orders-1"]
+    assert by_partition(found)["orders-0"]["target"] == [1, 2, 3]
 
 
-def test_nothing_in_flight_and_nobody_there_is_told_as_such(submitted, cluster):
+def test_nothing_in_flight_and_no_lock_is_a_note(submitted, cluster):
     cluster.catch_up_all()
-    told = described(submitted, store=False)
-    assert told.notes == ("Nothing is in flight in cluster fake-cluster, and no reassignment has locked it",)
-    assert (told.partitions, told.rows) == ((), ())
+    found = described(submitted, store=False)
+    assert found.notes == ("Nothing is in flight in cluster fake-cluster, and no reassignment has locked it",)
+    assert (found.partitions, found.rows) == ((), ())
 
 
 def test_a_finished_reassignment_has_nothing_left_to_describe(submitted):
@@ -223,7 +223,7 @@ def test_a_named_reassignment_needs_records_and_a_record(submitted):
         described(submitted, reassignment_id="nowhere")
 
 
-def test_what_is_asked_for_is_checked(submitted):
+def test_the_query_is_checked(submitted):
     with pytest.raises(
         InvalidRequestError, match="'partitions': 'orders' is not a partition, expected the form 'topic-0'"
     ):
@@ -234,17 +234,17 @@ def test_what_is_asked_for_is_checked(submitted):
 
 
 def test_no_more_partitions_are_described_than_people_read(submitted, monkeypatch):
-    monkeypatch.setattr(selection, "MOST", 1)
-    told = described(submitted)
-    assert list(by_partition(told)) == ["orders-0"]
-    assert told.notes == ("The first 1 of 2 partitions are described; name partitions or topics to see others",)
+    monkeypatch.setattr(selection, "MAX_PARTITIONS", 1)
+    found = described(submitted)
+    assert list(by_partition(found)) == ["orders-0"]
+    assert found.notes == ("The first 1 of 2 partitions are described; name partitions or topics to see others",)
 
 
-def test_a_move_of_ours_that_somebody_cancelled_is_described_as_such(submitted, cluster):
+def test_a_move_of_ours_that_another_client_cancelled_says_so(submitted, cluster):
     cluster.alter_reassignments({ORDERS[0]: None})
-    told = by_partition(described(submitted))["orders-0"]
-    assert told["state"] == "cancelled by another client"
-    assert told["replicas"][0]["state"] == "not started"
+    found = by_partition(described(submitted))["orders-0"]
+    assert found["state"] == "cancelled by another client"
+    assert found["replicas"][0]["state"] == "not started"
 
 
 def test_the_number_of_calls_does_not_grow_with_the_partitions(submitted, cluster):
