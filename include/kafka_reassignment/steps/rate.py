@@ -10,7 +10,7 @@ from kafka_reassignment.decisions.throttle import (
     BrokerRate,
     Journal,
     Side,
-    ThrottlePlan,
+    WantedThrottle,
     change_rates,
 )
 from kafka_reassignment.errors import InvalidThrottleError, ThrottleMissingError, name_some
@@ -96,7 +96,7 @@ def change_rate(
             )
             latest = updated.rate_changes[-1]
             wanted = [BrokerRate(r.broker, r.side, asked) for r in updated.rates if latest.concerns(r.broker, r.side)]
-            return updated, _Setting(ThrottlePlan(tuple(wanted)), updated, before, tuple(changes))
+            return updated, _Setting(WantedThrottle(tuple(wanted)), updated, before, tuple(changes))
 
         setting = run.record.update_journal(journalled)
         refused = _apply(run, setting.changes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kafka_reassignment.decisions.throttle import (
     THROTTLE_KEYS,
     Journal,
-    ThrottlePlan,
+    WantedThrottle,
     changes_to_restore,
     changes_to_throttle,
     missing_throttle,
@@ -121,13 +121,13 @@ def adopt_debts(run: RunContext) -> tuple[str, ...]:
 class _Setting:
     """Changes that are journalled and now to be made; ``before`` is what was there."""
 
-    plan: ThrottlePlan
+    plan: WantedThrottle
     journal: Journal
     before: Configs
     changes: tuple[ConfigChange, ...]
 
 
-def _missing(run: RunContext, plan: ThrottlePlan, journal: Journal) -> tuple[str, ...]:
+def _missing(run: RunContext, plan: WantedThrottle, journal: Journal) -> tuple[str, ...]:
     seen = _settled(run, plan.resources, lambda configs: not missing_throttle(plan, configs, journal))
     return missing_throttle(plan, seen, journal)
 

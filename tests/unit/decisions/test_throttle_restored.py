@@ -16,7 +16,7 @@ from kafka_reassignment.decisions.throttle import (
     LEADER_RATE,
     LEADER_REPLICAS,
     Journal,
-    ThrottlePlan,
+    WantedThrottle,
     change_rates,
     changes_to_restore,
     changes_to_throttle,
@@ -85,7 +85,7 @@ class Run:
     configs: Configs
     journal: Journal = field(default_factory=Journal)
 
-    def put_in_place(self, batch: Batch, asked: int, through: int) -> ThrottlePlan:
+    def put_in_place(self, batch: Batch, asked: int, through: int) -> WantedThrottle:
         plan = throttle_for(batch, asked_bytes_per_second=asked, rate_changes=self.journal.rate_changes)
         self.journal, changes = changes_to_throttle(plan, self.journal, self.configs.describe(plan.resources))
         self.configs.apply(changes[:through])

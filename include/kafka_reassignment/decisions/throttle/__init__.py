@@ -6,7 +6,8 @@ the configs as they are and return the changes that are left to make.
 
 from kafka_reassignment.decisions.throttle.clear import Clearing, changes_to_restore
 from kafka_reassignment.decisions.throttle.journal import Journal, ListRecord, RateRecord, union
-from kafka_reassignment.decisions.throttle.plan import (
+from kafka_reassignment.decisions.throttle.set import SeenConfigs, change_rates, changes_to_throttle, missing_throttle
+from kafka_reassignment.decisions.throttle.wanted import (
     DELIVERED_SHARE,
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -17,11 +18,10 @@ from kafka_reassignment.decisions.throttle.plan import (
     RateChange,
     Side,
     ThrottledReplicas,
-    ThrottlePlan,
+    WantedThrottle,
     covers,
     throttle_for,
 )
-from kafka_reassignment.decisions.throttle.set import SeenConfigs, change_rates, changes_to_throttle, missing_throttle
 
 __all__ = [
     "DELIVERED_SHARE",
@@ -38,8 +38,8 @@ __all__ = [
     "RateRecord",
     "SeenConfigs",
     "Side",
-    "ThrottlePlan",
     "ThrottledReplicas",
+    "WantedThrottle",
     "change_rates",
     "changes_to_restore",
     "changes_to_throttle",

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from kafka_reassignment.decisions.throttle.journal import UNSET, Journal, ListRecord, RateRecord
-from kafka_reassignment.decisions.throttle.plan import EVERY_REPLICA, entries_of, partition_of
 from kafka_reassignment.decisions.throttle.set import SeenConfigs
+from kafka_reassignment.decisions.throttle.wanted import EVERY_REPLICA, entries_of, partition_of
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigSource, ConfigValue, TopicPartition
 
 
@@ -50,7 +50,7 @@ def changes_to_restore(journal: Journal, seen: SeenConfigs, *, keep: Collection[
         present = values.get(rate.side.rate_key, UNSET)
         if rate.earlier.is_back(present):
             continue
-        if _is_ours(rate, present):
+        if rate.is_ours(present):
             rates.append(rate)
             changes.append(_restore(rate))
         else:
@@ -80,12 +80,6 @@ def changes_to_restore(journal: Journal, seen: SeenConfigs, *, keep: Collection[
         journal.model_copy(update={"rates": tuple(rates), "lists": tuple(lists)}),
         tuple(changed),
     )
-
-
-def _is_ours(rate: RateRecord, present: ConfigValue) -> bool:
-    if present.source is not ConfigSource.DYNAMIC_BROKER:
-        return False
-    return present.value is None or present.value in rate.set_values
 
 
 def _restore(rate: RateRecord) -> ConfigChange:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from kafka_reassignment.decisions.throttle.plan import RateChange, Side, entries_of
+from kafka_reassignment.decisions.throttle.wanted import RateChange, Side, entries_of
 from kafka_reassignment.model import ConfigResource, ConfigSource, ConfigValue
 
 UNSET = ConfigValue(None, ConfigSource.DEFAULT)
@@ -55,6 +55,12 @@ class RateRecord(_Frozen):
     def resource(self) -> ConfigResource:
         """The broker whose config it is."""
         return ConfigResource.broker(self.broker)
+
+    def is_ours(self, seen: ConfigValue) -> bool:
+        """Whether what is seen is a value that we set; a value that the broker hides counts as ours."""
+        if seen.source is not ConfigSource.DYNAMIC_BROKER:
+            return False
+        return seen.value is None or seen.value in self.set_values
 
     def __str__(self) -> str:
         return f"broker {self.broker}: {self.side.rate_key} (before us: {self.earlier})"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from kafka_reassignment.decisions.throttle.journal import UNSET, Earlier, Journal, ListRecord, RateRecord
-from kafka_reassignment.decisions.throttle.plan import (
+from kafka_reassignment.decisions.throttle.wanted import (
     EVERY_REPLICA,
     BrokerRate,
     RateChange,
     Side,
     ThrottledReplicas,
-    ThrottlePlan,
+    WantedThrottle,
     entries_of,
 )
 from kafka_reassignment.errors import InvalidThrottleError
@@ -28,7 +28,9 @@ SeenConfigs = Mapping[ConfigResource, Mapping[str, ConfigValue]]
 """Configs as described: a resource that did not answer or does not exist is absent, so is a key set nowhere."""
 
 
-def changes_to_throttle(plan: ThrottlePlan, journal: Journal, seen: SeenConfigs) -> tuple[Journal, list[ConfigChange]]:
+def changes_to_throttle(
+    wanted: WantedThrottle, journal: Journal, seen: SeenConfigs
+) -> tuple[Journal, list[ConfigChange]]:
     """Return the journal to store first, and then the changes that put the throttle in place.
 
     Rates another client had set on a broker are replaced, to be put back exactly. Entries another client had put
@@ -39,7 +41,7 @@ def changes_to_throttle(plan: ThrottlePlan, journal: Journal, seen: SeenConfigs)
     rates = {(r.broker, r.side): r for r in journal.rates}
     lists = {(r.topic, r.side): r for r in journal.lists}
     changes: list[ConfigChange] = []
-    for rate in plan.rates:
+    for rate in wanted.rates:
         values = seen.get(rate.resource)
         if values is None:
             continue
@@ -50,15 +52,19 @@ def changes_to_throttle(plan: ThrottlePlan, journal: Journal, seen: SeenConfigs)
         rates[key] = _recorded(rate, present, rates.get(key))
         value = str(rate.set_bytes_per_second)
         changes.append(ConfigChange(rate.resource, rate.side.rate_key, ConfigOperation.SET, value))
-    for wanted in plan.replicas:
-        values = seen.get(wanted.resource)
+    for topic_list in wanted.replicas:
+        values = seen.get(topic_list.resource)
         if values is None:
             continue
-        present = values.get(wanted.side.replicas_key, UNSET)
-        if missing := _missing_entries(wanted, present):
-            lists[wanted.topic, wanted.side] = _listed(wanted, missing, present, lists.get((wanted.topic, wanted.side)))
+        present = values.get(topic_list.side.replicas_key, UNSET)
+        if missing := _missing_entries(topic_list, present):
+            lists[topic_list.topic, topic_list.side] = _listed(
+                topic_list, missing, present, lists.get((topic_list.topic, topic_list.side))
+            )
             changes.append(
-                ConfigChange(wanted.resource, wanted.side.replicas_key, ConfigOperation.APPEND, ",".join(missing))
+                ConfigChange(
+                    topic_list.resource, topic_list.side.replicas_key, ConfigOperation.APPEND, ",".join(missing)
+                )
             )
     return (
         Journal(
@@ -70,7 +76,7 @@ def changes_to_throttle(plan: ThrottlePlan, journal: Journal, seen: SeenConfigs)
     )
 
 
-def missing_throttle(plan: ThrottlePlan, seen: SeenConfigs, journal: Journal | None = None) -> tuple[str, ...]:
+def missing_throttle(wanted: WantedThrottle, seen: SeenConfigs, journal: Journal | None = None) -> tuple[str, ...]:
     """Return what is missing of the throttle, one line each; nothing when it is fully in place.
 
     The journal is needed only for brokers before 2.6, which hide their rates: one that we set last counts.
@@ -78,7 +84,7 @@ def missing_throttle(plan: ThrottlePlan, seen: SeenConfigs, journal: Journal | N
     """
     records = {(r.broker, r.side): r for r in journal.rates} if journal else {}
     missing = []
-    for rate in plan.rates:
+    for rate in wanted.rates:
         values, key, want = seen.get(rate.resource), rate.side.rate_key, rate.set_bytes_per_second
         if values is None:
             missing.append(f"broker {rate.broker} did not answer, its {key} is not known to be {want}")
@@ -91,11 +97,13 @@ def missing_throttle(plan: ThrottlePlan, seen: SeenConfigs, journal: Journal | N
             )
         elif _needs_setting(rate, present, records.get((rate.broker, rate.side))):
             missing.append(f"broker {rate.broker}: {key} is {Earlier.of(present)}, expected {want}")
-    for wanted in plan.replicas:
-        values = seen.get(wanted.resource)
-        if values is not None and (entries := _missing_entries(wanted, values.get(wanted.side.replicas_key, UNSET))):
+    for topic_list in wanted.replicas:
+        values = seen.get(topic_list.resource)
+        if values is not None and (
+            entries := _missing_entries(topic_list, values.get(topic_list.side.replicas_key, UNSET))
+        ):
             missing.append(
-                f"topic {wanted.topic}: {wanted.side.replicas_key} lacks {len(entries)} of {len(wanted.entries)} "
+                f"topic {topic_list.topic}: {topic_list.side.replicas_key} lacks {len(entries)} of {len(topic_list.entries)} "
                 f"entries, expected {entries[0]} among them"
             )
     return tuple(missing)
@@ -134,21 +142,21 @@ def change_rates(
             f"The new rate is {asked_bytes_per_second} bytes per second, expected at least {lowest}: Kafka cannot hold "
             "lower rates accurately, and 0 would stop replication. Nothing was changed; ask for a higher rate"
         )
-    wanted = RateChange(
+    change = RateChange(
         asked_bytes_per_second=asked_bytes_per_second,
         brokers=None if brokers is None else tuple(sorted(brokers)),
         sides=tuple(side for side in Side if side in sides),
         rate_before_slowdown_bytes_per_second=rate_before_slowdown_bytes_per_second,
     )
-    kept = tuple(old for old in journal.rate_changes if not _covers(wanted, old))
-    plan = ThrottlePlan(
+    kept = tuple(old for old in journal.rate_changes if not _covers(change, old))
+    wanted = WantedThrottle(
         tuple(
             BrokerRate(r.broker, r.side, asked_bytes_per_second)
             for r in journal.rates
-            if wanted.concerns(r.broker, r.side)
+            if change.concerns(r.broker, r.side)
         )
     )
-    return changes_to_throttle(plan, journal.model_copy(update={"rate_changes": (*kept, wanted)}), seen)
+    return changes_to_throttle(wanted, journal.model_copy(update={"rate_changes": (*kept, change)}), seen)
 
 
 def _needs_setting(rate: BrokerRate, present: ConfigValue, record: RateRecord | None) -> bool:
@@ -163,23 +171,20 @@ def _recorded(rate: BrokerRate, present: ConfigValue, record: RateRecord | None)
     want = str(rate.set_bytes_per_second)
     if record is None:
         return RateRecord(broker=rate.broker, side=rate.side, earlier=Earlier.of(present), set_values=(want,))
-    ours = present.source is ConfigSource.DYNAMIC_BROKER and (
-        present.value is None or present.value in record.set_values
-    )
     return record.model_copy(
         update={
-            "earlier": record.earlier if ours else Earlier.of(present),
+            "earlier": record.earlier if record.is_ours(present) else Earlier.of(present),
             "set_values": (*(v for v in record.set_values if v != want), want),
         }
     )
 
 
 def _listed(
-    wanted: ThrottledReplicas, missing: tuple[str, ...], present: ConfigValue, record: ListRecord | None
+    topic_list: ThrottledReplicas, missing: tuple[str, ...], present: ConfigValue, record: ListRecord | None
 ) -> ListRecord:
     """Journal entries that were not there. A list that somebody deleted since is unset before us from now on."""
     if record is None:
-        return ListRecord(topic=wanted.topic, side=wanted.side, earlier=Earlier.of(present), added=missing)
+        return ListRecord(topic=topic_list.topic, side=topic_list.side, earlier=Earlier.of(present), added=missing)
     deleted = record.earlier.was_set_here and present.source is not ConfigSource.DYNAMIC_TOPIC
     journalled = set(record.added)
     return record.model_copy(
@@ -190,9 +195,9 @@ def _listed(
     )
 
 
-def _missing_entries(wanted: ThrottledReplicas, present: ConfigValue) -> tuple[str, ...]:
+def _missing_entries(topic_list: ThrottledReplicas, present: ConfigValue) -> tuple[str, ...]:
     there = set(entries_of(present.value))
-    return () if EVERY_REPLICA in there else tuple(e for e in wanted.entries if e not in there)
+    return () if EVERY_REPLICA in there else tuple(e for e in topic_list.entries if e not in there)
 
 
 def _is_hidden(value: ConfigValue) -> bool:

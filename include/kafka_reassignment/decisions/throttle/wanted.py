@@ -95,7 +95,7 @@ class ThrottledReplicas:
 
 
 @dataclass(frozen=True, slots=True)
-class ThrottlePlan:
+class WantedThrottle:
     """Rates and lists; both are needed, either alone throttles nothing (F3). By broker or topic, then side."""
 
     rates: tuple[BrokerRate, ...] = ()
@@ -106,7 +106,7 @@ class ThrottlePlan:
         """Brokers and topics whose configs have to be looked at, each once."""
         return tuple(sorted({r.resource for r in self.rates} | {r.resource for r in self.replicas}))
 
-    def restricted_to(self, brokers: Collection[int]) -> ThrottlePlan:
+    def restricted_to(self, brokers: Collection[int]) -> WantedThrottle:
         """Leave out the rates of all other brokers: one that is down neither sends nor receives, nor can be told.
 
         The lists stay whole, so that only its rate is missing when it comes back.
@@ -114,7 +114,9 @@ class ThrottlePlan:
         return replace(self, rates=tuple(r for r in self.rates if r.broker in brokers))
 
 
-def throttle_for(batch: Batch, *, asked_bytes_per_second: int, rate_changes: Sequence[RateChange] = ()) -> ThrottlePlan:
+def throttle_for(
+    batch: Batch, *, asked_bytes_per_second: int, rate_changes: Sequence[RateChange] = ()
+) -> WantedThrottle:
     """Return the throttle under which a batch may copy.
 
     Every current replica may come to lead, so each is listed on the leaders' side and its broker gets a leader
@@ -143,7 +145,7 @@ def throttle_for(batch: Batch, *, asked_bytes_per_second: int, rate_changes: Seq
                 f"{partition.partition}:{b}" for b in brokers
             ]
     rates = sorted((b, side) for side, brokers in takes_part.items() for b in brokers)
-    return ThrottlePlan(
+    return WantedThrottle(
         tuple(BrokerRate(b, side, _asked(b, side, asked_bytes_per_second, rate_changes)) for b, side in rates),
         tuple(
             ThrottledReplicas(topic, side, tuple(e for p in sorted(by_partition) for e in by_partition[p]))
