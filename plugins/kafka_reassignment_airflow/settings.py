@@ -2,49 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from airflow.sdk.configuration import conf
 
-SECTION = "kafka_reassignment"
-RETRIES = 4
+from kafka_reassignment_airflow.provider_info import OPTIONS, SECTION
 
-OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "record_uri": {
-        "description": (
-            "Base URI of the records. It may name an Airflow connection, as s3://my_conn@bucket/path. Every process that "
-            "runs tasks, triggers or the API server must reach it. Default: file://$AIRFLOW_HOME/kafka_reassignments."
-        ),
-        "version_added": "0.1.0",
-        "type": "string",
-        "example": "s3://my_conn@bucket/reassignments",
-        "default": None,
-    },
-    "retry_delay_seconds": {
-        "description": f"Seconds between the tries of a task. Each task has {RETRIES} retries.",
-        "version_added": "0.1.0",
-        "type": "float",
-        "example": None,
-        "default": "10",
-    },
-    "maintenance_schedule": {
-        "description": "Cron expression of the DAG kafka_maintenance_window. Without it, the DAG runs only when triggered.",
-        "version_added": "0.1.0",
-        "type": "string",
-        "example": "0 22 * * sat",
-        "default": "",
-    },
-    "maintenance_time_zone": {
-        "description": "Time zone of maintenance_schedule, an IANA name.",
-        "version_added": "0.1.0",
-        "type": "string",
-        "example": "Europe/Berlin",
-        "default": "UTC",
-    },
-}
-"""Every option of the section, as Airflow's provider info wants it."""
+RETRIES = 4
 
 
 def setting(key: str) -> str:

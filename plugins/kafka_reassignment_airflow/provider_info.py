@@ -1,0 +1,80 @@
+"""What Airflow's list of providers shows of this distribution, and the options of its section in the configuration.
+
+Airflow reads this while it starts, before its configuration is complete: nothing of Airflow is imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+PACKAGE = "kafka_reassignment_airflow"
+INTEGRATION = "Kafka reassignment"
+SECTION = "kafka_reassignment"
+
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "record_uri": {
+        "description": (
+            "Base URI of the records. It may name an Airflow connection, as s3://my_conn@bucket/path. Every process that "
+            "runs tasks, triggers or the API server must reach it. Default: file://$AIRFLOW_HOME/kafka_reassignments."
+        ),
+        "version_added": "0.1.0",
+        "type": "string",
+        "example": "s3://my_conn@bucket/reassignments",
+        "default": None,
+    },
+    "retry_delay_seconds": {
+        "description": "Seconds between the tries of a task.",
+        "version_added": "0.1.0",
+        "type": "float",
+        "example": None,
+        "default": "10",
+    },
+    "maintenance_schedule": {
+        "description": "Cron expression of the DAG kafka_maintenance_window. Without it, the DAG runs only when triggered.",
+        "version_added": "0.1.0",
+        "type": "string",
+        "example": "0 22 * * sat",
+        "default": None,
+    },
+    "maintenance_time_zone": {
+        "description": "Time zone of maintenance_schedule, an IANA name.",
+        "version_added": "0.1.0",
+        "type": "string",
+        "example": "Europe/Berlin",
+        "default": "UTC",
+    },
+}
+"""The section ``[kafka_reassignment]``."""
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Return the metadata of Airflow's entry point ``apache_airflow_provider``.
+
+    The connection type ``kafka`` is not among them: the Apache Kafka provider registers it.
+    """
+    return {
+        "package-name": "kafka-reassignment",
+        "name": INTEGRATION,
+        "description": "Moves Kafka replicas safely, batch by batch: plans, throttles, expands, waits for the ISR, drops, verifies.",
+        "integrations": [{"integration-name": INTEGRATION, "tags": ["software"]}],
+        "operators": _listed("operators"),
+        "sensors": _listed("sensors"),
+        "hooks": _listed("hooks"),
+        "triggers": _listed("triggers"),
+        "bundles": [{"integration-name": INTEGRATION, "python-modules": [f"{PACKAGE}.bundle"]}],
+        "config": {
+            SECTION: {"description": "Records, retries and the maintenance schedule.", "options": dict(OPTIONS)}
+        },
+    }
+
+
+def modules(kind: str) -> list[str]:
+    """Return the modules of a package below this one, such as ``operators``."""
+    return sorted(f"{PACKAGE}.{kind}.{module.name}" for module in iter_modules([str(Path(__file__).parent / kind)]))
+
+
+def _listed(kind: str) -> list[dict[str, Any]]:
+    return [{"integration-name": INTEGRATION, "python-modules": modules(kind)}]

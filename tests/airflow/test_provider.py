@@ -1,0 +1,60 @@
+"""What Airflow knows of this distribution by its entry points: provider, configuration, plugin, DAG bundle."""
+
+import json
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+from airflow.plugins_manager import AirflowPlugin
+from jsonschema import validate
+
+import airflow
+from kafka_lab.airflow import PROJECT
+from kafka_reassignment_airflow.bundle import KafkaReassignmentDagBundle
+from kafka_reassignment_airflow.provider_info import OPTIONS, get_provider_info
+from kafka_reassignment_airflow.settings import setting, step_defaults
+
+pytestmark = pytest.mark.quick
+
+
+def entry_point(group):
+    (found,) = (found for found in entry_points(group=group) if found.dist.name == "kafka-reassignment")
+    return found.load()
+
+
+def test_the_provider_info_is_valid_by_airflows_own_schema():
+    schema = json.loads((Path(airflow.__file__).parent / "provider_info.schema.json").read_text())
+    info = entry_point("apache_airflow_provider")()
+    validate(info, schema)
+    for option in info["config"]["kafka_reassignment"]["options"].values():
+        validate(option, schema["definitions"]["option"])
+    assert info["package-name"] == "kafka-reassignment"
+
+
+@pytest.mark.parametrize("kind", ["operators", "sensors", "hooks", "triggers", "bundles"])
+def test_every_module_that_the_provider_info_lists_can_be_imported(kind):
+    listed = [module for entry in get_provider_info()[kind] for module in entry["python-modules"]]
+    assert listed
+    for module in listed:
+        import_module(module)
+
+
+def test_the_entry_point_of_the_plugin_is_a_plugin_with_the_page():
+    plugin = entry_point("airflow.plugins")
+    assert issubclass(plugin, AirflowPlugin)
+    assert [app["url_prefix"] for app in plugin.fastapi_apps] == ["/kafka-reassignment"]
+    assert [view["destination"] for view in plugin.external_views] == ["nav", "dag_run"]
+
+
+def test_the_bundle_of_a_checkout_has_its_dags():
+    assert KafkaReassignmentDagBundle(name="kafka_reassignment").path == PROJECT / "dags"
+
+
+def test_settings_are_those_of_the_configuration_and_their_defaults_otherwise(monkeypatch):
+    assert (setting("maintenance_schedule"), setting("maintenance_time_zone"), setting("record_uri")) == ("", "UTC", "")
+    assert step_defaults()["retry_delay"].total_seconds() == float(OPTIONS["retry_delay_seconds"]["default"])
+    monkeypatch.setenv("AIRFLOW__KAFKA_REASSIGNMENT__MAINTENANCE_TIME_ZONE", "Europe/Berlin")
+    monkeypatch.setenv("AIRFLOW__KAFKA_REASSIGNMENT__RETRY_DELAY_SECONDS", "2.5")
+    assert setting("maintenance_time_zone") == "Europe/Berlin"
+    assert step_defaults()["retry_delay"].total_seconds() == 2.5
