@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest
 TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow faults quick lint lock clean bench-plan
+.PHONY: help setup demo test test-slow faults quick lint lock bounds clean bench-plan
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -33,11 +33,12 @@ $(VENV)/.warm: $(VENV)/.installed
 demo: setup  ## a throttled decommission on six real brokers, run by Airflow (ARGS="--help" for options)
 	@$(BIN)/python -m kafka_lab.demo $(ARGS)
 
-lint: setup  ## format check, lint, strict types, import contracts
+lint: setup  ## format check, lint, strict types, import contracts; what is installed fits pyproject.toml
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/uv pip check -q --python $(BIN)/python
 
 quick: setup  ## the part of the tests that takes under a minute
 	$(PYTEST) -m quick -q $(TWO_LANES)
@@ -60,5 +61,12 @@ lock: setup  ## resolve the locked dependencies again, newest releases first
 	$(UV) export $(EXPORT) --extra lab --group dev -o requirements/dev.lock
 	$(UV) export $(EXPORT) --no-dev -o requirements/runtime.lock
 
+bounds: bounds-lowest-direct bounds-highest  ## quick and planner tests on the lowest and on the newest releases that pyproject.toml allows
+
+bounds-%: setup
+	$(BIN)/uv venv -q --clear --python $(BIN)/python .bounds/$*
+	$(BIN)/uv pip install -q --python .bounds/$*/bin/python --resolution $* --group dev -e . -e lab
+	.bounds/$*/bin/python -m pytest -m "quick or (spark and not (kafka or airflow or slow))" $(TWO_LANES)
+
 clean:  ## remove the virtual environment and caches inside the checkout
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .bounds .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

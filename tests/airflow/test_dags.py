@@ -18,7 +18,7 @@ pytestmark = pytest.mark.quick
 
 @pytest.fixture(scope="module")
 def dags():
-    bag = DagBag(str(PROJECT / "dags"))
+    bag = DagBag(str(PROJECT / "dags"), include_examples=False)
     assert bag.import_errors == {}
     return bag.dags
 
