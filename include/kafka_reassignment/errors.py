@@ -1,6 +1,6 @@
 """Errors of the engine. Each message names the subject, the expected, the found and the next step.
 
-The classes follow the error cases of KIP-455 and KIP-179, so that callers can tell them apart
+The classes follow the error cases of KIP-455 and KIP-179, so that callers can distinguish them
 without reading texts.
 """
 
@@ -12,7 +12,7 @@ from kafka_reassignment.model import Refusal, TopicPartition
 
 
 def name_some(items: Iterable[object], most: int = 3) -> str:
-    """Return ``orders-3, orders-9, payments-0 and 1 more``: enough to look at, never a wall of text."""
+    """Return ``orders-3, orders-9, payments-0 and 1 more``: a few to look at, never all of them."""
     texts = [str(item) for item in items]
     rest = len(texts) - most
     return ", ".join(texts[:most]) + (f" and {rest} more" if rest > 0 else "")
@@ -83,15 +83,15 @@ class WrongClusterError(ReassignmentError):
 
 
 class ReassignmentInProgressError(ReassignmentError):
-    """Another reassignment holds the cluster, or the partitions, of this request."""
+    """Another reassignment has locked the cluster of this request, or moves its partitions."""
 
 
 class UnhealthyClusterError(ReassignmentError):
-    """More partitions are not well than the request tolerates; nothing was started."""
+    """More partitions are unhealthy than the request allows; nothing was started."""
 
 
 class StoppedError(ReassignmentError):
-    """Somebody stopped this reassignment; it does nothing more until it is resumed."""
+    """An operator stopped this reassignment; it does nothing more until it is resumed."""
 
 
 class StalePlanError(ReassignmentError):
@@ -107,10 +107,10 @@ class PartialRefusalError(ReassignmentError):
     def __init__(self, accepted: int, refused: Mapping[TopicPartition, Refusal], next_step: str) -> None:
         self.accepted = accepted
         self.refused = dict(refused)
-        told = name_some(f"{p} ({r})" for p, r in sorted(self.refused.items()))
+        reasons = name_some(f"{p} ({r})" for p, r in sorted(self.refused.items()))
         super().__init__(
             f"The controller refused {len(self.refused)} of {accepted + len(self.refused)} partitions: "
-            f"{told}. {next_step}"
+            f"{reasons}. {next_step}"
         )
 
 
@@ -143,7 +143,7 @@ class UnsafeDropError(ReassignmentError):
 
 
 class CancelledByOtherError(ReassignmentError):
-    """A reassignment of ours is gone though the partition is not at its target: somebody cancelled it."""
+    """A reassignment of ours is gone though the partition is not at its target: another client cancelled it."""
 
 
 class VerificationError(ReassignmentError):

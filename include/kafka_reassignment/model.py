@@ -1,4 +1,4 @@
-"""The values everything else is written in: partitions, replicas, reassignments, and what a cluster shows.
+"""The values that the engine works with: partitions, replicas, reassignments, and what a cluster shows.
 
 All are frozen; broker ids in a replica list are never sorted, because the first one is the
 preferred leader.
@@ -162,7 +162,7 @@ class InFlight:
         return tuple(b for b in self.replicas if b not in self.adding)
 
     def as_reassignment(self, partition: TopicPartition) -> Reassignment:
-        """Return the move as far as the controller tells: from what a cancel would return to, to its target."""
+        """Return the move as the controller lists it: from what a cancel would return to, to its target."""
         return Reassignment(partition, self.original, self.target)
 
 
@@ -258,7 +258,7 @@ class ConfigValue:
     """A config as described: effective value and the layer it comes from.
 
     ``value`` is None when it is unset, or hidden as sensitive (brokers before 2.6 hide throttle
-    rates: then ``source`` tells whether something is set).
+    rates: then ``source`` shows whether something is set).
     """
 
     value: str | None
@@ -325,7 +325,7 @@ class LogDir:
 
 @dataclass(frozen=True, slots=True)
 class LogDirsReport:
-    """What the brokers told of their log dirs; ``unreachable`` says why for those that did not answer."""
+    """What the brokers report of their log dirs; ``unreachable`` says why for those that did not answer."""
 
     log_dirs: tuple[LogDir, ...]
     replicas: tuple[LogReplica, ...]

@@ -31,10 +31,9 @@ MAX_PARTITIONS = 500
 class ClusterPort(Protocol):
     """One Kafka cluster, as far as reassignments need it.
 
-    Every call asks the cluster afresh; nothing is cached, because a decision must rest on what the
-    cluster shows now. Calls block. All raise ``ClusterUnavailableError`` when no broker (or no
-    controller) answers in time, and ``NotAuthorizedError`` when an ACL is missing; what is said
-    below comes on top.
+    Every call asks the cluster again; nothing is cached, because a decision must rest on what the cluster shows now.
+    Calls block. All raise ``ClusterUnavailableError`` when no broker (or no controller) answers in time, and
+    ``NotAuthorizedError`` when an ACL is missing, besides the errors that each call names.
     """
 
     def describe_cluster(self) -> ClusterDescription:
@@ -78,7 +77,7 @@ class ClusterPort(Protocol):
     ) -> Refusal | None:
         """Add partitions to a topic, all of them or none (KIP-195); None is accepted.
 
-        The controller refuses when the topic has grown meanwhile, so asking twice never adds more than
+        The controller refuses when the topic has grown in between, so asking twice never adds more than
         was asked for. After ``ClusterUnavailableError`` they may be there or not: describe the topic,
         then act.
 

@@ -1,4 +1,4 @@
-"""How numbers are told to people, everywhere the same."""
+"""Brokers, sizes and times as text, the same in every message."""
 
 from __future__ import annotations
 

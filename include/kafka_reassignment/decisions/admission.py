@@ -1,4 +1,4 @@
-"""The gate before a batch: whether anything speaks against starting it now, and what."""
+"""Admission of a batch: the reasons why it may not start now."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Partitions that are not well, wherever they are: offline, under min ISR, under-replicated."""
+    """The unhealthy partitions of a cluster, each once: offline, else under min ISR, else under-replicated."""
 
     offline: tuple[TopicPartition, ...] = ()
     under_min_isr: tuple[TopicPartition, ...] = ()
@@ -29,11 +29,10 @@ class Health:
 
 
 def health(seen: View, *, leaving_brokers: Collection[int] = ()) -> Health:
-    """Return the partitions that are not well.
+    """Return the unhealthy partitions.
 
-    Replicas that are being added do not make a partition under-replicated (F32, KIP-352), nor do those on
-    brokers that the reassignment empties anyway: it is what brings them back to full strength. Only the worst is
-    told of each partition.
+    Replicas that are being added do not make a partition under-replicated (F32, KIP-352), nor do those on brokers
+    that the reassignment empties: it is what restores their replication factor.
     """
     offline: list[TopicPartition] = []
     under_min_isr: list[TopicPartition] = []
@@ -60,43 +59,43 @@ def admission(
     log_dirs: Iterable[LogDir] = (),
     keep_free_share: float = 0.1,
     allowed_unhealthy_partitions: int | None = 0,
-    others: Sequence[str] = (),
+    other_reasons: Sequence[str] = (),
 ) -> Admission:
-    """Gather everything that speaks against starting a batch now; call again until nothing does.
+    """Return every reason why a batch may not start now; call again until there is none.
 
-    A batch that was started already is judged by the same rules, but for what its own moves cause. Steps that
-    cannot go now keep none of the others waiting.
+    A batch that was started already is judged by the same rules, without what its own moves cause. Steps that cannot
+    go now do not keep the others waiting.
 
     Args:
-        batch: what is to start.
+        batch: the batch to start.
         seen: the batch's own partitions.
         cluster_health: of all partitions.
         foreign: partitions that another client is reassigning, anywhere in the cluster (F30).
         log_dirs: of the receiving brokers; those that report no sizes do not count.
         keep_free_share: the part of each log dir that has to stay free.
-        allowed_unhealthy_partitions: this many partitions elsewhere may be unwell; any number when None.
-        others: found elsewhere: the maintenance window, ``throttle_can_finish``.
+        allowed_unhealthy_partitions: this many partitions elsewhere may be unhealthy; any number when None.
+        other_reasons: found elsewhere: the maintenance window, ``throttle_can_finish``.
     """
     due = expansions_to_submit(batch, seen)
     waiting = Batch(batch.number, tuple(s for s in batch.steps if s.partition in due.to_submit))
     reasons = [
-        *others,
-        *_about_blocked(due),
-        *_about_health(cluster_health, set(batch.partitions), set(waiting.partitions), allowed_unhealthy_partitions),
+        *other_reasons,
+        *_blocked_reasons(due),
+        *_health_reasons(cluster_health, set(batch.partitions), set(waiting.partitions), allowed_unhealthy_partitions),
     ]
     if foreign:
         reasons.append(
             f"another client is reassigning {name_some(sorted(foreign))}: let it finish, and pause tools that move "
             "replicas by themselves"
         )
-    reasons += _about_disk(waiting, log_dirs, keep_free_share)
+    reasons += _disk_reasons(waiting, log_dirs, keep_free_share)
     return Admission(tuple(reasons))
 
 
 def inbound_bytes_per_second(batch: Batch, seen: View, samples: Sequence[Sample]) -> dict[TopicPartition, float]:
     """Return what producers write to each partition of a batch, as its leader grows; deletions can hide some of it.
 
-    Empty until two samples of the window tell.
+    Empty until there are two samples in the window.
     """
     recent = [s for s in samples if samples[-1].at_seconds - s.at_seconds <= SPEED_WINDOW_SECONDS]
     if len(recent) < 2:
@@ -136,8 +135,8 @@ def throttle_can_finish(
     )
 
 
-def _about_blocked(due: Expansions) -> list[str]:
-    """KIP-435: a step whose partition is offline or whose target broker is down waits, the rest goes on."""
+def _blocked_reasons(due: Expansions) -> list[str]:
+    """KIP-435: a step waits whose partition is offline or whose target broker is down; the other steps go on."""
     if not due.waiting or due.to_submit or due.already:
         return []
     return [
@@ -145,23 +144,23 @@ def _about_blocked(due: Expansions) -> list[str]:
     ]
 
 
-def _about_health(
-    unwell: Health, own: set[TopicPartition], not_started: set[TopicPartition], tolerated: int | None
+def _health_reasons(
+    unhealthy: Health, own: set[TopicPartition], not_started: set[TopicPartition], allowed: int | None
 ) -> list[str]:
     kinds = (
-        ("offline", unwell.offline),
-        ("under min.insync.replicas", unwell.under_min_isr),
-        ("under-replicated", unwell.under_replicated),
+        ("offline", unhealthy.offline),
+        ("under min.insync.replicas", unhealthy.under_min_isr),
+        ("under-replicated", unhealthy.under_replicated),
     )
     in_batch = [(kind, [p for p in those if p in not_started]) for kind, those in kinds]
     elsewhere = [(kind, [p for p in those if p not in own]) for kind, those in kinds]
     reasons = [f"{name_some(those)} of the batch is {kind}" for kind, those in in_batch if those]
-    if tolerated is not None and sum(len(those) for _, those in elsewhere) > tolerated:
+    if allowed is not None and sum(len(those) for _, those in elsewhere) > allowed:
         reasons += [f"{len(those)} partitions are {kind} ({name_some(those)})" for kind, those in elsewhere if those]
     return reasons
 
 
-def _about_disk(batch: Batch, log_dirs: Iterable[LogDir], keep_free_share: float) -> list[str]:
+def _disk_reasons(batch: Batch, log_dirs: Iterable[LogDir], keep_free_share: float) -> list[str]:
     """A broker puts a new replica where it has the fewest, not where there is room, so the worst log dir counts (F25)."""
     needed: dict[int, int] = {}
     for step in batch.steps:

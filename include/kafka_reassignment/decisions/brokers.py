@@ -27,14 +27,14 @@ def check_brokers_known(named: Iterable[int], known: Collection[int], *, subject
 
 
 def check_racks_left(rack_of: Mapping[int, str | None], leaving: Collection[int]) -> None:
-    """Make sure that no rack loses its last live broker.
+    """Refuse to empty a rack of its last live broker.
 
     Args:
         rack_of: rack of each live broker; None where it names none.
         leaving: brokers that are to be emptied.
 
     Raises:
-        InfeasiblePlanError: some rack would.
+        InfeasiblePlanError: a rack would have no live broker.
     """
     racks = set(rack_of.values())
     left = {rack for broker, rack in rack_of.items() if broker not in leaving}

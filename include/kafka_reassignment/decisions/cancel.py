@@ -1,4 +1,4 @@
-"""Which moves in flight can be cancelled safely, what a cancel leaves (KIP-455, F15), and how steps come to rest."""
+"""Which moves in flight can be cancelled safely, what a cancel leaves (KIP-455, F15), and how a stopped batch is settled."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kafka_reassignment.text import format_brokers
 
 @dataclass(frozen=True, slots=True)
 class Cancels:
-    """What to cancel, what is better carried on, and what is not ours.
+    """The moves to cancel, those to carry on instead, and those of other clients.
 
-    ``to_cancel`` says of each partition what the cancel leaves, ``carry_on`` why going on to the target is the
-    safe way, ``foreign`` what another client is doing.
+    ``to_cancel`` says for each partition what the cancel leaves, ``carry_on`` why going on to the target is safer,
+    ``foreign`` what another client is doing.
     """
 
     to_cancel: Mapping[TopicPartition, str] = field(default_factory=dict)
@@ -26,15 +26,14 @@ class Cancels:
 def cancels(steps: Iterable[Step], seen: View, *, foreign_too: bool = False) -> Cancels:
     """Decide for each step in flight whether a cancel is safe: its original replicas alive and in the ISR.
 
-    With one of them out of sync, cancelling throws away copies that may be needed, or Kafka refuses because it
-    would take an unclean election: such a move is carried on, which ends with every replica in sync. Only where
-    that way is closed as well (a target broker is down, or the move is hung) and a cancel takes nothing that is
-    in sync, it is cancelled all the same.
+    With one of them out of sync, a cancel drops copies that may be needed, or Kafka refuses it because it would take
+    an unclean election: such a move is carried on, which ends with every replica in sync. It is cancelled only where
+    it cannot complete (a target broker is down, or the move is hung) and the cancel drops no replica in sync.
 
     Args:
         steps: of the reassignment to stop.
         seen: what the cluster shows.
-        foreign_too: cancel another client's moves of these partitions as well; only when explicitly asked.
+        foreign_too: cancel another client's moves of these partitions as well; only on explicit request.
     """
     to_cancel: dict[TopicPartition, str] = {}
     carry_on: dict[TopicPartition, str] = {}
@@ -57,44 +56,44 @@ def cancels(steps: Iterable[Step], seen: View, *, foreign_too: bool = False) -> 
 def hung_drops(steps: Iterable[Step], seen: View) -> Mapping[TopicPartition, str]:
     """Return targets of ours that Kafka never completes and a cancel frees safely, with what the cancel leaves (F34).
 
-    A drop looks right before it submits; a move that another client begins in between is superseded by it all the same,
-    and Kafka 4.3.1 then hangs. The cancel returns to old and new replicas, from where the target can be submitted again.
+    A drop checks right before it submits. A move that another client begins in between is superseded by it, and Kafka
+    4.3.1 then hangs. The cancel returns to the old and new replicas, from where the target can be submitted again.
     """
     return cancels([s for s in steps if drop_hangs(s.reassignment, seen)], seen).to_cancel
 
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """How the steps of a stopped batch come to rest: each partition at its current or at its target replicas.
+    """How the steps of a stopped batch are settled: each partition ends at its current or at its target replicas.
 
-    ``cancels`` are about what is in flight. ``to_submit`` are partitions in between, expanded: back to ``current``
-    where all of that is in sync, else on to ``target`` where that is, which ends what is carried on as well.
-    ``stranded`` says why neither is safe now; a later look may find otherwise.
+    ``cancels`` are about moves in flight. ``to_submit`` are expanded partitions: back to ``current`` where all of it is
+    in sync, else on to ``target`` where that is, which also ends moves that are carried on. ``stranded`` says why
+    neither is safe now; that may change later. ``settled`` need nothing.
     """
 
     cancels: Cancels = field(default_factory=Cancels)
     to_submit: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
     stranded: Mapping[TopicPartition, str] = field(default_factory=dict)
-    at_rest: tuple[TopicPartition, ...] = ()
+    settled: tuple[TopicPartition, ...] = ()
 
     @property
     def complete(self) -> bool:
-        """Whether nothing of ours is in flight or in between any more; what is foreign stays as it is."""
+        """Whether no step of ours is in flight or expanded; moves of other clients stay as they are."""
         return not (self.cancels.to_cancel or self.cancels.carry_on or self.to_submit or self.stranded)
 
 
 def settling(steps: Iterable[Step], seen: View, *, foreign_too: bool = False) -> Settling:
-    """Decide what brings each step to rest now; call again, after acting, until it is complete.
+    """Decide what settles each step now; call again after acting until it is complete.
 
     Args:
-        steps: of the batch that was under way.
+        steps: of the current batch.
         seen: what the cluster shows.
         foreign_too: as in ``cancels``.
     """
     in_flight: list[Step] = []
     to_submit: dict[TopicPartition, Replicas] = {}
     stranded: dict[TopicPartition, str] = {}
-    at_rest: list[TopicPartition] = []
+    settled: list[TopicPartition] = []
     for step in steps:
         state = seen.partitions.get(step.partition)
         if step.partition in seen.in_flight:
@@ -104,17 +103,17 @@ def settling(steps: Iterable[Step], seen: View, *, foreign_too: bool = False) ->
             or state.replicas in {step.reassignment.current, step.reassignment.target}
             or phase(step, seen).phase is Phase.STALE
         ):
-            at_rest.append(step.partition)
+            settled.append(step.partition)
         else:
-            _bring_to_rest(step, seen, to_submit, stranded)
+            _settle(step, seen, to_submit, stranded)
     decided = cancels(in_flight, seen, foreign_too=foreign_too)
     # Before Kafka 4.3 an old replica that is lost keeps an expansion in flight for ever; the drop ends it.
     carried_on = Batch(1, tuple(s for s in in_flight if s.partition in decided.carry_on))
     to_submit.update(drops_to_submit(carried_on, seen).to_submit)
-    return Settling(decided, to_submit, stranded, tuple(at_rest))
+    return Settling(decided, to_submit, stranded, tuple(settled))
 
 
-def _bring_to_rest(
+def _settle(
     step: Step, seen: View, to_submit: dict[TopicPartition, Replicas], stranded: dict[TopicPartition, str]
 ) -> None:
     back = drops_to_submit(Batch(1, (Step(step.reassignment.inverse()),)), seen)
@@ -149,15 +148,15 @@ def _unsafe(flight: InFlight, seen: View, partition: TopicPartition) -> str | No
 
 
 def _left_behind(flight: InFlight, current: Replicas, seen: View, partition: TopicPartition) -> str:
-    """Say what there is after the cancel. Kafka takes the adding replicas away, joined or not, and nothing else."""
+    """Return what a cancel leaves. Kafka drops the adding replicas, in sync or not, and nothing else."""
     synced = seen.in_sync(partition)
-    told = [f"replicas {format_brokers(flight.original)}"]
+    parts = [f"replicas {format_brokers(flight.original)}"]
     if joined := [b for b in flight.adding if b in synced]:
-        told.append(f"{format_brokers(joined)} had joined the ISR and is deleted again")
+        parts.append(f"{format_brokers(joined)} had joined the ISR and is deleted again")
     if out_of_sync := [b for b in flight.original if b not in synced]:
-        told.append(f"{format_brokers(out_of_sync)} out of sync")
+        parts.append(f"{format_brokers(out_of_sync)} out of sync")
     if len(flight.original) != len(current):
-        told.append(f"replication factor {len(flight.original)}, it was {len(current)} before the step")
+        parts.append(f"replication factor {len(flight.original)}, it was {len(current)} before the step")
     elif flight.original != current:
-        told.append(f"the order was {format_brokers(current)} before the step")
-    return "; ".join(told)
+        parts.append(f"the order was {format_brokers(current)} before the step")
+    return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""A reassignment as KIP-240 describes it, and the table of KIP-179's ``--progress``."""
+"""The description of a reassignment (KIP-240), and the table of KIP-179's ``--progress``."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from kafka_reassignment.text import format_brokers, format_bytes, format_seconds
 
 
 class NoRate(StrEnum):
-    """A throttle that is no number."""
+    """A throttle that is not a number."""
 
     UNLIMITED = "unlimited"
     UNKNOWN = "unknown"
-    """The replica is throttled, but its broker does not tell its rate (it is down, or older than Kafka 2.6)."""
+    """The replica is throttled, but its broker does not report the rate (it is down, or older than Kafka 2.6)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentDescription:
     """One partition's reassignment (KIP-240). A throttle is in bytes per second; without a leader it has none.
 
-    ``reassignment_id`` tells two successive reassignments of one partition apart; ``started_at_seconds``, since
+    ``reassignment_id`` distinguishes two successive reassignments of one partition; ``started_at_seconds``, since
     the epoch, stays the same for its life. Both are None for another client's move: Kafka keeps neither. The first
     of ``target`` is the preferred leader. ``throttles`` has each broker of the target; those that are not adding
     copy nothing and are unlimited.
@@ -79,7 +79,7 @@ class ReassignmentDescription:
 
 
 def description_lines(described: ReassignmentDescription) -> Iterator[str]:
-    """Tell people one line of the partition, and one of each adding replica."""
+    """Yield one line for the partition, and one for each adding replica."""
     of = described.reassignment_id or "another client's move"
     age = "" if described.elapsed_seconds is None else f", for {format_seconds(described.elapsed_seconds)}"
     leader = "no leader"
@@ -91,15 +91,15 @@ def description_lines(described: ReassignmentDescription) -> Iterator[str]:
     )
     for replica in described.replicas:
         measure, left = replica.measure, replica.seconds_left
-        told = [str(replica.motion), f"{format_bytes(replica.bytes_left)} left"]
+        parts = [str(replica.motion), f"{format_bytes(replica.bytes_left)} left"]
         if measure.messages_behind is not None:
-            told.append(f"{measure.messages_behind} messages behind, log end {measure.log_end_offset}")
+            parts.append(f"{measure.messages_behind} messages behind, log end {measure.log_end_offset}")
         if replica.bytes_per_second is not None:
-            told.append(f"{format_bytes(replica.bytes_per_second)}/s")
-        told.append("time left unknown" if left is None else f"about {format_seconds(left)}")
-        told.append(f"throttle {_format_rate(described.throttles.get(replica.broker, NoRate.UNLIMITED))}")
+            parts.append(f"{format_bytes(replica.bytes_per_second)}/s")
+        parts.append("time left unknown" if left is None else f"about {format_seconds(left)}")
+        parts.append(f"throttle {_format_rate(described.throttles.get(replica.broker, NoRate.UNLIMITED))}")
         why = "" if replica.reason in described.status.reason else f"; {replica.reason}"
-        yield f"  to broker {replica.broker}: {', '.join(told)}{why}"
+        yield f"  to broker {replica.broker}: {', '.join(parts)}{why}"
 
 
 def describe_step(
@@ -113,12 +113,12 @@ def describe_step(
     started_at_seconds: float | None,
     now_seconds: float,
 ) -> ReassignmentDescription | None:
-    """Describe one step as it is now; None when its partition does not exist (any more).
+    """Describe one step as it is now; None when its partition does not exist.
 
     Args:
         step: the step.
         seen: what the cluster shows of its partition.
-        status: how it stands; a replica that copies nothing makes it stuck.
+        status: of the step; a replica that copies nothing turns it into stuck.
         replicas: progress, of this and other partitions.
         configs: throttle configs of its topic and its brokers.
         reassignment_id: of the run it belongs to; None for another client's move.
@@ -207,10 +207,10 @@ def _throttle(partition: TopicPartition, broker: int, side: Side, configs: SeenC
     listed = configs.get(ConfigResource.topic(partition.topic), {}).get(side.replicas_key, ConfigValue(None))
     if not covers(listed.value, partition.partition, broker):
         return NoRate.UNLIMITED
-    told = configs.get(ConfigResource.broker(broker))
-    if told is None:
+    described = configs.get(ConfigResource.broker(broker))
+    if described is None:
         return NoRate.UNKNOWN
-    rate = told.get(side.rate_key, ConfigValue(None, ConfigSource.DEFAULT))
+    rate = described.get(side.rate_key, ConfigValue(None, ConfigSource.DEFAULT))
     if rate.value is None:
         return NoRate.UNLIMITED if rate.source is ConfigSource.DEFAULT else NoRate.UNKNOWN
     return int(rate.value)

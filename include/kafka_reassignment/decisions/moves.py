@@ -1,12 +1,12 @@
-"""Expand, sense, drop: from any state a step may wake in, what is safely left to do.
+"""Expand, catch up, drop: what is left to do of each step, from any state in which the cluster may be.
 
 A step current → target is submitted twice: first *expanded* (current + adding: every old replica and the leader
-stay), then, when the ISR holds the whole target, *target*. Everything here is derived from what the cluster shows,
-never from what was done before, so each function may be called again at any time.
+stay), then, when every replica of the target is in the ISR, *target*. Everything here is derived from what the cluster
+shows, never from what was done before, so each function may be called again at any time.
 
-Two things to know about what is shown. Brokers' metadata lags the controller by up to a quarter of a second
-(Kafka 4.3.1), so a partition that is neither in flight nor where it should be must be seen so twice before it is
-believed. And a killed broker stays alive, and in every ISR, until the controller fences it (9 s by default).
+What the cluster shows has two limits. Brokers' metadata lags the controller by up to a quarter of a second (Kafka
+4.3.1), so a partition that is neither in flight nor where it should be must be seen so twice before it counts. And a
+killed broker stays alive, and in every ISR, until the controller fences it (9 s by default).
 """
 
 from __future__ import annotations
@@ -29,45 +29,45 @@ from kafka_reassignment.text import format_brokers
 
 
 class Phase(StrEnum):
-    """Where a step is. ``ours`` below means: heading to expanded or target of this very step."""
+    """Where a step is. A move in flight is ours when it goes to expanded or to target of this step."""
 
     NOT_SUBMITTED = "not submitted"
-    """Still at its current replicas (in whatever order): the expansion is to be submitted, or was cancelled."""
+    """Still at its current replicas, in any order: the expansion is to be submitted, or was cancelled."""
 
     PARTIALLY_EXPANDED = "partially expanded"
-    """Not in flight, every current replica there, some adding ones missing: to be submitted again."""
+    """Not in flight; every current replica is there, some adding ones are missing: to be submitted again."""
 
     EXPANDING = "expanding"
     """In flight to expanded (ours)."""
 
     EXPANDED = "expanded"
-    """Not in flight, whole target among the replicas, but part of it out of sync: wait."""
+    """Not in flight; every replica of the target is there, some are out of sync: wait."""
 
     CAUGHT_UP = "caught up"
-    """Not in flight, whole target among the replicas and in sync: the drop may be submitted."""
+    """Not in flight; every replica of the target is there and in sync: the drop may be submitted."""
 
     DROPPING = "dropping"
     """In flight to target (ours)."""
 
     DONE = "done"
-    """At target, order included. The reason tells when part of it is out of sync."""
+    """At target, order included. The reason names replicas that are out of sync."""
 
     FOREIGN = "foreign"
     """In flight to something that is not ours."""
 
     STALE = "stale"
-    """Somewhere the plan does not know: nothing of this step can be done."""
+    """At replicas that the plan does not know: nothing of this step can be done."""
 
     GONE = "gone"
     """The topic or partition was deleted: done (F28)."""
 
     STUCK = "stuck"
-    """In flight, but can never complete (F34), or should have: the ISR holds all it waits for."""
+    """In flight, but it never completes (F34), or it should have: every replica it waits for is in the ISR."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepState:
-    """The phase of a step, why, and whether what is in flight (if anything) is ours."""
+    """The phase of a step, the reason, and whether the move in flight, if any, is ours."""
 
     phase: Phase
     reason: str
@@ -75,7 +75,7 @@ class StepState:
 
 
 def phase(step: Step, seen: View) -> StepState:
-    """Return where a step is, whatever happened to it."""
+    """Return the phase of a step."""
     move = step.reassignment
     flight = seen.in_flight.get(step.partition)
     state = seen.partitions.get(step.partition)
@@ -83,7 +83,7 @@ def phase(step: Step, seen: View) -> StepState:
         return _phase_in_flight(move, flight, seen.in_sync(step.partition))
     if state is None:
         return StepState(Phase.GONE, f"{step.partition} does not exist (any more)")
-    return _phase_at_rest(move, state, seen.in_sync(step.partition))
+    return _phase_not_in_flight(move, state, seen.in_sync(step.partition))
 
 
 def never_completes(flight: InFlight) -> Replicas:
@@ -102,7 +102,7 @@ def drop_hangs(move: Reassignment, seen: View) -> bool:
 
 
 def _phase_in_flight(move: Reassignment, flight: InFlight, in_sync: frozenset[int]) -> StepState:
-    # Below 2.4 all that is out of sync is told as adding, a replica that stays included: then the order tells.
+    # Below 2.4 every replica out of sync is reported as adding, one that stays included, and their order may differ.
     expands = bool(move.adding) and (
         flight.target == move.expanded
         or (set(flight.target) == set(move.expanded) and set(flight.adding) <= set(move.adding))
@@ -125,16 +125,16 @@ def _phase_in_flight(move: Reassignment, flight: InFlight, in_sync: frozenset[in
     return StepState(Phase.EXPANDING if expands else Phase.DROPPING, f"{heading}, waiting for {missing}")
 
 
-def _phase_at_rest(move: Reassignment, state: PartitionState, in_sync: frozenset[int]) -> StepState:
+def _phase_not_in_flight(move: Reassignment, state: PartitionState, in_sync: frozenset[int]) -> StepState:
     here, current, target = set(state.replicas), set(move.current), set(move.target)
     at = f"at {format_brokers(state.replicas)}"
     out_of_sync = format_brokers(b for b in move.target if b not in in_sync)
-    record_wait = f"{out_of_sync} out of sync" if out_of_sync else "whole target in sync"
+    sync_text = f"{out_of_sync} out of sync" if out_of_sync else "whole target in sync"
     if state.replicas == move.target:
-        return StepState(Phase.DONE, f"{at}, {record_wait}")
+        return StepState(Phase.DONE, f"{at}, {sync_text}")
     if here <= set(move.expanded):
         if target <= here:
-            return StepState(Phase.EXPANDED if out_of_sync else Phase.CAUGHT_UP, f"{at}, {record_wait}")
+            return StepState(Phase.EXPANDED if out_of_sync else Phase.CAUGHT_UP, f"{at}, {sync_text}")
         if current == here:
             return StepState(Phase.NOT_SUBMITTED, at)
         if current < here:
@@ -152,7 +152,7 @@ class Expansions:
     """What to submit so that every step of a batch is expanded, and which steps are left out and why.
 
     ``waiting`` are steps that would only hang (a target broker is down, the partition is offline): they can be
-    submitted once that is mended. ``already`` need no expansion (any more). Every expansion changes the
+    submitted once that is fixed. ``already`` need no expansion. Every expansion changes the
     replication factor for a while, so KIP-860's guard has to allow it.
     """
 
@@ -165,10 +165,10 @@ class Expansions:
 
 
 def expansions_to_submit(batch: Batch, seen: View) -> Expansions:
-    """Return the expansions the controller has not been told of yet.
+    """Return the expansions that are not submitted yet.
 
-    Safe to call at any later time: steps expanded, being expanded or done are left out, so are partitions
-    that are stale or that another client moves.
+    Safe to call again at any time: steps expanded, being expanded or done are left out. So are partitions that are
+    stale or that another client moves.
     """
     to_submit: dict[TopicPartition, Replicas] = {}
     already: list[TopicPartition] = []
@@ -199,8 +199,8 @@ def expansions_to_submit(batch: Batch, seen: View) -> Expansions:
 class CatchUp:
     """How far the replicas of a batch have caught up.
 
-    ``waiting`` has the target's brokers that are not in sync yet, ``blocked`` says for some of these why that
-    will not change by itself. ``stale`` and ``cancelled_by_other`` mean that another client interfered.
+    ``waiting`` has the target's brokers that are not in sync yet; ``blocked`` says for some of these why that
+    does not change by itself. ``stale`` and ``cancelled_by_other`` mean that another client interfered.
     """
 
     in_sync: tuple[TopicPartition, ...] = ()
@@ -213,16 +213,16 @@ class CatchUp:
 
     @property
     def complete(self) -> bool:
-        """Whether every partition that still exists has its whole target in sync."""
+        """Whether every partition that still exists has every replica of its target in sync."""
         return not (self.waiting or self.not_submitted or self.cancelled_by_other or self.stale)
 
 
 def catch_up(batch: Batch, seen: View, *, submitted: bool) -> CatchUp:
-    """Return which partitions have their whole target in the ISR, and what the others wait for.
+    """Return which partitions have every replica of their target in the ISR, and what the others wait for.
 
-    ``submitted`` says that the controller had accepted the expansions: one that is gone all the same was
-    cancelled by another client (F30). A partition counts as in sync as soon as the ISR holds the target, even
-    while its expansion is still listed: before Kafka 4.3 a dead old replica keeps it there, and the drop ends it.
+    ``submitted`` says that the controller had accepted the expansions: one that is gone was cancelled by another
+    client (F30). A partition counts as in sync as soon as every replica of its target is, even while its expansion
+    is still listed: before Kafka 4.3 a dead old replica keeps it listed, and the drop ends it.
     """
     in_sync: list[TopicPartition] = []
     unsubmitted: list[TopicPartition] = []
@@ -252,8 +252,8 @@ def catch_up(batch: Batch, seen: View, *, submitted: bool) -> CatchUp:
                 waiting[step.partition] = missing
                 if why := _blocked(step.reassignment, seen) or _held_up_by_kept(step.reassignment, missing):
                     blocked[step.partition] = why
-    told, untold = (tuple(unsubmitted), ()) if submitted else ((), tuple(unsubmitted))
-    return CatchUp(tuple(in_sync), waiting, blocked, untold, told, stale, tuple(gone))
+    cancelled, not_submitted = (tuple(unsubmitted), ()) if submitted else ((), tuple(unsubmitted))
+    return CatchUp(tuple(in_sync), waiting, blocked, not_submitted, cancelled, stale, tuple(gone))
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,16 +272,16 @@ class Drops:
 
 
 def drops_to_submit(batch: Batch, seen: View) -> Drops:
-    """Return the targets that may be submitted at this moment without risk.
+    """Return the targets that can be submitted safely now.
 
-    A target is submitted only while the ISR holds all of it on live brokers, that is at least
-    ``min.insync.replicas`` of them, and the replica that will lead is among them. Steps without adding
-    replicas (fewer replicas, another order) are submitted here too.
+    A target is submitted only while all its replicas are in the ISR on live brokers, they are at least
+    ``min.insync.replicas``, and the next leader is one of them. Steps without adding replicas (fewer replicas,
+    another order) are submitted here too.
 
     A target may go over our own expansion while that is in flight: its adding replicas are all in the target,
-    so none can end up both added and removed (F34), and Kafka completes it at once. That is how a replica on a
-    dead broker is replaced before 4.3: those versions complete no expansion while an old replica is out of sync
-    (seen on 3.9.2; 4.3.1 waits for the adding ones only).
+    so no broker ends up both added and removed (F34), and Kafka completes it at once. A replica on a dead broker is
+    replaced so before 4.3: those versions complete no expansion while an old replica is out of sync (seen on 3.9.2;
+    4.3.1 waits for the adding replicas only).
     """
     to_submit: dict[TopicPartition, Replicas] = {}
     waiting: dict[TopicPartition, str] = {}
@@ -329,7 +329,7 @@ def _below_min_insync(move: Reassignment, seen: View) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The end state against the plan.
+    """The end state compared with the plan.
 
     ``elsewhere`` has Kafka's own sentence for a partition that is neither in flight nor at its target, order
     included. ``under_replicated`` (with the brokers out of sync) and ``wrong_leader`` (with a sentence) are
@@ -345,7 +345,7 @@ class Verification:
 
 
 def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verification:
-    """Compare targets with what the cluster shows; that nothing is in flight proves nothing (F32, F33)."""
+    """Compare targets with what the cluster shows: a move that is not in flight may still have failed (F32, F33)."""
     at_target: list[TopicPartition] = []
     in_flight: list[TopicPartition] = []
     gone: list[TopicPartition] = []
@@ -376,7 +376,7 @@ def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verificat
 
 
 def _blocked(move: Reassignment, seen: View) -> str | None:
-    """Why a step cannot catch up by itself. Kafka accepts a target broker that is down and waits for ever (F12)."""
+    """Return why a step cannot catch up: Kafka accepts a target broker that is down and waits for ever (F12)."""
     if dead := format_brokers(b for b in move.target if b not in seen.live_brokers):
         return f"broker {dead} of the target {format_brokers(move.target)} is down"
     state = seen.partitions.get(move.partition)
@@ -384,7 +384,7 @@ def _blocked(move: Reassignment, seen: View) -> str | None:
 
 
 def _held_up_by_kept(move: Reassignment, missing: Replicas) -> str | None:
-    """One sick replica that does not even move blocks completion (F11)."""
+    """Return the text for an out-of-sync replica that stays: it blocks completion though it does not move (F11)."""
     if set(missing) & set(move.adding):
         return None
     return f"broker {format_brokers(missing)}, which stays, is out of sync; every adding replica has caught up"

@@ -1,4 +1,4 @@
-"""What is left to do of a planned partition count, given what the cluster shows. Pure."""
+"""What is left to do of a planned partition count, given what the cluster shows."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ NEXT_STEP = "Nothing was added now. Trigger a new run: it plans from what is the
 def partitions_to_create(
     topic: str, planned: Mapping[int, Replicas], view: View, unfit: Mapping[int, str]
 ) -> Mapping[int, Replicas]:
-    """Return all planned partitions, or none of them when they are there as planned: there is nothing in between.
+    """Return all planned partitions, or none when they exist as planned. Kafka creates all of them or none.
 
-    Safe to call again after any crash: what an earlier try has created is known by its replicas.
+    Safe to call again after any crash: partitions that an earlier try created are recognised by their replicas.
 
     Args:
         topic: the topic.
         planned: replicas by number of its new partitions.
         view: every partition of the topic, and those of them in flight.
-        unfit: why brokers of the plan may not take replicas (any more).
+        unfit: why brokers of the plan may not take replicas now.
 
     Raises:
         UnknownTopicOrPartitionError: the topic is gone.
-        StalePlanError: the topic has grown, was made anew, has another replication factor, or a planned broker may
-            not be used any more.
+        StalePlanError: the topic has grown, was created again, has another replication factor, or a planned broker
+            may not take replicas now.
         ReassignmentInProgressError: partitions of the topic are in flight.
     """
     present = {p.partition: s.replicas for p, s in view.partitions.items() if p.topic == topic}
     first = min(planned)
     if not present:
         raise UnknownTopicOrPartitionError(
-            f"Topic {topic} does not exist any more, expected {first} partitions of it as when it was planned. {NEXT_STEP}"
+            f"Topic {topic} does not exist, expected {first} partitions of it as when it was planned. {NEXT_STEP}"
         )
     if len(present) < first:
         raise StalePlanError(
-            f"Topic {topic} has {len(present)} partitions, expected {first} as when it was planned: it was deleted and made "
-            f"anew. {NEXT_STEP}"
+            f"Topic {topic} has {len(present)} partitions, expected {first} as when it was planned: it was deleted and "
+            f"created again. {NEXT_STEP}"
         )
     elsewhere = elsewhere_than_planned(topic, planned, view.partitions)
     if len(present) > first and elsewhere:
@@ -67,7 +67,7 @@ def partitions_to_create(
     ]
     if hindered:
         raise StalePlanError(
-            f"The new partitions of {topic} were planned on brokers that may not be used any more ({name_some(hindered)}). "
+            f"The new partitions of {topic} were planned on brokers that may not take replicas now ({name_some(hindered)}). "
             f"{NEXT_STEP}"
         )
     return planned
@@ -76,27 +76,27 @@ def partitions_to_create(
 def elsewhere_than_planned(
     topic: str, planned: Mapping[int, Replicas], partitions: Mapping[TopicPartition, PartitionState]
 ) -> list[str]:
-    """Tell of each planned partition that is not there, or not on its replicas."""
-    told = []
+    """Return one text for each planned partition that does not exist, or is not on its planned replicas."""
+    texts = []
     for number, replicas in sorted(planned.items()):
         state = partitions.get(TopicPartition(topic, number))
         if state is None:
-            told.append(f"{topic}-{number} is not there")
+            texts.append(f"{topic}-{number} is not there")
         elif state.replicas != replicas:
-            told.append(
+            texts.append(
                 f"{topic}-{number} is on {format_brokers(state.replicas)} rather than {format_brokers(replicas)}"
             )
-    return told
+    return texts
 
 
 def in_flight_text(topic: str, view: View) -> str:
-    """Say why nothing is added while partitions of the topic are in flight.
+    """Return why no partition is added while partitions of the topic are in flight.
 
     KRaft would accept it, and demand for the new partitions the number of replicas that some partition
     has at that moment, adding ones included (F28).
     """
     return (
         f"{len(view.in_flight)} of {len(view.partitions)} partitions of topic {topic} are being reassigned "
-        f"({name_some(sorted(view.in_flight))}), expected none: while replicas are added its replication factor cannot be "
-        "told. Wait until they are done or cancel them, then rerun this step"
+        f"({name_some(sorted(view.in_flight))}), expected none: while replicas are added its replication factor is not "
+        "known. Wait until they are done or cancel them, then rerun this step"
     )

@@ -1,4 +1,4 @@
-"""KIP-435: one partition's way from its current to its target replicas, few new replicas at a time.
+"""KIP-435: the steps of one partition from its current to its target replicas, at most R new replicas at once.
 
 The KIP describes the step three times, and the three disagree. Its worked example is what we follow:
 
@@ -43,7 +43,7 @@ class NoNextStep:
 def steps_of(current: Replicas, target: Replicas, *, replica_movements: int) -> tuple[Replicas, ...]:
     """Return the assignment after each step; the last is the target, and nothing when there is nothing to do.
 
-    Each step expands its predecessor by what it adds, then drops the rest, so at any moment there are at most
+    Each step adds its new replicas first, then drops, so at any moment there are at most
     max(len(current), len(target)) + R replicas, and never fewer than min(len(current), len(target)). The
     preferred leader is first from the first step on. Replicas that stay longest are those last in ``current``.
 

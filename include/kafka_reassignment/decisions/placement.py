@@ -1,14 +1,14 @@
-"""Where the new partitions of a topic go, when its partition count is raised (KIP-179). Pure.
+"""Where the new partitions of a topic go, when its partition count is raised (KIP-179).
 
-Kafka itself deals them out round-robin from a random broker, blind to load and to brokers about to leave. Here each
-new partition in turn takes, replica by replica, the broker that
+Kafka itself places them round-robin from a random broker, and ignores load and brokers about to leave. Here each new
+partition in turn takes, replica by replica, the broker that
 
 1. is in a rack that holds no replica of this partition yet, while there is one,
 2. holds the fewest replicas of the topic,
 3. holds the fewest bytes, new partitions counted at the mean size of the topic's present ones,
 4. holds the fewest replicas, then has the lowest id.
 
-What the racks forced early may be unlevel in the end, so new replicas then move by 2 and 3 as long as that levels.
+What the racks forced at first may be uneven in the end, so new replicas then move by 2 and 3 while that evens them out.
 Last, of each partition's brokers the one leads that is preferred leader of the fewest partitions of the topic, then
 of all topics. Example: brokers 1, 2, 3 in a rack each, partitions on (1,2) and (2,1), one more wanted: 3 holds none of the
 topic and is taken first; of 1 and 2, equal in the topic, the one with fewer bytes joins it; 3 leads.
@@ -28,7 +28,7 @@ from kafka_reassignment.text import format_brokers
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
-    """What a broker that may take replicas holds now, of all topics; ``leaders`` counts preferred leaders.
+    """What a broker that may take replicas has now, of all topics; ``leaders`` counts preferred leaders.
 
     Brokers without a rack count as one rack of their own.
     """
@@ -42,7 +42,7 @@ class BrokerLoad:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The wish that a topic has ``count`` partitions; ``present`` are the replicas of those it has, by number.
+    """The request that a topic has ``count`` partitions; ``present`` are the replicas of those it has, by number.
 
     ``mean_bytes`` is the mean size of one replica of its present partitions.
     """
@@ -90,7 +90,7 @@ class _Load:
     topic_leaders: int
 
     def after(self, count: int, size_bytes: int) -> tuple[int, int]:
-        """What a broker is judged by, after so many more replicas of that size."""
+        """Return the key by which brokers are compared, after ``count`` more replicas of that size."""
         return self.topic_replicas + count, self.size_bytes + count * size_bytes
 
     def take(self, count: int, size_bytes: int) -> None:
@@ -156,7 +156,7 @@ def replication_factor(present: Mapping[int, Replicas]) -> int:
 
 
 def _notes(growth: Growth, factor: int, brokers: list[BrokerLoad], unfit: Mapping[int, str]) -> tuple[str, ...]:
-    """Tell what a reader of the plan would not expect."""
+    """Return what a reader of the plan would not expect."""
     notes = []
     factors = Counter(len(replicas) for replicas in growth.present.values())
     if len(factors) > 1:
@@ -189,7 +189,7 @@ def _check(growth: Growth, factor: int, brokers: list[BrokerLoad], unfit: Mappin
 
 
 def _take(loads: list[_Load], factor: int, size_bytes: int) -> list[_Load]:
-    """Take the brokers of one partition and count it in."""
+    """Choose the brokers of one partition, and add it to their loads."""
     _sort(loads)
     first_of_rack: dict[str | None, _Load] = {}
     for load in loads:
@@ -202,7 +202,7 @@ def _take(loads: list[_Load], factor: int, size_bytes: int) -> list[_Load]:
 
 
 def _level(placed: list[list[_Load]], loads: list[_Load], factor: int, size_bytes: int) -> None:
-    """Move new replicas to brokers that hold less even with them; ends, as each move levels."""
+    """Move new replicas to brokers that have less even with them; ends, as each move lowers the difference."""
     racks = min(factor, len({load.rack for load in loads}))
     _sort(loads)
     moved = True
@@ -229,7 +229,7 @@ def _sort(loads: list[_Load]) -> None:
 
 
 def _lead(taken: list[_Load]) -> Replicas:
-    """Return the brokers of a partition, the one first that is to be its preferred leader."""
+    """Return the replicas of a partition, its preferred leader first."""
     leader = min(taken, key=lambda load: (load.topic_leaders, load.leaders, load.broker_id))
     leader.topic_leaders += 1
     leader.leaders += 1

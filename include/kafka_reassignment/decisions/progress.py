@@ -1,4 +1,4 @@
-"""How a batch gets on: bytes left, speed and time left of each adding replica, and which of them will not make it."""
+"""Progress of a batch: bytes left, speed and time left of each adding replica, and which replicas will not finish."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SLOW_SHARE = 0.5
 """Below this part of its fair share of the rate a replica is called slow."""
 
 TURN_BYTES = 4_000_000
-"""A follower fetches up to 1 MB of a partition, then the next one has its turn: a replica whose share of the window is
-less than a few turns may well have got nothing, so the broker as a whole is judged instead."""
+"""A follower fetches up to 1 MB of a partition, then of the next one. A replica whose share of the window is less than a
+few such turns may have received nothing, so its broker is judged instead."""
 
 
 class Motion(StrEnum):
-    """How an adding replica gets on."""
+    """The state of an adding replica."""
 
     IN_SYNC = "in sync"
     NOT_STARTED = "not started"
@@ -33,7 +33,7 @@ class Motion(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaProgress:
-    """One adding replica: how it gets on and why, and what was measured."""
+    """One adding replica: its state, the reason, and what was measured."""
 
     partition: TopicPartition
     broker: int
@@ -43,17 +43,17 @@ class ReplicaProgress:
 
     @property
     def bytes_left(self) -> int:
-        """What it still has to copy."""
+        """Bytes it still has to copy."""
         return 0 if self.motion is Motion.IN_SYNC else self.measure.bytes_left
 
     @property
     def bytes_per_second(self) -> float | None:
-        """What it copies; None until it was looked at long enough."""
+        """Its speed of copying; None until it was measured for long enough."""
         return self.measure.pace.speed if self.measure.pace else None
 
     @property
     def seconds_left(self) -> float | None:
-        """Time until it has caught up at its own pace; None when that cannot be said."""
+        """Time until it has caught up at its own pace; None when that is not known."""
         if self.bytes_left == 0:
             return 0.0
         pace = self.measure.pace
@@ -65,7 +65,7 @@ class ReplicaProgress:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A batch as a whole. ``seconds_left`` is None when some replica will not make it, or nothing is known yet."""
+    """The progress of a batch. ``seconds_left`` is None when a replica will not finish, or nothing is known yet."""
 
     partitions: int
     partitions_in_sync: int
@@ -74,23 +74,23 @@ class Progress:
 
     @property
     def bytes_left(self) -> int:
-        """What all of them still have to copy."""
+        """Bytes that all replicas together still have to copy."""
         return sum(r.bytes_left for r in self.replicas)
 
     @property
     def bytes_per_second(self) -> float | None:
-        """What they copy together; None until one was looked at long enough."""
+        """Speed of all replicas together; None until one was measured for long enough."""
         speeds = [
             speed for r in self.replicas if r.motion is not Motion.IN_SYNC and (speed := r.bytes_per_second) is not None
         ]
         return sum(speeds) if speeds else None
 
     def of(self, motion: Motion) -> tuple[ReplicaProgress, ...]:
-        """Return the replicas that get on like this."""
+        """Return the replicas in this state."""
         return tuple(r for r in self.replicas if r.motion is motion)
 
     def __str__(self) -> str:
-        """Return the line people watch: ``12 of 48 partitions in sync, 1.2 GB left at 9.8 MB/s, about 2 min 5 s``."""
+        """Return one line for people: ``12 of 48 partitions in sync, 1.2 GB left at 9.8 MB/s, about 2 min 5 s``."""
         text = f"{self.partitions_in_sync} of {self.partitions} partitions in sync"
         if self.partitions_in_sync == self.partitions:
             return text
@@ -114,15 +114,15 @@ def progress(
     asked_bytes_per_second: int | None = None,
     remote_storage_topics: Collection[str] = (),
 ) -> Progress:
-    """Tell how every adding replica of a batch gets on.
+    """Return the progress of every adding replica of a batch.
 
-    The time left is that of the busiest receiver: what it still has to get, at the pace its backlog shrinks, or,
-    before that is known, at the rate asked for.
+    The time left is that of the busiest receiver: its bytes left at the pace at which they shrink or, before that is
+    known, at the requested rate.
 
     Args:
         batch: what moves.
         seen: replicas, ISR and what is in flight now.
-        samples: in order of time; those before the window are not looked at.
+        samples: in order of time; those before the window are ignored.
         asked_bytes_per_second: what each broker may send and receive; None when unthrottled.
         remote_storage_topics: topics with tiered storage, whose new replicas can hang in their own way (F21).
     """
@@ -137,7 +137,7 @@ def progress(
             elif why := _blocked(step.partition, broker, seen, measure):
                 replicas.append(ReplicaProgress(step.partition, broker, Motion.STUCK, why, measure))
             elif state and broker not in state.replicas:
-                why = "the controller has not been told to add it"
+                why = "it is not submitted to the controller"
                 replicas.append(ReplicaProgress(step.partition, broker, Motion.NOT_STARTED, why, measure))
             else:
                 copying.append((step, broker, measure))
@@ -156,9 +156,9 @@ def progress(
 
 
 def seconds_for(batches: Sequence[Batch], *, bytes_per_second: int, overhead_seconds: float = 0.0) -> float:
-    """Estimate the batches still to come: the busiest broker of each, sending or receiving, at the rate.
+    """Estimate how long pending batches take: the busiest broker of each, sending or receiving, at the rate.
 
-    A partition is sent by its preferred leader as far as one can tell beforehand. ``overhead_seconds`` is what
+    The sender of a partition is taken to be its preferred leader. ``overhead_seconds`` is what
     each batch costs besides copying.
     """
     total = 0.0
@@ -204,23 +204,23 @@ def _blocked(partition: TopicPartition, broker: int, seen: View, measure: Replic
     if broker not in seen.live_brokers:
         return f"broker {broker} is down"
     if seen.partitions[partition].leader is None:
-        return "the partition is offline, there is nobody to copy from"
+        return "the partition is offline: no leader to copy from"
     if flight is not None and never_completes(flight):
         return "the move never completes: a broker is both added and removed; cancel it"
-    return f"broker {broker} does not tell its log dirs: {measure.unreachable}" if measure.unreachable else None
+    return f"broker {broker} does not report its log dirs: {measure.unreachable}" if measure.unreachable else None
 
 
 def _judged(
     measure: ReplicaMeasurement, receiver: Pace | None, share: float | None, *, tiered: bool
 ) -> tuple[Motion, str]:
-    """Judge a replica by its own pace, or by its broker's where its share is too small to tell."""
+    """Judge a replica by its own pace, or by its broker's pace where its share is too small to measure."""
     own = measure.pace
     if own is None or receiver is None:
         return Motion.MOVING, ""
     if measure.bytes_left == 0:
         return Motion.MOVING, "everything is copied, it is about to join the ISR"
-    own_tells = share is None or share * own.seconds >= TURN_BYTES
-    pace = own if own_tells else receiver
+    own_counts = share is None or share * own.seconds >= TURN_BYTES
+    pace = own if own_counts else receiver
     if pace.speed <= 0:
         hint = "look at the broker's log, and whether its log dir is online"
         if tiered:
@@ -231,7 +231,7 @@ def _judged(
             f"{format_bytes(pace.speed - pace.drain)}/s are written, {format_bytes(pace.speed)}/s copied: raise the rate or "
             "cancel"
         )
-    if own_tells and share is not None and pace.speed < SLOW_SHARE * share:
+    if own_counts and share is not None and pace.speed < SLOW_SHARE * share:
         return Motion.SLOW, f"it copies {format_bytes(pace.speed)}/s of its share of {format_bytes(share)}/s"
     return Motion.MOVING, ""
 

@@ -1,4 +1,4 @@
-"""Which rate a reassignment should run at, by the health of the cluster."""
+"""The rate at which a reassignment should run, by the health of the cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from kafka_reassignment.request import ReassignmentRequest
 
 @dataclass(frozen=True, slots=True)
 class RateDue:
-    """A rate that is due, and why; ``rate_before_slowdown_bytes_per_second`` is the one to go back to, None where this goes back to it."""
+    """A rate to change to, and why.
+
+    ``rate_before_slowdown_bytes_per_second`` is the rate to go back to later; None where this change goes back to it.
+    """
 
     bytes_per_second: int
     because: str
@@ -20,25 +23,25 @@ class RateDue:
 
 
 def rate_due(request: ReassignmentRequest, journal: Journal, in_force: int | None, found: Health) -> RateDue | None:
-    """Decide whether the rate is to change; None when it may stay.
+    """Return the rate to change to; None when the rate may stay.
 
     Args:
-        request: what it asks for.
-        journal: tells whether health has lowered the rate already, and from which.
+        request: has the rate for an unhealthy cluster, and how many unhealthy partitions it allows.
+        journal: shows whether the rate is lowered already, and from which rate.
         in_force: the lowest rate in force, in bytes per second.
-        found: what is not well, but for what the reassignment itself causes.
+        found: unhealthy partitions, without those that the reassignment itself causes.
     """
     slow = request.bytes_per_second_while_unhealthy
     if slow is None or in_force is None:
         return None
     latest = journal.rate_changes[-1] if journal.rate_changes else None
-    rate_before_slowdown_bytes_per_second = latest.rate_before_slowdown_bytes_per_second if latest else None
-    unwell = (*found.offline, *found.under_min_isr, *found.under_replicated)
-    if len(unwell) > request.allowed_unhealthy_partitions:
+    before = latest.rate_before_slowdown_bytes_per_second if latest else None
+    unhealthy = (*found.offline, *found.under_min_isr, *found.under_replicated)
+    if len(unhealthy) > request.allowed_unhealthy_partitions:
         if in_force <= slow:
             return None
-        because = f"{len(unwell)} partitions are not well ({name_some(unwell)})"
+        because = f"{len(unhealthy)} partitions are unhealthy ({name_some(unhealthy)})"
         return RateDue(slow, because, rate_before_slowdown_bytes_per_second=in_force)
-    if rate_before_slowdown_bytes_per_second is None:
+    if before is None:
         return None
-    return RateDue(rate_before_slowdown_bytes_per_second, "the cluster is well again")
+    return RateDue(before, "the cluster is healthy again")

@@ -1,8 +1,8 @@
-"""Sizes on disk over time, and what they say of one replica that is copying.
+"""Samples of replica sizes over time, and what they say about one replica that is copying.
 
-Bytes are told from sizes: what a new replica has, what its leader has, and how both grow. Messages are told from the
-offset lag, where it was measured against the leader. What brokers report by themselves (KIP-113) is measured against
-the replica's own high watermark: 0 for a replica that has a fifth of the data (seen on Kafka 4.3.1).
+The bytes left come from sizes: what a new replica has, what its leader has, and how both grow. The messages left come
+from the offset lag where it is measured against the leader. The lag that brokers report by themselves (KIP-113) is
+measured against the replica's own high watermark: it is 0 for a replica with a fifth of the data (seen on Kafka 4.3.1).
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from dataclasses import dataclass, field
 from kafka_reassignment.model import LogDirsReport, Step, TopicPartition
 
 SPEED_WINDOW_SECONDS = 60.0
-"""How far back a speed is measured: Kafka's quota works in samples of one second over eleven, so shorter looks jump."""
+"""How far back a speed is measured: Kafka's quota averages over eleven seconds, so a shorter window would jump."""
 
 MIN_SPEED_WINDOW_SECONDS = 20.0
-"""Nothing is called stuck, slow or endless on the evidence of less than this."""
+"""The shortest time over which a speed is measured: with less, no replica is called stuck or slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was seen at one moment; the clock is the caller's, any that does not jump.
+    """Replica sizes at one moment, by any clock of the caller that does not jump.
 
     ``sizes`` and ``offset_lags`` are by partition and broker, without future replicas; ``end_offsets`` are the
-    leaders' log ends. ``unreachable`` brokers did not tell.
+    leaders' log ends. ``unreachable`` says why for brokers that did not answer.
     """
 
     at_seconds: float
@@ -37,7 +37,7 @@ class Sample:
 def sample_of(
     report: LogDirsReport, *, at_seconds: float, end_offsets: Mapping[TopicPartition, int] | None = None
 ) -> Sample:
-    """Reduce what the brokers told of their log dirs, and the leaders' log ends, to one sample."""
+    """Reduce the brokers' log dirs, and the leaders' log ends, to one sample."""
     sizes: dict[TopicPartition, dict[int, int]] = {}
     lags: dict[TopicPartition, dict[int, int]] = {}
     for replica in report.replicas:
@@ -49,7 +49,7 @@ def sample_of(
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Bytes per second over the window: what is copied, and how fast what is left shrinks.
+    """Bytes per second over the window: ``speed`` of copying, ``drain`` of the bytes left.
 
     ``drain`` is less than ``speed`` while producers write, and negative when they write faster.
     """
@@ -61,7 +61,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaMeasurement:
-    """What the samples say of one adding replica. ``pace`` is None until the window is long enough.
+    """What the samples say about one adding replica. ``pace`` is None until the window is long enough.
 
     ``messages_behind`` is the measured offset lag, else estimated from the bytes, None when neither is known.
     """
@@ -79,11 +79,11 @@ def measure_replica(step: Step, broker: int, leader: int | None, samples: Sequen
         return ReplicaMeasurement(step.reassignment.size_bytes)
     last = samples[-1]
     first = next(s for s in samples if last.at_seconds - s.at_seconds <= SPEED_WINDOW_SECONDS)
-    left, whole, have = _left(step, broker, leader, last)
+    left, complete, have = _left(step, broker, leader, last)
     leader_end = last.end_offsets.get(step.partition)
     behind: int | None = last.offset_lags.get(step.partition, {}).get(broker, -1)
     if behind is not None and (behind < 0 or (behind == 0 and left > 0)):  # not measured against the leader
-        behind = round(leader_end * left / whole) if leader_end is not None and whole else None
+        behind = round(leader_end * left / complete) if leader_end is not None and complete else None
     end = leader_end - behind if leader_end is not None and behind is not None else None
     return ReplicaMeasurement(
         left, end, behind, _pace(step, broker, leader, first, last, left, have), last.unreachable.get(broker)
@@ -94,20 +94,22 @@ def _pace(
     step: Step, broker: int, leader: int | None, first: Sample, last: Sample, left: int, have: int
 ) -> Pace | None:
     seconds = last.at_seconds - first.at_seconds
-    told = {broker, leader} - first.unreachable.keys() - last.unreachable.keys() == {broker, leader}
-    if seconds < MIN_SPEED_WINDOW_SECONDS or not told:
+    both_answered = {broker, leader}.isdisjoint(first.unreachable.keys() | last.unreachable.keys())
+    if seconds < MIN_SPEED_WINDOW_SECONDS or not both_answered:
         return None
     left_before, _, had = _left(step, broker, leader, first)
     return Pace(seconds, (have - had) / seconds, (left_before - left) / seconds)
 
 
 def _left(step: Step, broker: int, leader: int | None, sample: Sample) -> tuple[int, int, int]:
-    """Return the bytes left, those of a complete copy, and those there are.
+    """Return the bytes left, the bytes of a complete copy, and the bytes already there.
 
-    A complete copy is as large as the leader's now, else the largest old replica, else as the plan found it.
+    A complete copy is as large as the leader's now, else as the largest old replica, else as the plan found it.
     """
     sizes = sample.sizes.get(step.partition, {})
     old = [sizes[b] for b in step.reassignment.current if b in sizes]
-    whole = sizes[leader] if leader is not None and leader in sizes else max(old, default=step.reassignment.size_bytes)
+    complete = (
+        sizes[leader] if leader is not None and leader in sizes else max(old, default=step.reassignment.size_bytes)
+    )
     have = sizes.get(broker, 0)
-    return max(0, whole - have), whole, have
+    return max(0, complete - have), complete, have

@@ -51,4 +51,4 @@ def in_turn(decided: Settling, seen: View) -> Settling:
     }
     later = dict.fromkeys(decided.to_submit, "its turn comes when the controller has finished what is in flight")
     cancels = Cancels(carry_on={**decided.cancels.carry_on, **goes_on}, foreign=decided.cancels.foreign)
-    return Settling(cancels, stranded={**decided.stranded, **later}, at_rest=decided.at_rest)
+    return Settling(cancels, stranded={**decided.stranded, **later}, settled=decided.settled)

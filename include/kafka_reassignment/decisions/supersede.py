@@ -1,6 +1,6 @@
-"""KIP-236: a new target for a partition that is already moving, and which replicas of the old move may go.
+"""KIP-236: a new target for a partition that is already in flight, and which replicas of the old move may be dropped.
 
-A replica that the superseded move added and that nobody wants now is an *intermediate* replica. Kafka keeps it until
+A replica that the superseded move added and that the new target does not want is an *intermediate* replica. Kafka keeps it until
 the new move completes, and in one case for ever (F34), so the old move is cancelled before the new one is submitted.
 A cancel takes all its adding replicas away at once; the KIP's rule decides whether that is safe.
 """
@@ -55,16 +55,16 @@ def droppable_replicas(
 
 
 class SupersedeAction(StrEnum):
-    """What to do next so that a partition gets a new target."""
+    """The next action that brings a partition to a new target."""
 
     NOTHING = "nothing"
-    """It is there, on its way there, or does not exist."""
+    """The partition is at the target, in flight to it, or does not exist."""
 
     SUBMIT = "submit"
-    """Nothing is in flight: the usual steps can begin."""
+    """Nothing is in flight: the expansion can be submitted."""
 
     CANCEL = "cancel"
-    """Cancel what is in flight, look again, then submit."""
+    """Cancel the move in flight, look again, then submit."""
 
     REFUSED = "refused"
     """A cancel could lose data or stop producers; the reason says what would help."""
@@ -72,10 +72,10 @@ class SupersedeAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SupersedeDecision:
-    """The next thing to do, why, and what a cancel takes away.
+    """The next action, the reason, and the replicas that a cancel drops.
 
-    ``intermediate`` are replicas nobody wants any more, ``copied_again`` those that the new target wants as
-    well: Kafka's cancel does not spare them.
+    ``intermediate`` are replicas that the new target does not want, ``copied_again`` those that it wants: Kafka's
+    cancel drops them as well.
     """
 
     action: SupersedeAction
@@ -87,7 +87,7 @@ class SupersedeDecision:
 def supersede(
     partition: TopicPartition, target: Replicas, seen: View, *, lag: Mapping[int, int] | None = None
 ) -> SupersedeDecision:
-    """Decide how a partition gets a new target, whatever it is doing now; call again after each action.
+    """Decide how a partition gets a new target; call again after each action.
 
     A move in flight is never just overwritten: Kafka 4.3.1 then hangs for ever when the new target needs no
     further broker and leaves out one that is being added (F34).
@@ -135,7 +135,7 @@ def _refusal(
     alive = PartitionState(state.replicas, state.isr & seen.live_brokers, state.leader)
     top, least = len(flight.original), seen.min_insync_replicas.get(partition.topic)
     if least is None:
-        return f"min.insync.replicas of topic {partition.topic} is unknown; look again when the cluster tells it"
+        return f"min.insync.replicas of topic {partition.topic} is unknown; rerun when the cluster reports it"
     if top < least:
         return (
             f"{partition} had {top} replicas before, fewer than min.insync.replicas, {least}: going back would stop "

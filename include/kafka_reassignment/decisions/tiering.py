@@ -1,4 +1,4 @@
-"""Tiered storage (KIP-405): whether a replica has enough on its own disk to lead.
+"""Tiered storage (KIP-405): whether a replica has enough data on its own disk to lead.
 
 With KIP-1023 a new replica begins at the last tiered offset: it joins the ISR within moments and has next to nothing
 locally. If it led, consumers of older data would all be served from remote storage at once.
@@ -12,17 +12,17 @@ from kafka_reassignment.model import TopicPartition, View
 from kafka_reassignment.text import format_bytes
 
 WARM_SHARE = 0.5
-"""Below this part of what the leader has on its disk a replica is too cold to take over for the order's sake alone."""
+"""A replica with less than this part of the leader's local data is too cold to become leader just for the order."""
 
 
 def too_cold_to_lead(
     partitions: Collection[TopicPartition], seen: View, local_bytes: Mapping[tuple[TopicPartition, int], int]
 ) -> dict[TopicPartition, str]:
-    """Return the partitions that had better keep their leader for now, and why.
+    """Return the partitions that should keep their leader for now, and why.
 
     Args:
         partitions: of topics with tiered storage, not led by their preferred leader.
-        seen: replicas and leaders; a partition without a leader may be led by anybody.
+        seen: replicas and leaders; a partition without a leader may be led by any replica.
         local_bytes: by partition and broker, what is on that broker's disks; unknown counts as enough.
     """
     cold: dict[TopicPartition, str] = {}

@@ -1,1 +1,1 @@
-"""The record: everything known about a reassignment, under one base URI, apart from Airflow's database."""
+"""The record: everything known about a reassignment, under one base URI, independent of Airflow's database."""

@@ -1,4 +1,4 @@
-"""Which reassignments of a cluster there are records of, and how far each has come."""
+"""The reassignments of a cluster that have a record, and the status of each."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ READERS = 8
 
 
 class ReassignmentStatus(StrEnum):
-    """Where a reassignment is in its life."""
+    """The status of a reassignment."""
 
     ACTIVE = "active"
-    """It holds the cluster."""
+    """It has locked the cluster."""
 
     FINISHED = "finished"
     """Its report is written."""
 
     STOPPED = "stopped"
-    """Somebody stopped it, and it has given the cluster back; it may be resumed."""
+    """An operator stopped it, and it has released its lock; it may be resumed."""
 
     ENDED = "ended"
-    """It was refused, rejected, validated only, or given up: it neither holds the cluster nor has a report."""
+    """It was refused, rejected, validated only, or given up: it has neither the lock nor a report."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedReassignment:
-    """One reassignment's identity (KIP-240: the id; the start, which never changes) and where it is in its life."""
+    """One reassignment's identity (KIP-240: the id; the start, which never changes) and its status."""
 
     record: Record
     recorded_request: RecordedRequest
@@ -54,13 +54,13 @@ class Catalogue:
     reassignments: tuple[RecordedReassignment, ...] = ()
     unreadable: tuple[str, ...] = ()
 
-    def of(self, life: ReassignmentStatus) -> tuple[RecordedReassignment, ...]:
-        """Return those at this point of their life."""
-        return tuple(r for r in self.reassignments if r.status is life)
+    def of(self, status: ReassignmentStatus) -> tuple[RecordedReassignment, ...]:
+        """Return those with this status."""
+        return tuple(r for r in self.reassignments if r.status is status)
 
 
 def catalogue(store: RecordStore, cluster_id: str) -> Catalogue:
-    """Read what there is of a cluster: a few small objects of each reassignment.
+    """Read the catalogue of a cluster: a few small objects of each reassignment.
 
     Raises:
         RecordError: the store does not answer.
@@ -78,7 +78,7 @@ def catalogue(store: RecordStore, cluster_id: str) -> Catalogue:
 def find_reassignment(
     store: RecordStore, cluster_id: str, reassignment_id: str | None = None
 ) -> RecordedReassignment | None:
-    """Return one reassignment, or whoever holds the cluster; None when nobody does, or has not said yet what for.
+    """Return one reassignment, or the one that has locked the cluster; None when there is none, or it has no request yet.
 
     Raises:
         RecordError: there is no record of the reassignment named.

@@ -1,4 +1,4 @@
-"""What a record holds, as it is written: each of these is one small JSON object."""
+"""The models of a record's files: each is one small JSON object."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REPORT = "plan.html"
 
 
 class ClusterLock(BaseModel):
-    """One reassignment's claim on a cluster; there is at most one, over all that share the record store."""
+    """The lock of one reassignment on a cluster; there is at most one among all that share the record store."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -41,7 +41,7 @@ class RecordedRequest(BaseRecordedRequest):
 
 
 class FrozenPlan(BaseModel):
-    """The plan that may be carried out: no other hash than this one runs."""
+    """The plan that may be carried out: batches of another hash do not run."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -53,7 +53,7 @@ class FrozenPlan(BaseModel):
 class SubmittedBatch(BaseModel):
     """Which partitions of a batch the controller accepted, and which were left out and why.
 
-    ``retried_later`` are those of ``left_out`` that a later batch tries again: what keeps them may pass.
+    ``retried_later`` are those of ``left_out`` that a later batch tries again, because the reason may pass.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -78,7 +78,7 @@ class FinishedBatch(BaseModel):
 
 
 class ProgressNote(BaseModel):
-    """The latest word on the batch in flight; overwritten at each look."""
+    """The latest progress of the batch in flight; overwritten each time."""
 
     model_config = ConfigDict(frozen=True)
 

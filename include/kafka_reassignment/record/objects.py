@@ -1,4 +1,4 @@
-"""Small objects under a URI: written whole or not at all, and created at most once where that matters.
+"""Small objects under a URI: written completely or not at all, and created at most once where that matters.
 
 Paths are ``UPath`` (Airflow's ``ObjectStoragePath`` is one), so that a record may live on a local
 disk or in an object store. Object stores do not append and do not rename: nothing here relies on
@@ -38,7 +38,7 @@ def path_part(identity: str) -> str:
 
 
 def write_object(path: UPath, content: bytes) -> None:
-    """Write the whole object, replacing an earlier one; a crash leaves the earlier or the new one, never half.
+    """Write the object, replacing an earlier one; a crash leaves the earlier or the new one, never a part.
 
     Raises:
         RecordError: the store does not take it (full, read-only, unreachable).
@@ -54,9 +54,9 @@ def write_object(path: UPath, content: bytes) -> None:
 
 
 def create_object(path: UPath, content: bytes) -> bool:
-    """Create the object, whole, unless it exists; return whether this call created it.
+    """Create the object unless it exists; return whether this call created it.
 
-    On local disks by a hard link to a file that is complete: whoever sees the object sees all of it.
+    On local disks by a hard link to a file that is complete: a reader never sees a part of it.
 
     Raises:
         RecordError: the store does not take it.
@@ -81,7 +81,7 @@ def _is_local(path: UPath) -> bool:
 
 @contextmanager
 def _part_of(path: UPath, content: bytes) -> Iterator[Path]:
-    """A complete file beside the object, under a name nobody else uses; gone afterwards, whatever happens."""
+    """Yield a complete file beside the object, under a name of its own; it is removed afterwards."""
     target = Path(path.path)
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.{uuid4().hex}.part")
@@ -110,7 +110,7 @@ def names_in(folder: UPath) -> list[str]:
     """Return the names of the objects in a folder, in no order; none when nothing was ever written there.
 
     A store that does not answer is never taken for an empty one, as ``exists()`` and ``iterdir()`` do with some
-    errors: that would read as "nothing is owed" or "nobody has stopped it".
+    errors: that would read as "nothing is owed" or "it is not stopped".
 
     Raises:
         RecordError: the store does not answer.

@@ -1,4 +1,4 @@
-"""What people order while a reassignment runs, and what became of its plan; each is written once (``Series``)."""
+"""Commands of operators while a reassignment runs, and the revisions of its plan; each is written once (``Series``)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict
 from kafka_reassignment.request import Limits
 
 
-class _Order(BaseModel):
-    """Who ordered it and when, in UTC."""
+class _Command(BaseModel):
+    """Who gave the command and when, in UTC."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -18,20 +18,20 @@ class _Order(BaseModel):
     by: str
 
 
-class RunCommand(_Order):
-    """Stop the reassignment, or let it go on; the last order holds."""
+class RunCommand(_Command):
+    """Stop the reassignment, or let it go on; the last command counts."""
 
     stopped: bool
     reason: str = ""
 
 
-class WithdrawCommand(_Order):
+class WithdrawCommand(_Command):
     """These partitions take no further part in the reassignment."""
 
     partitions: tuple[str, ...]
 
 
-class LimitsCommand(_Order):
+class LimitsCommand(_Command):
     """Other limits, from the next batch on (KIP-435)."""
 
     limits: Limits

@@ -1,8 +1,8 @@
-"""What the record keeps of a change of a topic's partition count (KIP-179).
+"""The record of a change of a topic's partition count (KIP-179).
 
 It lives beside the records of reassignments, under the run's own id::
 
-    <cluster id>/<run id>/partition-count.json   what was asked, by whom, when
+    <cluster id>/<run id>/partition-count.json   the request, by whom, when
                          /new-partitions.json    the placement; frozen
                          /added.json             written when the cluster has accepted it
                          /audit/000001.json …
@@ -30,7 +30,7 @@ class RecordedPartitionCountRequest(BaseRecordedRequest):
 
 
 class NewPartitions(BaseModel):
-    """The frozen placement: replicas by number of the new partitions, and what people were told of it."""
+    """The frozen placement: replicas by number of the new partitions, and the text that was shown."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -42,7 +42,7 @@ class NewPartitions(BaseModel):
 
 
 class Added(BaseModel):
-    """When the cluster was seen to have the new partitions where they were planned."""
+    """When the new partitions were seen in the cluster as planned."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -97,7 +97,7 @@ class PartitionCountRecord:
         return planned
 
     def freeze(self, planned: NewPartitions) -> NewPartitions:
-        """Fix the placement for the rest of the run's life and return the one that is fixed."""
+        """Freeze the placement unless one is frozen, and return the frozen one."""
         if create_object(self._record.root / "new-partitions.json", planned.model_dump_json(indent=1).encode()):
             return planned
         return self.require_planned()

@@ -1,4 +1,4 @@
-"""The record of one reassignment, of which Airflow knows nothing: what was asked, planned, ordered and done."""
+"""The record of one reassignment: its request, its plan, the commands of operators, and what was done."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Record:
         return reaching[-1] if reaching else self.plan_uri
 
     def plan_in_force(self) -> FrozenPlan | None:
-        """Return the frozen plan with the number of batches and the hash that hold by now."""
+        """Return the frozen plan with the number of batches and the hash of its last revision."""
         frozen = self.frozen_plan()
         _, revision = self.revisions.last()
         if frozen is None or revision is None:
@@ -97,30 +97,30 @@ class Record:
         return frozen.model_copy(update={"plan_hash": revision.plan_hash, "batches": revision.batches})
 
     def limits_in_force(self) -> Limits:
-        """Return the limits that the present batches were cut by."""
+        """Return the limits by which the current batches were planned."""
         _, revision = self.revisions.last()
         return revision.limits if revision else self.recorded_request().request.limits
 
     def limits_requested(self) -> Limits:
-        """Return the limits that were asked for last; they count from the next batch on."""
-        _, order = self.limits_commands.last()
-        return order.limits if order else self.recorded_request().request.limits
+        """Return the limits that were requested last; they apply from the next batch on."""
+        _, command = self.limits_commands.last()
+        return command.limits if command else self.recorded_request().request.limits
 
     def stopped(self) -> RunCommand | None:
-        """Return the order by which the reassignment is stopped, or None while it may go on."""
-        _, order = self.run_commands.last()
-        return order if order is not None and order.stopped else None
+        """Return the command that stopped the reassignment, or None while it may go on."""
+        _, command = self.run_commands.last()
+        return command if command is not None and command.stopped else None
 
     def withdrawn_partitions(self) -> frozenset[str]:
-        """Return the partitions that take no further part."""
-        return frozenset(p for order in self.withdraw_commands.all() for p in order.partitions)
+        """Return the partitions that were withdrawn: they take no further part."""
+        return frozenset(p for command in self.withdraw_commands.all() for p in command.partitions)
 
     def frozen_plan(self) -> FrozenPlan | None:
         """Return the frozen plan, or None while planning is not done."""
         return read_model(self.root / "frozen.json", FrozenPlan)
 
     def freeze_plan(self, plan: FrozenPlan) -> FrozenPlan:
-        """Fix the plan for the rest of this reassignment's life and return the one that is fixed."""
+        """Freeze the plan unless one is frozen, and return the frozen one."""
         if create_object(self.root / "frozen.json", plan.model_dump_json(indent=1).encode()):
             return plan
         frozen = self.frozen_plan()
@@ -148,8 +148,8 @@ class Record:
     def update_journal(self, change: Callable[[Journal], tuple[Journal, T]]) -> T:
         """Store a changed journal and return what else ``change`` returned; done before any throttle is set (KIP-179).
 
-        ``change`` is asked again when another client changed the journal meanwhile (a batch, a change of the
-        rate, a cancel), so that no debt is ever lost.
+        ``change`` is called again when another task changed the journal in between (a batch, a change of the rate, a
+        cancel), so that no owed config is ever lost.
         """
         while True:
             number, journal = self._journals.last()
@@ -158,11 +158,11 @@ class Record:
                 return result
 
     def progress(self) -> ProgressNote | None:
-        """Return the latest word on the batch in flight."""
+        """Return the latest progress of the batch in flight."""
         return read_model(self.root / "progress.json", ProgressNote)
 
     def write_progress(self, note: ProgressNote) -> None:
-        """Replace the latest word on the batch in flight; a store that does not take it stops nobody's waiting."""
+        """Replace the latest progress of the batch in flight; a store that refuses it does not fail the task."""
         with suppress(RecordError):
             write_object(self.root / "progress.json", note.model_dump_json().encode())
 

@@ -50,7 +50,7 @@ class RecordStore:
         return sorted(names_in(self._base))
 
     def records(self, cluster_id: str) -> Iterator[Record]:
-        """Yield every reassignment's record of a cluster, in no order."""
+        """Yield the record of every reassignment of a cluster, in no order."""
         folder = self._base / path_part(cluster_id)
         for name in names_in(folder):
             if name == LOCK:

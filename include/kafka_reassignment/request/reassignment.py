@@ -1,7 +1,7 @@
-"""What a person asks for: one reassignment of one cluster, as a form, an API call or a schedule gives it.
+"""The request of one reassignment of one cluster, as a form, an API call or a schedule gives it.
 
-The model checks everything that can be checked without looking at the cluster. Its messages name the
-item, what was expected, what was found, and the next step.
+The model checks everything that can be checked without the cluster. Its messages name the item, what was expected,
+what was found, and the next step.
 """
 
 from __future__ import annotations

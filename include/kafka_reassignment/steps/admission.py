@@ -84,7 +84,7 @@ class Gate:
             if request.pause_while_unhealthy
             else None,
             # What is moving already is brought to its end, whatever the clock says.
-            others=()
+            other_reasons=()
             if under_way
             else (*self._about_window(record, batch), *self._about_rate(cluster, record, batch, view)),
         ).reasons

@@ -138,7 +138,7 @@ def settle(run: RunContext, scope: Scope, started_at: datetime) -> None:
         outcome, decided = _round(run, scope)
         event.facts = vars(outcome)
         if decided.complete:
-            event.summary = f"{len(decided.at_rest)} partitions at rest"
+            event.summary = f"{len(decided.settled)} partitions at rest"
             return
         waiting = {**decided.cancels.to_cancel, **decided.cancels.carry_on, **decided.stranded}
         if run.now() >= stop_deadline(run.record, started_at):
@@ -245,7 +245,7 @@ def _decide(cluster: ClusterPort, steps: Collection[Step], view: View, scope: Sc
 
 def _waiting_text(decided: Settling) -> str:
     waiting = {**decided.cancels.carry_on, **decided.stranded}
-    return f"{len(decided.at_rest)} partitions at rest; waiting: {told(waiting) or 'to see what was submitted done'}"
+    return f"{len(decided.settled)} partitions at rest; waiting: {told(waiting) or 'to see what was submitted done'}"
 
 
 def _steps_in(cluster: ClusterPort, record: Record, scope: Scope) -> list[Step]:

@@ -62,7 +62,7 @@ def test_a_quiet_cluster_admits_the_batch() -> None:
         ),
         ({"cluster_health": Health(under_replicated=(OTHER,))}, "1 partitions are under-replicated (payments-7)"),
         ({"cluster_health": Health(under_replicated=(OURS,))}, "orders-0 of the batch is under-replicated"),
-        ({"others": ("too slow",)}, "too slow"),
+        ({"other_reasons": ("too slow",)}, "too slow"),
         (
             {"log_dirs": [LogDir(3, "/b", 1000 * MB, 150 * MB)]},
             "log dir /b of broker 3 has room for 50.0 MB with 10% kept free, the batch brings 100 MB",
@@ -79,7 +79,7 @@ def test_each_thing_that_speaks_against_starting_is_a_reason(facts: dict[str, ob
 
 
 def test_all_reasons_are_told_at_once() -> None:
-    assert len(gate(others=("closed",), foreign={OTHER}, view=seen(live=ALL - {2})).reasons) == 3
+    assert len(gate(other_reasons=("closed",), foreign={OTHER}, view=seen(live=ALL - {2})).reasons) == 3
 
 
 def test_the_broker_that_the_batch_takes_replicas_away_from_may_be_down() -> None:

@@ -186,7 +186,7 @@ def test_a_changed_order_is_brought_back() -> None:
 
 
 def test_what_somebody_else_moved_elsewhere_is_none_of_our_business() -> None:
-    assert settling([STEP], Controller(P, (1, 5), set(ALL)).view()).at_rest == (P,)
+    assert settling([STEP], Controller(P, (1, 5), set(ALL)).view()).settled == (P,)
 
 
 replica_lists = st.lists(st.sampled_from(sorted(ALL)), min_size=1, max_size=3, unique=True).map(tuple)

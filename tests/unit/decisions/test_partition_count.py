@@ -61,12 +61,12 @@ def test_a_topic_that_somebody_else_has_grown_gets_none(there, told):
 
 
 def test_a_topic_made_anew_gets_none():
-    with pytest.raises(StalePlanError, match=r"has 1 partitions, expected 2 .*: it was deleted and made anew"):
+    with pytest.raises(StalePlanError, match=r"has 1 partitions, expected 2 .*: it was deleted and created again"):
         left((1, 2))
 
 
 def test_a_topic_that_is_gone_gets_none():
-    with pytest.raises(UnknownTopicOrPartitionError, match=r"orders does not exist any more, expected 2 partitions"):
+    with pytest.raises(UnknownTopicOrPartitionError, match=r"orders does not exist, expected 2 partitions"):
         left()
 
 
@@ -75,7 +75,7 @@ def test_a_topic_in_flight_gets_none_for_now():
         left((1, 2, 4), (2, 3), in_flight=[0])
     assert str(refused.value) == (
         "1 of 2 partitions of topic orders are being reassigned (orders-0), expected none: while replicas are added its "
-        "replication factor cannot be told. Wait until they are done or cancel them, then rerun this step"
+        "replication factor is not known. Wait until they are done or cancel them, then rerun this step"
     )
 
 
@@ -88,7 +88,7 @@ def test_a_topic_whose_replication_factor_has_changed_gets_none():
 
 def test_a_plan_on_a_broker_that_may_not_be_used_any_more_is_stale():
     with pytest.raises(
-        StalePlanError, match=r"on brokers that may not be used any more \(3: it is down\)\. Nothing was"
+        StalePlanError, match=r"on brokers that may not take replicas now \(3: it is down\)\. Nothing was"
     ):
         left(*TWO, unfit={3: "it is down", 9: "it is down"})
 

@@ -124,7 +124,7 @@ def test_writes_that_come_in_faster_than_they_are_copied_never_end() -> None:
     ("seen", "why"),
     [
         (view(step(), live=ALL - {3}), "broker 3 is down"),
-        (view(step(), leader=None), "the partition is offline, there is nobody to copy from"),
+        (view(step(), leader=None), "the partition is offline: no leader to copy from"),
         (
             View(ALL, view(step()).partitions, {p(0): InFlight((1, 2, 3), (3,), (3,))}),
             "the move never completes: a broker is both added and removed; cancel it",
@@ -154,7 +154,7 @@ def test_a_replica_that_has_everything_waits_for_the_isr() -> None:
 def test_a_broker_that_does_not_tell_its_log_dirs_is_told_and_not_measured() -> None:
     silent = Sample(30, {p(0): {1: 100 * MB}}, unreachable={3: "timed out"})
     replica = only(progress(ONE, view(*ONE.steps), [HALFWAY[0], silent]))
-    assert (replica.motion, replica.reason) == (Motion.STUCK, "broker 3 does not tell its log dirs: timed out")
+    assert (replica.motion, replica.reason) == (Motion.STUCK, "broker 3 does not report its log dirs: timed out")
     back = [Sample(0, {p(0): {1: 100 * MB}}, unreachable={3: "timed out"}), HALFWAY[1]]
     assert only(progress(ONE, view(*ONE.steps), back)).bytes_per_second is None
 

@@ -245,6 +245,6 @@ def test_a_plan_on_a_broker_that_is_being_emptied_by_now_is_stale(growing):
     run.do_all("preflight", "plan_placement")
     decommission(run, 4)
     with pytest.raises(
-        StalePlanError, match=r"may not be used any more \(4: reassignment decommission is emptying it\)"
+        StalePlanError, match=r"may not take replicas now \(4: reassignment decommission is emptying it\)"
     ):
         run.do("create_partitions")

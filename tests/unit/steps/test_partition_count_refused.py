@@ -43,7 +43,7 @@ def test_a_planned_broker_that_died_makes_the_plan_stale(growing, small_cluster)
     run = growing()
     run.do_all("preflight", "plan_placement")
     small_cluster.kill(4)
-    with pytest.raises(StalePlanError, match=r"may not be used any more \(4: it is down\)\. Nothing was added now"):
+    with pytest.raises(StalePlanError, match=r"may not take replicas now \(4: it is down\)\. Nothing was added now"):
         run.do("create_partitions")
     assert run.replicas("orders") == BEFORE
 

@@ -66,13 +66,13 @@ def test_the_rate_goes_down_during_a_batch_and_up_again(reassignment, cluster):
     with pytest.raises(StillWaiting):
         watch.catch_up(run.cluster, run.record)
     cluster.fall_behind(ELSEWHERE, 2)
-    assert "another rate is due: 1 partitions are not well (orders-3)" in watch.catch_up(run.cluster, run.record)
+    assert "another rate is due: 1 partitions are unhealthy (orders-3)" in watch.catch_up(run.cluster, run.record)
     with pytest.raises(StillWaiting):
         run.do("sense_isr_catch_up")
     assert rate_in_force(run.record) == 2_000_000
     assert max(rates(run)) < min(high)
     told = next(e for e in run.record.audit if e.step == "change_rate")
-    assert "1 partitions are not well (orders-3): rate of all brokers" in told.summary
+    assert "1 partitions are unhealthy (orders-3): rate of all brokers" in told.summary
     cluster.catch_up(ELSEWHERE, 2)
     with pytest.raises(StillWaiting):
         run.do("sense_isr_catch_up")

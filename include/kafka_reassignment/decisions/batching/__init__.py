@@ -1,8 +1,8 @@
-"""Packing steps into batches: KIP-435's P and L, a byte target, and level within each batch.
+"""Packs steps into batches within KIP-435's P and L and a byte target, so that the brokers of a batch are equally busy.
 
 Terms: a step's *sender* is the broker it copies from (the leader), its *receivers* are the brokers that
 get a new replica. A batch is *level* when its busiest sender has at most 1.10 times the mean of the
-brokers that send in it, and its busiest receiver likewise: then no broker is waited for alone.
+brokers that send in it, and its busiest receiver likewise: then the batch does not wait for one broker alone.
 
 A batch takes leader movements first. Of the steps that copy it takes some of nearly one size, an equal
 number for each broker that takes part: as many senders with m steps each as there are, to receivers with

@@ -1,4 +1,4 @@
-"""Steps as columns: what batching needs to know of them."""
+"""Steps as columns: what batching needs to know about them."""
 
 from __future__ import annotations
 

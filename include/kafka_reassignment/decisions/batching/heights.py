@@ -1,4 +1,4 @@
-"""Picking the copies of one batch by total size: brokers that take part are filled to one height on each side."""
+"""Picks the copies of one batch by total size: the brokers that take part are filled to one height on each side."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ EFFORT = 75_000
 
 
 NOTHING_SERVED = 2**31
-"""More copies than any batch has: nothing has been served yet."""
+"""More copies than any batch has: no batch was filled yet."""
 
 
 class WaitingCopies:
-    """Copies that wait, each with one receiver: by sender and size, and the bytes each broker has to go."""
+    """Copies not in a batch yet, each with one receiver: by sender and size, and the bytes each broker has left."""
 
     def __init__(self) -> None:
         self._by_sender: dict[int, list[Copy]] = {}
@@ -48,7 +48,7 @@ class WaitingCopies:
         self._trials = [(part, stretch) for part in PARTS for stretch in STRETCHES]
 
     def add(self, copies: Iterable[Copy]) -> None:
-        """Let copies wait."""
+        """Add copies."""
         fresh: dict[int, list[Copy]] = {}
         for copy in copies:
             fresh.setdefault(copy.sender, []).append(copy)
@@ -57,7 +57,7 @@ class WaitingCopies:
             add_sorted(self._by_sender.setdefault(sender, []), mine, key=_by_size)
 
     def remove(self, copies: Iterable[Copy]) -> None:
-        """Take copies out."""
+        """Remove copies."""
         for copy in copies:
             waiting = self._by_sender[copy.sender]
             del waiting[bisect_left(waiting, _by_size(copy), key=_by_size)]
@@ -70,7 +70,7 @@ class WaitingCopies:
     def fill(self, largest: int, most: int, most_bytes: int | None = None) -> list[Copy]:
         """Choose copies so that senders are level and receivers are level; as many as are found, up to ``most``.
 
-        The brokers with most bytes to go take part. Their number and their height are tried out: the
+        The brokers with most bytes left take part. Their number and their height are tried out: the
         height is at least the largest copy's, and the two sides' heights go with their numbers.
         """
         best: list[Copy] = []
@@ -154,12 +154,12 @@ def _by_size(copy: Copy) -> tuple[int, int]:
 
 
 def _most_first(totals: dict[int, int]) -> list[tuple[int, int]]:
-    """(bytes to go, broker), most first."""
+    """Return (bytes left, broker), most first."""
     return sorted(((total, broker) for broker, total in totals.items() if total > 0), key=lambda x: (-x[0], x[1]))
 
 
 def _sides(senders: list[tuple[int, int]], receivers: list[tuple[int, int]], height: int, most: int) -> _Sides | None:
-    """Choose who takes part at this height, or more on the side with fewer; None when nobody has so much to go."""
+    """Choose who takes part at this height, or more on the side with fewer; None when no broker has so much left."""
     send, get = _reaching(senders, height, most), _reaching(receivers, height, most)
     if not send or not get:
         return None
@@ -171,7 +171,7 @@ def _sides(senders: list[tuple[int, int]], receivers: list[tuple[int, int]], hei
 
 
 def _reaching(side: list[tuple[int, int]], height: int, most: int) -> int:
-    """How many of a side, sorted by most bytes to go, can be filled to the height; at most ``most``."""
+    """Return how many of a side, sorted by most bytes left, can be filled to the height; at most ``most``."""
     return min(most, bisect_right(side, -FULL * height, key=lambda entry: -entry[0]))
 
 

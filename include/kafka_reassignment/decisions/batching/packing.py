@@ -1,4 +1,4 @@
-"""Filling batch after batch."""
+"""Fills one batch after the other, within the limits of the request."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ CHOICE = 8
 """Copies of which the one with the least busy brokers is taken, where a batch is not levelled."""
 
 LEVEL_BATCHES = 4
-"""Level batches may take this times the batches that the limits alone would need; what is left then is not levelled."""
+"""Level batches may be this many times the batches that the limits alone need; what is left then is not levelled."""
 
 
 def batches_of(steps: StepColumns, limits: Limits) -> Longs:
     """Return the number of each step's batch, counted from 1 without gaps.
 
     A partition's steps are in successive batches in their order. A copy larger than the byte target
-    ships with no other copy. Works as well on what is left of a plan, when limits change meanwhile.
+    ships with no other copy. Works on the rest of a plan as well, after the limits have changed.
 
     Raises:
         InfeasiblePlanError: more than ``max_batches`` are needed.

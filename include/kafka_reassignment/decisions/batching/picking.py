@@ -1,4 +1,4 @@
-"""Picking the copies of one batch: steps of nearly one size, equally many for each broker that takes part."""
+"""Picks the copies of one batch: steps of nearly one size, equally many for each broker that takes part."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REPAIRS = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copy:
-    """A step that copies: its place among all steps, and whom it keeps busy with how many bytes.
+    """A step that copies: its place among all steps, its size, and the brokers it keeps busy.
 
     There is one object per step, so they are compared by identity, which is fast.
     """
@@ -38,7 +38,7 @@ class Copy:
 
 
 def add_sorted(waiting: list[T], more: Sequence[T], key: Callable[[T], Any]) -> None:
-    """Add to a sorted list; sorting it anew takes its whole length, even where hardly anything is out of order."""
+    """Add to a sorted list; sorting again reads all of it, even where hardly anything is out of order."""
     if len(more) * 16 < len(waiting):
         for item in more:
             insort(waiting, item, key=key)
@@ -197,7 +197,7 @@ def _max_matching(ends: list[list[int]], number: int) -> list[int]:
     for at, (sender, _) in enumerate(ends):
         by_sender.setdefault(sender, []).append(at)
     taken: set[int] = set()
-    held: dict[int, set[int]] = {receiver: set() for _, receiver in ends}
+    taken_by: dict[int, set[int]] = {receiver: set() for _, receiver in ends}
 
     def augment(sender: int, seen: set[int]) -> bool:
         for at in by_sender[sender]:
@@ -205,12 +205,12 @@ def _max_matching(ends: list[list[int]], number: int) -> list[int]:
             if at in taken or receiver in seen:
                 continue
             seen.add(receiver)
-            if len(held[receiver]) < number:
+            if len(taken_by[receiver]) < number:
                 _take(at, receiver)
                 return True
-            for other in sorted(held[receiver]):
+            for other in sorted(taken_by[receiver]):
                 if ends[other][0] != sender and augment(ends[other][0], seen):
-                    held[receiver].remove(other)
+                    taken_by[receiver].remove(other)
                     taken.remove(other)
                     _take(at, receiver)
                     return True
@@ -218,7 +218,7 @@ def _max_matching(ends: list[list[int]], number: int) -> list[int]:
 
     def _take(at: int, receiver: int) -> None:
         taken.add(at)
-        held[receiver].add(at)
+        taken_by[receiver].add(at)
 
     for sender in by_sender:
         for _ in range(number):

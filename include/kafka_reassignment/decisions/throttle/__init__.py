@@ -1,7 +1,7 @@
-"""The replication throttle (KIP-73): what to set, a journal of what was there before, and putting it back (KIP-179).
+"""The replication throttle (KIP-73): what to set, the journal of what was there before, and how to restore it (KIP-179).
 
-``plan`` says what a batch needs, ``journal`` remembers what we owe, ``setting`` and ``clearing`` compare both with
-the configs as they are and return the changes that are left to make.
+``wanted`` is the throttle that a batch needs, ``journal`` what has to be restored; ``set`` and ``clear`` compare them
+with the configs of now and return the changes that are left to make.
 """
 
 from kafka_reassignment.decisions.throttle.clear import Clearing, changes_to_restore

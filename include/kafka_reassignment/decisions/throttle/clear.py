@@ -1,4 +1,4 @@
-"""Taking a throttle back: only what the journal says is ours, and what was there before comes back exactly."""
+"""Clearing a throttle: only what the journal says is ours is removed, and the earlier values are restored exactly."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigSource
 
 @dataclass(frozen=True, slots=True)
 class Clearing:
-    """What to change, and what is owed as far as it was seen *before* these changes.
+    """The changes to make, and the journal of what is owed as seen *before* these changes.
 
-    So a refused or lost change costs nothing: apply ``changes``, look again, call again, and store ``journal``.
+    So a refused or lost change is not forgotten: apply ``changes``, look again, call again, and store ``journal``.
     ``changed_by_others`` are values that are neither ours nor the earlier ones; they are left alone and no longer
     owed. Records of brokers that did not answer stay in the journal.
     """
@@ -26,7 +26,7 @@ class Clearing:
 
 
 def changes_to_restore(journal: Journal, seen: SeenConfigs, *, keep: Collection[TopicPartition] = ()) -> Clearing:
-    """Return the changes that put every journalled config back, and what is owed still.
+    """Return the changes that restore every journalled config, and the journal of what is still owed.
 
     A rate goes back to the value the broker itself had, else it is deleted so that the layer below shows again
     (F6). From a list our entries are subtracted; a list that did not exist before and has nothing but ours is
@@ -55,7 +55,7 @@ def changes_to_restore(journal: Journal, seen: SeenConfigs, *, keep: Collection[
             changes.append(_restore(rate))
         else:
             changed.append(
-                f"broker {rate.broker}: {rate.side.rate_key} is {_told(present)}, expected {rate.set_values[-1]} which we "
+                f"broker {rate.broker}: {rate.side.rate_key} is {_format_value(present)}, expected {rate.set_values[-1]} which we "
                 f"set; it was {rate.earlier} before"
             )
     kept: dict[str, set[int]] = {}
@@ -67,7 +67,7 @@ def changes_to_restore(journal: Journal, seen: SeenConfigs, *, keep: Collection[
             continue
         present = values.get(record.side.replicas_key, UNSET)
         staying = [e for e in record.added if partition_of(e) in kept.get(record.topic, ())]
-        change = _take_entries_back(record, present, set(staying))
+        change = _remove_entries(record, present, set(staying))
         if change is not None:
             changes.append(change)
             lists.append(record)
@@ -88,7 +88,7 @@ def _restore(rate: RateRecord) -> ConfigChange:
     return ConfigChange(rate.resource, rate.side.rate_key, ConfigOperation.DELETE)
 
 
-def _take_entries_back(record: ListRecord, present: ConfigValue, staying: set[str]) -> ConfigChange | None:
+def _remove_entries(record: ListRecord, present: ConfigValue, staying: set[str]) -> ConfigChange | None:
     there = entries_of(present.value)
     ours = set(record.added) - staying
     going = [e for e in record.added if e not in staying and e in set(there)]
@@ -100,5 +100,5 @@ def _take_entries_back(record: ListRecord, present: ConfigValue, staying: set[st
     return ConfigChange(record.resource, record.side.replicas_key, ConfigOperation.SUBTRACT, ",".join(going))
 
 
-def _told(value: ConfigValue) -> str:
+def _format_value(value: ConfigValue) -> str:
     return "unset" if value.value is None else f"{value.value} ({value.source})"

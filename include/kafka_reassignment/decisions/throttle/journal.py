@@ -1,4 +1,4 @@
-"""The throttle journal: what we set, what was there before, and so what we owe. Written before anything is set (KIP-179)."""
+"""The throttle journal: what we set, and what was there before and has to be restored. Written before anything is set (KIP-179)."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ class ListRecord(_Frozen):
 
 
 class Journal(_Frozen):
-    """Everything we owe the cluster's configs. A record is in here exactly as long as it is owed.
+    """Every config that we set and have not restored. A record is in here exactly as long as it is owed.
 
-    ``rate_changes`` are the rates asked for while the reassignment runs, in order; they are not debts.
+    ``rate_changes`` are the rates requested while the reassignment runs, in order; they are not owed.
     """
 
     version: Literal[1] = 1
@@ -110,11 +110,11 @@ class Journal(_Frozen):
 
 
 def union(journal: Journal, older: Journal) -> Journal:
-    """Take over the debts of an older journal, of a reassignment that ended without paying them.
+    """Take over what an older journal still owes, of a reassignment that ended without restoring it.
 
-    Where both have a record, what was there before is what the older one says, unless another client changed it
-    in between: a value that the older reassignment had set itself is never taken for an earlier one. Once this
-    is written, the older journal is to be emptied.
+    Where both have a record, the older one has the earlier value, unless another client changed it in between: a value
+    that the older reassignment had set itself never counts as earlier. Once this is written, the older journal is to
+    be emptied.
     """
     rates = {(r.broker, r.side): r for r in older.rates}
     for rate in journal.rates:

@@ -1,4 +1,4 @@
-"""Putting a throttle in place: the journal first, then the changes. Both are empty-handed when nothing is missing."""
+"""Setting a throttle: the journal to store first, then the changes; no changes when nothing is missing."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def changes_to_throttle(
 ) -> tuple[Journal, list[ConfigChange]]:
     """Return the journal to store first, and then the changes that put the throttle in place.
 
-    Rates another client had set on a broker are replaced, to be put back exactly. Entries another client had put
-    on a topic's list before us are not ours; a list that is ``*`` covers all and is left as it is (F4). Brokers
+    A rate that another client had set on a broker is replaced, and restored exactly later. Entries that another
+    client had put on a topic's list before are not ours; a list that is ``*`` covers all and is left as it is (F4). Brokers
     that did not answer, and rates hidden by brokers before 2.6 that are not ours (they could not be put back,
-    F31), are left alone: ``missing_throttle`` then tells that they are missing.
+    F31), are left alone: ``missing_throttle`` reports them.
     """
     rates = {(r.broker, r.side): r for r in journal.rates}
     lists = {(r.topic, r.side): r for r in journal.lists}
@@ -80,7 +80,7 @@ def missing_throttle(wanted: WantedThrottle, seen: SeenConfigs, journal: Journal
     """Return what is missing of the throttle, one line each; nothing when it is fully in place.
 
     The journal is needed only for brokers before 2.6, which hide their rates: one that we set last counts.
-    A topic that does not exist (any more) needs no throttle.
+    A topic that does not exist needs no throttle.
     """
     records = {(r.broker, r.side): r for r in journal.rates} if journal else {}
     missing = []
@@ -119,9 +119,9 @@ def change_rates(
     allow_low: bool = False,
     rate_before_slowdown_bytes_per_second: int | None = None,
 ) -> tuple[Journal, list[ConfigChange]]:
-    """Change the rate while moves run: the journal to store first, then the changes.
+    """Change the rate while moves run; return the journal to store first, and then the changes.
 
-    Rates in force now are changed at once; later batches take the new rate from ``Journal.rate_changes`` through
+    Rates in force are changed at once; later batches take the new rate from ``Journal.rate_changes`` through
     ``throttle_for``.
 
     Args:
@@ -131,7 +131,7 @@ def change_rates(
         brokers: only these; all when None.
         sides: leader, follower, or both.
         allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
-        rate_before_slowdown_bytes_per_second: the rate to go back to, where it is lowered because the cluster is not well.
+        rate_before_slowdown_bytes_per_second: the rate to go back to, where it is lowered because the cluster is unhealthy.
 
     Raises:
         InvalidThrottleError: the rate is not positive, or below 1 MB/s and that was not allowed.
@@ -167,7 +167,7 @@ def _needs_setting(rate: BrokerRate, present: ConfigValue, record: RateRecord | 
 
 
 def _recorded(rate: BrokerRate, present: ConfigValue, record: RateRecord | None) -> RateRecord:
-    """Journal a rate. A value that is ours never becomes the earlier one; what another client set since does."""
+    """Journal a rate. A value of ours never becomes the earlier value; one that another client set since then does."""
     want = str(rate.set_bytes_per_second)
     if record is None:
         return RateRecord(broker=rate.broker, side=rate.side, earlier=Earlier.of(present), set_values=(want,))
@@ -182,7 +182,7 @@ def _recorded(rate: BrokerRate, present: ConfigValue, record: RateRecord | None)
 def _listed(
     topic_list: ThrottledReplicas, missing: tuple[str, ...], present: ConfigValue, record: ListRecord | None
 ) -> ListRecord:
-    """Journal entries that were not there. A list that somebody deleted since is unset before us from now on."""
+    """Journal entries that were not there. A list that was deleted since then counts as unset before us."""
     if record is None:
         return ListRecord(topic=topic_list.topic, side=topic_list.side, earlier=Earlier.of(present), added=missing)
     deleted = record.earlier.was_set_here and present.source is not ConfigSource.DYNAMIC_TOPIC

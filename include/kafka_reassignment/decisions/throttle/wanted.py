@@ -1,4 +1,4 @@
-"""What throttle a batch needs: rates of the brokers that take part, and the replicas they apply to."""
+"""The throttle that a batch needs: rates of the brokers that take part, and the replicas they apply to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ THROTTLE_KEYS = (LEADER_RATE, FOLLOWER_RATE, LEADER_REPLICAS, FOLLOWER_REPLICAS)
 """Every config key this package reads or changes: the rates of brokers, the replicas of topics."""
 
 EVERY_REPLICA = "*"
-"""A list of throttled replicas with just this covers all replicas of the topic, and takes no further entry (F4)."""
+"""A list of throttled replicas that is just this covers all replicas of the topic, and takes no further entry (F4)."""
 
 DELIVERED_SHARE = 0.77
 """The share of a set rate that replication really reaches (measured on Kafka 4.3.1: 15.6 MB/s set moved 12)."""
@@ -44,9 +44,9 @@ class Side(StrEnum):
 
 
 class RateChange(BaseModel):
-    """A rate asked for while moves run, for chosen brokers (all when None) and sides; it holds for later batches too.
+    """A rate requested while moves run, for some brokers (all when None) and sides; later batches use it too.
 
-    ``rate_before_slowdown_bytes_per_second`` is the rate before, where nobody asked and the cluster's health did.
+    ``rate_before_slowdown_bytes_per_second`` is the earlier rate, where the cluster's health and no person lowered it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -63,7 +63,7 @@ class RateChange(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class BrokerRate:
-    """The rate of one side of one broker, as asked for and as it has to be set to get that."""
+    """The rate of one side of one broker, as requested and as it has to be set to reach that."""
 
     broker: int
     side: Side
@@ -71,7 +71,7 @@ class BrokerRate:
 
     @property
     def set_bytes_per_second(self) -> int:
-        """What is written to the config, so that replication reaches what was asked."""
+        """The value of the config, so that replication reaches the requested rate."""
         return round(self.asked_bytes_per_second / DELIVERED_SHARE)
 
     @property
@@ -107,9 +107,9 @@ class WantedThrottle:
         return tuple(sorted({r.resource for r in self.rates} | {r.resource for r in self.replicas}))
 
     def restricted_to(self, brokers: Collection[int]) -> WantedThrottle:
-        """Leave out the rates of all other brokers: one that is down neither sends nor receives, nor can be told.
+        """Leave out the rates of all other brokers: a broker that is down copies nothing and takes no config.
 
-        The lists stay whole, so that only its rate is missing when it comes back.
+        The lists stay complete, so that only its rate is missing when it comes back.
         """
         return replace(self, rates=tuple(r for r in self.rates if r.broker in brokers))
 

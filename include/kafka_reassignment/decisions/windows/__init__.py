@@ -1,8 +1,7 @@
 """Maintenance windows: when batches may run, and whether one that starts now ends in time.
 
-``spec`` is what a person asks for, ``rules`` and ``clock`` what that means in time, ``openings`` when it is open,
-``fitting`` whether a batch fits. ``estimate``, how long a batch takes, is imported by itself: it needs the rest of
-planning, which the spec inside of a request must not.
+``occurrences`` says when the windows of a request are open, ``fit`` whether a batch fits, ``estimate`` how long it
+takes. The spec of the windows, its rules and its clock belong to the request (``request.windows``).
 """
 
 from kafka_reassignment.decisions.windows.fit import Fit, StartDecision, finishes, fits

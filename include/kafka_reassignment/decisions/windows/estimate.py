@@ -1,4 +1,4 @@
-"""How long a batch takes: what has to be known before it starts, because a window may close meanwhile."""
+"""Estimates how long a batch takes, before it starts, because its window may close before it ends."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ OVERHEAD_SECONDS = 30.0
 """What a batch takes besides copying: eight tasks (10 s with Airflow's defaults), a look every 10 s, joining the ISR."""
 
 MAX_MEASURED_BATCHES = 5
-"""So many of the batches before tell the speed: their median, so that one held up by a dead broker does not count."""
+"""The speed is the median of at most this many earlier batches, so that one delayed by a dead broker does not count."""
 
 REACHED = 0.9
-"""A batch that copied at this part of its rate was held back by the rate: it says nothing of how fast a higher one is."""
+"""A batch that copied at this part of its rate or faster was limited by the rate: it says nothing about a higher rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A batch that is done: how long it took from its first task to its last, and the rate asked for then."""
+    """A finished batch: how long it took from its first task to its last, and the rate requested then."""
 
     batch: Batch
     seconds: float
@@ -35,7 +35,7 @@ def batch_seconds(
     """Estimate how long a batch takes: its busiest sender or receiver, at the lower of the two speeds, and overhead.
 
     Args:
-        batch: what is to start.
+        batch: the batch to start.
         asked_bytes_per_second: what each broker may send and receive; None when unthrottled.
         measured_bytes_per_second: what brokers reached in earlier batches; None when not known yet.
 
@@ -51,15 +51,15 @@ def batch_seconds(
 def measured_speed(earlier: Sequence[Finished], *, asked_bytes_per_second: int | None) -> float | None:
     """Return the bytes per second that the busiest brokers of the latest batches reached.
 
-    A batch that copied for less than ``MIN_SPEED_WINDOW_SECONDS`` tells nothing; neither does one that was held back
-    by a rate below today's.
+    A batch that copied for less than ``MIN_SPEED_WINDOW_SECONDS`` does not count; nor does one that was limited by a
+    rate below today's.
 
     Args:
         earlier: in the order in which they ran.
         asked_bytes_per_second: today's rate; None when unthrottled.
 
     Returns:
-        The median of the latest that tell; None when none does.
+        The median of the latest that count; None when there is none.
     """
     speeds: list[float] = []
     for done in earlier:

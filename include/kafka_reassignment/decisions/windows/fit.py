@@ -1,4 +1,4 @@
-"""Whether a batch may start now: only one that ends before the window does, so that no data moves outside of it."""
+"""Whether a batch may start now: only if it ends before the window closes, so that no data moves outside of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kafka_reassignment.text import format_seconds
 
 
 class StartDecision(StrEnum):
-    """What to do with a batch."""
+    """Whether a batch starts now, later, or never."""
 
     START = "start"
     WAIT = "wait"
@@ -33,7 +33,7 @@ class StartDecision(StrEnum):
 class Fit:
     """Whether a batch fits into the maintenance windows, and why.
 
-    ``starts`` is when it can: now, later, or None for ``NEVER``, which no waiting will change.
+    ``starts`` is when it can start: now, later, or None for ``NEVER``.
     """
 
     decision: StartDecision
@@ -42,12 +42,12 @@ class Fit:
 
 
 def fits(spec: MaintenanceWindows, now: datetime, seconds_needed: float | None) -> Fit:
-    """Tell whether a batch may start now, has to wait, or can never start.
+    """Return whether a batch may start now, has to wait, or can never start.
 
     Args:
-        spec: what was asked for.
+        spec: the windows of the request.
         now: a moment with a zone.
-        seconds_needed: how long the batch takes; None when unknown, which keeps it out of no window.
+        seconds_needed: how long the batch takes; None when unknown: it may then start in any window.
 
     Raises:
         DeadlinePassedError: ``must_end_by`` is past.
@@ -69,12 +69,12 @@ def fits(spec: MaintenanceWindows, now: datetime, seconds_needed: float | None) 
 
 
 def finishes(spec: MaintenanceWindows, now: datetime, batch_seconds: Iterable[float]) -> datetime | None:
-    """Estimate when the last of some batches ends, each started after the one before as soon as it fits; in UTC.
+    """Estimate when the last batch ends, each started after the one before as soon as it fits; in UTC.
 
     None when one of them never fits, or not within ``LOOK_AHEAD``.
 
     Args:
-        spec: what was asked for.
+        spec: the windows of the request.
         now: a moment with a zone.
         batch_seconds: how long each batch takes, in their order.
 
@@ -94,7 +94,7 @@ def finishes(spec: MaintenanceWindows, now: datetime, batch_seconds: Iterable[fl
 
 
 def _first_of(times: Iterable[Occurrence], now: datetime, needed: float) -> tuple[datetime | None, float | None]:
-    """When so many seconds fit for the first time; and the longest that did not, None when there was none."""
+    """Return when ``needed`` seconds fit first, and the longest occurrence that was too short; None where there is none."""
     longest: float | None = None
     for time in times:
         lasts = time.seconds_from(now)

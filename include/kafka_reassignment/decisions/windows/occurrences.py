@@ -1,4 +1,4 @@
-"""From what was asked for to the times at which batches may run, and how it stands now."""
+"""Occurrences of maintenance windows: the times in which batches may run, and whether one is open now."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from kafka_reassignment.request.windows.spec import MaintenanceWindows
 from kafka_reassignment.text import format_seconds
 
 LOOK_AHEAD = timedelta(days=400)
-"""What opens later than this counts as never: over a year, so that yearly windows show."""
+"""A window that opens later than this counts as never open: over a year, so that yearly windows count."""
 
 ENDLESS = LOOK_AHEAD + 2 * LONGEST_DURATION
-"""What is open for so long counts as never closing, in one go with what began before the first moment looked at."""
+"""A window that is open for so long counts as never closing; it may have opened before the first moment looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A time in which batches may run; in UTC. ``closes`` is None where it does not (for ``ENDLESS``)."""
+    """A time in which batches may run, in UTC. ``closes`` is None where it lasts for ``ENDLESS`` or longer."""
 
     opens: datetime
     closes: datetime | None
@@ -36,10 +36,10 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class WindowStatus:
-    """How it stands at a moment, in UTC and in words.
+    """Whether the windows are open at a moment; times are in UTC.
 
-    ``closes`` is None while it is closed, or when it stays open; ``next_opens`` is later than now, or None when it
-    never opens again. ``reason`` is for people, in local time with its zone.
+    ``closes`` is None while they are closed, or when they stay open; ``next_opens`` is later than now, or None when
+    they never open again. ``reason`` is for people, in local time with its zone.
     """
 
     is_open: bool
@@ -51,11 +51,11 @@ class WindowStatus:
 def occurrences(spec: MaintenanceWindows, since: datetime) -> Iterator[Occurrence]:
     """Yield the times in which batches may run, in order, apart from each other; the first may have begun already.
 
-    Windows that touch or overlap are one; blackouts, ``not_before`` and ``must_end_by`` cut them. Nothing that opens
-    more than ``LOOK_AHEAD`` after ``since`` is told.
+    Windows that touch or overlap are one; blackouts, ``not_before`` and ``must_end_by`` shorten them. What opens
+    more than ``LOOK_AHEAD`` after ``since`` is left out.
 
     Args:
-        spec: what was asked for.
+        spec: the windows of the request.
         since: a moment with a zone; what ended before it is left out.
 
     Raises:
@@ -77,7 +77,7 @@ def occurrences(spec: MaintenanceWindows, since: datetime) -> Iterator[Occurrenc
 
 
 def window_status(spec: MaintenanceWindows, now: datetime) -> WindowStatus:
-    """Tell whether it is open now and until when, or when it opens next.
+    """Return whether the windows are open now and until when, or when they open next.
 
     Raises:
         DeadlinePassedError: ``must_end_by`` is past.
@@ -88,7 +88,7 @@ def window_status(spec: MaintenanceWindows, now: datetime) -> WindowStatus:
 
 
 def window_status_from(spec: MaintenanceWindows, now: datetime, soon: Sequence[Occurrence]) -> WindowStatus:
-    """Tell the same from the first two openings from now on, where there are as many; ``now`` is in UTC.
+    """Return the same from the first two occurrences from now on, where there are two; ``now`` is in UTC.
 
     Raises:
         DeadlinePassedError: ``must_end_by`` is past.
@@ -101,7 +101,7 @@ def window_status_from(spec: MaintenanceWindows, now: datetime, soon: Sequence[O
 
 
 def refuse_past_deadline(spec: MaintenanceWindows, now: datetime) -> None:
-    """Refuse to go on when what is not done should have ended.
+    """Refuse to go on after the deadline.
 
     Raises:
         DeadlinePassedError: ``must_end_by`` is past.
@@ -116,7 +116,7 @@ def refuse_past_deadline(spec: MaintenanceWindows, now: datetime) -> None:
 
 
 def refuse_never_open(spec: MaintenanceWindows, now: datetime) -> None:
-    """Refuse a request whose windows could never start anything, before it waits for them.
+    """Refuse a request whose windows never open.
 
     Raises:
         DeadlinePassedError: ``must_end_by`` is past.
@@ -148,7 +148,7 @@ def format_now(spec: MaintenanceWindows, now: datetime) -> str:
 
 
 def format_next_occurrence(spec: MaintenanceWindows, now: datetime, opens: datetime | None) -> str:
-    """Return ``it opens next Sat 22:00``, or that it does not."""
+    """Return ``it opens next Sat 22:00``, or that it does not open again."""
     if opens is not None:
         return f"it opens next {format_moment(opens, spec.zone, now)}"
     if spec.must_end_by is not None:
@@ -169,37 +169,39 @@ def _why_open(spec: MaintenanceWindows, now: datetime, found: Occurrence) -> str
 def _why_closed(spec: MaintenanceWindows, now: datetime) -> str:
     if spec.not_before is not None and now < spec.not_before:
         why = f"not before {format_moment(spec.not_before, spec.zone, now)}"
-    elif held := next((b for b in spec.blackout_days if b.span(spec.zone).start <= now < b.span(spec.zone).end), None):
-        why = f"blackout {held}"
+    elif blackout := next(
+        (b for b in spec.blackout_days if b.span(spec.zone).start <= now < b.span(spec.zone).end), None
+    ):
+        why = f"blackout {blackout}"
     else:
         why = "the maintenance window is closed"
     return f"{why} (it is {format_now(spec, now)})"
 
 
 def _asked(spec: MaintenanceWindows, since: datetime) -> Iterator[Span]:
-    """Yield when windows are open, blackouts left aside."""
+    """Yield when windows are open, before blackouts are taken out."""
     if not spec.windows:
         return iter((Span(since, since + ENDLESS),))
     return _united(merge(*(rule.spans(spec.zone, since) for rule in spec.rules), key=attrgetter("start")), ENDLESS)
 
 
 def _united(spans: Iterable[Span], endless: timedelta = timedelta.max) -> Iterator[Span]:
-    """Join spans, given by start, that touch or overlap; the first that comes to last ``endless`` is the last."""
-    whole: Span | None = None
+    """Join spans, given by start, that touch or overlap; ends after the first that lasts ``endless``."""
+    joined: Span | None = None
     for span in spans:
         if span.start == span.end:  # all of it is skipped by the clocks
             continue
-        if whole is None:
-            whole = span
-        elif span.start <= whole.end:
-            whole = Span(whole.start, max(whole.end, span.end))
+        if joined is None:
+            joined = span
+        elif span.start <= joined.end:
+            joined = Span(joined.start, max(joined.end, span.end))
         else:
-            yield whole
-            whole = span
-        if whole.end - whole.start >= endless:
+            yield joined
+            joined = span
+        if joined.end - joined.start >= endless:
             break
-    if whole is not None:
-        yield whole
+    if joined is not None:
+        yield joined
 
 
 def _without(span: Span, holes: Sequence[Span]) -> Iterator[Span]:

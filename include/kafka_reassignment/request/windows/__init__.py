@@ -1,1 +1,1 @@
-"""Maintenance windows as a request names them."""
+"""Maintenance windows of a request: their spec, the rules that it contains, and local clocks."""

@@ -1,7 +1,7 @@
-"""Clocks on the wall: which moment a local time means, and how a moment is told to people.
+"""Local clocks: which moment a local time means, and how a moment is written for people.
 
-All moments are UTC: two times of one zone compare by what their clocks show, which is wrong in the hour that exists
-twice. They are turned into local time only to be read.
+All moments are in UTC: two times of one zone compare by what clocks show, which is wrong in the hour that exists
+twice. They are turned into local time only for people to read.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import pendulum
 from pendulum import Timezone
 
 _OF_THE_MACHINE = {"Factory", "localtime"}
-"""Names in some zone databases that stand for whatever a machine is set to."""
+"""Names in some zone databases that mean the zone of the machine."""
 
 
 def zone_named(name: str) -> Timezone:
     """Return a zone of the IANA database.
 
     Raises:
-        ValueError: there is none of this name; close names are told.
+        ValueError: there is none of this name; the message has similar names.
     """
     names = pendulum.timezones()
     if name in names and name not in _OF_THE_MACHINE:
@@ -53,7 +53,7 @@ def first_moment(wall: datetime, zone: Timezone) -> datetime:
 
     Args:
         wall: what clocks show, without a zone.
-        zone: where they hang.
+        zone: the zone of these clocks.
     """
     before, after = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
     if before <= after:

@@ -1,7 +1,6 @@
-"""When windows open: every week, or by cron; and the days on which they do not.
+"""Rules of maintenance windows: weekly, by cron, and blackouts; parsed from text and turned into spans of time.
 
-What a person writes is read here, and turned into spans of time. In the night in which the clocks change, each local
-time means what ``first_moment`` says:
+In the night in which the clocks change, each local time means what ``first_moment`` says:
 
 * *An hour that does not exist.* A window that would start in it starts when the clocks skip it; one that would end in
   it ends then. A weekly one that lies in it altogether does not open that day.
@@ -27,14 +26,14 @@ FULL_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 YEARS = range(2000, 3000)
-"""Dates in other years are slips of the pen."""
+"""Dates in other years are taken for typing errors."""
 
 LONGEST_DURATION = timedelta(days=31)
 
 _DAY = timedelta(days=1)
 _WEEK = timedelta(days=7)
 _NEVER_SKIPPED_MORE = timedelta(days=2)
-"""Clocks were never set on by more: Pacific/Apia skipped a whole day in 2011."""
+"""No clock ever skipped more: Pacific/Apia skipped a day in 2011."""
 
 _WEEKLY = re.compile(
     r"(?P<days>[a-z]+(?:[-,][a-z]+)*) (?P<start>\d{1,2}:\d\d)-(?:(?P<end_day>[a-z]+) )?(?P<end>\d{1,2}:\d\d)", re.ASCII
@@ -57,22 +56,22 @@ class Span:
 
 
 class Rule(Protocol):
-    """Something that opens again and again."""
+    """A window that opens repeatedly."""
 
     def spans(self, zone: Timezone, since: datetime) -> Iterator[Span]:
-        """Yield every span that ends after ``since``, by start, without end; one can be empty."""
+        """Yield every span that ends after ``since``, by start; endless. A span can be empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weekly:
-    """Once a week, from a day (0 is Monday) and time on the clock, for so much time on the clock."""
+    """Once a week, from a day (0 is Monday) and a local time, for a length of local time."""
 
     day: int
     start: timedelta
     length: timedelta
 
     def spans(self, zone: Timezone, since: datetime) -> Iterator[Span]:
-        """Yield every span that ends after ``since``, by start, without end; one in an hour that is skipped is empty."""
+        """Yield every span that ends after ``since``, by start; endless. One in an hour that is skipped is empty."""
         today = shown(since, zone).date()
         midnight = datetime.combine(today - timedelta(days=(today.weekday() - self.day) % 7), time.min)
         start = midnight + self.start - 2 * _WEEK
@@ -85,13 +84,13 @@ class Weekly:
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """Whenever a cron expression says so, for so long; if it names days of the month and of the week, either will do."""
+    """At each time of a cron expression, for a duration; one with days of the month and of the week matches either."""
 
     expression: str
     duration: timedelta
 
     def spans(self, zone: Timezone, since: datetime) -> Iterator[Span]:
-        """Yield every span that ends after ``since``, by start, without end."""
+        """Yield every span that ends after ``since``, by start; endless."""
         # Without a zone, because croniter would open the hour that exists twice again.
         starts = croniter(self.expression, shown(since, zone) - self.duration - _NEVER_SKIPPED_MORE)
         while True:
@@ -102,13 +101,13 @@ class Cron:
 
 @dataclass(frozen=True, slots=True)
 class Blackout:
-    """Whole local days, both included, on which nothing opens and everything closes."""
+    """Local days, first and last included, on which every window is closed."""
 
     first: date
     last: date
 
     def span(self, zone: Timezone) -> Span:
-        """Return it as time: from the first moment of the first day to that of the day after the last."""
+        """Return the span from the first moment of the first day to that of the day after the last."""
         start, end = (datetime.combine(day, time.min) for day in (self.first, self.last + _DAY))
         return Span(first_moment(start, zone), first_moment(end, zone))
 
@@ -123,7 +122,7 @@ def parse_window(text: str) -> tuple[Rule, ...]:
     An end that is not after the start is on the next day; ``24:00`` is midnight at the end of the day.
 
     Raises:
-        ValueError: it cannot be read, or could never be open, or never closed.
+        ValueError: it cannot be read, is never open, or never closes.
     """
     plain = " ".join(re.sub(r"\s*([-–,])\s*", r"\1", text.casefold()).replace("–", "-").split())
     if found := _WEEKLY.fullmatch(plain):
@@ -138,7 +137,7 @@ def parse_blackout(text: str) -> Blackout:
     """Read ``2026-12-24`` or ``2026-12-24 to 2027-01-06``; both days are part of it.
 
     Raises:
-        ValueError: it cannot be read, ends before it starts, or is not in this age.
+        ValueError: it cannot be read, ends before it starts, or its years are not in ``YEARS``.
     """
     found = _BLACKOUT.fullmatch(" ".join(text.split()))
     if found is None:

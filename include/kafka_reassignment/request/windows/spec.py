@@ -1,7 +1,4 @@
-"""What a person asks for: when batches of a reassignment may start and have to have ended.
-
-This module and those it needs know nothing of requests, so that a request can hold a spec.
-"""
+"""The maintenance windows of a request: when batches may start, and when they must have ended."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ TimeText = Annotated[datetime, WithJsonSchema({"type": "string"})]
 
 
 class MaintenanceWindows(BaseModel):
-    """When a reassignment may move data. Nothing filled in means always.
+    """When a reassignment may move data; always when no field is given.
 
     Times without an offset are on the clocks of ``time_zone``. Windows that touch or overlap are one window (see
     ``parse_window``). Blackouts close every window, and hold without one too.
