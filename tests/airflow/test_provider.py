@@ -19,8 +19,9 @@ pytestmark = pytest.mark.quick
 
 
 def entry_point(group):
-    (found,) = (found for found in entry_points(group=group) if found.dist.name == "kafka-reassignment")
-    return found.load()
+    found = [found for found in entry_points(group=group) if found.dist.name == "kafka-reassignment"]
+    assert len(found) == 1, f"{len(found)} entry points of {group} are installed, expected one: run `make setup`"
+    return found[0].load()
 
 
 def test_the_provider_info_is_valid_by_airflows_own_schema():

@@ -54,7 +54,7 @@ def test_the_list_has_each_reassignment_with_what_it_does_now(client, run):
     assert "<b>1+2" not in shown
 
 
-def test_a_page_tells_why_a_batch_waits_and_has_its_audit_trail(client, run):
+def test_a_page_shows_why_a_batch_waits_and_its_audit_trail(client, run):
     run.cluster.kill(3)
     with pytest.raises(StillWaiting):
         run.do("admit")

@@ -39,7 +39,7 @@ class Limits(BaseModel):
         default=None,
         ge=1,
         title="Bytes per batch",
-        description="Target size of one batch, in bytes (600 GB is 600000000000). Empty: no limit by size.",
+        description="Target size of one batch, in bytes: 600 GB is 600000000000. Without it, size does not limit a batch.",
     )
     max_batches: int = Field(
         default=1_000,

@@ -46,7 +46,15 @@ class ReassignmentRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kafka_conn_id: KafkaConnectionId = DEFAULT_KAFKA_CONNECTION_ID
-    job: Job = Field(title="Job", description="What to plan.")
+    job: Job = Field(
+        title="Job",
+        description=(
+            "What to plan: empty brokers (decommission), fill new ones (add_brokers), even out the load (rebalance), change "
+            "the number of replicas (replication_factor), move topics to brokers (move_topics), spread replicas over racks "
+            "(restore_racks), balance leaders without copies (leaders), apply a plan of your own (apply_json), or revert a "
+            "reassignment (roll_back)."
+        ),
+    )
     brokers: tuple[BrokerId, ...] = Field(
         default=(),
         max_length=MAX_NAMES,
@@ -86,7 +94,7 @@ class ReassignmentRequest(BaseModel):
     balance_leaders: bool | None = Field(
         default=None,
         title="Balance leaders",
-        description="Balance preferred leaders as well. Empty: only in jobs that balance.",
+        description="Balance preferred leaders as well. Not set: only in jobs that balance.",
     )
     replication_factor: int | None = Field(
         default=None,

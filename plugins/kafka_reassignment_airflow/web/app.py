@@ -1,6 +1,6 @@
 """The pages, behind Airflow's own login and its permission to read runs of ``kafka_reassignment``.
 
-Airflow mounts it under ``/kafka-reassignment``. All that is shown is escaped; nothing of a request becomes a path.
+Airflow mounts them under ``/kafka-reassignment``. Everything shown is escaped; nothing of a request becomes a path.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from fastapi import Depends, FastAPI, Query
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
 from kafka_reassignment.errors import RecordError
+from kafka_reassignment.record.models import REPORT
 from kafka_reassignment.templates import html_templates
 from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.runs import DAG_ID
@@ -47,7 +48,10 @@ def create_app() -> FastAPI:
         store = record_store()
         found = views.find(store, run_id)
         if found is None:
-            raise RecordError(f"Run {run_id} has no record yet: it is written by the task 'preflight'")
+            raise RecordError(
+                f"Run {run_id} has no record, expected a run of kafka_reassignment or of one of its batches whose task "
+                "'preflight' is done. Wait for that task, or choose another run"
+            )
         return _html("reassignment.html.j2", page=views.page(store, *found))
 
     @app.get("/audit.jsonl")
@@ -59,7 +63,9 @@ def create_app() -> FastAPI:
     def plan(cluster: ClusterId, reassignment_id: ReassignmentId) -> Response:
         report = views.plan_report(record_store(), cluster, reassignment_id)
         if report is None:
-            raise RecordError(f"Reassignment {reassignment_id} has no report: it is written by the task 'plan'")
+            raise RecordError(
+                f"Reassignment {reassignment_id} has no report, expected {REPORT} in its record. The task 'plan' writes it: wait for it"
+            )
         return Response(report, media_type="text/html")
 
     return app

@@ -1,4 +1,4 @@
-"""The progress page's application, made when it is first asked for something."""
+"""The progress page's application, created at its first request."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class LazyApp:
-    """The application, made at its first request: every process of Airflow loads the plugin, the api-server alone serves."""
+    """Creates the application at its first request: every process of Airflow loads the plugin, only the API server serves it."""
 
     def __init__(self) -> None:
         self._app: Any = None

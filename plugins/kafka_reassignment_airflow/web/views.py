@@ -22,7 +22,7 @@ SHOWN_BATCHES = 20
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One reassignment in the list. ``note`` is the latest word on the batch under way, while there is one."""
+    """One reassignment in the list. ``note`` is the latest progress of the current batch, while there is one."""
 
     cluster_id: str
     reassignment_id: str
@@ -117,7 +117,9 @@ def find(store: RecordStore, run_id: str) -> tuple[str, str] | None:
 def _found(store: RecordStore, cluster_id: str, reassignment_id: str) -> RecordedReassignment:
     found = find_reassignment(store, cluster_id, reassignment_id)
     if found is None:
-        raise RecordError("Name a reassignment: its run id is missing")
+        raise RecordError(
+            "No run id of a reassignment is given, expected one in the address. Choose a reassignment from the list"
+        )
     return found
 
 
