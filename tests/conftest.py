@@ -1,5 +1,6 @@
 """Shared fixtures of all tests, and their order."""
 
+import os
 import signal
 from collections import defaultdict
 from pathlib import Path
@@ -11,6 +12,9 @@ pytest_plugins = ["tests.kafka_fixtures", "tests.spark_fixtures", "tests.airflow
 # A script starts its background jobs with SIGINT ignored, and children inherit that: whoever runs the tests so
 # would wait for ever on those that press Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Before 3.3 Airflow adds its examples to every DAG bag.
+os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 
 TURNS = {"airflow": 3, "kafka": 1, "spark": 2}
 """When modules with these marks come, after those without; of several marks the first here counts. The session's Airflow

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.quick
 
 @pytest.fixture(scope="module")
 def dags():
-    bag = DagBag(str(PROJECT / "dags"), include_examples=False)
+    bag = DagBag(str(PROJECT / "dags"))
     assert bag.import_errors == {}
     return bag.dags
 
