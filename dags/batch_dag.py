@@ -17,14 +17,19 @@ from kafka_reassignment_airflow.operators.batch import (
     SubmitBatchOperator,
 )
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID
-from kafka_reassignment_airflow.sensors.batch import AdmitBatchSensor, IsrCatchUpSensor
+from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
+from kafka_reassignment_airflow.sensors.catch_up import IsrCatchUpSensor
 from kafka_reassignment_airflow.settings import dag_arguments
 
 with DAG(
     dag_id=BATCH_DAG_ID,
     doc_md=__doc__,
     params=form_params(BatchForm),
-    **dag_arguments(),
+    **dag_arguments(
+        kafka_conn_id="{{ params.kafka_conn_id }}",
+        reassignment_id="{{ params.reassignment_id }}",
+        batch="{{ params.batch }}",
+    ),
 ) as dag:
     admit = AdmitBatchSensor(task_id="admit", poll_seconds=15)
     set_throttle = SetThrottleOperator(task_id="set_throttle")

@@ -14,26 +14,36 @@ from kafka_reassignment_airflow.operators.cancel import (
     CancelMovesOperator,
     ClearThrottleAfterStopOperator,
     ReportStopOperator,
+    SettleMovesOperator,
     StartRollBackOperator,
     StopOperator,
 )
 from kafka_reassignment_airflow.runs import CANCEL_DAG_ID
-from kafka_reassignment_airflow.sensors.cancel import SettleMovesOperator
 from kafka_reassignment_airflow.settings import dag_arguments
 
 with DAG(
     dag_id=CANCEL_DAG_ID,
     doc_md=__doc__,
     params=form_params(CancelForm),
-    **dag_arguments(),
+    **dag_arguments(
+        kafka_conn_id="{{ params.kafka_conn_id }}",
+        partitions="{{ params.partitions | tojson }}",
+        foreign="{{ params.foreign }}",
+    ),
 ) as dag:
-    stop = StopOperator(task_id="stop")
+    stop = StopOperator(
+        task_id="stop",
+        reassignment_id="{{ params.reassignment_id or '' }}",
+        reason="{{ params.reason or '' }}",
+    )
     # From here on the tasks follow what was stopped, even when another reassignment takes the cluster meanwhile.
     stopped = "{{ ti.xcom_pull(task_ids='stop') }}"
     cancel_moves = CancelMovesOperator(task_id="cancel_moves", reassignment_id=stopped)
     settle_moves = SettleMovesOperator(task_id="settle_moves", reassignment_id=stopped)
     clear_throttle = ClearThrottleAfterStopOperator(task_id="clear_throttle", reassignment_id=stopped)
     report_stop = ReportStopOperator(task_id="report_stop", reassignment_id=stopped)
-    start_roll_back = StartRollBackOperator(task_id="start_roll_back", reassignment_id=stopped)
+    start_roll_back = StartRollBackOperator(
+        task_id="start_roll_back", reassignment_id=stopped, roll_back="{{ params.roll_back }}"
+    )
 
     stop >> cancel_moves >> settle_moves >> clear_throttle >> report_stop >> start_roll_back

@@ -16,7 +16,13 @@ with DAG(
     dag_id=DESCRIBE_DAG_ID,
     doc_md=__doc__,
     params=form_params(DescribeForm),
-    **dag_arguments(),
+    **dag_arguments(kafka_conn_id="{{ params.kafka_conn_id }}", reassignment_id="{{ params.reassignment_id or '' }}"),
 ) as dag:
     ListReassignmentsOperator(task_id="list_reassignments")
-    DescribeReassignmentOperator(task_id="describe")
+    DescribeReassignmentOperator(
+        task_id="describe",
+        partitions="{{ params.partitions | tojson }}",
+        topics="{{ params.topics | tojson }}",
+        reassignment_json="{{ params.reassignment_json or '' }}",
+        watch_seconds="{{ params.watch_seconds }}",
+    )

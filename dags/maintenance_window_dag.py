@@ -26,7 +26,7 @@ with DAG(
     params=form_params(MaintenanceForm),
     **dag_arguments(schedule=CronTriggerTimetable(cron, timezone=time_zone) if cron else None, max_active_runs=1),
 ) as dag:
-    choose = ChooseRequestsOperator(task_id="choose_requests")
+    choose = ChooseRequestsOperator(task_id="choose_requests", requests="{{ params.requests | tojson }}")
     # Safe to retry: each run's id is fixed by that of this run.
     TriggerDagRunOperator.partial(
         task_id="open_reassignment",

@@ -23,9 +23,13 @@ with DAG(
     dag_id=PARTITION_COUNT_DAG_ID,
     doc_md=__doc__,
     params=form_params(PartitionCountRequest),
-    **dag_arguments(),
+    **dag_arguments(kafka_conn_id="{{ params.kafka_conn_id }}"),
 ) as dag:
-    preflight = PartitionCountPreflightOperator(task_id="preflight")
+    preflight = PartitionCountPreflightOperator(
+        task_id="preflight",
+        # The conf as well: it has the fields that the form does not know, and they are refused.
+        request="{{ dict(params, **(dag_run.conf or {})) | tojson }}",
+    )
     plan_placement = PlanPlacementOperator(task_id="plan_placement")
     create_partitions = CreatePartitionsOperator(task_id="create_partitions")
     verify = VerifyPartitionCountOperator(task_id="verify")

@@ -13,6 +13,12 @@ with DAG(
     dag_id=THROTTLE_DAG_ID,
     doc_md=__doc__,
     params=form_params(RateForm),
-    **dag_arguments(),
+    **dag_arguments(kafka_conn_id="{{ params.kafka_conn_id }}", reassignment_id="{{ params.reassignment_id or '' }}"),
 ) as dag:
-    ChangeRateOperator(task_id="change_rate")
+    ChangeRateOperator(
+        task_id="change_rate",
+        throttle_mb_per_second="{{ params.throttle_mb_per_second }}",
+        brokers="{{ params.brokers | tojson }}",
+        side="{{ params.side }}",
+        allow_low_throttle="{{ params.allow_low_throttle }}",
+    )

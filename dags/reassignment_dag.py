@@ -26,9 +26,13 @@ with DAG(
     dag_id=DAG_ID,
     doc_md=__doc__,
     params=request_params(),
-    **dag_arguments(),
+    **dag_arguments(kafka_conn_id="{{ params.kafka_conn_id }}"),
 ) as dag:
-    preflight = PreflightOperator(task_id="preflight")
+    preflight = PreflightOperator(
+        task_id="preflight",
+        # The conf as well: it has the fields that the form does not know, and they are refused.
+        request="{{ dict(params, **(dag_run.conf or {})) | tojson }}",
+    )
     plan = PlanOperator(task_id="plan", spark_conn_id="{{ params.spark_conn_id or '' }}")
     approve = ApprovePlanOperator(
         task_id="approve",

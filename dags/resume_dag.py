@@ -13,6 +13,6 @@ with DAG(
     dag_id=RESUME_DAG_ID,
     doc_md=__doc__,
     params=form_params(ResumeForm),
-    **dag_arguments(),
+    **dag_arguments(kafka_conn_id="{{ params.kafka_conn_id }}"),
 ) as dag:
-    ResumeOperator(task_id="resume")
+    ResumeOperator(task_id="resume", reassignment_id="{{ params.reassignment_id }}", reason="{{ params.reason or '' }}")

@@ -17,6 +17,6 @@ with DAG(
     dag_id=SWEEP_DAG_ID,
     doc_md=__doc__,
     params=form_params(ClusterForm),
-    **dag_arguments(schedule="@hourly", max_active_runs=1),
+    **dag_arguments(schedule="@hourly", max_active_runs=1, kafka_conn_id="{{ params.kafka_conn_id }}"),
 ) as dag:
     SweepThrottlesOperator(task_id="sweep_throttles")

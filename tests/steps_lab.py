@@ -26,17 +26,30 @@ from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.admission import admit
 from kafka_reassignment.steps.batch import clear_throttle, drop_old_replicas, next_batch, set_throttle, submit_batch
+from kafka_reassignment.steps.cancel import CancelScope, settle_moves
 from kafka_reassignment.steps.catch_up import sense_isr_catch_up
 from kafka_reassignment.steps.chain import first_batch
-from kafka_reassignment.steps.context import RunContext, StillWaiting
+from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.leaders import elect_leaders
-from kafka_reassignment.steps.verify import report, verify
+from kafka_reassignment.steps.verify import verify, write_report
+from kafka_reassignment.steps.waiting import Failed, SizeSamples, Waiting, WaitResult, audited_look
 
 _STEPS: dict[str, Callable[..., object]] = {
-    step.__name__: step
-    for step in (admit, set_throttle, submit_batch, sense_isr_catch_up, drop_old_replicas, clear_throttle, next_batch)
+    step.__name__: step for step in (set_throttle, submit_batch, drop_old_replicas, clear_throttle, next_batch)
 }
-BATCH_STEPS = tuple(name for name in _STEPS if name != next_batch.__name__)
+BATCH_STEPS = ("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+
+
+class StillWaiting(Exception):  # noqa: N818 - no error: the step has to be looked at again
+    """A step returned ``Waiting``; the text is its reason."""
+
+
+def require_done(result: WaitResult | object) -> None:
+    """Raise what a waiting step returned, unless it is done."""
+    if isinstance(result, Waiting):
+        raise StillWaiting(result.reason)
+    if isinstance(result, Failed):
+        raise result.error
 
 
 @dataclass
@@ -118,21 +131,53 @@ class Run:
         )
 
     def do(self, name: str, batch: int = 1) -> object:
-        """Run one step once."""
-        if name in {"admit", "sense_isr_catch_up"}:
-            return _STEPS[name](self.context, batch, self.clock.now)
-        return _STEPS[name](self.context, batch)
+        """Run one step once, as its task does.
+
+        Raises:
+            StillWaiting: it has to be looked at again.
+        """
+        if name in _STEPS:
+            return _STEPS[name](self.context, batch)
+        return self.wait(name, batch)
+
+    def wait(self, name: str, batch: int = 1, *, started_at: datetime | None = None) -> None:
+        """Look once at what a step of a batch waits for, as its task does.
+
+        Raises:
+            StillWaiting: it has to be looked at again.
+        """
+        began, run = started_at or self.clock.now, self.context
+        require_done(
+            audited_look(run, name, lambda: self.look(name, batch, started_at=began), batch=batch, started_at=began)
+        )
+
+    def look(
+        self, name: str, batch: int = 1, *, started_at: datetime | None = None, samples: SizeSamples | None = None
+    ) -> WaitResult:
+        """Look once at what a step of a batch waits for, as its trigger does."""
+        kept = samples or SizeSamples()
+        if name == "admit":
+            return admit(self.context, batch, kept)
+        return sense_isr_catch_up(self.context, batch, started_at or self.clock.now, kept)
 
     def do_all(self, *names: str, batch: int = 1) -> None:
         """Run steps in order; a sensor is looked at until it is done."""
         for name in names or BATCH_STEPS:
             self.until_done(lambda name=name: self.do(name, batch))
 
+    def settle(self, scope: CancelScope, *, started_at: datetime | None = None) -> None:
+        """Look and act once to settle what was stopped.
+
+        Raises:
+            StillWaiting: something is not settled.
+        """
+        require_done(settle_moves(self.context, scope, started_at or self.clock.now))
+
     def until_done(self, sensor: Callable[[], object]) -> None:
         """Look until there is nothing more to wait for."""
         while True:
             try:
-                sensor()
+                require_done(sensor())
                 return
             except StillWaiting:
                 self.when_waiting()
@@ -147,7 +192,7 @@ class Run:
     def finish(self) -> None:
         elect_leaders(self.context)
         verify(self.context)
-        report(self.context)
+        write_report(self.context)
 
     def start(self) -> int | None:
         return first_batch(self.context)

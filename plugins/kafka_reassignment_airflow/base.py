@@ -1,26 +1,33 @@
-"""What all step operators share: opening the cluster and the record, and which errors are worth a retry."""
+"""What the operators share: opening the run, which errors are worth a retry, triggering a DAG run, deferring."""
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
 
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, is_worth_a_retry
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.context import RunContext, utc_now
+from kafka_reassignment.steps.waiting import SizeSamples, Waiting, WaitResult, audited_look
+from kafka_reassignment_airflow.arguments import read_integer, read_number
+from kafka_reassignment_airflow.context import open_run
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
-from kafka_reassignment_airflow.hooks.record import record_store
+from kafka_reassignment_airflow.triggers.base import WaitEnded, WaitTrigger
 
 
 @contextmanager
 def translate_errors(log: Any) -> Iterator[None]:
-    """Log an error's message by itself, and turn one that no retry can mend into one that Airflow does not retry."""
+    """Log an error's message by itself, and turn one that no retry can fix into one that Airflow does not retry."""
     try:
         yield
     except ReassignmentError as error:
@@ -35,8 +42,9 @@ class ReassignmentStepOperator(BaseOperator):
 
     Every subclass may run twice, be killed anywhere, and run again days later.
 
-    :param kafka_conn_id: connection of the cluster (templated; by default the run's param of that name).
-    :param reassignment_id: run id of the ``kafka_reassignment`` run it belongs to (templated; by default this run's).
+    :param kafka_conn_id: connection of the cluster (templated).
+    :param reassignment_id: identity of the reassignment: the id of the DAG run that plans it, by default the task's own
+        (templated).
     """
 
     template_fields: Sequence[str] = ("kafka_conn_id", "reassignment_id")
@@ -45,7 +53,7 @@ class ReassignmentStepOperator(BaseOperator):
     def __init__(
         self,
         *,
-        kafka_conn_id: str = "{{ params.kafka_conn_id }}",
+        kafka_conn_id: str = KafkaReassignmentHook.default_conn_name,
         reassignment_id: str = "{{ run_id }}",
         **kwargs: Any,
     ) -> None:
@@ -54,67 +62,60 @@ class ReassignmentStepOperator(BaseOperator):
         self.reassignment_id = reassignment_id
 
     def execute(self, context: Context) -> Any:
-        """Run the step; its result goes to XCom."""
-        with self.telling_errors(), self.open_run(context) as run:
+        """Open the run and execute the step; its result goes to XCom."""
+        with self.run_context(context) as run:
             return self.run_step(run, context)
 
     @abstractmethod
     def run_step(self, run: RunContext, context: Context) -> Any:
-        """Do it, through ``kafka_reassignment.steps``."""
+        """Execute the step, through ``kafka_reassignment.steps``."""
 
-    def telling_errors(self) -> AbstractContextManager[None]:
-        """See ``translate_errors``."""
-        return translate_errors(self.log)
+    @contextmanager
+    def run_context(self, context: Context) -> Iterator[RunContext]:
+        """Open the cluster and the record for one try; errors are translated for Airflow."""
+
+        def which(store: RecordStore, cluster_id: str) -> str:
+            return self.which_reassignment(store, cluster_id, context)
+
+        with (
+            translate_errors(self.log),
+            open_run(self.kafka_conn_id, which, actor=actor_of(context), log=self.log) as run,
+        ):
+            yield run
 
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
         """Return the reassignment this step belongs to."""
         return self.reassignment_id
 
-    @contextmanager
-    def open_run(self, context: Context) -> Iterator[RunContext]:
-        """Open the cluster and the record for one try."""
-        with KafkaReassignmentHook(self.kafka_conn_id).get_conn() as cluster:
-            store = record_store()
-            cluster_id = cluster.describe_cluster().cluster_id
-            record = store.record(cluster_id, self.which_reassignment(store, cluster_id, context))
-            yield RunContext(cluster=cluster, store=store, record=record, actor=actor_of(context), log=self.log)
-
 
 class RunningReassignmentOperator(ReassignmentStepOperator):
-    """A step that is about a reassignment another run has started.
+    """A step about a reassignment that another DAG run has started.
 
-    :param reassignment_id: its run id (templated; by default the run's param of that name). Empty means the one that
-        holds the cluster, and this very run where none does.
+    :param reassignment_id: its run id (templated). Empty, the default: the reassignment that has the lock of the
+        cluster, and this DAG run where none has.
     """
 
-    def __init__(self, *, reassignment_id: str = "{{ params.reassignment_id or '' }}", **kwargs: Any) -> None:
+    def __init__(self, *, reassignment_id: str = "", **kwargs: Any) -> None:
         super().__init__(reassignment_id=reassignment_id, **kwargs)
 
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
-        """Return the id given, that of the cluster's holder, or this run's."""
+        """Return the id given, that of the lock's owner, or this run's."""
         if self.reassignment_id:
             return self.reassignment_id
-        held = store.lock_owner(cluster_id)
-        return held.reassignment_id if held else context["dag_run"].run_id
+        owner = store.lock_owner(cluster_id)
+        return owner.reassignment_id if owner else context["dag_run"].run_id
 
 
 class BatchStepOperator(ReassignmentStepOperator):
     """One step of one batch.
 
-    :param reassignment_id: as above (templated; by default the run's param of that name).
-    :param batch: number of the batch, counted from 1 (templated; by default the run's param of that name).
+    :param batch: number of the batch, counted from 1 (templated). By default 1: all there is in a plan of one batch.
     """
 
     template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "batch")
 
-    def __init__(
-        self,
-        *,
-        reassignment_id: str = "{{ params.reassignment_id }}",
-        batch: int | str = "{{ params.batch }}",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(reassignment_id=reassignment_id, **kwargs)
+    def __init__(self, *, batch: int | str = 1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.batch = batch
 
     @property
@@ -124,13 +125,134 @@ class BatchStepOperator(ReassignmentStepOperator):
         Raises:
             InvalidRequestError: it is not a whole number from 1 on.
         """
-        text = str(self.batch)
-        if not (text.isascii() and text.isdigit() and int(text) >= 1):
+        number = read_integer("batch", self.batch)
+        if number < 1:
             raise InvalidRequestError(
-                f"Batch is {text[:60]!r}, expected a whole number from 1 on. "
+                f"Batch is {number}, expected a whole number from 1 on. "
                 "The batch DAG is started by kafka_reassignment; by hand give reassignment_id and batch"
             )
-        return int(text)
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class DagRunToTrigger:
+    """Which DAG run is to be triggered; without ``conf`` an existing run keeps its own."""
+
+    dag_id: str
+    run_id: str
+    conf: dict[str, Any] | None = None
+
+
+class TriggerReassignmentRunOperator(ReassignmentStepOperator, TriggerDagRunOperator):
+    """A step that ends by triggering a DAG run: ``which_run`` says which one.
+
+    :param trigger_dag_id: the DAG (templated).
+    """
+
+    template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "trigger_dag_id")
+
+    def execute(self, context: Context) -> Any:
+        """Decide with the run open, then trigger with it closed, as Airflow's own operator does."""
+        chosen: DagRunToTrigger | None = super().execute(context)
+        if chosen is None:
+            return None
+        self.trigger_dag_id, self.trigger_run_id, self.conf = chosen.dag_id, chosen.run_id, chosen.conf
+        return TriggerDagRunOperator.execute(self, context)
+
+    def run_step(self, run: RunContext, context: Context) -> DagRunToTrigger | None:
+        """Decide."""
+        return self.which_run(run, context)
+
+    @abstractmethod
+    def which_run(self, run: RunContext, context: Context) -> DagRunToTrigger | None:
+        """Return the DAG run to trigger; None when there is nothing to trigger."""
+
+
+class DeferringStepOperator(ReassignmentStepOperator):
+    """A step that waits: it looks; while there is something to wait for it looks again for a short while, then defers.
+
+    The trigger calls the same function of ``kafka_reassignment.steps`` as the task. Not Airflow's own sensor class: that
+    one fails without a retry when its deferral times out. Here the task is woken at its deadline and says itself what was
+    not reached.
+
+    :param poll_seconds: seconds between two looks of the trigger (templated).
+    :param patience_seconds: how many seconds the task looks by itself, once a second, before it defers (templated). Short
+        waits end within it, and a deferral has a cost of its own: another start of the task, and the race of
+        apache/airflow#71580.
+    """
+
+    template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "poll_seconds", "patience_seconds")
+    ui_color = "#fdf3e1"
+    step_name: ClassVar[str]
+    """The step in the audit trail."""
+
+    def __init__(self, *, poll_seconds: float | str = 10, patience_seconds: float | str = 10, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.poll_seconds = poll_seconds
+        self.patience_seconds = patience_seconds
+
+    def run_step(self, run: RunContext, context: Context) -> str:
+        """Look for the first time; return what is done."""
+        return self._wait(run, context, utc_now())
+
+    def resume(self, context: Context, event: WaitEnded, started_at: str) -> str:
+        """Look again after the trigger fired; return what is done."""
+        self.log.info("Woken: %s", event["reason"])
+        with self.run_context(context) as run:
+            return self._wait(run, context, datetime.fromisoformat(started_at))
+
+    def _wait(self, run: RunContext, context: Context, started_at: datetime) -> str:
+        samples = SizeSamples()
+        patient_until = time.monotonic() + read_number("patience_seconds", self.patience_seconds)
+        while True:
+            result = audited_look(
+                run,
+                self.step_name,
+                lambda: self.look(run, started_at, samples),
+                batch=self.batch_of_event,
+                started_at=started_at,
+            )
+            if not isinstance(result, Waiting):
+                return result.message
+            self.log.info("%s", result.reason)
+            if time.monotonic() >= patient_until:
+                break
+            run.sleep(1)
+        trigger = self.trigger(
+            run,
+            actor=actor_of(context).model_dump(),
+            started_at=started_at.isoformat(),
+            deadline=result.until.isoformat(),
+            poll_seconds=read_number("poll_seconds", self.poll_seconds),
+        )
+        self.defer(trigger=trigger, method_name="resume", kwargs={"started_at": started_at.isoformat()})
+        raise AssertionError("defer() always raises")
+
+    @property
+    def batch_of_event(self) -> int | None:
+        """The batch in the audit trail."""
+        return None
+
+    @abstractmethod
+    def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
+        """Look once, through the step's own function."""
+
+    @abstractmethod
+    def trigger(
+        self, run: RunContext, *, actor: dict[str, Any], started_at: str, deadline: str, poll_seconds: float
+    ) -> WaitTrigger:
+        """Return the trigger that goes on looking."""
+
+
+class DeferringBatchOperator(BatchStepOperator, DeferringStepOperator):
+    """A step of one batch that waits."""
+
+    template_fields: Sequence[str] = (*DeferringStepOperator.template_fields, "batch")
+
+    @property
+    def batch_of_event(self) -> int | None:
+        """The batch in the audit trail."""
+        return self.batch_number
 
 
 def actor_of(context: Context) -> Actor:

@@ -16,7 +16,6 @@ from pydantic import BaseModel, Field
 from kafka_reassignment.request import Job, Limits, ReassignmentRequest
 from kafka_reassignment.request.names import DEFAULT_KAFKA_CONNECTION_ID, KafkaConnectionId
 from kafka_reassignment.request.rate import AllowLowThrottle, Rate
-from kafka_reassignment.steps.cancel import Scope
 
 REQUEST_SECTIONS: Mapping[str | None, tuple[str, ...]] = {
     None: ("kafka_conn_id", "job", "brokers", "topics", "throttle_mb_per_second", "require_approval", "validate_only"),
@@ -191,11 +190,6 @@ def limits_params() -> dict[str, Param]:
         param.schema["type"] = _or_null(param.schema["type"])
         param.description = f"{param.description} Empty: not changed."
     return form_params(RunningForm) | made
-
-
-def cancel_scope(params: Any) -> Scope:
-    """Return what the filled in fields of a cancel mean."""
-    return Scope(tuple(params.get("partitions") or ()), foreign=bool(params.get("foreign")))
 
 
 def form_params(model: type[BaseModel], **prefilled: Any) -> dict[str, Param]:

@@ -1,4 +1,4 @@
-"""Names of the DAGs and of their runs: what a run of a batch is called, and what it is told."""
+"""Names of the DAGs and of their runs, and the conf of runs that others trigger."""
 
 from __future__ import annotations
 
@@ -17,10 +17,19 @@ SWEEP_DAG_ID = "kafka_throttle_sweep"
 MAINTENANCE_DAG_ID = "kafka_maintenance_window"
 PARTITION_COUNT_DAG_ID = "kafka_partition_count"
 
+BATCH_SEPARATOR = "__"
+"""Between the id of a reassignment and the number of a batch in the id of the batch's run."""
+
 
 def batch_run_id(reassignment_id: str, batch: int) -> str:
     """Return the run id of a batch: the same for each try, so that no batch is started twice."""
-    return f"{reassignment_id}__{batch:04d}"
+    return f"{reassignment_id}{BATCH_SEPARATOR}{batch:04d}"
+
+
+def reassignment_of(run_id: str) -> str | None:
+    """Return the reassignment that a run of a batch belongs to; None where the id is not that of such a run."""
+    reassignment_id, separator, batch = run_id.rpartition(BATCH_SEPARATOR)
+    return reassignment_id if separator and batch.isdigit() else None
 
 
 def batch_conf(kafka_conn_id: str, reassignment_id: str, batch: int) -> dict[str, Any]:

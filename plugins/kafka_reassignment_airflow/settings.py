@@ -28,12 +28,18 @@ def step_defaults() -> dict[str, Any]:
     return {"retries": RETRIES, "retry_delay": timedelta(seconds=seconds)}
 
 
-def dag_arguments(*, schedule: Any = None, max_active_runs: int = 16) -> dict[str, Any]:
-    """Return the arguments that the DAGs share: triggered by a person unless scheduled, no catch-up, tasks retried."""
+def dag_arguments(*, schedule: Any = None, max_active_runs: int = 16, **task_arguments: Any) -> dict[str, Any]:
+    """Return the arguments that the DAGs share: triggered by a person unless scheduled, no catch-up, tasks retried.
+
+    Args:
+        schedule: when the DAG runs by itself.
+        max_active_runs: at a time.
+        **task_arguments: that every task of the DAG gets.
+    """
     return {
         "schedule": schedule,
         "catchup": False,
         "max_active_runs": max_active_runs,
         "tags": ["kafka", "reassignment"],
-        "default_args": step_defaults(),
+        "default_args": step_defaults() | task_arguments,
     }

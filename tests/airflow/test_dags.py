@@ -1,16 +1,24 @@
 """The DAGs as Airflow parses them, and what survives its serialization."""
 
+from copy import deepcopy
 from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk.definitions._internal.types import ArgNotSet
+from airflow.sdk.definitions.mappedoperator import MappedOperator
 
 from kafka_lab.airflow import PROJECT
 from kafka_reassignment.decisions.windows import MaintenanceWindows
+from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.request import Limits, ReassignmentRequest
+from kafka_reassignment.steps.cancel import CancelScope
+from kafka_reassignment_airflow.arguments import read_integers, read_json, read_object
 from kafka_reassignment_airflow.form import request_params
-from kafka_reassignment_airflow.triggers.base import AdmissionTrigger, CatchUpTrigger
+from kafka_reassignment_airflow.triggers.admission import AdmissionTrigger
 from kafka_reassignment_airflow.triggers.cancel import SettleTrigger
+from kafka_reassignment_airflow.triggers.catch_up import CatchUpTrigger
 from kafka_reassignment_airflow.triggers.reassignment import BatchesTrigger
 
 pytestmark = pytest.mark.quick
@@ -163,14 +171,78 @@ def test_sections_come_in_their_order_the_most_used_fields_first():
     assert sections == sorted(sections, key=list(dict.fromkeys(sections)).index)
 
 
+class Ti:
+    """As much of a task instance as the templates of the DAGs need."""
+
+    map_index = 0
+
+    @staticmethod
+    def xcom_pull(task_ids):
+        return f"<{task_ids}>"
+
+
+def rendered(task, dag, **conf):
+    """The task with its templates rendered, as in a run that was triggered with this conf."""
+    params = {name: "orders" if isinstance(value, ArgNotSet) else value for name, value in dag.params.dump().items()}
+    copied = deepcopy(task)
+    copied.render_template_fields(
+        {"params": {**params, **conf}, "dag_run": SimpleNamespace(conf=conf), "run_id": "run-1", "ti": Ti}
+    )
+    return copied
+
+
+def test_every_input_of_a_task_is_a_template_and_renders_with_the_values_of_the_form(dags):
+    for dag in dags.values():
+        for task in dag.tasks:
+            if not isinstance(task, MappedOperator):
+                shown = rendered(task, dag)
+                assert all("{{" not in str(getattr(shown, field)) for field in task.template_fields), task.task_id
+
+
+def test_the_fields_of_the_form_reach_the_operators(dags):
+    def task(dag_id, task_id, **conf):
+        return rendered(dags[dag_id].get_task(task_id), dags[dag_id], **conf)
+
+    preflight = task("kafka_reassignment", "preflight", kafka_conn_id="k", topics=["a'b", "<c>"], rate=5)
+    assert preflight.kafka_conn_id == "k"
+    assert read_object("request", preflight.request).items() >= {"topics": ["a'b", "<c>"], "rate": 5}.items()
+    admit = task("kafka_reassignment_batch", "admit", reassignment_id="r-1", batch=7)
+    assert (admit.reassignment_id, admit.batch_number) == ("r-1", 7)
+    some = task("kafka_reassignment_cancel", "settle_moves", partitions=["orders-3"], foreign=True)
+    assert some.scope == CancelScope(("orders-3",), foreign=True)
+    assert some.reassignment_id == "<stop>"
+    everything = task("kafka_reassignment_cancel", "cancel_moves")
+    assert everything.scope == CancelScope()
+    assert everything.reassignment_id == "<stop>"
+    limits = task("kafka_reassignment_limits", "change_limits", leader_movements=3)
+    assert [read_json(v) for v in (limits.partition_movements, limits.leader_movements)] == [None, 3]
+
+
+def test_an_argument_of_the_wrong_kind_is_named_with_what_was_expected():
+    with pytest.raises(InvalidRequestError, match="The argument 'brokers' is 'all', expected a list of whole numbers"):
+        read_integers("brokers", "all")
+
+
 @pytest.mark.parametrize(
     "trigger",
     [
         CatchUpTrigger(
-            kafka_conn_id="k", reassignment_id="r", batch=3, deadline="2026-01-01T00:00:00+00:00", poll_seconds=10
+            kafka_conn_id="k",
+            reassignment_id="r",
+            batch=3,
+            actor={"requested_by": "ann"},
+            started_at="2026-01-01T00:00:00+00:00",
+            deadline="2026-01-01T00:00:00+00:00",
+            poll_seconds=10,
         ),
         AdmissionTrigger(
-            kafka_conn_id="k", reassignment_id="r", batch=3, deadline="2026-01-01T00:00:00+00:00", poll_seconds=10
+            kafka_conn_id="k",
+            reassignment_id="r",
+            batch=3,
+            actor={"requested_by": "ann"},
+            started_at="2026-01-01T00:00:00+00:00",
+            deadline="2026-01-01T00:00:00+00:00",
+            poll_seconds=10,
         ),
         BatchesTrigger(
             cluster_id="c", reassignment_id="r", batch_dag_id="d", deadline="2026-01-01T00:00:00+00:00", poll_seconds=5
@@ -180,6 +252,8 @@ def test_sections_come_in_their_order_the_most_used_fields_first():
             reassignment_id="r",
             partitions=["orders-3"],
             foreign=True,
+            actor={"requested_by": "ann"},
+            started_at="2026-01-01T00:00:00+00:00",
             deadline="2026-01-01T00:00:00+00:00",
             poll_seconds=5,
         ),

@@ -6,13 +6,12 @@ from datetime import UTC, datetime
 import pytest
 from fastapi.testclient import TestClient
 from tests.fakes.cluster import FakeCluster
-from tests.steps_lab import Run, move
+from tests.steps_lab import Run, StillWaiting, move
 from upath import UPath
 
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import Scope
-from kafka_reassignment.steps.context import StillWaiting
+from kafka_reassignment.steps.cancel import CancelScope
 from kafka_reassignment_airflow.web import app as web
 
 pytestmark = pytest.mark.quick
@@ -76,7 +75,7 @@ def test_a_run_and_a_run_of_a_batch_lead_to_the_reassignment(client, run):
 
 
 def test_a_stopped_one_says_who_stopped_it(client, run):
-    cancel.stop(run.context, Scope(), by="bob", reason="weekend is over")
+    cancel.stop(run.context, CancelScope(), by="bob", reason="weekend is over")
     assert "stopped by bob: weekend is over" in client.get("/").text
 
 

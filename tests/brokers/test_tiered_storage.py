@@ -20,9 +20,8 @@ from kafka_lab.tiered import tiered_storage
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.steps.context import StillWaiting
 from kafka_reassignment.steps.leaders import elect_leaders
-from kafka_reassignment.steps.watch import BatchWatch
+from kafka_reassignment.steps.waiting import SizeSamples, Waiting
 
 pytestmark = pytest.mark.kafka
 
@@ -83,16 +82,15 @@ class TieredCluster:
             inside.unlink()
             elsewhere.rename(inside)
 
-    def told_until(self, word: str, watch: BatchWatch, run: Run) -> str:
+    def told_until(self, word: str, run: Run) -> str:
         """Look as the trigger does until it tells of this; return what it tells."""
-        end = time.monotonic() + 60
+        end, samples = time.monotonic() + 60, SizeSamples()
         while True:
-            with pytest.raises(StillWaiting) as waiting:
-                watch.catch_up(self.port, run.record)
-            told = str(waiting.value)
-            if word in told:
-                return told
-            assert time.monotonic() < end, told
+            result = run.look("sense_isr_catch_up", samples=samples)
+            assert isinstance(result, Waiting)
+            if word in result.reason:
+                return result.reason
+            assert time.monotonic() < end, result.reason
             time.sleep(1)
 
 
@@ -136,7 +134,7 @@ def test_a_replica_that_cannot_reach_the_remote_store_is_told_as_stuck_and_joins
     )
     with tiered.store_gone():
         run.do_all("set_throttle", "submit_batch")
-        told = tiered.told_until("stuck", BatchWatch(1), run)
+        told = tiered.told_until("stuck", run)
     assert f"1 stuck: {topic}-0 on 3: nothing was copied for" in told
     hint = "remote log auxiliary state"
     assert f"with tiered storage, look for '{hint}' in the broker's log" in told

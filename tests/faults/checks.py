@@ -26,6 +26,9 @@ from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.recorded_batch import whole_batch
 
+ACTS_OF_A_LOOK = frozenset({"restore_throttle", "cancel_moves"})
+"""Steps of the audit trail that a look of a waiting step leaves in passing, beside the event at its end."""
+
 UNSET = ConfigValue(None, ConfigSource.DEFAULT)
 LISTS = frozenset(side.replicas_key for side in Side)
 
@@ -157,7 +160,11 @@ def _about_audit(record: Record, story: Story) -> Iterator[str]:
         return
     by_try: defaultdict[int, list[AuditEvent]] = defaultdict(list)
     for event in events:
-        by_try[event.actor.try_number].append(event)
+        if event.step in ACTS_OF_A_LOOK and event.step != event.actor.task_id:
+            if event.outcome != "succeeded":
+                yield f"audit: {event.step} by {event.actor.task_id} has ended as {event.outcome}"
+        else:
+            by_try[event.actor.try_number].append(event)
     for one in story.tries:
         found = [e.outcome for e in by_try.pop(one.actor.try_number, [])]
         if found not in _events_of(one):

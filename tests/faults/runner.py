@@ -46,7 +46,9 @@ class ScenarioRun:
         orders: dict[Kind, Callable[[Fault], None]] = {
             Kind.STOP: lambda _: self._order_stop(),
             Kind.STOP_AND_RESUME: self._order_stop_and_resume,
-            Kind.CHANGE_RATE: lambda _: self._change("change_rate", megabytes_per_second=scenario.rate_mb * 2),
+            Kind.CHANGE_RATE: lambda _: self._change(
+                "change_rate", bytes_per_second=round(scenario.rate_mb * 2_000_000)
+            ),
             Kind.CHANGE_LIMITS: lambda f: self._change(
                 "change_limits", limits={"partition_movements": 1 + f.choice % 2}
             ),

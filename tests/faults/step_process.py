@@ -27,16 +27,16 @@ from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.admission import admit
 from kafka_reassignment.steps.batch import clear_throttle, drop_old_replicas, next_batch, set_throttle, submit_batch
-from kafka_reassignment.steps.cancel import Scope
+from kafka_reassignment.steps.cancel import CancelScope
 from kafka_reassignment.steps.catch_up import sense_isr_catch_up
 from kafka_reassignment.steps.chain import first_batch
-from kafka_reassignment.steps.context import RunContext, StillWaiting
+from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.rate import change_rate
-from kafka_reassignment.steps.verify import report, verify
-from kafka_reassignment.steps.watch import BatchWatch
+from kafka_reassignment.steps.verify import verify, write_report
+from kafka_reassignment.steps.waiting import Done, Failed, SizeSamples, Waiting, WaitResult, audited_look
 
 GO, LOSE_ANSWER = "go", "lose the answer"
 
@@ -51,7 +51,7 @@ LOOKS = 40
 
 _T = TypeVar("_T")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-_ALL = Scope()
+_ALL = CancelScope()
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +187,10 @@ def _try(order: Order, watch: Watch) -> Ended:
                 log=logging.getLogger("faults"),
             )
             entered = True
-            return Ended("returned", STEPS[order.step](context, order, watch), entered=True)
-    except StillWaiting as waiting:
-        return Ended("waiting", text=waiting.reason, entered=entered)
+            value = STEPS[order.step](context, order, watch)
+            if isinstance(value, Waiting):
+                return Ended("waiting", text=value.reason, entered=True)
+            return Ended("returned", value.message if isinstance(value, Done) else value, entered=True)
     except ReassignmentError as error:
         kind = type(error).__name__
         return Ended("failed", error=kind, text=str(error), retried=is_worth_a_retry(error), entered=entered)
@@ -197,57 +198,58 @@ def _try(order: Order, watch: Watch) -> Ended:
         return Ended("failed", error=type(error).__name__, text=str(error), retried=True, entered=entered)
 
 
-def _watch_for(look: Callable[[RunContext, int], str]) -> Callable[[RunContext, Order, Watch], str]:
-    """What a trigger does: look now and then, outlive an absence of the cluster or the store, and say why it woke."""
+Look = Callable[[RunContext, Order, SizeSamples], WaitResult]
 
-    def wait(step: RunContext, order: Order, watch: Watch) -> str:
+
+def _waiting_step(name: str, look: Look) -> dict[str, Callable[[RunContext, Order, Watch], Any]]:
+    """A step that waits: its task looks once, its trigger now and then until the task is to be woken."""
+
+    def as_task(run: RunContext, order: Order, _: Watch) -> Done | Waiting:
+        return audited_look(
+            run,
+            name,
+            lambda: look(run, order, SizeSamples()),
+            batch=order.batch,
+            started_at=order.started_at,
+        )
+
+    def as_trigger(run: RunContext, order: Order, watch: Watch) -> str:
+        samples = SizeSamples()
         for _ in range(LOOKS):
             time.sleep(LOOK_SECONDS)
             watch.at(Moment.LOOK)
             try:
-                return look(step, order.batch or 0)
-            except StillWaiting:
+                result = look(run, order, samples)
+            except ReassignmentError:
                 continue
-            except ReassignmentError as error:
-                if not is_worth_a_retry(error):
-                    return str(error)
+            if isinstance(result, Failed):
+                return str(result.error)
+            if isinstance(result, Done):
+                return result.message
         return "the time is up"
 
-    return wait
-
-
-def _watched_batch(name: str) -> Callable[[RunContext, Order, Watch], str]:
-    watches: dict[int, BatchWatch] = {}
-
-    def look(step: RunContext, batch: int) -> str:
-        seen = watches.setdefault(batch, BatchWatch(batch))
-        return str(getattr(seen, name)(step.cluster, step.record))
-
-    return _watch_for(look)
+    return {name: as_task, f"watch_{name}": as_trigger}
 
 
 STEPS: Mapping[str, Callable[[RunContext, Order, Watch], Any]] = {
     "preflight": lambda s, o, _: preflight(s, dict(o.arguments["request"]), "ann"),
     "start_batches": lambda s, _o, _w: first_batch(s),
-    "admit": lambda s, o, _: admit(s, o.batch or 0, o.started_at),
+    **_waiting_step("admit", lambda s, o, kept: admit(s, o.batch or 0, kept)),
     "set_throttle": lambda s, o, _: set_throttle(s, o.batch or 0),
     "submit_batch": lambda s, o, _: submit_batch(s, o.batch or 0),
-    "sense_isr_catch_up": lambda s, o, _: sense_isr_catch_up(s, o.batch or 0, o.started_at),
+    **_waiting_step("sense_isr_catch_up", lambda s, o, kept: sense_isr_catch_up(s, o.batch or 0, o.started_at, kept)),
     "drop_old_replicas": lambda s, o, _: drop_old_replicas(s, o.batch or 0),
     "clear_throttle": lambda s, o, _: clear_throttle(s, o.batch or 0),
     "start_next_batch": lambda s, o, _: next_batch(s, o.batch or 0),
-    "watch_admit": _watched_batch("admission"),
-    "watch_sense_isr_catch_up": _watched_batch("catch_up"),
     "elect_leaders": lambda s, _o, _w: elect_leaders(s),
     "verify": lambda s, _o, _w: verify(s),
-    "report": lambda s, _o, _w: report(s),
+    "report": lambda s, _o, _w: write_report(s),
     "stop": lambda s, _o, _w: cancel.stop(s, _ALL, by="bob", reason="the weekend is over"),
     "cancel_moves": lambda s, _o, _w: cancel.cancel_moves(s, _ALL).in_words,
-    "settle_moves": lambda s, o, _: cancel.settle(s, _ALL, o.started_at),
-    "watch_settle_moves": _watch_for(lambda s, _: cancel.look(s.cluster, s.record, _ALL)),
+    **_waiting_step("settle_moves", lambda s, o, _: cancel.settle_moves(s, _ALL, o.started_at)),
     "clear_after_stop": lambda s, _o, _w: cancel.clear_after_stop(s, _ALL),
     "report_stop": lambda s, _o, _w: cancel.report_stop(s, _ALL),
     "resume": lambda s, _o, _w: cancel.resume(s, by="bob"),
-    "change_rate": lambda s, o, _: change_rate(s, megabytes_per_second=o.arguments["megabytes_per_second"]),
+    "change_rate": lambda s, o, _: change_rate(s, asked_bytes_per_second=o.arguments["bytes_per_second"]),
     "change_limits": lambda s, o, _: change_limits(s, dict(o.arguments["limits"]), "bob").model_dump(),
 }

@@ -23,7 +23,7 @@ from kafka_reassignment.model import (
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import Outcome, Scope
+from kafka_reassignment.steps.cancel import CancelResult, CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.rate import change_rate
 
@@ -101,14 +101,14 @@ class MovingLab(KafkaLab):
 
 def speed_up(run: Run) -> None:
     """Let what is in flight finish."""
-    change_rate(run.context, megabytes_per_second=FAST_MB)
+    change_rate(run.context, asked_bytes_per_second=round(FAST_MB * 1_000_000))
 
 
-def stop_all(run: Run, scope: Scope) -> Outcome:
+def stop_all(run: Run, scope: CancelScope) -> CancelResult:
     """What the tasks of ``kafka_reassignment_cancel`` do."""
     cancel.stop(run.context, scope, by="bob")
     outcome = cancel.cancel_moves(run.context, scope)
-    run.until_done(lambda: cancel.settle(run.context, scope, run.clock.now))
+    run.until_done(lambda: run.settle(scope))
     cancel.clear_after_stop(run.context, scope)
     cancel.report_stop(run.context, scope)
     return outcome

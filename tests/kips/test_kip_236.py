@@ -10,7 +10,7 @@ from upath import UPath
 from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.model import Replicas, TopicPartition
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import Scope
+from kafka_reassignment.steps.cancel import CancelScope
 from kafka_reassignment.steps.preflight import preflight
 
 pytestmark = pytest.mark.kafka
@@ -75,7 +75,7 @@ def test_kafka_itself_hangs_on_the_second_example(moving: MovingLab):
 def test_a_partition_hung_by_somebody_is_recognised_and_freed_when_asked(moving: MovingLab):
     partition = _hung(moving)
     moving.release([partition])
-    outcome = cancel.cancel_moves(moving.without_reassignment(), Scope((str(partition),), foreign=True))
+    outcome = cancel.cancel_moves(moving.without_reassignment(), CancelScope((str(partition),), foreign=True))
     assert set(outcome.cancelled) == {str(partition)}
     assert set(moving.replicas(partition)) == {1, 2}
 

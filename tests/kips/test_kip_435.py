@@ -2,13 +2,12 @@
 
 import pytest
 from tests.kips.moving_lab import MovingLab
-from tests.steps_lab import move
+from tests.steps_lab import StillWaiting, move
 
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import Reassignment
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.context import StillWaiting
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.recorded_batch import whole_batch
 

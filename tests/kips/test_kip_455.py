@@ -8,7 +8,7 @@ from tests.steps_lab import move
 from kafka_reassignment.errors import UnknownTopicOrPartitionError
 from kafka_reassignment.model import Replicas, Step, TopicPartition
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import Scope
+from kafka_reassignment.steps.cancel import CancelScope
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
 
@@ -80,7 +80,7 @@ def test_some_of_ours_are_cancelled_and_the_rest_goes_on(moving: MovingLab, coun
     run.do_all("admit", "set_throttle", "submit_batch")
     assert set(moving.cluster.list_reassignments()) == set(partitions)
     cancelled = partitions[:count]
-    outcome = stop_all(run, Scope(tuple(map(str, cancelled))))
+    outcome = stop_all(run, CancelScope(tuple(map(str, cancelled))))
     assert set(outcome.cancelled) == set(map(str, cancelled))
     assert set(moving.cluster.list_reassignments()) == set(partitions[count:])
     speed_up(run)
@@ -96,7 +96,7 @@ def test_all_of_ours_are_cancelled_and_moves_of_others_left_alone(moving: Moving
     run = moving.run(moves(ours, (1, 2), (1, 3)))
     run.do_all("set_throttle", "submit_batch")
     moving.move_elsewhere(foreign, (4, 5, 6))
-    outcome = stop_all(run, Scope())
+    outcome = stop_all(run, CancelScope())
     assert set(outcome.cancelled) == set(map(str, ours))
     assert set(moving.cluster.list_reassignments()) == {foreign}
     assert [moving.replicas(p) for p in ours] == [(1, 2), (1, 2)]
@@ -107,8 +107,8 @@ def test_moves_of_others_are_cancelled_when_explicitly_asked(moving: MovingLab):
     moving.move_elsewhere(foreign, (4, 5, 6))
     nobody = moving.without_reassignment()
     with pytest.raises(UnknownTopicOrPartitionError):
-        cancel.stop(nobody, Scope(("no-such-topic",), foreign=True), by="bob")
-    outcome = cancel.cancel_moves(nobody, Scope((str(foreign),), foreign=True))
+        cancel.stop(nobody, CancelScope(("no-such-topic",), foreign=True), by="bob")
+    outcome = cancel.cancel_moves(nobody, CancelScope((str(foreign),), foreign=True))
     assert outcome.cancelled == {str(foreign): "replicas 4,5"}
     assert moving.replicas(foreign) == (4, 5)
 
@@ -124,7 +124,7 @@ def test_a_cancel_says_which_replicas_had_joined_and_which_factor_it_leaves(movi
     eventually(
         lambda: moving.cluster.describe_partitions([partition.topic])[partition].isr, {4, 5, 6}.issubset, seconds=60
     )
-    outcome = cancel.cancel_moves(run.context, Scope())
+    outcome = cancel.cancel_moves(run.context, CancelScope())
     assert outcome.cancelled == {str(partition): "replicas 4,5; 6 had joined the ISR and is deleted again"}
     assert moving.replicas(partition) == (4, 5)
 
@@ -136,7 +136,7 @@ def test_a_cancel_without_the_original_replicas_is_refused_and_carried_on_to_the
     run = breaking.run([move(partition.topic, 0, (6,), (5,), 8_000_000)])
     run.do_all("set_throttle", "submit_batch")
     breaking.kill(6)
-    outcome = cancel.cancel_moves(run.context, Scope())
+    outcome = cancel.cancel_moves(run.context, CancelScope())
     assert outcome.cancelled == {}
     told = outcome.carried_on[str(partition)]
     assert "broker 6 of the original replicas 6 is out of sync: going back would take an unclean election" in told

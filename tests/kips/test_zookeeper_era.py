@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from tests.contract.lab import eventually
 from tests.kips.zookeeper_lab import DiesAfter, Era, PlannedRun, ProcessDiedError, era, set_values
-from tests.steps_lab import Run, move
+from tests.steps_lab import Run, StillWaiting, move
 from upath import UPath
 
 from kafka_lab.data import Ledger
@@ -24,11 +24,9 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Step, TopicPartition
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import Scope
-from kafka_reassignment.steps.context import StillWaiting
+from kafka_reassignment.steps.cancel import CancelScope
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
-from kafka_reassignment.steps.watch import BatchWatch
 
 pytestmark = pytest.mark.kafka
 
@@ -176,8 +174,6 @@ def test_an_old_replica_that_dies_meanwhile_holds_the_drop_up_and_is_named(old: 
         held_up = f"in sync, but the controller has not finished {topic}-0 .*broker 4 is out of sync"
         with pytest.raises(StillWaiting, match=held_up):
             run.do("sense_isr_catch_up")
-        with pytest.raises(StillWaiting, match=held_up):
-            BatchWatch(1).catch_up(old.cluster, run.record)
     finally:
         old.kafka.heal()
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
@@ -317,7 +313,7 @@ def assert_told_deaf(era: Era, run: Run, name: str, topic: str) -> None:
 def test_a_cancel_says_that_it_cannot_and_takes_everything_back_when_the_batch_is_done(old: Era) -> None:
     topic = old.held_topic((1, 2), (2, 1))
     run = old.unthrottled([move(topic, 0, (1, 2), (1, 4)), move(topic, 1, (2, 1), (2, 3))])
-    scope = Scope()
+    scope = CancelScope()
     with old.held():
         run.do("submit_batch")
         cancel.stop(run.context, scope, by="bob")
@@ -329,10 +325,10 @@ def test_a_cancel_says_that_it_cannot_and_takes_everything_back_when_the_batch_i
         }
         assert old.cluster.list_reassignments().keys() == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
         with pytest.raises(StillWaiting, match="waiting: .*Kafka below 2.4 cannot cancel"):
-            cancel.settle(run.context, scope, run.clock.now)
+            run.settle(scope)
         with pytest.raises(StillWaiting):
-            cancel.look(old.cluster, run.record, scope)
-    run.until_done(lambda: cancel.settle(run.context, scope, run.clock.now))
+            run.settle(scope)
+    run.until_done(lambda: run.settle(scope))
     cancel.clear_after_stop(run.context, scope)
     assert "trigger kafka_reassignment with the job roll_back" in cancel.report_stop(run.context, scope)
     assert old.replicas(topic) == [(1, 2), (2, 1)]

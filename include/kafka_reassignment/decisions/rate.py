@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafka_reassignment.decisions.admission import Health
-from kafka_reassignment.decisions.throttle import Journal
+from kafka_reassignment.decisions.throttle import Journal, Side
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.request import ReassignmentRequest
 
@@ -45,3 +45,14 @@ def rate_due(request: ReassignmentRequest, journal: Journal, in_force: int | Non
     if before is None:
         return None
     return RateDue(before, "the cluster is healthy again")
+
+
+def rate_in_force(request: ReassignmentRequest, journal: Journal) -> int | None:
+    """Return the rate that was asked for last, in bytes per second: the lowest where brokers differ, None when unthrottled."""
+    rate = request.throttle_bytes_per_second
+    if rate is None:
+        return None
+    for change in journal.rate_changes:
+        everywhere = change.brokers is None and set(change.sides) == set(Side)
+        rate = change.asked_bytes_per_second if everywhere else min(rate, change.asked_bytes_per_second)
+    return rate

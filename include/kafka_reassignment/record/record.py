@@ -141,6 +141,11 @@ class Record:
         """Whether there is such a file; it is not read."""
         return path_part(name) in names_in(self.root)
 
+    @property
+    def has_journal(self) -> bool:
+        """Whether a throttle was ever journalled."""
+        return self._journals.last()[0] > 0
+
     def journal(self) -> Journal:
         """Return the throttle journal; an empty one before the first throttle."""
         return self._journals.last()[1] or Journal()

@@ -50,7 +50,10 @@ class RecordStore:
         return sorted(names_in(self._base))
 
     def records(self, cluster_id: str) -> Iterator[Record]:
-        """Yield the record of every reassignment of a cluster, in no order."""
+        """Yield every record of a cluster that has a request or a throttle journal, in no order.
+
+        A record without a request is that of a throttle for moves of other clients; it is named by its folder.
+        """
         folder = self._base / path_part(cluster_id)
         for name in names_in(folder):
             if name == LOCK:
@@ -58,6 +61,8 @@ class RecordStore:
             recorded = read_model(folder / name / "request.json", RecordedRequest)
             if recorded is not None:
                 yield Record(folder / name, cluster_id, recorded.reassignment_id)
+            elif (record := Record(folder / name, cluster_id, name)).has_journal:
+                yield record
 
     def lock_owner(self, cluster_id: str) -> ClusterLock | None:
         """Return the lock of the cluster, with its owner; None when it is not locked."""

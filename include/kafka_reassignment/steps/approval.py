@@ -11,12 +11,12 @@ APPROVED = "approved-by.txt"
 """In the record: who approved the plan, so that nobody is asked again when the run goes on after a stop."""
 
 
-Verdict = Literal["go", "ask", "stop"]
+Approval = Literal["go", "ask", "stop"]
 
 
-def approval(run: RunContext) -> Verdict:
+def approval(run: RunContext) -> Approval:
     """Return whether to go on, to ask a person first, or to stop because only a validation was asked for."""
-    request = run.record.recorded_request().request
+    request = run.request
     if request.validate_only:
         with run.audited("approve") as event:
             told = what_would_be_done(run)

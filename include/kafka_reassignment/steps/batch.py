@@ -25,8 +25,7 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.record.models import FinishedBatch, SubmittedBatch
-from kafka_reassignment.steps.context import Event, RunContext
-from kafka_reassignment.steps.go_ahead import require_go_ahead
+from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.limits import revise
 from kafka_reassignment.steps.moves import (
     DOUBTFUL,
@@ -49,7 +48,7 @@ from kafka_reassignment.steps.view import observe
 def set_throttle(run: RunContext, number: int) -> None:
     """Put the batch's throttle in place, journal first; nothing to do when nothing is left to copy."""
     with run.audited("set_throttle", number) as event:
-        require_go_ahead(run)
+        run.require_go_ahead()
         batch = run.batch(number)
         left = left_to_copy(batch, observe(run.cluster, batch.partitions))
         if not left.steps:
@@ -71,7 +70,7 @@ def submit_batch(run: RunContext, number: int) -> None:
         ThrottleMissingError: the throttle could not be put in place.
     """
     with run.audited("submit_batch", number) as event:
-        require_go_ahead(run)
+        run.require_go_ahead()
         batch = run.batch(number)
         view = confirmed_view(run, batch.steps, DOUBTFUL - {Phase.NOT_SUBMITTED})
         view, kept = supersede_foreign(run, batch, view, event)
@@ -116,7 +115,7 @@ def drop_old_replicas(run: RunContext, number: int) -> None:
         NotSubmittedError: the batch was never submitted.
     """
     with run.audited("drop_old_replicas", number) as event:
-        require_go_ahead(run)
+        run.require_go_ahead()
         batch = taking_part(run.record, run.batch(number))
         if run.record.submitted(number) is None:
             raise NotSubmittedError(
@@ -153,7 +152,7 @@ def drop_old_replicas(run: RunContext, number: int) -> None:
         event.summary = f"batch {number}: {len(dropped)} partitions brought to their target"
 
 
-def _freed(run: RunContext, batch: Batch, view: View, event: Event) -> View:
+def _freed(run: RunContext, batch: Batch, view: View, event: AuditDraft) -> View:
     """Cancel earlier drops of ours that hang for ever, so that their targets can be submitted again."""
     hung = hung_drops(batch.steps, view)
     if not hung:
@@ -181,7 +180,7 @@ def clear_throttle(run: RunContext, number: int) -> None:
                 f"{number} are still reassigning ({name_some(ours)}). Without the throttle they would copy at full speed. "
                 "Rerun the failed step: the batch goes on from where it is, and this task with it"
             )
-        if run.record.recorded_request().request.supersede:
+        if run.request.supersede:
             event.facts["debts_taken_over"] = list(adopt_debts(run))
         owed = restore_configs(run, event)
         taking = taking_part(run.record, run.batch(number))

@@ -21,16 +21,16 @@ from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.operator_commands import RunCommand, WithdrawCommand
 from kafka_reassignment.record.record import Record
-from kafka_reassignment.steps.context import RunContext, StillWaiting
+from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit, told
 from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.single_batch_controller import takes_turns
 from kafka_reassignment.steps.throttle import restore_configs
-from kafka_reassignment.steps.view import observe
+from kafka_reassignment.steps.waiting import Done, Waiting, WaitResult, waiting_step
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class CancelScope:
     """What is to be cancelled: ``partitions`` by name (``orders-3``), topic or topic pattern, all when empty.
 
     ``foreign`` takes in moves that are not this reassignment's; nobody else's is touched without it.
@@ -52,7 +52,7 @@ class Scope:
 
 
 @dataclass
-class Outcome:
+class CancelResult:
     """What a cancel did and what it leaves, by partition; plain values, for a task's result."""
 
     cancelled: dict[str, str] = field(default_factory=dict)
@@ -61,6 +61,11 @@ class Outcome:
     stranded: dict[str, str] = field(default_factory=dict)
     foreign: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_acted(self) -> bool:
+        """Whether the controller took a cancel or a submission."""
+        return bool(self.cancelled or self.brought_to_rest)
 
     @property
     def in_words(self) -> str:
@@ -76,13 +81,7 @@ class Outcome:
         return ", ".join(f"{count} {what}" for count, what in counted if count) or "nothing was in flight"
 
 
-def stop_deadline(record: Record, started_at: datetime) -> datetime:
-    """Return until when what was stopped may take to come to rest: as long as a batch may take."""
-    minutes = record.recorded_request().request.catch_up_timeout_minutes if record.exists else 24 * 60
-    return started_at + timedelta(minutes=minutes)
-
-
-def stop(run: RunContext, scope: Scope, *, by: str, reason: str = "") -> None:
+def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "") -> None:
     """Order that the reassignment does nothing more, or that some of its partitions take no further part.
 
     Safe at any time and to repeat. Steps of it that run at this moment end before their next submission.
@@ -115,41 +114,44 @@ def stop(run: RunContext, scope: Scope, *, by: str, reason: str = "") -> None:
             event.summary = f"{len(planned)} partitions withdrawn by {by}: {name_some(planned)}"
 
 
-def cancel_moves(run: RunContext, scope: Scope) -> Outcome:
+def cancel_moves(run: RunContext, scope: CancelScope) -> CancelResult:
     """Cancel what is in flight where that is safe, and bring back what is in between; say what each leaves.
 
-    Looks and acts once; ``settle`` goes on until all is at rest.
+    Looks and acts once; ``settle_moves`` goes on until all is settled.
     """
     with run.audited("cancel_moves") as event:
-        outcome, _ = _round(run, scope)
-        event.facts = vars(outcome)
-        event.summary = outcome.in_words
-        return outcome
+        result, _ = _act(run, scope)
+        event.facts = vars(result)
+        event.summary = result.in_words
+        return result
 
 
-def settle(run: RunContext, scope: Scope, started_at: datetime) -> None:
-    """Return when everything in scope is at rest, at its current or at its target replicas.
+@waiting_step
+def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> WaitResult:
+    """Wait until everything in scope is settled, at its current or at its target replicas.
 
-    Raises:
-        StillWaiting: something is in flight or in between.
-        UnsafeDropError: so it is at the deadline.
+    Each look cancels and submits what can be settled now, with an audit event of its own.
+
+    ``Failed`` with:
+        UnsafeDropError: something is not settled at the deadline.
     """
-    with run.audited("settle_moves", started_at=started_at) as event:
-        outcome, decided = _round(run, scope)
-        event.facts = vars(outcome)
-        if decided.complete:
-            event.summary = f"{len(decided.settled)} partitions at rest"
-            return
-        waiting = {**decided.cancels.to_cancel, **decided.cancels.carry_on, **decided.stranded}
-        if run.now() >= stop_deadline(run.record, started_at):
-            raise UnsafeDropError(
-                f"{len(waiting)} partitions did not come to rest in time: {told(waiting)}. They stay under the throttle. "
-                "Mend the brokers that are named, then rerun this step"
-            )
-        raise StillWaiting(_waiting_text(decided))
+    result, decided = _act(run, scope)
+    if decided.complete:
+        return Done(f"{len(decided.settled)} partitions at rest", facts=vars(result))
+    if result.has_acted:
+        event = AuditDraft(summary=result.in_words, facts=vars(result))
+        run.write_event("cancel_moves", None, run.now(), event)
+    waiting = {**decided.cancels.to_cancel, **decided.cancels.carry_on, **decided.stranded}
+    deadline = started_at + _time_to_settle(run)
+    if run.now() >= deadline:
+        raise UnsafeDropError(
+            f"{len(waiting)} partitions did not come to rest in time: {told(waiting)}. They stay under the throttle. "
+            "Mend the brokers that are named, then rerun this step"
+        )
+    return Waiting(_waiting_text(decided), until=deadline)
 
 
-def clear_after_stop(run: RunContext, scope: Scope) -> None:
+def clear_after_stop(run: RunContext, scope: CancelScope) -> None:
     """Restore the throttle configs of a stopped reassignment.
 
     Raises:
@@ -170,7 +172,7 @@ def clear_after_stop(run: RunContext, scope: Scope) -> None:
         event.summary = "earlier throttle values restored" + (f"; still owed: {name_some(owed)}" if owed else "")
 
 
-def report_stop(run: RunContext, scope: Scope) -> str:
+def report_stop(run: RunContext, scope: CancelScope) -> str:
     """Say where everything is now, give the cluster back when the whole was stopped, and return the text."""
     with run.audited("report_stop") as event:
         lines = [f"Reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id}"]
@@ -204,29 +206,15 @@ def resume(run: RunContext, *, by: str, reason: str = "") -> None:
         event.summary = f"resumed by {by}" + (f": {reason}" if reason else "")
 
 
-def look(cluster: ClusterPort, record: Record, scope: Scope) -> str:
-    """Return when there is something to do about what was stopped, or nothing any more; only looks.
-
-    Raises:
-        StillWaiting: what is in flight has to be waited for.
-    """
-    steps = _steps_in(cluster, record, scope)
-    decided = _decide(cluster, steps, observe(cluster, [s.partition for s in steps]), scope)
-    if decided.complete:
-        return "everything is at rest"
-    if decided.cancels.to_cancel or decided.to_submit:
-        return "more can be brought to rest now"
-    raise StillWaiting(_waiting_text(decided))
-
-
-def _round(run: RunContext, scope: Scope) -> tuple[Outcome, Settling]:
+def _act(run: RunContext, scope: CancelScope) -> tuple[CancelResult, Settling]:
+    """Cancel and submit what can be settled now."""
     steps = _steps_in(run.cluster, run.record, scope)
     view = confirmed_view(run, steps)
     decided = _decide(run.cluster, steps, view, scope)
     refused = cancel(run, decided.cancels.to_cancel)
     refused |= submit(run, view, decided.to_submit, although_stopped=True)
     return (
-        Outcome(
+        CancelResult(
             cancelled={str(p): left for p, left in decided.cancels.to_cancel.items() if p not in refused},
             carried_on={str(p): why for p, why in decided.cancels.carry_on.items() if p not in decided.to_submit},
             brought_to_rest={str(p): list(r) for p, r in decided.to_submit.items() if p not in refused},
@@ -238,9 +226,14 @@ def _round(run: RunContext, scope: Scope) -> tuple[Outcome, Settling]:
     )
 
 
-def _decide(cluster: ClusterPort, steps: Collection[Step], view: View, scope: Scope) -> Settling:
+def _decide(cluster: ClusterPort, steps: Collection[Step], view: View, scope: CancelScope) -> Settling:
     decided = settling(steps, view, foreign_too=scope.foreign)
     return in_turn(decided, view) if takes_turns(cluster) else decided
+
+
+def _time_to_settle(run: RunContext) -> timedelta:
+    """As long as a batch may take."""
+    return timedelta(minutes=run.request.catch_up_timeout_minutes if run.record.exists else 24 * 60)
 
 
 def _waiting_text(decided: Settling) -> str:
@@ -248,7 +241,7 @@ def _waiting_text(decided: Settling) -> str:
     return f"{len(decided.settled)} partitions at rest; waiting: {told(waiting) or 'to see what was submitted done'}"
 
 
-def _steps_in(cluster: ClusterPort, record: Record, scope: Scope) -> list[Step]:
+def _steps_in(cluster: ClusterPort, record: Record, scope: CancelScope) -> list[Step]:
     ours = [s for s in _steps_under_way(record) if scope.has(s.partition)] if record.exists else []
     return [*ours, *(_foreign_steps(cluster, scope, ours) if scope.foreign else ())]
 
@@ -261,7 +254,7 @@ def _steps_under_way(record: Record) -> list[Step]:
     return list(whole_batch(record, number).steps) if number else []
 
 
-def _foreign_steps(cluster: ClusterPort, scope: Scope, ours: Iterable[Step]) -> list[Step]:
+def _foreign_steps(cluster: ClusterPort, scope: CancelScope, ours: Iterable[Step]) -> list[Step]:
     own = {s.partition for s in ours}
     return [
         Step(flight.as_reassignment(partition))
@@ -270,22 +263,22 @@ def _foreign_steps(cluster: ClusterPort, scope: Scope, ours: Iterable[Step]) -> 
     ]
 
 
-def _planned(record: Record, scope: Scope) -> list[TopicPartition]:
+def _planned(record: Record, scope: CancelScope) -> list[TopicPartition]:
     if scope.is_whole or record.frozen_plan() is None:
         return []
     return [move.partition for move in read_target(record.plan_uri) if scope.has(move.partition)]
 
 
-def _check_names(scope: Scope, partitions: Collection[TopicPartition]) -> None:
+def _check_names(scope: CancelScope, partitions: Collection[TopicPartition]) -> None:
     for name in scope.partitions:
-        if not any(Scope((name,)).has(p) for p in partitions):
+        if not any(CancelScope((name,)).has(p) for p in partitions):
             raise UnknownTopicOrPartitionError(
                 f"'partitions' names {name!r}, which fits no partition of this reassignment and none in flight. Expected "
                 "'orders-3', a topic, or a pattern of topics; correct it"
             )
 
 
-def _where_it_stands(run: RunContext, scope: Scope) -> list[str]:
+def _where_it_stands(run: RunContext, scope: CancelScope) -> list[str]:
     plan = run.record.plan_in_force()
     finished = run.record.finished_batches()
     if not scope.is_whole:

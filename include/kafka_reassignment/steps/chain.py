@@ -1,48 +1,45 @@
-"""Where the chain of batches stands."""
+"""The chain of batches: which one is first, and how far the chain is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
-from kafka_reassignment.errors import (
-    StoppedError,
-)
 from kafka_reassignment.record.record import Record
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.go_ahead import require_go_ahead, stopped_text
+from kafka_reassignment.steps.context import RunContext, refuse_stopped
+from kafka_reassignment.steps.waiting import LONGEST_WAIT, Done, Waiting, WaitResult, waiting_step
 
 
 def first_batch(run: RunContext) -> int | None:
     """Return the first batch that is not finished, or None when all are.
 
     Raises:
-        ReassignmentInProgressError: another reassignment has the cluster by now.
+        ReassignmentInProgressError: another reassignment has the lock of the cluster.
     """
     plan = run.plan()
     finished = run.record.finished_batches()
     unfinished = [n for n in range(1, plan.batches + 1) if n not in finished]
     with run.audited("start_batches") as event:
         if unfinished:
-            require_go_ahead(run)
+            run.require_go_ahead()
         event.summary = f"{len(finished)} of {plan.batches} batches finished" + (
             f"; starting batch {unfinished[0]}" if unfinished else "; nothing to start"
         )
     return unfinished[0] if unfinished else None
 
 
-def batches_finished(run: RunContext) -> BatchesProgress:
-    """Return how far the chain is; its end is told in the audit trail.
+@waiting_step
+def wait_for_batches(record: Record, now: datetime) -> WaitResult:
+    """Wait until the record shows every batch as finished; the cluster is not asked.
 
-    Raises:
-        StoppedError: somebody stopped the reassignment.
+    ``Failed`` with:
+        StoppedError: the reassignment was stopped.
     """
-    progress = batches_progress(run.record)
-    if not progress.complete and (why := stopped_text(run.record)):
-        raise StoppedError(why)
+    progress = batches_progress(record)
     if progress.complete:
-        with run.audited("wait_for_batches") as event:
-            event.summary = progress.text
-    return progress
+        return Done(progress.text)
+    refuse_stopped(record)
+    return Waiting(progress.text, until=now + LONGEST_WAIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +68,6 @@ def batches_progress(record: Record) -> BatchesProgress:
     batches = plan.batches if plan else 0
     finished = record.finished_batches()
     left = [n for n in range(1, batches + 1) if n not in finished]
-    told = record.progress() if left else None
-    detail = f"batch {told.batch}: {told.text}" if told and told.batch in left else ""
+    note = record.progress() if left else None
+    detail = note.text if note and note.batch in left else ""
     return BatchesProgress(len(finished), batches, left[0] if left else batches, detail)

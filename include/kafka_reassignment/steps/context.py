@@ -1,4 +1,4 @@
-"""What every step works with, and how it leaves its audit event."""
+"""What every step works with, whether it may go on, and how it leaves its audit event."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Protocol
 
-from kafka_reassignment.errors import RecordError
+from kafka_reassignment.errors import RecordError, StoppedError
 from kafka_reassignment.model import Batch
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.audit import Actor, AuditEvent, EventOutcome
-from kafka_reassignment.record.models import FrozenPlan
+from kafka_reassignment.record.models import ClusterLock, FrozenPlan, RecordedRequest
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.request import ReassignmentRequest
 from kafka_reassignment.steps.recorded_batch import planned_batch
 
 
@@ -28,26 +30,31 @@ class Log(Protocol):
     """What a step needs of a logger: Airflow's and the standard library's both have it."""
 
     def info(self, msg: str, /, *args: object) -> object:
-        """Log for whoever follows the task."""
+        """Log what the step does."""
 
     def warning(self, msg: str, /, *args: object) -> object:
-        """Log what somebody should look at."""
+        """Log what a person should look at."""
 
 
 @dataclass
-class Event:
-    """What a step tells of itself while it runs; written once, when it ends."""
+class AuditDraft:
+    """The audit event of a step while the step runs; written once, when the step ends.
+
+    A step that has to wait drops it (``is_dropped``): its next look leaves the event.
+    """
 
     summary: str = ""
     outcome: EventOutcome = "succeeded"
     facts: dict[str, Any] = field(default_factory=dict)
+    is_dropped: bool = False
 
 
 @dataclass(frozen=True)
 class RunContext:
     """One try of one step: the cluster it acts on, the record it writes, and who asked.
 
-    ``now`` and ``sleep`` are given so that tests need not wait.
+    What never changes during a run (``recorded``, ``request``) is read once per try. ``now`` and ``sleep`` are
+    given so that tests need not wait.
     """
 
     cluster: ClusterPort
@@ -58,26 +65,38 @@ class RunContext:
     now: Callable[[], datetime] = utc_now
     sleep: Callable[[float], None] = time.sleep
 
-    @contextmanager
-    def audited(self, step: str, batch: int | None = None, *, started_at: datetime | None = None) -> Iterator[Event]:
-        """Run a step and leave one audit event, whatever its end.
+    @cached_property
+    def recorded(self) -> RecordedRequest:
+        """Who asked for what, and when.
 
-        An error passes on after its event is written; so does the want to wait, which is a
-        ``StillWaiting`` and leaves no event: the try goes on later.
+        Raises:
+            RecordError: this reassignment has no record.
         """
-        event = Event()
+        return self.record.recorded_request()
+
+    @property
+    def request(self) -> ReassignmentRequest:
+        """What was asked for."""
+        return self.recorded.request
+
+    @contextmanager
+    def audited(
+        self, step: str, batch: int | None = None, *, started_at: datetime | None = None
+    ) -> Iterator[AuditDraft]:
+        """Run a step and leave one audit event, whatever its end; an error passes on after its event is written."""
+        draft = AuditDraft()
         began = started_at or self.now()
         try:
-            yield event
-        except StillWaiting:
-            raise
+            yield draft
         except BaseException as error:
-            event.outcome, event.summary = "failed", f"{type(error).__name__}: {error}"
-            self._write(step, batch, began, event)
+            draft.outcome, draft.summary = "failed", f"{type(error).__name__}: {error}"
+            self.write_event(step, batch, began, draft)
             raise
-        self._write(step, batch, began, event)
+        if not draft.is_dropped:
+            self.write_event(step, batch, began, draft)
 
-    def _write(self, step: str, batch: int | None, started_at: datetime, event: Event) -> None:
+    def write_event(self, step: str, batch: int | None, started_at: datetime, draft: AuditDraft) -> None:
+        """Append a draft to the audit trail."""
         plan = self.record.plan_in_force()
         written = self.record.audit.append(
             AuditEvent(
@@ -90,16 +109,33 @@ class RunContext:
                 actor=self.actor,
                 started_at=started_at,
                 finished_at=self.now(),
-                outcome=event.outcome,
-                summary=event.summary,
+                outcome=draft.outcome,
+                summary=draft.summary,
                 plan_hash=plan.plan_hash if plan else None,
-                facts=event.facts,
+                facts=draft.facts,
             )
         )
-        self.log.info("%s: %s (audit event %d)", event.outcome, event.summary or step, written.sequence)
+        self.log.info("%s: %s (audit event %d)", draft.outcome, draft.summary or step, written.sequence)
+
+    def require_go_ahead(self) -> None:
+        """Make sure that this reassignment may change something now; a rerun days later takes a free cluster's lock again.
+
+        Raises:
+            StoppedError: it was stopped.
+            ReassignmentInProgressError: another one has the lock of the cluster.
+        """
+        refuse_stopped(self.record)
+        self.store.acquire(
+            self.record.cluster_id,
+            ClusterLock(
+                reassignment_id=self.recorded.reassignment_id,
+                since=self.now(),
+                requested_by=self.recorded.requested_by,
+            ),
+        )
 
     def plan(self) -> FrozenPlan:
-        """Return the plan in force: the frozen one, with the batches that were cut anew since.
+        """Return the plan in force: the frozen one, with the batches that were re-batched since.
 
         Raises:
             RecordError: there is none yet.
@@ -113,7 +149,7 @@ class RunContext:
         return plan
 
     def batch(self, number: int) -> Batch:
-        """Return one batch as it is planned by now, without withdrawn partitions.
+        """Return one batch as it is planned now, without withdrawn partitions.
 
         Raises:
             RecordError: the plan has no such batch.
@@ -121,9 +157,18 @@ class RunContext:
         return planned_batch(self.record, number)
 
 
-class StillWaiting(Exception):  # noqa: N818 - not an error: the step has to be looked at again later
-    """The step is not done and nothing is wrong; ``reason`` says what it waits for."""
+def refuse_stopped(record: Record) -> None:
+    """Make sure that a reassignment is not stopped.
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    Raises:
+        StoppedError: who stopped it, when and why, and how it goes on.
+    """
+    command = record.stopped()
+    if command is None:
+        return
+    raise StoppedError(
+        f"Reassignment {record.reassignment_id} was stopped by {command.by} at {command.at:%Y-%m-%d %H:%M:%S %Z}"
+        + (f": {command.reason}" if command.reason else "")
+        + ". To let it go on, trigger kafka_reassignment_resume; to move its replicas back, trigger kafka_reassignment "
+        "with the job roll_back"
+    )

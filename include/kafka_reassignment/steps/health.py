@@ -17,7 +17,7 @@ from kafka_reassignment.steps.view import min_insync_replicas
 
 
 def cluster_health(cluster: ClusterPort, request: ReassignmentRequest) -> Health:
-    """Return every partition of the cluster that is not well, but for what the request itself is to mend."""
+    """Return the unhealthy partitions of the cluster, without those that the request itself is to fix."""
     states = cluster.describe_partitions()
     view = View(
         live_brokers=cluster.describe_cluster().live_brokers,
@@ -25,11 +25,11 @@ def cluster_health(cluster: ClusterPort, request: ReassignmentRequest) -> Health
         in_flight=cluster.list_reassignments(),
         min_insync_replicas=min_insync_replicas(cluster, {p.topic for p in states}),
     )
-    return health(view, leaving_brokers=_leaving(request))
+    return health(view, leaving_brokers=leaving_brokers(request))
 
 
 def check_health(cluster: ClusterPort, request: ReassignmentRequest) -> None:
-    """Refuse a request for a cluster that is less well than it tolerates.
+    """Refuse a request for a cluster with more unhealthy partitions than it allows.
 
     Raises:
         UnhealthyClusterError: more partitions are offline, under min ISR or under-replicated.
@@ -49,5 +49,6 @@ def check_health(cluster: ClusterPort, request: ReassignmentRequest) -> None:
         )
 
 
-def _leaving(request: ReassignmentRequest) -> tuple[int, ...]:
+def leaving_brokers(request: ReassignmentRequest) -> tuple[int, ...]:
+    """Return the brokers that the request empties: that their replicas are out of sync is what it is to fix."""
     return request.brokers if request.job is Job.DECOMMISSION else ()

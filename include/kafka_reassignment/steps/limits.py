@@ -9,7 +9,7 @@ from kafka_reassignment.ports import MAX_PARTITIONS
 from kafka_reassignment.record.operator_commands import LimitsCommand, Revision
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.request import Limits, parse_limits
-from kafka_reassignment.steps.context import Event, RunContext
+from kafka_reassignment.steps.context import AuditDraft, RunContext
 
 
 def change_limits(run: RunContext, changes: dict[str, object], by: str) -> Limits:
@@ -47,7 +47,7 @@ def check_limits(limits: Limits, description: ClusterDescription) -> None:
         )
 
 
-def revise(run: RunContext, after: int, event: Event) -> None:
+def revise(run: RunContext, after: int, event: AuditDraft) -> None:
     """Cut the batches after one anew where other limits were asked for, or partitions of it come again.
 
     Does nothing when that was done already, or when the next batch has begun.

@@ -17,7 +17,6 @@ from kafka_reassignment.planner.snapshot import TopicFacts, write_snapshot
 from kafka_reassignment.record.models import REPORT, FrozenPlan
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.go_ahead import require_go_ahead
 from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons
 
 SHOWN_BROKERS = 30
@@ -38,7 +37,7 @@ def make_plan(run: RunContext, *, master: str) -> str:
     """
     with run.audited("plan") as event:
         if run.record.frozen_plan() is None:
-            require_go_ahead(run)
+            run.require_go_ahead()
             try:
                 _plan_and_freeze(run, master)
             except InvalidRequestError:
@@ -92,7 +91,7 @@ def _plan_and_freeze(run: RunContext, master: str) -> None:
     from kafka_reassignment.planner.pipeline import plan  # noqa: PLC0415
     from kafka_reassignment.planner.session import planner_session  # noqa: PLC0415
 
-    request = run.record.recorded_request().request
+    request = run.request
     if request.job is Job.ROLL_BACK:
         summary = _roll_back(run, request)
     else:

@@ -13,7 +13,6 @@ from kafka_reassignment.errors import (
     InvalidReplicationFactorError,
     InvalidRequestError,
     ReassignmentInProgressError,
-    StoppedError,
     UnknownBrokerError,
     UnknownTopicOrPartitionError,
     WrongClusterError,
@@ -24,8 +23,7 @@ from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.record.models import ClusterLock, RecordedRequest
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.request import Job, ReassignmentRequest, parse_request
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.go_ahead import stopped_text
+from kafka_reassignment.steps.context import RunContext, refuse_stopped
 from kafka_reassignment.steps.health import check_health
 from kafka_reassignment.steps.limits import check_limits
 from kafka_reassignment.steps.throttle import adopt_debts
@@ -55,8 +53,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
         _check_brokers(request, description, partitions)
         _check_topics(request, partitions)
         _check_job(run, request, description, partitions)
-        if told := stopped_text(run.record):
-            raise StoppedError(told)
+        refuse_stopped(run.record)
         if run.record.frozen_plan() is None:
             check_health(run.cluster, request)
             refuse_never_open(request.maintenance, run.now())

@@ -1,11 +1,11 @@
-"""The health watch during a batch: a lower rate while the cluster is not well, and the earlier one when it is again."""
+"""The rate of a running reassignment: changed by an operator, or lowered while the cluster is unhealthy."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from kafka_reassignment.decisions.brokers import check_brokers_known
-from kafka_reassignment.decisions.rate import RateDue, rate_due
+from kafka_reassignment.decisions.rate import rate_due, rate_in_force
 from kafka_reassignment.decisions.throttle import (
     BrokerRate,
     Journal,
@@ -14,44 +14,39 @@ from kafka_reassignment.decisions.throttle import (
     change_rates,
 )
 from kafka_reassignment.errors import InvalidThrottleError, ThrottleMissingError, name_some
-from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.record.record import Record
 from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.health import cluster_health
 from kafka_reassignment.steps.throttle import _apply, _missing, _Setting, _told_changes, describe_throttles
 
 
-def look_at_health(cluster: ClusterPort, record: Record) -> RateDue | None:
-    """Look at the whole cluster, where the request asks for that, and decide on the rate."""
-    request = record.recorded_request().request
-    if request.mb_per_second_while_unhealthy is None:
-        return None
-    return rate_due(request, record.journal(), rate_in_force(record), cluster_health(cluster, request))
-
-
 def adjust_rate_to_health(run: RunContext) -> None:
     """Change the rate where the cluster's health asks for it, with an audit event of its own.
 
-    A rate that was set for some brokers only is replaced by that of all.
+    Nothing is looked at unless the request has ``mb_per_second_while_unhealthy``. A rate that was set for some brokers
+    only is replaced by that of all.
     """
-    due = look_at_health(run.cluster, run.record)
+    request = run.request
+    if request.mb_per_second_while_unhealthy is None:
+        return
+    journal = run.record.journal()
+    due = rate_due(request, journal, rate_in_force(request, journal), cluster_health(run.cluster, request))
     if due is None:
         return
-    told = change_rate(
+    summary = change_rate(
         run,
-        megabytes_per_second=due.bytes_per_second / MEGABYTE,
+        asked_bytes_per_second=due.bytes_per_second,
         allow_low=True,  # it was checked with the request, or was in force before
         rate_before_slowdown_bytes_per_second=due.rate_before_slowdown_bytes_per_second,
         because=due.because,
     )
-    run.log.warning("%s", told)
+    run.log.warning("%s", summary)
 
 
 def change_rate(
     run: RunContext,
     *,
-    megabytes_per_second: float,
+    asked_bytes_per_second: int,
     brokers: Collection[int] | None = None,
     sides: Collection[Side] = tuple(Side),
     allow_low: bool = False,
@@ -62,7 +57,7 @@ def change_rate(
 
     Args:
         run: of the running reassignment.
-        megabytes_per_second: what each of the brokers may send or receive.
+        asked_bytes_per_second: what each of the brokers may send or receive.
         brokers: only these; all when None.
         sides: what they send (leader), what they receive (follower), or both.
         allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
@@ -75,36 +70,39 @@ def change_rate(
         ThrottleMissingError: brokers did not take it; it is journalled, and the batch's next look sets it.
     """
     with run.audited("change_rate") as event:
-        if run.record.recorded_request().request.unthrottled:
+        if run.request.unthrottled:
             raise InvalidThrottleError(
                 f"Reassignment {run.record.reassignment_id} runs unthrottled, as its request asks: there is no rate to "
                 "change. Stop it and trigger it again with 'throttle_mb_per_second'"
             )
         _check_known(run, brokers or ())
-        asked = round(megabytes_per_second * MEGABYTE)
 
         def journalled(journal: Journal) -> tuple[Journal, _Setting]:
             before = describe_throttles(run, journal.resources)
             updated, changes = change_rates(
                 journal,
                 before,
-                asked_bytes_per_second=asked,
+                asked_bytes_per_second=asked_bytes_per_second,
                 brokers=brokers,
                 sides=sides,
                 allow_low=allow_low,
                 rate_before_slowdown_bytes_per_second=rate_before_slowdown_bytes_per_second,
             )
             latest = updated.rate_changes[-1]
-            wanted = [BrokerRate(r.broker, r.side, asked) for r in updated.rates if latest.concerns(r.broker, r.side)]
+            wanted = [
+                BrokerRate(r.broker, r.side, asked_bytes_per_second)
+                for r in updated.rates
+                if latest.concerns(r.broker, r.side)
+            ]
             return updated, _Setting(WantedThrottle(tuple(wanted)), updated, before, tuple(changes))
 
         setting = run.record.update_journal(journalled)
         refused = _apply(run, setting.changes)
         missing = _missing(run, setting.plan, setting.journal)
-        event.facts["throttle"] = _told_changes(setting, refused) | {"asked_bytes_per_second": asked}
+        event.facts["throttle"] = _told_changes(setting, refused) | {"asked_bytes_per_second": asked_bytes_per_second}
         whom = "all brokers" if brokers is None else f"broker {name_some(sorted(brokers), 10)}"
         event.summary = (f"{because}: " if because else "") + (
-            f"rate of {whom} ({' and '.join(sides)} side): {megabytes_per_second:g} MB/s, "
+            f"rate of {whom} ({' and '.join(sides)} side): {asked_bytes_per_second / MEGABYTE:g} MB/s, "
             f"{len(setting.changes)} configs in force changed at once; later batches take it too"
         )
         if missing:
@@ -113,17 +111,6 @@ def change_rate(
                 "The batch under way sets it at its next look; rerun this task to see"
             )
         return event.summary
-
-
-def rate_in_force(record: Record) -> int | None:
-    """Return the rate asked for by now, in bytes per second: the lowest where brokers differ, None when unthrottled."""
-    rate = record.recorded_request().request.throttle_bytes_per_second
-    if rate is None:
-        return None
-    for change in record.journal().rate_changes:
-        everywhere = change.brokers is None and set(change.sides) == set(Side)
-        rate = change.asked_bytes_per_second if everywhere else min(rate, change.asked_bytes_per_second)
-    return rate
 
 
 def _check_known(run: RunContext, brokers: Collection[int]) -> None:

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from kafka_reassignment.decisions.single_batch_controller import not_finished
-from kafka_reassignment.errors import StoppedError
 from kafka_reassignment.model import Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.go_ahead import stopped_text
+from kafka_reassignment.steps.context import RunContext, refuse_stopped
 
 BUSY = "REASSIGNMENT_IN_PROGRESS"
 """The refusal of such a controller while it has another batch; newer ones have no reason for it."""
@@ -38,8 +36,8 @@ def alter_in_turn(
     asked = dict(targets)
     refused: dict[TopicPartition, Refusal] = {}
     while True:
-        if not although_stopped and (why := stopped_text(run.record)):
-            raise StoppedError(why)
+        if not although_stopped:
+            refuse_stopped(run.record)
         replies = run.cluster.alter_reassignments(asked, allow_replication_factor_change=changes)
         refused = {p: r for p, r in refused.items() if p not in asked}
         refused |= {p: r for p, r in replies.items() if r is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafka_reassignment.decisions.moves import Phase, phase
 from kafka_reassignment.decisions.supersede import SupersedeAction, supersede
 from kafka_reassignment.model import Batch, TopicPartition, View
-from kafka_reassignment.steps.context import Event, RunContext
+from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.moves import as_texts, cancel
 from kafka_reassignment.steps.view import CONFIRM_SECONDS, observe
 
@@ -14,14 +14,14 @@ LOOKS = 20
 
 
 def supersede_foreign(
-    run: RunContext, batch: Batch, view: View, event: Event
+    run: RunContext, batch: Batch, view: View, event: AuditDraft
 ) -> tuple[View, dict[TopicPartition, str]]:
     """Cancel what others (or an earlier reassignment) are doing to this batch's partitions, if the request asks for it.
 
     Returns what is seen then, and for each partition that stays as it is why a cancel would not be safe.
     """
     in_the_way = [s for s in batch.steps if s.partition in view.in_flight and _in_the_way(phase(s, view).phase)]
-    if not in_the_way or not run.record.recorded_request().request.supersede:
+    if not in_the_way or not run.request.supersede:
         return view, {}
     lag = _bytes_behind(run, [s.partition for s in in_the_way], view)
     to_cancel: dict[TopicPartition, str] = {}

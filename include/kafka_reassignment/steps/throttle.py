@@ -12,20 +12,26 @@ from kafka_reassignment.decisions.throttle import (
     changes_to_restore,
     changes_to_throttle,
     missing_throttle,
+    refuse_low_rate,
     throttle_for,
     union,
 )
 from kafka_reassignment.errors import ThrottleMissingError, name_some
-from kafka_reassignment.model import Batch, ConfigChange, ConfigResource, ConfigValue, Refusal
-from kafka_reassignment.steps.context import Event, RunContext
+from kafka_reassignment.model import Batch, ConfigChange, ConfigResource, ConfigValue, Refusal, Step
+from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.request import MEGABYTE
+from kafka_reassignment.request.topics import partition_matches
+from kafka_reassignment.steps.context import AuditDraft, RunContext
 
 SETTLE_LOOKS = 6
 
 Configs = Mapping[ConfigResource, Mapping[str, ConfigValue]]
 
 
-def ensure_throttle(run: RunContext, batch: Batch, event: Event) -> None:
-    """Put the batch's throttle in place where it is not, journal first; do nothing for an unthrottled request.
+def ensure_throttle(run: RunContext, batch: Batch, event: AuditDraft) -> bool:
+    """Put the batch's throttle in place where it is not, journal first; return whether anything had to be set.
+
+    Nothing is set for an unthrottled request.
 
     Brokers that are down take no part: nothing moves to or from them until they are back, and the next
     look puts the throttle on them.
@@ -33,10 +39,14 @@ def ensure_throttle(run: RunContext, batch: Batch, event: Event) -> None:
     Raises:
         ThrottleMissingError: it could not be put in place; data must not move.
     """
-    rate = run.record.recorded_request().request.throttle_bytes_per_second
+    rate = run.request.throttle_bytes_per_second
     if rate is None:
         event.facts["throttle"] = "none: the request asks for no throttle"
-        return
+        return False
+    return _put_in_place(run, batch, rate, event, of=f"batch {batch.number}")
+
+
+def _put_in_place(run: RunContext, batch: Batch, rate: int, event: AuditDraft, *, of: str) -> bool:
     live = run.cluster.describe_cluster().live_brokers
 
     def journalled(journal: Journal) -> tuple[Journal, _Setting]:
@@ -52,15 +62,73 @@ def ensure_throttle(run: RunContext, batch: Batch, event: Event) -> None:
         event.facts["throttle"] = _told_changes(setting, refused) | {"asked_bytes_per_second": rate}
     if missing:
         raise ThrottleMissingError(
-            f"The replication throttle of batch {batch.number} is not in place: {name_some(missing)}"
+            f"The replication throttle of {of} is not in place: {name_some(missing)}"
             + (f" ({name_some(refused.values())})" if refused else "")
             + ". No data is moved without it. Rerun this step when the broker answers"
         )
+    return bool(setting.changes)
+
+
+def restore_throttle(run: RunContext, batch: Batch) -> None:
+    """Put the batch's throttle back where it is missing, with an audit event of its own where something had to be set.
+
+    Raises:
+        ThrottleMissingError: it could not be put in place.
+    """
+    event, began = AuditDraft(), run.now()
+    if ensure_throttle(run, batch, event):
+        event.summary = f"the throttle of batch {batch.number} was missing and is in place again"
+        run.write_event("restore_throttle", batch.number, began, event)
+
+
+def throttle_in_flight(
+    run: RunContext, partitions: Collection[str], *, asked_bytes_per_second: int, allow_low: bool, by: str
+) -> str:
+    """Throttle moves in flight that other clients started, journal first, and return what is throttled.
+
+    The throttle stays until the moves have landed: then a sweep, or the next reassignment of the cluster, restores what
+    was there before.
+
+    Args:
+        run: its record gets the journal.
+        partitions: by name (``orders-3``), topic or topic pattern; all that is in flight when empty.
+        asked_bytes_per_second: what each broker that takes part may send, and what it may receive.
+        allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
+        by: who asks.
+
+    Raises:
+        InvalidThrottleError: the rate is too low.
+        ReassignmentInProgressError: a reassignment has the lock of the cluster; its moves have a throttle of their own.
+        ThrottleMissingError: it could not be put in place; what could be is journalled.
+    """
+    with run.audited("throttle_in_flight") as event:
+        refuse_low_rate(asked_bytes_per_second, allow_low=allow_low)
+        cluster_id, own = run.record.cluster_id, run.record.reassignment_id
+        run.store.acquire(cluster_id, ClusterLock(reassignment_id=own, since=run.now(), requested_by=by))
+        try:
+            steps = [
+                Step(flight.as_reassignment(partition))
+                for partition, flight in sorted(run.cluster.list_reassignments().items())
+                if not partitions or partition_matches(partition, partitions)
+            ]
+            if not steps:
+                event.outcome, event.summary = "skipped", "nothing of what is meant is in flight; no throttle is set"
+                return event.summary
+            # A value of an earlier throttle must not be taken for one of another client.
+            event.facts["debts_taken_over"] = list(adopt_debts(run, although_in_flight=True))
+            _put_in_place(run, Batch(1, tuple(steps)), asked_bytes_per_second, event, of="what is in flight")
+            event.summary = (
+                f"{len(steps)} partitions in flight are throttled to {asked_bytes_per_second / MEGABYTE:g} MB/s per broker: "
+                f"{name_some(s.partition for s in steps)}"
+            )
+            return event.summary
+        finally:
+            run.store.release(cluster_id, own)
 
 
 def throttle_changes(run: RunContext, batch: Batch) -> tuple[ConfigChange, ...]:
     """Return the config changes that would put the batch's throttle in place now; changes nothing."""
-    rate = run.record.recorded_request().request.throttle_bytes_per_second
+    rate = run.request.throttle_bytes_per_second
     if rate is None:
         return ()
     journal = run.record.journal()
@@ -68,7 +136,7 @@ def throttle_changes(run: RunContext, batch: Batch) -> tuple[ConfigChange, ...]:
     return tuple(changes_to_throttle(plan, journal, describe_throttles(run, plan.resources))[1])
 
 
-def restore_configs(run: RunContext, event: Event) -> tuple[str, ...]:
+def restore_configs(run: RunContext, event: AuditDraft) -> tuple[str, ...]:
     """Take back what the journal says is ours, and return what is still owed.
 
     The journal is written again only when it is seen what came of it, so a crash anywhere loses nothing.
@@ -96,19 +164,20 @@ def restore_configs(run: RunContext, event: Event) -> tuple[str, ...]:
     return owed
 
 
-def adopt_debts(run: RunContext) -> tuple[str, ...]:
+def adopt_debts(run: RunContext, *, although_in_flight: bool = False) -> tuple[str, ...]:
     """Take over what earlier reassignments of this cluster still owe its configs (KIP-179); return from which ones.
 
-    Only where nothing that they throttle is in flight. This reassignment holds the cluster, so none of them is
-    at work; their journals are emptied once their debts are in this one.
+    Only where nothing that they throttle is in flight, unless that makes no difference (``although_in_flight``). This
+    reassignment has the lock of the cluster, so none of them is at work; their journals are emptied once their debts are
+    in this one.
     """
     adopted: list[str] = []
     in_flight = {p.topic for p in run.cluster.list_reassignments()}
     for other in run.store.records(run.record.cluster_id):
         debts = other.journal()
-        if other.reassignment_id == run.record.reassignment_id or debts.is_settled:
+        if other.root == run.record.root or debts.is_settled:
             continue
-        if in_flight & {record.topic for record in debts.lists}:
+        if not although_in_flight and in_flight & {record.topic for record in debts.lists}:
             run.log.warning("Debts of %s stay with it: moves of its topics are in flight", other.reassignment_id)
             continue
         run.record.update_journal(lambda own, older=debts: (union(own, older), None))  # type: ignore[misc]

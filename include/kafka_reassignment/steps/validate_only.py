@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, Replicas, TopicPartition
-from kafka_reassignment.steps.admission import Gate
+from kafka_reassignment.steps.admission import reasons_to_wait
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.throttle import str_change, throttle_changes
+from kafka_reassignment.steps.waiting import SizeSamples
 
 WOULD_DO = "would-do.jsonl"
 
@@ -29,7 +30,7 @@ def what_would_be_done(run: RunContext) -> str:
     if not batches:
         return "Nothing would be done: the cluster is as asked for"
     first = json.loads(lines[0])
-    reasons = Gate(1, sleep=run.sleep, now=run.now).reasons(run.cluster, run.record)
+    reasons = reasons_to_wait(run, run.batch(1), SizeSamples())
     text = [
         f"{batches} batches would be run; what each would do: {uri}",
         "Batch 1 would start at once" if not reasons else f"Batch 1 would wait now: {name_some(reasons)}",

@@ -54,7 +54,7 @@ def verify(run: RunContext) -> None:
                 + "Rerun the batch that moves them, or trigger a new reassignment for what is left; then rerun verify"
             )
         if came_since:
-            brokers = name_some(run.record.recorded_request().request.brokers, 10)
+            brokers = name_some(run.request.brokers, 10)
             raise VerificationError(
                 f"All that was planned is done, but broker {brokers} still hosts {len(came_since)} partitions that came "
                 f"after the plan ({name_some(came_since)}): do not shut it down. Give the cluster back with "
@@ -65,7 +65,7 @@ def verify(run: RunContext) -> None:
 
 def _left_on_leaving(run: RunContext) -> list[TopicPartition]:
     """What the brokers that were to be emptied host all the same: new topics land on them until they are cordoned."""
-    request = run.record.recorded_request().request
+    request = run.request
     if request.job is not Job.DECOMMISSION:
         return []
     leaving = set(request.brokers)
@@ -73,10 +73,10 @@ def _left_on_leaving(run: RunContext) -> list[TopicPartition]:
     return [p for p, s in sorted(everything.items()) if leaving & set(s.replicas) and request.asks_about(p.topic)]
 
 
-def report(run: RunContext) -> str:
+def write_report(run: RunContext) -> str:
     """Write the report, give the cluster back, and return the report's text."""
     with run.audited("report") as event:
-        recorded, plan = run.record.recorded_request(), run.plan()
+        recorded, plan = run.recorded, run.plan()
         batches = [b for n in range(1, plan.batches + 1) if (b := run.record.finished(n)) is not None]
         elapsed = run.now() - recorded.started_at
         moved = sum(b.bytes_copied for b in batches)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from kafka_reassignment.decisions.move_status import ReportedStatus, move_statuses
+from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import Batch, Replicas, Step, TopicPartition, View
 from kafka_reassignment.plan.reassignment_json import parse_plan
@@ -14,7 +15,6 @@ from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.catalogue import RecordedReassignment, find_reassignment
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request.topics import topic_matches
-from kafka_reassignment.steps.rate import rate_in_force
 from kafka_reassignment.views.current_batch import CurrentBatch
 
 MAX_PARTITIONS = 500
@@ -84,7 +84,9 @@ class Selection:
     @property
     def bytes_per_second(self) -> int | None:
         """The rate that was asked for, where it applies to all of the moves."""
-        return None if self.foreign or self.reassignment is None else rate_in_force(self.reassignment.record)
+        if self.foreign or self.reassignment is None:
+            return None
+        return rate_in_force(self.reassignment.recorded_request.request, self.reassignment.record.journal())
 
     def move_statuses(self, seen: View) -> dict[TopicPartition, ReportedStatus]:
         """Return the state of each selected move."""

@@ -1,16 +1,15 @@
-"""The steps of one batch, in the order of the ``kafka_reassignment_batch`` DAG."""
+"""The steps of one batch, in the order of the ``kafka_reassignment_batch`` DAG; its sensors are in ``sensors``."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_reassignment.steps.batch import clear_throttle, drop_old_replicas, next_batch, set_throttle, submit_batch
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment_airflow.base import BatchStepOperator
+from kafka_reassignment_airflow.base import BatchStepOperator, DagRunToTrigger, TriggerReassignmentRunOperator
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_run_id
 
 
@@ -19,6 +18,8 @@ class SetThrottleOperator(BatchStepOperator):
 
     The journal with the earlier values is written first, so a failure at any point still ends with them
     back. Left behind when it dies half-way: part of the throttle, all of it in the journal.
+
+    .. seealso:: :class:`~kafka_reassignment_airflow.base.BatchStepOperator` for the parameters.
     """
 
     def run_step(self, run: RunContext, context: Context) -> None:
@@ -30,7 +31,10 @@ class SubmitBatchOperator(BatchStepOperator):
     """Ask the controller to add every adding replica of a batch (KIP-455).
 
     Only adds: removing replicas stay until ``DropOldReplicasOperator``, so a failure after this task costs
-    disk, not durability. Safe to retry: moves the controller knows of are skipped.
+    disk, not durability. Safe to retry: moves the controller knows of are skipped. Left behind when it dies half-way:
+    some partitions in flight, under the throttle.
+
+    .. seealso:: :class:`~kafka_reassignment_airflow.base.BatchStepOperator` for the parameters.
     """
 
     def run_step(self, run: RunContext, context: Context) -> None:
@@ -41,9 +45,11 @@ class SubmitBatchOperator(BatchStepOperator):
 class DropOldReplicasOperator(BatchStepOperator):
     """Submit the batch's targets, by which the removing replicas are dropped.
 
-    Looks at the ISR, min.insync.replicas and the next leader of each partition in the same breath, and
-    refuses where they do not allow it. Left behind when it dies half-way: some partitions at their
-    target, the others with all replicas, old and new.
+    Looks at the ISR, min.insync.replicas and the next leader of each partition right before, and refuses where they do
+    not allow it. Left behind when it dies half-way: some partitions at their target, the others with all replicas, old
+    and new.
+
+    .. seealso:: :class:`~kafka_reassignment_airflow.base.BatchStepOperator` for the parameters.
     """
 
     def run_step(self, run: RunContext, context: Context) -> None:
@@ -55,7 +61,9 @@ class ClearThrottleOperator(BatchStepOperator):
     """Take back the throttle that this reassignment set, and restore what was there before.
 
     Refuses while moves of the batch are in flight, and fails when the batch is not at its target, so that
-    "clear only failed" takes it along. Left behind when it dies half-way: the rest, in the journal.
+    "clear only failed" includes it. Left behind when it dies half-way: the rest, in the journal.
+
+    .. seealso:: :class:`~kafka_reassignment_airflow.base.BatchStepOperator` for the parameters.
     """
 
     def run_step(self, run: RunContext, context: Context) -> None:
@@ -63,25 +71,27 @@ class ClearThrottleOperator(BatchStepOperator):
         clear_throttle(run, self.batch_number)
 
 
-class StartNextBatchOperator(BatchStepOperator, TriggerDagRunOperator):
-    """Start the run of the next batch; skipped after the last one, or where that run exists already.
+class StartNextBatchOperator(BatchStepOperator, TriggerReassignmentRunOperator):
+    """Trigger the DAG run of the next batch; skipped after the last one, or where that run exists already.
 
-    Safe to retry: the next run's id is fixed by the reassignment and the batch number.
+    Safe to retry: the next run's id is fixed by the reassignment and the batch number. Leaves nothing behind.
+
+    :param trigger_dag_id: the DAG of the batches (templated).
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(trigger_dag_id=BATCH_DAG_ID, skip_when_already_exists=True, **kwargs)
+    template_fields = (*TriggerReassignmentRunOperator.template_fields, "batch")
 
-    def run_step(self, run: RunContext, context: Context) -> None:
-        """Name the next run; Airflow's own operator starts it."""
+    def __init__(self, *, trigger_dag_id: str = BATCH_DAG_ID, **kwargs: Any) -> None:
+        super().__init__(trigger_dag_id=trigger_dag_id, skip_when_already_exists=True, **kwargs)
+
+    def which_run(self, run: RunContext, context: Context) -> DagRunToTrigger:
+        """Return the run of the next batch."""
         following = next_batch(run, self.batch_number)
         if following is None:
             raise AirflowSkipException(f"Batch {self.batch_number} was the last one")
-        self.trigger_run_id = batch_run_id(self.reassignment_id, following)
-        self.conf = batch_conf(self.kafka_conn_id, self.reassignment_id, following)
-
-    def execute(self, context: Context) -> Any:
-        """Decide which batch follows, then trigger it."""
-        with self.telling_errors(), self.open_run(context) as run:
-            self.run_step(run, context)
-        return TriggerDagRunOperator.execute(self, context)
+        reassignment_id = run.record.reassignment_id
+        return DagRunToTrigger(
+            self.trigger_dag_id,
+            batch_run_id(reassignment_id, following),
+            batch_conf(self.kafka_conn_id, reassignment_id, following),
+        )

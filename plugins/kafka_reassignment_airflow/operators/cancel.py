@@ -2,97 +2,188 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
-from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel import CancelScope
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment_airflow.base import RunningReassignmentOperator, requested_by
-from kafka_reassignment_airflow.form import cancel_scope
+from kafka_reassignment.steps.waiting import SizeSamples, WaitResult
+from kafka_reassignment_airflow.arguments import read_flag, read_texts
+from kafka_reassignment_airflow.base import (
+    DagRunToTrigger,
+    DeferringStepOperator,
+    RunningReassignmentOperator,
+    TriggerReassignmentRunOperator,
+    requested_by,
+)
 from kafka_reassignment_airflow.runs import DAG_ID, roll_back_conf
+from kafka_reassignment_airflow.triggers.cancel import SettleTrigger
 
 
-class StopOperator(RunningReassignmentOperator):
-    """Order that the reassignment does nothing more, or that some of its partitions take no further part.
+class CancelStepOperator(RunningReassignmentOperator):
+    """One step of a cancel.
 
-    Changes nothing in the cluster. Safe to retry: the order is given once.
+    :param partitions: what is meant: ``orders-3``, topics, or patterns of topics; a list or JSON of one (templated). All
+        of the reassignment when empty.
+    :param foreign: whether moves that other clients started are meant too (templated).
     """
 
+    template_fields: Sequence[str] = (*RunningReassignmentOperator.template_fields, "partitions", "foreign")
+
+    def __init__(self, *, partitions: Sequence[str] | str = (), foreign: bool | str = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.partitions = partitions
+        self.foreign = foreign
+
+    @property
+    def scope(self) -> CancelScope:
+        """The rendered arguments."""
+        return CancelScope(read_texts("partitions", self.partitions), foreign=read_flag("foreign", self.foreign))
+
+
+class StopOperator(CancelStepOperator):
+    """Order that the reassignment does nothing more, or that some of its partitions take no further part.
+
+    Changes nothing in the cluster, so nothing is left behind. Safe to retry: the order is given once. The result is the
+    id of the reassignment, for the tasks that follow.
+
+    :param reason: why, for the audit trail (templated).
+    """
+
+    template_fields: Sequence[str] = (*CancelStepOperator.template_fields, "reason")
+
+    def __init__(self, *, reason: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.reason = reason
+
     def run_step(self, run: RunContext, context: Context) -> str:
-        """Order it, and return whose stop it is for the tasks that follow."""
-        params = context["params"]
-        cancel.stop(run, cancel_scope(params), by=requested_by(context), reason=params.get("reason") or "")
+        """Order it, and return the id of the reassignment."""
+        cancel.stop(run, self.scope, by=requested_by(context), reason=self.reason)
         return run.record.reassignment_id
 
 
-class CancelMovesOperator(RunningReassignmentOperator):
+class CancelMovesOperator(CancelStepOperator):
     """Cancel what is in flight where the old replicas are alive and in sync (KIP-455); the result says what each leaves.
 
-    What cannot be cancelled safely is carried on. Safe to retry: it decides from what the cluster shows.
+    What cannot be cancelled safely is carried on. Safe to retry: it decides from what the cluster shows. Left behind when
+    it dies half-way: moves in flight, under the throttle.
+
+    .. seealso:: :class:`CancelStepOperator` for the parameters.
     """
 
     def run_step(self, run: RunContext, context: Context) -> dict[str, Any]:
         """Look and act once."""
-        return asdict(cancel.cancel_moves(run, cancel_scope(context["params"])))
+        return asdict(cancel.cancel_moves(run, self.scope))
 
 
-class ClearThrottleAfterStopOperator(RunningReassignmentOperator):
-    """Restore the throttle configs of a stopped reassignment; refuse while moves of it are in flight."""
+class SettleMovesOperator(CancelStepOperator, DeferringStepOperator):
+    """Wait until everything that was stopped is at its old or its new replicas; cancel and submit what takes that.
+
+    Safe to retry: it decides from what the cluster shows. Left behind when it dies half-way: moves in flight, under the
+    throttle.
+
+    .. seealso:: :class:`CancelStepOperator` and
+        :class:`~kafka_reassignment_airflow.base.DeferringStepOperator` for the parameters.
+    """
+
+    template_fields: Sequence[str] = (*DeferringStepOperator.template_fields, "partitions", "foreign")
+    ui_color = DeferringStepOperator.ui_color
+    step_name = "settle_moves"
+
+    def __init__(self, *, poll_seconds: float | str = 5, patience_seconds: float | str = 0, **kwargs: Any) -> None:
+        super().__init__(poll_seconds=poll_seconds, patience_seconds=patience_seconds, **kwargs)
+
+    def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
+        """Look and act once."""
+        return cancel.settle_moves(run, self.scope, started_at)
+
+    def trigger(self, run: RunContext, **waiting: Any) -> SettleTrigger:
+        """Return the trigger that goes on looking and acting."""
+        scope = self.scope
+        return SettleTrigger(
+            kafka_conn_id=self.kafka_conn_id,
+            reassignment_id=run.record.reassignment_id,
+            partitions=list(scope.partitions),
+            foreign=scope.foreign,
+            **waiting,
+        )
+
+
+class ClearThrottleAfterStopOperator(CancelStepOperator):
+    """Restore the throttle configs of a stopped reassignment; refuse while moves of it are in flight.
+
+    Left behind when it dies half-way: the rest, in the journal.
+
+    .. seealso:: :class:`CancelStepOperator` for the parameters.
+    """
 
     def run_step(self, run: RunContext, context: Context) -> None:
         """Clear by the journal."""
-        cancel.clear_after_stop(run, cancel_scope(context["params"]))
+        cancel.clear_after_stop(run, self.scope)
 
 
-class ReportStopOperator(RunningReassignmentOperator):
-    """Say where everything is, and give the cluster back when the whole reassignment was stopped."""
+class ReportStopOperator(CancelStepOperator):
+    """Report where everything is, and release the cluster's lock when the whole reassignment was stopped.
+
+    Left behind when it dies half-way: the lock of the cluster. The result is the report.
+
+    .. seealso:: :class:`CancelStepOperator` for the parameters.
+    """
 
     def run_step(self, run: RunContext, context: Context) -> str:
         """Return the report."""
-        return cancel.report_stop(run, cancel_scope(context["params"]))
+        return cancel.report_stop(run, self.scope)
 
 
-class StartRollBackOperator(RunningReassignmentOperator, TriggerDagRunOperator):
-    """Start the reassignment that moves everything back, when that was asked for; a run of ``kafka_reassignment`` like any.
+class StartRollBackOperator(RunningReassignmentOperator, TriggerReassignmentRunOperator):
+    """Trigger the reassignment that moves everything back, where that is wanted; a run of ``kafka_reassignment`` like any.
 
-    Safe to retry: the run's id is fixed by that of this run.
+    Safe to retry: the run's id is fixed by that of this run. Leaves nothing behind.
+
+    :param roll_back: whether it is wanted; the task is skipped otherwise (templated).
+    :param trigger_dag_id: the DAG of reassignments (templated).
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(trigger_dag_id=DAG_ID, skip_when_already_exists=True, **kwargs)
+    template_fields: Sequence[str] = (*TriggerReassignmentRunOperator.template_fields, "roll_back")
+
+    def __init__(self, *, roll_back: bool | str = True, trigger_dag_id: str = DAG_ID, **kwargs: Any) -> None:
+        super().__init__(trigger_dag_id=trigger_dag_id, skip_when_already_exists=True, **kwargs)
+        self.roll_back = roll_back
 
     def execute(self, context: Context) -> Any:
-        """Name the run; Airflow's own operator starts it."""
-        if not context["params"].get("roll_back"):
+        """Trigger the run, unless no roll back is wanted."""
+        if not read_flag("roll_back", self.roll_back):
             raise AirflowSkipException("No roll back was asked for")
-        with self.telling_errors(), self.open_run(context) as run:
-            self.run_step(run, context)
-        return TriggerDagRunOperator.execute(self, context)
+        return super().execute(context)
 
-    def run_step(self, run: RunContext, context: Context) -> None:
-        """Take the rate and the limits from the request that is rolled back."""
-        request = run.record.recorded_request().request
-        self.trigger_run_id = f"{context['dag_run'].run_id}__roll_back"
-        self.conf = roll_back_conf(self.kafka_conn_id, run.record.reassignment_id, request)
+    def which_run(self, run: RunContext, context: Context) -> DagRunToTrigger:
+        """Return a run with the rate and the limits of the request that is rolled back."""
+        conf = roll_back_conf(self.kafka_conn_id, run.record.reassignment_id, run.request)
+        return DagRunToTrigger(self.trigger_dag_id, f"{context['dag_run'].run_id}__roll_back", conf)
 
 
-class ResumeOperator(RunningReassignmentOperator, TriggerDagRunOperator):
-    """Let a stopped reassignment go on: its run starts over, keeps its plan, and begins with its first unfinished batch."""
+class ResumeOperator(RunningReassignmentOperator, TriggerReassignmentRunOperator):
+    """Let a stopped reassignment go on: its run starts over, keeps its plan, and begins with its first unfinished batch.
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(trigger_dag_id=DAG_ID, reset_dag_run=True, **kwargs)
+    Left behind when it dies half-way: the stop is lifted, and the run not started over; then clear the run by hand.
 
-    def execute(self, context: Context) -> Any:
-        """Lift the stop, then have the run start over."""
-        with self.telling_errors(), self.open_run(context) as run:
-            self.run_step(run, context)
-        return TriggerDagRunOperator.execute(self, context)
+    :param reason: why, for the audit trail (templated).
+    :param trigger_dag_id: the DAG of reassignments (templated).
+    """
 
-    def run_step(self, run: RunContext, context: Context) -> None:
-        """Lift the stop."""
-        cancel.resume(run, by=requested_by(context), reason=context["params"].get("reason") or "")
-        self.trigger_run_id = run.record.reassignment_id
+    template_fields: Sequence[str] = (*TriggerReassignmentRunOperator.template_fields, "reason")
+
+    def __init__(self, *, reason: str = "", trigger_dag_id: str = DAG_ID, **kwargs: Any) -> None:
+        super().__init__(trigger_dag_id=trigger_dag_id, reset_dag_run=True, **kwargs)
+        self.reason = reason
+
+    def which_run(self, run: RunContext, context: Context) -> DagRunToTrigger:
+        """Lift the stop, and return the run of the reassignment."""
+        cancel.resume(run, by=requested_by(context), reason=self.reason)
+        return DagRunToTrigger(self.trigger_dag_id, run.record.reassignment_id)

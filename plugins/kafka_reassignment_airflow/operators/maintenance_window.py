@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context, Variable
 
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.request import parse_request
+from kafka_reassignment_airflow.arguments import read_json
 from kafka_reassignment_airflow.base import translate_errors
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.hooks.record import record_store
@@ -17,19 +18,27 @@ REQUESTS_VARIABLE = "kafka_maintenance_requests"
 
 
 class ChooseRequestsOperator(BaseOperator):
-    """Choose which requests to open now: those whose cluster no reassignment holds.
+    """Choose which requests to start now: those whose cluster has no reassignment.
 
-    A reassignment that is held until its next window goes on by itself when the window opens, so a cluster that has one
-    gets no second one. The requests come from the run's param ``requests``, else from the Airflow variable
-    ``kafka_maintenance_requests``: a JSON list of what one would fill into the form of ``kafka_reassignment``.
-    Changes nothing, so nothing is left behind.
+    A reassignment that waits for its next window goes on by itself when the window opens, so a cluster that has one gets
+    no second one. Changes nothing, so nothing is left behind. The result is the requests to start.
+
+    :param requests: requests, each with the fields of ``kafka_reassignment``, at most one per connection; a list or JSON
+        of one (templated). When empty, those of the Airflow variable ``kafka_maintenance_requests``, a JSON list of the
+        same kind.
     """
+
+    template_fields: Sequence[str] = ("requests",)
+
+    def __init__(self, *, requests: Sequence[Mapping[str, Any]] | str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.requests = requests
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Return the requests to open."""
         with translate_errors(self.log):
-            asked = context["params"].get("requests")
-            requests = asked if asked is not None else Variable.get(REQUESTS_VARIABLE, None, deserialize_json=True)
+            given = read_json(self.requests)
+            requests = given if given is not None else Variable.get(REQUESTS_VARIABLE, None, deserialize_json=True)
             if not requests:
                 self.log.info("Nothing is asked for: fill the Airflow variable '%s'", REQUESTS_VARIABLE)
                 return []

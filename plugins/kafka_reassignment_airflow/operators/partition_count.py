@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_reassignment.steps import partition_count
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment_airflow.arguments import read_object
 from kafka_reassignment_airflow.base import ReassignmentStepOperator, requested_by
 
 
 class PartitionCountPreflightOperator(ReassignmentStepOperator):
     """Check the request against the cluster and open the record of this run.
 
-    Nothing is written to the cluster, and the cluster is not held. Left behind when it dies half-way: nothing, or the
+    Nothing is written to the cluster, and no lock is taken. Left behind when it dies half-way: nothing, or the
     record, which its rerun finds to be its own.
+
+    :param request: fields of ``PartitionCountRequest``: ``topic``, ``partitions`` and, where wanted, ``exclude_brokers``,
+        ``validate_only``; a dict or JSON of one (templated).
     """
+
+    template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "request")
+
+    def __init__(self, *, request: Mapping[str, Any] | str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.request = request
 
     def run_step(self, run: RunContext, context: Context) -> None:
         """Check everything that can be checked before planning."""
-        partition_count.preflight(run, {**context["params"], **(context["dag_run"].conf or {})}, requested_by(context))
+        fields = {"kafka_conn_id": self.kafka_conn_id, **read_object("request", self.request)}
+        partition_count.preflight(run, fields, requested_by(context))
 
 
 class PlanPlacementOperator(ReassignmentStepOperator):
     """Place the new partitions by racks and load, let the cluster check them, and freeze the placement.
 
     Nothing is changed in the cluster. Safe to retry: a frozen placement is kept. Its result is the placement in words.
+
+    .. seealso:: :class:`~kafka_reassignment_airflow.base.ReassignmentStepOperator` for the parameters.
     """
 
     def run_step(self, run: RunContext, context: Context) -> str:
@@ -37,7 +53,9 @@ class CreatePartitionsOperator(ReassignmentStepOperator):
     """Add the planned partitions to the topic; skipped where only validation was asked for.
 
     The controller adds all or none. Safe to retry: partitions that an earlier try has added are known by their
-    replicas, and a topic that somebody else has grown meanwhile gets none.
+    replicas, and a topic that another client has grown gets none.
+
+    .. seealso:: :class:`~kafka_reassignment_airflow.base.ReassignmentStepOperator` for the parameters.
     """
 
     def run_step(self, run: RunContext, context: Context) -> None:

@@ -1,45 +1,75 @@
-"""The steps of ``kafka_throttle`` and ``kafka_reassignment_limits``: changes to a reassignment while it runs."""
+"""The step of ``kafka_throttle``."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import Context
 
 from kafka_reassignment.decisions.throttle import Side
-from kafka_reassignment.request import Limits
+from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.rate import change_rate
-from kafka_reassignment_airflow.base import RunningReassignmentOperator, requested_by
+from kafka_reassignment_airflow.arguments import read_flag, read_integers, read_number
+from kafka_reassignment_airflow.base import RunningReassignmentOperator
 
 BOTH = "both"
 
 
 class ChangeRateOperator(RunningReassignmentOperator):
-    """Change the rate at once and for later batches, journal first (KIP-179).
+    """Change the rate of a running reassignment at once and for its later batches, journal first (KIP-179).
 
     Left behind when it dies half-way: the new rate on some brokers, all of it in the journal; the batch's next
     look sets the rest.
+
+    :param throttle_mb_per_second: the new rate of each broker in MB (10^6 bytes) per second (templated).
+    :param brokers: ids of the brokers whose rate changes; a list or JSON of one (templated). All when empty.
+    :param side: what brokers send (``leader``), what they receive (``follower``), or ``both`` (templated).
+    :param allow_low_throttle: accept less than 1 MB/s, which Kafka cannot hold accurately (templated).
     """
 
+    template_fields: Sequence[str] = (
+        *RunningReassignmentOperator.template_fields,
+        "throttle_mb_per_second",
+        "brokers",
+        "side",
+        "allow_low_throttle",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_mb_per_second: float | str,
+        brokers: Sequence[int] | str = (),
+        side: str = BOTH,
+        allow_low_throttle: bool | str = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.throttle_mb_per_second = throttle_mb_per_second
+        self.brokers = brokers
+        self.side = side
+        self.allow_low_throttle = allow_low_throttle
+
     def run_step(self, run: RunContext, context: Context) -> str:
-        """Change it, and return what holds now."""
-        params = context["params"]
-        side = params["side"]
+        """Change it, and return what is in force now."""
+        megabytes = read_number("throttle_mb_per_second", self.throttle_mb_per_second)
         return change_rate(
             run,
-            megabytes_per_second=params["throttle_mb_per_second"],
-            brokers=params.get("brokers") or None,
-            sides=tuple(Side) if side == BOTH else (Side(side),),
-            allow_low=params["allow_low_throttle"],
+            asked_bytes_per_second=round(megabytes * MEGABYTE),
+            brokers=read_integers("brokers", self.brokers) or None,
+            sides=_sides(self.side),
+            allow_low=read_flag("allow_low_throttle", self.allow_low_throttle),
         )
 
 
-class ChangeLimitsOperator(RunningReassignmentOperator):
-    """Change KIP-435's limits from the next batch on; what is not filled in stays."""
-
-    def run_step(self, run: RunContext, context: Context) -> dict[str, Any]:
-        """Order them, and return those that hold then."""
-        changes = {name: context["params"].get(name) for name in Limits.model_fields}
-        return change_limits(run, changes, requested_by(context)).model_dump()
+def _sides(side: str) -> tuple[Side, ...]:
+    if side == BOTH:
+        return tuple(Side)
+    if side not in set(Side):
+        raise InvalidRequestError(
+            f"The argument 'side' is {side[:60]!r}, expected {BOTH}, {' or '.join(Side)}. Correct it in the DAG"
+        )
+    return (Side(side),)

@@ -2,46 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from kafka_reassignment.steps.approval import Verdict, answered, approval
+from kafka_reassignment.steps.approval import Approval, answered, approval
 from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
-from kafka_reassignment.steps.verify import report, verify
-from kafka_reassignment_airflow.base import ReassignmentStepOperator, requested_by
+from kafka_reassignment.steps.verify import verify, write_report
+from kafka_reassignment_airflow.arguments import read_object
+from kafka_reassignment_airflow.base import (
+    DagRunToTrigger,
+    ReassignmentStepOperator,
+    TriggerReassignmentRunOperator,
+    requested_by,
+)
 from kafka_reassignment_airflow.hooks.spark import spark_master
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_run_id
 
-IN_MOTION = ("queued", "running")
+STARTED = ("queued", "running")
 
 
 class PreflightOperator(ReassignmentStepOperator):
-    """Check the request against the cluster and take the cluster for this reassignment.
+    """Check the request against the cluster and take the cluster's lock for this reassignment.
 
-    Nothing is written to the cluster. Left behind when it dies half-way: the hold on the cluster, which
-    its rerun finds to be its own.
+    Nothing is written to the cluster. Left behind when it dies half-way: the lock of the cluster, which its rerun finds to
+    be its own.
 
-    :param request: the form's fields (templated: ``params`` as a dict when None).
+    :param request: fields of ``ReassignmentRequest``, such as ``{"job": "rebalance", "throttle_mb_per_second": 50}``; a
+        dict or JSON of one (templated). An unknown field is refused. Its ``kafka_conn_id`` is the task's own.
     """
+
+    template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "request")
+
+    def __init__(self, *, request: Mapping[str, Any] | str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.request = request
 
     def run_step(self, run: RunContext, context: Context) -> None:
         """Check everything that can be checked before planning."""
-        preflight(run, {**context["params"], **(context["dag_run"].conf or {})}, requested_by(context))
+        fields = {"kafka_conn_id": self.kafka_conn_id, **read_object("request", self.request)}
+        preflight(run, fields, requested_by(context))
 
 
 class PlanOperator(ReassignmentStepOperator):
     """Take the snapshot and plan on Spark; the plan is frozen with its hash and never changes after.
 
-    Safe to retry: a frozen plan is kept, an unfinished one is made anew. Left behind when it dies
+    Needs the record that ``PreflightOperator`` opens. The result is the plan in words; the XCom ``plan_uri`` names its
+    tables. Safe to retry: a frozen plan is kept, an unfinished one is planned again. Left behind when it dies
     half-way: an unfrozen plan, which nothing carries out.
 
     :param spark_conn_id: Spark connection whose host is the master; ``local[*]`` when None (templated).
@@ -63,7 +77,11 @@ class PlanOperator(ReassignmentStepOperator):
 class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
     """Ask a person to approve the plan when the request wants that; end here when it only validates.
 
-    Rejecting fails the task, so that nothing after it runs, and gives the cluster back.
+    Rejecting fails the task, so that nothing after it runs, and releases the cluster's lock. Left behind when it dies
+    half-way: the lock.
+
+    :param subject: the question (templated), as in Airflow's ``ApprovalOperator``, whose other parameters it has as well.
+    :param body: what is to be approved, in Markdown (templated).
     """
 
     template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, *ApprovalOperator.template_fields)
@@ -73,7 +91,7 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
 
     def execute(self, context: Context) -> Any:
         """Pass, park for an answer, or end the run."""
-        with self.telling_errors(), self.open_run(context) as run:
+        with self.run_context(context) as run:
             verdict = self.run_step(run, context)
         if verdict == "ask":
             return ApprovalOperator.execute(self, context)
@@ -81,57 +99,51 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
             raise AirflowSkipException("Validated only: nothing is moved")
         return None
 
-    def run_step(self, run: RunContext, context: Context) -> Verdict:
+    def run_step(self, run: RunContext, context: Context) -> Approval:
         """Return what is to be done before batches start."""
         return approval(run)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Take the answer; a rejection gives the cluster back and fails the run."""
         answer = event.get("chosen_options") or ["no answer"]
-        with self.telling_errors(), self.open_run(context) as run:
+        with self.run_context(context) as run:
             answered(run, approved=answer[0] == self.APPROVE, by=_responder(event))
         return ApprovalOperator.execute_complete(self, context, event)
 
 
-class StartBatchesOperator(ReassignmentStepOperator, TriggerDagRunOperator):
-    """Start the first batch that is not finished; the batches start each other from there.
+class StartBatchesOperator(TriggerReassignmentRunOperator):
+    """Trigger the DAG run of the first batch that is not finished; from there each batch starts the next one.
 
-    Safe to retry and to rerun days later: finished batches are not started again, and a batch whose run
-    exists and is not in motion is cleared, so that it goes on from what the cluster shows.
+    Safe to retry and to rerun days later: finished batches are not started again, and a batch whose run exists and is
+    neither queued nor running is cleared, so that it goes on from what the cluster shows. Leaves nothing behind.
+
+    :param trigger_dag_id: the DAG of the batches (templated).
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(trigger_dag_id=BATCH_DAG_ID, reset_dag_run=True, **kwargs)
+    def __init__(self, *, trigger_dag_id: str = BATCH_DAG_ID, **kwargs: Any) -> None:
+        super().__init__(trigger_dag_id=trigger_dag_id, reset_dag_run=True, **kwargs)
 
-    def execute(self, context: Context) -> Any:
-        """Decide which batch is to be started, then trigger its run."""
-        with self.telling_errors(), self.open_run(context) as run:
-            batch = self.run_step(run, context)
+    def which_run(self, run: RunContext, context: Context) -> DagRunToTrigger | None:
+        """Return the run of the batch to start."""
+        batch = first_batch(run)
         if batch is None:
             self.log.info("Every batch is finished: nothing to start")
             return None
-        self.trigger_run_id = batch_run_id(self.reassignment_id, batch)
-        self.conf = batch_conf(self.kafka_conn_id, self.reassignment_id, batch)
-        if self._in_motion(context):
-            self.log.info("The run %s is in motion already: left alone", self.trigger_run_id)
+        reassignment_id = run.record.reassignment_id
+        run_id = batch_run_id(reassignment_id, batch)
+        if context["ti"].get_dr_count(dag_id=self.trigger_dag_id, run_ids=[run_id], states=list(STARTED)):
+            self.log.info("The run %s is queued or running already: left alone", run_id)
             return None
-        return TriggerDagRunOperator.execute(self, context)
-
-    def run_step(self, run: RunContext, context: Context) -> int | None:
-        """Return the batch to start, or None when all are finished."""
-        return first_batch(run)
-
-    def _in_motion(self, context: Context) -> bool:
-        count: int = context["ti"].get_dr_count(
-            dag_id=BATCH_DAG_ID, run_ids=[str(self.trigger_run_id)], states=list(IN_MOTION)
-        )
-        return count > 0
+        return DagRunToTrigger(self.trigger_dag_id, run_id, batch_conf(self.kafka_conn_id, reassignment_id, batch))
 
 
 class ElectLeadersOperator(ReassignmentStepOperator):
     """Make the preferred leaders of the moved partitions lead (KIP-460), in slices.
 
-    Safe to retry: partitions already led by their preferred leader are left alone.
+    Safe to retry: partitions already led by their preferred leader are left alone. Left behind when it dies half-way: some
+    partitions with another leader than their preferred one.
+
+    .. seealso:: :class:`~kafka_reassignment_airflow.base.ReassignmentStepOperator` for the parameters.
     """
 
     def run_step(self, run: RunContext, context: Context) -> None:
@@ -140,9 +152,11 @@ class ElectLeadersOperator(ReassignmentStepOperator):
 
 
 class VerifyOperator(ReassignmentStepOperator):
-    """Compare the cluster with the plan: replicas in order, ISR, leaders, nothing in flight, throttles gone.
+    """Compare the cluster with the plan: replicas in order, ISR, nothing in flight, no throttle owed.
 
-    Only looks; fails with what is not as planned.
+    Only looks, so nothing is left behind; fails with what is not as planned.
+
+    .. seealso:: :class:`~kafka_reassignment_airflow.base.ReassignmentStepOperator` for the parameters.
     """
 
     def run_step(self, run: RunContext, context: Context) -> None:
@@ -151,11 +165,16 @@ class VerifyOperator(ReassignmentStepOperator):
 
 
 class ReportOperator(ReassignmentStepOperator):
-    """Write the report into the record and give the cluster back; its text is the task's result."""
+    """Write the report into the record and release the cluster's lock; the result is the report's text.
+
+    Left behind when it dies half-way: the lock of the cluster.
+
+    .. seealso:: :class:`~kafka_reassignment_airflow.base.ReassignmentStepOperator` for the parameters.
+    """
 
     def run_step(self, run: RunContext, context: Context) -> str:
         """Return the report."""
-        return report(run)
+        return write_report(run)
 
 
 def _responder(event: dict[str, Any]) -> str:

@@ -14,7 +14,10 @@ from kafka_reassignment_airflow.base import ReassignmentStepOperator, requested_
 class SweepThrottlesOperator(ReassignmentStepOperator):
     """Restore the throttle configs of reassignments that are over and still owe some (KIP-179).
 
-    Left behind when it dies: the hold on the cluster, until Airflow's retry; debts stay in their journals.
+    Left behind when it dies: the lock of the cluster, until Airflow's retry; debts stay in their journals.
+
+    .. seealso:: :class:`~kafka_reassignment_airflow.base.ReassignmentStepOperator` for the parameters; the reassignment id
+        is that of the sweep itself.
     """
 
     def run_step(self, run: RunContext, context: Context) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Deferrable sensors."""
+"""Deferrable sensors: they wait without a worker slot."""

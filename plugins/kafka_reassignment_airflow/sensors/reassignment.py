@@ -1,53 +1,46 @@
-"""The deferrable sensor of a whole reassignment."""
+"""The sensor of a whole reassignment."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
-from airflow.sdk import Context
-
-from kafka_reassignment.steps.chain import batches_finished
-from kafka_reassignment.steps.context import RunContext, utc_now
-from kafka_reassignment_airflow.base import ReassignmentStepOperator
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.waiting import SizeSamples, WaitResult
+from kafka_reassignment_airflow.base import DeferringStepOperator
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID
-from kafka_reassignment_airflow.triggers.base import LONGEST_DEFERRAL, Woken
-from kafka_reassignment_airflow.triggers.reassignment import BatchesTrigger
+from kafka_reassignment_airflow.triggers.reassignment import BatchesTrigger, look_at_batches
 
 
-class BatchesSensor(ReassignmentStepOperator):
-    """Wait until every batch of the reassignment is finished; hold no worker slot meanwhile.
+class BatchesSensor(DeferringStepOperator):
+    """Wait until every batch of the reassignment is finished.
 
-    A failed batch does not fail this task: its rerun carries the reassignment on. Only looks.
+    A failed batch does not fail this task: a rerun of its failed step carries the reassignment on. Leaves nothing behind:
+    it only looks.
 
-    :param poll_seconds: time between two looks.
+    :param batch_dag_id: the DAG of the batches (templated).
     """
 
-    ui_color = "#fdf3e1"
+    template_fields: Sequence[str] = (*DeferringStepOperator.template_fields, "batch_dag_id")
+    step_name = "wait_for_batches"
 
-    def __init__(self, *, poll_seconds: float = 10, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.poll_seconds = poll_seconds
+    def __init__(self, *, batch_dag_id: str = BATCH_DAG_ID, patience_seconds: float | str = 0, **kwargs: Any) -> None:
+        super().__init__(patience_seconds=patience_seconds, **kwargs)
+        self.batch_dag_id = batch_dag_id
 
-    def run_step(self, run: RunContext, context: Context) -> str:
-        """Check; defer while batches are left."""
-        progress = batches_finished(run)
-        self.log.info("%s", progress.text)
-        if progress.complete:
-            return progress.text
-        self.defer(
-            trigger=BatchesTrigger(
-                cluster_id=run.record.cluster_id,
-                reassignment_id=self.reassignment_id,
-                batch_dag_id=BATCH_DAG_ID,
-                deadline=(utc_now() + LONGEST_DEFERRAL).isoformat(),
-                poll_seconds=self.poll_seconds,
-            ),
-            method_name="resume",
+    def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
+        """Look once at the record."""
+        return look_at_batches(run.record, self.batch_dag_id)
+
+    def trigger(
+        self, run: RunContext, *, actor: dict[str, Any], started_at: str, deadline: str, poll_seconds: float
+    ) -> BatchesTrigger:
+        """Return the trigger that goes on looking; it reads the record only, so it needs no actor."""
+        return BatchesTrigger(
+            cluster_id=run.record.cluster_id,
+            reassignment_id=run.record.reassignment_id,
+            batch_dag_id=self.batch_dag_id,
+            deadline=deadline,
+            poll_seconds=poll_seconds,
         )
-        raise AssertionError("defer() always raises")
-
-    def resume(self, context: Context, event: Woken) -> str:
-        """Check again after the trigger fired."""
-        self.log.info("Woken: %s", event["reason"])
-        with self.telling_errors(), self.open_run(context) as run:
-            return self.run_step(run, context)

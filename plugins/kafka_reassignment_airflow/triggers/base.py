@@ -1,7 +1,8 @@
-"""Triggers that look at the cluster or the record now and then, and wake the task when looking is worth it.
+"""The trigger under all others: it looks now and then, and wakes the task when the wait is over.
 
-They decide nothing: the task looks again itself before it acts, because a trigger may fire twice, late,
-or in another triggerer than before. The clients block, so every look runs in a thread.
+Each look is the step's own function, the one that the task calls as well, so that both decide alike and both keep the
+throttle in place. The task looks again when it is woken, because a trigger may fire twice, late, or in another triggerer
+than before. The clients block, so every look runs in a thread.
 """
 
 from __future__ import annotations
@@ -9,35 +10,30 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypedDict
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from kafka_reassignment.errors import ReassignmentError, is_worth_a_retry
-from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.record.record import Record
-from kafka_reassignment.steps.context import StillWaiting, utc_now
-from kafka_reassignment.steps.watch import BatchWatch
-from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
-from kafka_reassignment_airflow.hooks.record import record_store
-
-LONGEST_DEFERRAL = timedelta(days=7)
-"""A task that may wait for ever looks for itself that often, in case its trigger is lost."""
+from kafka_reassignment.errors import ReassignmentError
+from kafka_reassignment.record.audit import Actor
+from kafka_reassignment.steps.context import RunContext, utc_now
+from kafka_reassignment.steps.waiting import Done, Failed, Waiting, WaitResult
+from kafka_reassignment_airflow.context import open_run
 
 
-class Woken(TypedDict):
+class WaitEnded(TypedDict):
     """Payload of every event: why the task is woken, for its log."""
 
     reason: str
 
 
-class PollingTrigger(BaseTrigger):
-    """Fire when ``look`` no longer says that there is something to wait for, or at the deadline.
+class WaitTrigger(BaseTrigger):
+    """Fire when a look returns something else than ``Waiting``, or at the deadline.
 
     :param deadline: ISO time at which the task is woken in any case; it decides what being late means.
-    :param poll_seconds: time between two looks; the first is after one such time, because a trigger that
-        fires at once races the deferral (apache/airflow#71580).
+    :param poll_seconds: seconds between two looks; the first is after one such time, because a trigger that fires at
+        once races the deferral (apache/airflow#71580).
     """
 
     def __init__(self, *, deadline: str, poll_seconds: float) -> None:
@@ -47,98 +43,82 @@ class PollingTrigger(BaseTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the arguments to build this trigger again."""
-        return f"{type(self).__module__}.{type(self).__name__}", self.arguments()
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"deadline": self.deadline, "poll_seconds": self.poll_seconds}
+        path = f"{type(self).__module__}.{type(self).__name__}"
+        return path, {"deadline": self.deadline, "poll_seconds": self.poll_seconds}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look, tell, sleep, until there is something to wake the task for."""
+        """Sleep and look until the wait is over."""
         while True:
             await asyncio.sleep(self.poll_seconds)
             if utc_now() >= datetime.fromisoformat(self.deadline):
-                yield TriggerEvent(Woken(reason="the time is up"))
+                yield TriggerEvent(WaitEnded(reason="the time is up"))
                 return
             try:
-                reason = await asyncio.to_thread(self.look)
-            except StillWaiting as waiting:
-                self.log.info("%s", waiting.reason)
+                result = await asyncio.to_thread(self.look)
             except ReassignmentError as error:
-                if not is_worth_a_retry(error):
-                    yield TriggerEvent(Woken(reason=str(error)))
-                    return
                 # The cluster or the store may be away for a moment: the trigger outlives that.
                 self.log.warning("Looking again in %.0f s: %s", self.poll_seconds, error)
-            else:
-                yield TriggerEvent(Woken(reason=reason))
-                return
+                continue
+            match result:
+                case Waiting(reason=reason):
+                    self.log.info("%s", reason)
+                    continue
+                case Done(message=message):
+                    yield TriggerEvent(WaitEnded(reason=message))
+                case Failed(error=failure):
+                    yield TriggerEvent(WaitEnded(reason=str(failure)))
+            return
 
     @abstractmethod
-    def look(self) -> str:
-        """Return why the task should be woken.
+    def look(self) -> WaitResult:
+        """Look once.
 
         Raises:
-            StillWaiting: it should not, yet.
-            ReassignmentError: looking failed.
+            ReassignmentError: the look failed, but the next one may not.
         """
 
 
-class ClusterTrigger(PollingTrigger):
-    """A look at a cluster, on behalf of one reassignment.
+class StepTrigger(WaitTrigger):
+    """Look at the cluster on behalf of one reassignment.
 
     :param kafka_conn_id: connection of the cluster.
-    :param reassignment_id: run id of the ``kafka_reassignment`` run.
+    :param reassignment_id: identity of the reassignment.
+    :param actor: fields of the ``Actor`` of the deferred task, for audit events.
+    :param started_at: ISO time at which the wait began.
     """
 
-    def __init__(self, *, kafka_conn_id: str, reassignment_id: str, **polling: Any) -> None:
+    def __init__(
+        self, *, kafka_conn_id: str, reassignment_id: str, actor: dict[str, Any], started_at: str, **polling: Any
+    ) -> None:
         super().__init__(**polling)
         self.kafka_conn_id = kafka_conn_id
         self.reassignment_id = reassignment_id
+        self.actor = actor
+        self.started_at = started_at
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        own = {"kafka_conn_id": self.kafka_conn_id, "reassignment_id": self.reassignment_id}
-        return super().arguments() | own
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class path and the arguments to build this trigger again."""
+        path, polling = super().serialize()
+        return path, polling | {
+            "kafka_conn_id": self.kafka_conn_id,
+            "reassignment_id": self.reassignment_id,
+            "actor": self.actor,
+            "started_at": self.started_at,
+        }
 
-    def look(self) -> str:
-        """Look at the cluster through a connection of this look's own."""
-        with KafkaReassignmentHook(self.kafka_conn_id).get_conn() as cluster:
-            record = record_store().record(cluster.describe_cluster().cluster_id, self.reassignment_id)
-            return self.look_at(cluster, record)
+    def look(self) -> WaitResult:
+        """Look through a connection of this look's own."""
+        actor = Actor.model_validate(self.actor)
+        with open_run(
+            self.kafka_conn_id, lambda _store, _cluster: self.reassignment_id, actor=actor, log=self.log
+        ) as run:
+            return self.look_at(run)
 
     @abstractmethod
-    def look_at(self, cluster: ClusterPort, record: Record) -> str:
-        """Look, with the cluster and the record open."""
+    def look_at(self, run: RunContext) -> WaitResult:
+        """Look once, through the step's own function."""
 
-
-class BatchTrigger(ClusterTrigger):
-    """A look at one batch.
-
-    :param batch: number of the batch.
-    """
-
-    def __init__(self, *, batch: int, **cluster: Any) -> None:
-        super().__init__(**cluster)
-        self.batch = batch
-        self.watch = BatchWatch(batch)
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return super().arguments() | {"batch": self.batch}
-
-
-class AdmissionTrigger(BatchTrigger):
-    """Wait until nothing speaks against starting the batch."""
-
-    def look_at(self, cluster: ClusterPort, record: Record) -> str:
-        """Return when the batch may start."""
-        return self.watch.admission(cluster, record)
-
-
-class CatchUpTrigger(BatchTrigger):
-    """Wait until the ISR of every partition of the batch holds its whole target; log the progress."""
-
-    def look_at(self, cluster: ClusterPort, record: Record) -> str:
-        """Return when the task should check."""
-        return self.watch.catch_up(cluster, record)
+    @property
+    def began(self) -> datetime:
+        """When the wait began."""
+        return datetime.fromisoformat(self.started_at)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-from kafka_reassignment.steps.chain import batches_progress
-from kafka_reassignment.steps.context import StillWaiting
-from kafka_reassignment.steps.go_ahead import stopped_text
+from kafka_reassignment.record.record import Record
+from kafka_reassignment.steps.chain import batches_progress, wait_for_batches
+from kafka_reassignment.steps.context import utc_now
+from kafka_reassignment.steps.waiting import Waiting, WaitResult
 from kafka_reassignment_airflow.hooks.record import record_store
-from kafka_reassignment_airflow.triggers.base import PollingTrigger
+from kafka_reassignment_airflow.runs import batch_run_id
+from kafka_reassignment_airflow.triggers.base import WaitTrigger
 
 
-class BatchesTrigger(PollingTrigger):
+class BatchesTrigger(WaitTrigger):
     """Wait until the record shows every batch as finished.
 
-    A failed batch does not end the wait: rerunning its failed step carries the chain on, and this wait
-    with it. Until then every look says which run has failed.
-
     :param cluster_id: which cluster; the record is read, the cluster is not asked.
-    :param reassignment_id: run id of the ``kafka_reassignment`` run.
+    :param reassignment_id: identity of the reassignment.
     :param batch_dag_id: the DAG of the batches.
     """
 
@@ -30,28 +30,30 @@ class BatchesTrigger(PollingTrigger):
         self.reassignment_id = reassignment_id
         self.batch_dag_id = batch_dag_id
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        own = {
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class path and the arguments to build this trigger again."""
+        path, polling = super().serialize()
+        return path, polling | {
             "cluster_id": self.cluster_id,
             "reassignment_id": self.reassignment_id,
             "batch_dag_id": self.batch_dag_id,
         }
-        return super().arguments() | own
 
-    def look(self) -> str:
-        """Return when all batches are finished, or the reassignment is stopped."""
-        record = record_store().record(self.cluster_id, self.reassignment_id)
-        progress = batches_progress(record)
-        if stopped := stopped_text(record):
-            return stopped
-        if progress.complete:
-            return progress.text
-        failed = self._failed(f"{self.reassignment_id}__{progress.next_batch:04d}")
-        raise StillWaiting(progress.text + (f". {failed}" if failed else ""))
+    def look(self) -> WaitResult:
+        """Look once at the record."""
+        return look_at_batches(record_store().record(self.cluster_id, self.reassignment_id), self.batch_dag_id)
 
-    def _failed(self, run_id: str) -> str:
-        count: int = RuntimeTaskInstance.get_dr_count(dag_id=self.batch_dag_id, run_ids=[run_id], states=["failed"])
-        if not count:
-            return ""
-        return f"Its run {run_id} has FAILED: clear its failed tasks and the chain goes on by itself; this task waits"
+
+def look_at_batches(record: Record, batch_dag_id: str) -> WaitResult:
+    """Look once at the chain of batches, for the task and its trigger; name the run of a batch that has failed.
+
+    A failed batch does not end the wait: a rerun of its failed step carries the chain on.
+    """
+    result = wait_for_batches(record, utc_now())
+    if not isinstance(result, Waiting):
+        return result
+    run_id = batch_run_id(record.reassignment_id, batches_progress(record).next_batch)
+    if not RuntimeTaskInstance.get_dr_count(dag_id=batch_dag_id, run_ids=[run_id], states=["failed"]):
+        return result
+    failed = f"Its run {run_id} has FAILED: clear its failed tasks and the chain goes on by itself; this task waits"
+    return replace(result, reason=f"{result.reason}. {failed}")

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment, catalogue, find_reassignment
 from kafka_reassignment.record.models import REPORT, FinishedBatch, ProgressNote
 from kafka_reassignment.record.store import RecordStore
-from kafka_reassignment.steps.rate import rate_in_force
+from kafka_reassignment_airflow.runs import reassignment_of
 
 SHOWN_EVENTS = 300
 """Latest audit events on the page; all of them are in the JSON lines."""
@@ -80,7 +81,7 @@ def page(store: RecordStore, cluster_id: str, reassignment_id: str) -> Page:
     latest = sorted(record.finished_batches())[-SHOWN_BATCHES:]
     return Page(
         row=_row(found),
-        bytes_per_second=rate_in_force(record),
+        bytes_per_second=rate_in_force(found.recorded_request.request, record.journal()),
         owed=record.journal().owed_texts(),
         withdrawn=tuple(sorted(record.withdrawn_partitions())),
         finished=tuple(done for n in reversed(latest) if (done := record.finished(n)) is not None),
@@ -106,7 +107,7 @@ def plan_report(store: RecordStore, cluster_id: str, reassignment_id: str) -> by
 
 def find(store: RecordStore, run_id: str) -> tuple[str, str] | None:
     """Return cluster and reassignment that a run of ``kafka_reassignment``, or of one of its batches, belongs to."""
-    batch_of = run_id.rpartition("__")[0]
+    batch_of = reassignment_of(run_id)
     for cluster_id in store.clusters():
         for name in (run_id, batch_of) if batch_of else (run_id,):
             if store.record(cluster_id, name).exists:

@@ -1,9 +1,10 @@
 """The gates before a reassignment and before each batch: they say why, then wait or refuse."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.steps_lab import move
+from tests.steps_lab import StillWaiting, move
 
 from kafka_reassignment.errors import (
     DeadlinePassedError,
@@ -13,9 +14,9 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.request import parse_request
-from kafka_reassignment.steps.admission import Gate
-from kafka_reassignment.steps.context import StillWaiting
+from kafka_reassignment.steps.admission import reasons_to_wait
 from kafka_reassignment.steps.preflight import preflight
+from kafka_reassignment.steps.waiting import SizeSamples
 
 pytestmark = pytest.mark.quick
 
@@ -132,8 +133,8 @@ def test_a_rate_that_producers_outrun_is_waited_for_and_told(reassignment, clust
         seconds[0] += wait
         cluster.produce(ORDERS_0, messages=10, size_bytes=round(3_000_000 * wait))
 
-    gate = Gate(1, clock=lambda: seconds[0], sleep=pass_time, now=lambda: run.clock.now)
-    told = gate.reasons(cluster, run.record)
+    context = replace(run.context, sleep=pass_time)
+    told = reasons_to_wait(context, context.batch(1), SizeSamples(clock=lambda: seconds[0]))
     assert len(told) == 2
     assert "can never finish: broker 3 would have to receive 3.0 MB/s of new writes alone" in told[0]
     assert "can never finish: broker 1 would have to send 3.0 MB/s of new writes alone" in told[1]

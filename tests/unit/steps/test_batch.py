@@ -2,7 +2,7 @@
 
 import pytest
 from tests.fakes.cluster import FakeCluster
-from tests.steps_lab import BATCH_STEPS, move
+from tests.steps_lab import BATCH_STEPS, StillWaiting, move
 
 from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
@@ -22,7 +22,6 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Refusal, TopicPartition
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.request import Job
-from kafka_reassignment.steps.context import StillWaiting
 from kafka_reassignment.steps.leaders import elect_leaders
 
 pytestmark = pytest.mark.quick
@@ -348,10 +347,8 @@ def test_replicas_that_never_catch_up_end_the_wait(reassignment, cluster):
     run.do_all("admit", "set_throttle", "submit_batch")
     started = run.clock.now
     run.clock.sleep(61)
-    from kafka_reassignment.steps.catch_up import sense_isr_catch_up
-
     with pytest.raises(CatchUpTimeoutError, match=r"2 of 2 partitions did not catch up within 1 min"):
-        sense_isr_catch_up(run.context, 1, started)
+        run.wait("sense_isr_catch_up", started_at=started)
 
 
 def test_a_deleted_topic_counts_as_done(reassignment, cluster):

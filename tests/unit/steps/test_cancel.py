@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from tests.steps_lab import move
+from tests.steps_lab import StillWaiting, move
 
 from kafka_reassignment.errors import (
     InvalidRequestError,
@@ -14,22 +14,20 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.admission import admit
-from kafka_reassignment.steps.cancel import Scope
-from kafka_reassignment.steps.context import StillWaiting
+from kafka_reassignment.steps.cancel import CancelScope
 
 pytestmark = pytest.mark.quick
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 MOVES = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]
 BEFORE = {"orders-0": (1, 2), "orders-1": (2, 3), "orders-2": (3, 1), "orders-3": (1, 2)}
-WHOLE = Scope()
+WHOLE = CancelScope()
 
 
 def stop_all(run, scope=WHOLE):
     cancel.stop(run.context, scope, by="bob", reason="weekend is over")
     outcome = cancel.cancel_moves(run.context, scope)
-    run.until_done(lambda: cancel.settle(run.context, scope, run.clock.now))
+    run.until_done(lambda: run.settle(scope))
     cancel.clear_after_stop(run.context, scope)
     cancel.report_stop(run.context, scope)
     return outcome
@@ -89,9 +87,9 @@ def test_what_cannot_come_to_rest_keeps_its_throttle_and_is_told(reassignment, c
     cancel.stop(run.context, WHOLE, by="bob")
     cancel.cancel_moves(run.context, WHOLE)
     with pytest.raises(StillWaiting):
-        cancel.settle(run.context, WHOLE, run.clock.now)
+        run.settle(WHOLE)
     with pytest.raises(UnsafeDropError, match="did not come to rest in time: .*stay under the throttle"):
-        cancel.settle(run.context, WHOLE, run.clock.now - timedelta(days=2))
+        run.settle(WHOLE, started_at=run.clock.now - timedelta(days=2))
 
 
 def test_after_a_stop_no_step_does_anything_and_says_who_stopped_it(reassignment):
@@ -141,7 +139,7 @@ def test_only_what_is_stopped_can_be_resumed(reassignment):
 def test_one_partition_is_cancelled_and_the_rest_goes_on(reassignment):
     run = reassignment(MOVES)
     run.do_all("admit", "set_throttle", "submit_batch")
-    outcome = stop_all(run, Scope(("orders-0",)))
+    outcome = stop_all(run, CancelScope(("orders-0",)))
     assert set(outcome.cancelled) == {"orders-0"}
     assert set(run.cluster.list_reassignments()) <= {ORDERS_1}
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
@@ -151,7 +149,7 @@ def test_one_partition_is_cancelled_and_the_rest_goes_on(reassignment):
 
 def test_a_partition_of_a_later_batch_is_withdrawn_too(reassignment):
     run = reassignment([MOVES[0]], [MOVES[1], move("orders", 2, (3, 1), (3, 4))])
-    stop_all(run, Scope(("orders-1",)))
+    stop_all(run, CancelScope(("orders-1",)))
     run.run_batches()
     assert run.replicas() == BEFORE | {"orders-0": (1, 3), "orders-2": (3, 4)}
 
@@ -160,7 +158,7 @@ def test_the_throttle_stays_while_a_withdrawn_partition_is_carried_on(reassignme
     run = reassignment(MOVES)
     run.do_all("admit", "set_throttle", "submit_batch")
     cluster.kill(2)
-    cancel.stop(run.context, Scope(("orders-1",)), by="bob")
+    cancel.stop(run.context, CancelScope(("orders-1",)), by="bob")
     cluster.catch_up(ORDERS_0, 3)
     run.do_all("drop_old_replicas")
     with pytest.raises(ThrottleInUseError, match="orders-1"):
@@ -169,7 +167,7 @@ def test_the_throttle_stays_while_a_withdrawn_partition_is_carried_on(reassignme
 
 def test_a_name_that_fits_nothing_is_refused(reassignment):
     with pytest.raises(UnknownTopicOrPartitionError, match="'partitions' names 'orders-9', which fits no partition"):
-        cancel.stop(reassignment(MOVES).context, Scope(("orders-9",)), by="bob")
+        cancel.stop(reassignment(MOVES).context, CancelScope(("orders-9",)), by="bob")
 
 
 # Moves of others
@@ -181,7 +179,7 @@ def test_moves_of_others_are_cancelled_only_when_asked(reassignment, cluster):
     cluster.alter_reassignments({other: (3, 1, 4)}, allow_replication_factor_change=True)
     cancel.cancel_moves(run.context, WHOLE)
     assert set(cluster.list_reassignments()) == {other}
-    outcome = cancel.cancel_moves(run.context, Scope(("orders-2",), foreign=True))
+    outcome = cancel.cancel_moves(run.context, CancelScope(("orders-2",), foreign=True))
     assert outcome.cancelled == {"orders-2": "replicas 3,1"}
     assert cluster.list_reassignments() == {}
 
@@ -190,7 +188,7 @@ def test_moves_of_others_are_cancelled_where_no_reassignment_of_ours_is(reassign
     run = reassignment(MOVES)
     cluster.alter_reassignments({ORDERS_0: (1, 2, 4)}, allow_replication_factor_change=True)
     nobody = run.store.record(run.cluster_id, "cancel-run")
-    scope = Scope(foreign=True)
+    scope = CancelScope(foreign=True)
     cancel.stop(run.context_of(nobody), scope, by="bob")
     cancel.cancel_moves(run.context_of(nobody), scope)
     assert cluster.list_reassignments() == {}
@@ -210,7 +208,7 @@ def test_a_partition_hung_by_somebody_is_stuck_and_freed_when_asked(reassignment
     cluster.alter_reassignments({ORDERS_0: (2, 3)}, allow_replication_factor_change=True)
     cluster.catch_up_all()
     assert set(cluster.list_reassignments()) == {ORDERS_0}
-    outcome = cancel.cancel_moves(run.context, Scope(("orders-0",), foreign=True))
+    outcome = cancel.cancel_moves(run.context, CancelScope(("orders-0",), foreign=True))
     assert set(outcome.cancelled) == {"orders-0"}
     assert cluster.list_reassignments() == {}
-    admit(run.context, 1, run.clock.now)
+    run.do("admit")

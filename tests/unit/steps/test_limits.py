@@ -2,12 +2,11 @@
 
 import pytest
 from tests.fakes.cluster import FakeCluster
-from tests.steps_lab import Run, move
+from tests.steps_lab import Run, StillWaiting, move
 from upath import UPath
 
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.context import StillWaiting
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.recorded_batch import whole_batch
 

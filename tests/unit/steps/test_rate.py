@@ -30,7 +30,7 @@ def moving(reassignment):
 
 def test_the_rate_of_all_changes_at_once_and_for_later_batches(moving):
     before = {r: v for r, v in moving.configs("orders").items() if r.kind == "topic"}
-    change_rate(moving.context, megabytes_per_second=25)
+    change_rate(moving.context, asked_bytes_per_second=25_000_000)
     assert rates(moving, FOLLOWER_RATE) == {3: 25, 4: 25}
     assert rates(moving, LEADER_RATE) == {1: 25, 2: 25, 3: 25}
     assert {r: v for r, v in moving.configs("orders").items() if r.kind == "topic"} == before
@@ -41,25 +41,25 @@ def test_the_rate_of_all_changes_at_once_and_for_later_batches(moving):
 
 
 def test_chosen_brokers_and_one_side_only(moving):
-    change_rate(moving.context, megabytes_per_second=4, brokers=[3], sides=[Side.FOLLOWER])
+    change_rate(moving.context, asked_bytes_per_second=4_000_000, brokers=[3], sides=[Side.FOLLOWER])
     assert rates(moving, FOLLOWER_RATE) == {3: 4, 4: 10}
     assert rates(moving, LEADER_RATE) == {1: 10, 2: 10, 3: 10}
 
 
 def test_the_change_is_journalled_before_it_is_set(moving):
-    change_rate(moving.context, megabytes_per_second=25)
+    change_rate(moving.context, asked_bytes_per_second=25_000_000)
     calls = [c for c in moving.cluster.calls if c == "alter_configs"]
     moving.cluster.fail("alter_configs", ConnectionResetError("the task was killed"))
     with pytest.raises(ConnectionResetError):
-        change_rate(moving.context, megabytes_per_second=30)
+        change_rate(moving.context, asked_bytes_per_second=30_000_000)
     assert len(calls) >= 2
     set_values = {v for r in moving.record.journal().rates for v in r.set_values}
     assert str(round(30e6 / 0.77)) in set_values, "whatever came of it, the journal knows the value to be ours"
 
 
 def test_every_config_is_as_before_at_the_end(moving, cluster):
-    change_rate(moving.context, megabytes_per_second=25)
-    change_rate(moving.context, megabytes_per_second=2, brokers=[4])
+    change_rate(moving.context, asked_bytes_per_second=25_000_000)
+    change_rate(moving.context, asked_bytes_per_second=2_000_000, brokers=[4])
     moving.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     assert rates(moving, FOLLOWER_RATE) == rates(moving, LEADER_RATE) == {}
     assert moving.record.journal().is_settled
@@ -67,7 +67,7 @@ def test_every_config_is_as_before_at_the_end(moving, cluster):
 
 def test_between_two_batches_the_rate_is_kept_for_the_next(reassignment):
     run = reassignment(MOVES)
-    assert "0 configs in force changed" in change_rate(run.context, megabytes_per_second=7)
+    assert "0 configs in force changed" in change_rate(run.context, asked_bytes_per_second=7_000_000)
     run.do_all("admit", "set_throttle")
     assert rates(run, FOLLOWER_RATE) == {3: 7, 4: 7}
 
@@ -81,7 +81,7 @@ def test_a_batch_that_sets_its_throttle_meanwhile_loses_nothing(reassignment, cl
     def while_the_batch_looks(*args):
         if not done:
             done.append(True)
-            change_rate(run.context, megabytes_per_second=7)
+            change_rate(run.context, asked_bytes_per_second=7_000_000)
         return describe(*args)
 
     cluster.describe_configs = while_the_batch_looks
@@ -97,13 +97,13 @@ def test_a_batch_that_sets_its_throttle_meanwhile_loses_nothing(reassignment, cl
     ("change", "error", "told"),
     [
         (
-            {"megabytes_per_second": 0},
+            {"asked_bytes_per_second": 0},
             InvalidThrottleError,
             "The new rate is 0 bytes per second, expected at least 1000000",
         ),
-        ({"megabytes_per_second": 0.5}, InvalidThrottleError, "expected at least 1000000"),
+        ({"asked_bytes_per_second": 500_000}, InvalidThrottleError, "expected at least 1000000"),
         (
-            {"megabytes_per_second": 5, "brokers": [9]},
+            {"asked_bytes_per_second": 5_000_000, "brokers": [9]},
             UnknownBrokerError,
             "'brokers' names broker 9, expected some of 1",
         ),
@@ -116,18 +116,18 @@ def test_a_rate_that_makes_no_sense_is_refused(moving, change, error, told):
 
 
 def test_less_than_a_megabyte_is_possible_when_asked_for(moving):
-    change_rate(moving.context, megabytes_per_second=0.5, allow_low=True)
+    change_rate(moving.context, asked_bytes_per_second=500_000, allow_low=True)
     assert moving.configs()[ConfigResource.broker(3)][FOLLOWER_RATE].value == str(round(500_000 / 0.77))
 
 
 def test_an_unthrottled_reassignment_has_no_rate_to_change(reassignment):
     run = reassignment(MOVES, throttle_mb_per_second=None, unthrottled=True)
     with pytest.raises(InvalidThrottleError, match="runs unthrottled, as its request asks"):
-        change_rate(run.context, megabytes_per_second=5)
+        change_rate(run.context, asked_bytes_per_second=5_000_000)
 
 
 def test_a_broker_that_does_not_take_it_is_told(moving, cluster):
     cluster.kill(4, fenced=False)
     with pytest.raises(ThrottleMissingError, match="journalled, but not in force everywhere: broker 4"):
-        change_rate(moving.context, megabytes_per_second=25)
+        change_rate(moving.context, asked_bytes_per_second=25_000_000)
     assert rates(moving, LEADER_RATE) == {1: 25, 2: 25, 3: 25}

@@ -1,17 +1,15 @@
 """A lower rate while the cluster is not well, and the earlier one afterwards."""
 
 import pytest
-from tests.steps_lab import move
+from tests.steps_lab import StillWaiting, move
 
 from kafka_reassignment.decisions.admission import Health
-from kafka_reassignment.decisions.rate import RateDue, rate_due
+from kafka_reassignment.decisions.rate import RateDue, rate_due, rate_in_force
 from kafka_reassignment.decisions.throttle import Journal, RateChange, Side
 from kafka_reassignment.errors import InvalidThrottleError
 from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.request import parse_request
-from kafka_reassignment.steps.context import StillWaiting
-from kafka_reassignment.steps.rate import change_rate, rate_in_force
-from kafka_reassignment.steps.watch import BatchWatch
+from kafka_reassignment.steps.rate import change_rate
 
 pytestmark = pytest.mark.quick
 
@@ -62,14 +60,12 @@ def test_the_rate_goes_down_during_a_batch_and_up_again(reassignment, cluster):
     before = run.configs("orders")
     run.do_all("admit", "set_throttle", "submit_batch")
     high = rates(run)
-    watch = BatchWatch(1)
-    with pytest.raises(StillWaiting):
-        watch.catch_up(run.cluster, run.record)
-    cluster.fall_behind(ELSEWHERE, 2)
-    assert "another rate is due: 1 partitions are unhealthy (orders-3)" in watch.catch_up(run.cluster, run.record)
     with pytest.raises(StillWaiting):
         run.do("sense_isr_catch_up")
-    assert rate_in_force(run.record) == 2_000_000
+    cluster.fall_behind(ELSEWHERE, 2)
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up")
+    assert rate_in_force(run.context.request, run.record.journal()) == 2_000_000
     assert max(rates(run)) < min(high)
     told = next(e for e in run.record.audit if e.step == "change_rate")
     assert "1 partitions are unhealthy (orders-3): rate of all brokers" in told.summary
@@ -87,11 +83,13 @@ def test_an_operator_may_change_the_rate_meanwhile(reassignment, cluster):
     cluster.fall_behind(ELSEWHERE, 2)
     with pytest.raises(StillWaiting):
         run.do("sense_isr_catch_up")
-    change_rate(run.context, megabytes_per_second=1)
+    change_rate(run.context, asked_bytes_per_second=1_000_000)
     cluster.catch_up(ELSEWHERE, 2)
     with pytest.raises(StillWaiting):
         run.do("sense_isr_catch_up")
-    assert rate_in_force(run.record) == 1_000_000, "the operator's rate is not raised by health"
+    assert rate_in_force(run.context.request, run.record.journal()) == 1_000_000, (
+        "the operator's rate is not raised by health"
+    )
 
 
 @pytest.mark.parametrize("rate", [10, 20, 0.5])

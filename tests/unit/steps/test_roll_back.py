@@ -5,7 +5,7 @@ from tests.steps_lab import move
 
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentInProgressError
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import Scope
+from kafka_reassignment.steps.cancel import CancelScope
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.recorded_batch import whole_batch
@@ -25,7 +25,7 @@ class RollBack:
         self.summary = make_plan(self.context, master="no Spark is needed")
 
     @property
-    def step(self):
+    def context(self):
         return self.run.context_of(self.record)
 
     def go(self):
@@ -55,10 +55,10 @@ def test_a_stopped_reassignment_is_rolled_back_from_where_it_was(reassignment, c
     run.do_all("admit", "set_throttle", "submit_batch", batch=2)
     with pytest.raises(ReassignmentInProgressError, match="is locked by reassignment r"):
         RollBack(run)
-    cancel.stop(run.context, Scope(), by="bob")
-    run.until_done(lambda: cancel.settle(run.context, Scope(), run.clock.now))
-    cancel.clear_after_stop(run.context, Scope())
-    cancel.report_stop(run.context, Scope())
+    cancel.stop(run.context, CancelScope(), by="bob")
+    run.until_done(lambda: run.settle(CancelScope()))
+    cancel.clear_after_stop(run.context, CancelScope())
+    cancel.report_stop(run.context, CancelScope())
     back = RollBack(run)
     assert back.record.plan_in_force().batches == 2
     back.go()

@@ -10,7 +10,7 @@ from upath import UPath
 from kafka_reassignment.errors import PartialRefusalError, ReassignmentInProgressError, StoppedError
 from kafka_reassignment.model import Refusal, TopicPartition
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import Scope
+from kafka_reassignment.steps.cancel import CancelScope
 
 pytestmark = pytest.mark.quick
 
@@ -90,7 +90,7 @@ def test_a_drop_that_finds_another_batch_says_so_asks_for_no_more_and_goes_on_at
 
 def test_a_stop_ends_the_waiting(run, cluster):
     cluster.busy_for = 1_000
-    run.clock.on_sleep.append(lambda: cancel.stop(run.context, Scope(), by="bob"))
+    run.clock.on_sleep.append(lambda: cancel.stop(run.context, CancelScope(), by="bob"))
     with pytest.raises(StoppedError):
         run.do("submit_batch")
     assert cluster.taken == []

@@ -1,12 +1,12 @@
 """KIP-236: a new target for partitions that are already moving, and taking over from an earlier reassignment."""
 
 import pytest
-from tests.steps_lab import Run, move
+from tests.steps_lab import Run, StillWaiting, move
 
 from kafka_reassignment.errors import ReassignmentInProgressError, StoppedError, UnhealthyClusterError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.tables import read_table
-from kafka_reassignment.steps.context import RunContext, StillWaiting
+from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.plan import take_snapshot
 from kafka_reassignment.steps.preflight import preflight
 

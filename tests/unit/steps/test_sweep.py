@@ -6,7 +6,7 @@ from tests.steps_lab import move
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import Scope
+from kafka_reassignment.steps.cancel import CancelScope
 from kafka_reassignment.steps.sweep import sweep
 
 pytestmark = pytest.mark.quick
@@ -82,10 +82,10 @@ def test_a_stopped_reassignment_whose_throttle_could_not_be_cleared_is_paid_too(
     before = run.configs("orders")
     run.do_all("admit", "set_throttle")
     cluster.kill(3)
-    cancel.stop(run.context, Scope(), by="bob", reason="")
-    cancel.cancel_moves(run.context, Scope())
-    cancel.clear_after_stop(run.context, Scope())
-    cancel.report_stop(run.context, Scope())
+    cancel.stop(run.context, CancelScope(), by="bob", reason="")
+    cancel.cancel_moves(run.context, CancelScope())
+    cancel.clear_after_stop(run.context, CancelScope())
+    cancel.report_stop(run.context, CancelScope())
     assert not run.record.journal().is_settled
     cluster.restart(3)
     assert sweep(sweeper(run), by="cron").left == ()

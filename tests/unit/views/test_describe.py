@@ -5,10 +5,11 @@ import json
 import pytest
 from tests.steps_lab import move
 
+from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import DuplicatePartitionError, InvalidRequestError, RecordError
 from kafka_reassignment.model import TopicPartition
-from kafka_reassignment.steps.rate import change_rate, rate_in_force
+from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.views import selection
 from kafka_reassignment.views.describe import describe
 from kafka_reassignment.views.selection import DescribeQuery
@@ -88,22 +89,22 @@ def test_the_current_batch_of_the_lock_owner_is_described_with_speeds_from_two_s
     ("changes", "rate"),
     [
         ([], 10_000_000),
-        ([{"megabytes_per_second": 1}], 1_000_000),
-        ([{"megabytes_per_second": 4, "brokers": [3]}], 4_000_000),
-        ([{"megabytes_per_second": 4, "brokers": [3]}, {"megabytes_per_second": 20}], 20_000_000),
-        ([{"megabytes_per_second": 20, "sides": [Side.LEADER]}], 10_000_000),
+        ([{"asked_bytes_per_second": 1_000_000}], 1_000_000),
+        ([{"asked_bytes_per_second": 4_000_000, "brokers": [3]}], 4_000_000),
+        ([{"asked_bytes_per_second": 4_000_000, "brokers": [3]}, {"asked_bytes_per_second": 20_000_000}], 20_000_000),
+        ([{"asked_bytes_per_second": 20_000_000, "sides": [Side.LEADER]}], 10_000_000),
     ],
     ids=["as asked", "lowered", "for one broker", "then for all", "one side"],
 )
 def test_a_replica_is_judged_by_the_rate_in_force(submitted, changes, rate):
     for change in changes:
         change_rate(submitted.context, **change)
-    assert rate_in_force(submitted.record) == rate
+    assert rate_in_force(submitted.context.request, submitted.record.journal()) == rate
 
 
 def test_an_unthrottled_reassignment_has_no_rate(reassignment):
     run = reassignment(MOVES, throttle_mb_per_second=None, unthrottled=True)
-    assert rate_in_force(run.record) is None
+    assert rate_in_force(run.context.request, run.record.journal()) is None
 
 
 def test_an_answer_at_once_has_no_speeds_and_does_not_wait(submitted):

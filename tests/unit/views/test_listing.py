@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.steps_lab import Run, move
+from tests.steps_lab import Run, StillWaiting, move
 from upath import UPath
 
 from kafka_reassignment.decisions.move_status import MoveStatus
@@ -12,10 +12,8 @@ from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.cancel import Scope
-from kafka_reassignment.steps.context import StillWaiting
+from kafka_reassignment.steps.cancel import CancelScope
 from kafka_reassignment.steps.limits import change_limits
-from kafka_reassignment.steps.watch import BatchWatch
 from kafka_reassignment.views import listing
 from kafka_reassignment.views.listing import Whose, list_reassignments
 
@@ -188,7 +186,7 @@ def test_a_reassignment_that_is_not_in_the_records_is_an_error(submitted):
 
 def test_the_latest_progress_note_is_included(submitted, cluster):
     with pytest.raises(StillWaiting):
-        BatchWatch(1).catch_up(cluster, submitted.record)
+        submitted.do("sense_isr_catch_up")
     [told] = listed(submitted).as_json()["reassignments"]
     assert told["progress"]["batch"] == 1
     assert told["progress"]["bytes_left"] == 2_000_000
@@ -198,15 +196,15 @@ def test_the_latest_progress_note_is_included(submitted, cluster):
 
 
 def test_a_stopped_reassignment_is_cancelled_by_itself_and_may_be_resumed(submitted):
-    cancel.stop(submitted.context, Scope(), by="bob")
-    cancel.cancel_moves(submitted.context, Scope())
+    cancel.stop(submitted.context, CancelScope(), by="bob")
+    cancel.cancel_moves(submitted.context, CancelScope())
     [shown] = listed(submitted).overviews
     assert {str(s) for s in shown.move_statuses.values()} == {
         "cancelled: stopped by bob; now at 1,2",
         "cancelled: stopped by bob; now at 2,3",
     }
-    cancel.clear_after_stop(submitted.context, Scope())
-    cancel.report_stop(submitted.context, Scope())
+    cancel.clear_after_stop(submitted.context, CancelScope())
+    cancel.report_stop(submitted.context, CancelScope())
     told = listed(submitted)
     assert [r.reassignment_id for r in told.known.of(ReassignmentStatus.STOPPED)] == ["r"]
     assert "Earlier: 1 stopped" in list(told.lines())
@@ -214,7 +212,7 @@ def test_a_stopped_reassignment_is_cancelled_by_itself_and_may_be_resumed(submit
 
 
 def test_withdrawn_partitions_say_so_and_are_not_left_of_the_plan(submitted):
-    only = Scope(("orders-1",))
+    only = CancelScope(("orders-1",))
     cancel.stop(submitted.context, only, by="bob")
     cancel.cancel_moves(submitted.context, only)
     [shown] = listed(submitted).overviews

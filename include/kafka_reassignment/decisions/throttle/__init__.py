@@ -6,7 +6,13 @@ with the configs of now and return the changes that are left to make.
 
 from kafka_reassignment.decisions.throttle.clear import Clearing, changes_to_restore
 from kafka_reassignment.decisions.throttle.journal import Journal, ListRecord, RateRecord, union
-from kafka_reassignment.decisions.throttle.set import SeenConfigs, change_rates, changes_to_throttle, missing_throttle
+from kafka_reassignment.decisions.throttle.set import (
+    SeenConfigs,
+    change_rates,
+    changes_to_throttle,
+    missing_throttle,
+    refuse_low_rate,
+)
 from kafka_reassignment.decisions.throttle.wanted import (
     DELIVERED_SHARE,
     FOLLOWER_RATE,
@@ -45,6 +51,7 @@ __all__ = [
     "changes_to_throttle",
     "covers",
     "missing_throttle",
+    "refuse_low_rate",
     "throttle_for",
     "union",
 ]

@@ -136,12 +136,7 @@ def change_rates(
     Raises:
         InvalidThrottleError: the rate is not positive, or below 1 MB/s and that was not allowed.
     """
-    lowest = 1 if allow_low else round(LOWEST_RATE_MB * MEGABYTE)
-    if asked_bytes_per_second < lowest:
-        raise InvalidThrottleError(
-            f"The new rate is {asked_bytes_per_second} bytes per second, expected at least {lowest}: Kafka cannot hold "
-            "lower rates accurately, and 0 would stop replication. Nothing was changed; ask for a higher rate"
-        )
+    refuse_low_rate(asked_bytes_per_second, allow_low=allow_low)
     change = RateChange(
         asked_bytes_per_second=asked_bytes_per_second,
         brokers=None if brokers is None else tuple(sorted(brokers)),
@@ -157,6 +152,20 @@ def change_rates(
         )
     )
     return changes_to_throttle(wanted, journal.model_copy(update={"rate_changes": (*kept, change)}), seen)
+
+
+def refuse_low_rate(asked_bytes_per_second: int, *, allow_low: bool) -> None:
+    """Refuse a rate that Kafka cannot hold accurately (F9).
+
+    Raises:
+        InvalidThrottleError: the rate is not positive, or below 1 MB/s and that was not allowed.
+    """
+    lowest = 1 if allow_low else round(LOWEST_RATE_MB * MEGABYTE)
+    if asked_bytes_per_second < lowest:
+        raise InvalidThrottleError(
+            f"The new rate is {asked_bytes_per_second} bytes per second, expected at least {lowest}: Kafka cannot hold "
+            "lower rates accurately, and 0 would stop replication. Nothing was changed; ask for a higher rate"
+        )
 
 
 def _needs_setting(rate: BrokerRate, present: ConfigValue, record: RateRecord | None) -> bool:

@@ -1,0 +1,94 @@
+"""The arguments of operators as they are after templating: Python values, or their text.
+
+A template gives text unless its DAG has ``render_template_as_native_obj``, which takes a reassignment id of digits for a
+number. So numbers and flags are read from their text, and lists and objects from JSON:
+``"{{ params.brokers | tojson }}"``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from kafka_reassignment.errors import InvalidRequestError
+
+T = TypeVar("T")
+
+_INTEGER: TypeAdapter[int] = TypeAdapter(int)
+_NUMBER: TypeAdapter[float] = TypeAdapter(float)
+_FLAG: TypeAdapter[bool] = TypeAdapter(bool)
+_TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(tuple[str, ...])
+_INTEGERS: TypeAdapter[tuple[int, ...]] = TypeAdapter(tuple[int, ...])
+_OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+
+NOTHING = (None, "", "null", "None")
+"""What a template makes of a form's field that is not filled in."""
+
+
+def read_integer(name: str, value: object) -> int:
+    """Read a whole number."""
+    return _read(name, value, _INTEGER, "a whole number")
+
+
+def read_number(name: str, value: object) -> float:
+    """Read a number."""
+    return _read(name, value, _NUMBER, "a number")
+
+
+def read_flag(name: str, value: object) -> bool:
+    """Read a flag; nothing given means false."""
+    return value not in NOTHING and _read(name, value, _FLAG, "true or false")
+
+
+def read_texts(name: str, value: object) -> tuple[str, ...]:
+    """Read a list of texts; nothing given means an empty one."""
+    return () if value in NOTHING else _read(name, _from_json(value), _TEXTS, "a list of texts, or JSON of one")
+
+
+def read_integers(name: str, value: object) -> tuple[int, ...]:
+    """Read a list of whole numbers; nothing given means an empty one."""
+    return (
+        () if value in NOTHING else _read(name, _from_json(value), _INTEGERS, "a list of whole numbers, or JSON of one")
+    )
+
+
+def read_object(name: str, value: object) -> Mapping[str, Any]:
+    """Read an object, such as the fields of a request."""
+    return _read(name, _from_json(value), _OBJECT, "an object, or JSON of one")
+
+
+def read_json(value: object) -> object:
+    """Read any value that may be given as JSON; nothing given means None."""
+    return None if value in NOTHING else _from_json(value)
+
+
+def is_given(value: object) -> bool:
+    """Whether an optional argument has a value after templating."""
+    return value not in NOTHING
+
+
+def _from_json(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _read(name: str, value: object, kind: TypeAdapter[T], expected: str) -> T:
+    """Read a value.
+
+    Raises:
+        InvalidRequestError: it is of another kind.
+    """
+    try:
+        return kind.validate_python(value)
+    except ValidationError:
+        raise InvalidRequestError(
+            f"The argument '{name}' is {str(value)[:60]!r}, expected {expected}. Correct it in the DAG, or the run's "
+            "parameter that its template names"
+        ) from None

@@ -1,0 +1,31 @@
+"""Opening a cluster and a record for one try of a task, or one look of its trigger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from kafka_reassignment.record.audit import Actor
+from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.steps.context import Log, RunContext
+from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
+from kafka_reassignment_airflow.hooks.record import record_store
+
+
+@contextmanager
+def open_run(
+    kafka_conn_id: str, which: Callable[[RecordStore, str], str], *, actor: Actor, log: Log
+) -> Iterator[RunContext]:
+    """Open the cluster behind a connection and the record of a reassignment; both are closed at the end.
+
+    Args:
+        kafka_conn_id: connection of the cluster.
+        which: returns the reassignment's id, given the store and the cluster's id.
+        actor: who acts, for the audit trail.
+        log: of the task or trigger.
+    """
+    with KafkaReassignmentHook(kafka_conn_id).get_conn() as cluster:
+        store = record_store()
+        cluster_id = cluster.describe_cluster().cluster_id
+        record = store.record(cluster_id, which(store, cluster_id))
+        yield RunContext(cluster=cluster, store=store, record=record, actor=actor, log=log)

@@ -1,0 +1,52 @@
+"""The step of ``kafka_reassignment_limits``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import Context
+
+from kafka_reassignment.request import Limits
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.limits import change_limits
+from kafka_reassignment_airflow.arguments import read_json
+from kafka_reassignment_airflow.base import RunningReassignmentOperator, requested_by
+
+
+class ChangeLimitsOperator(RunningReassignmentOperator):
+    """Change KIP-435's limits of a running reassignment from its next batch on; what is None or empty stays as it is.
+
+    Changes nothing in the cluster. Left behind when it dies half-way: nothing, or the order for the next batch. The result
+    is the limits that are in force from then on.
+
+    :param partition_movements: P, partitions moved at once (templated).
+    :param replica_movements: R, new replicas per partition at once (templated).
+    :param leader_movements: L, preferred leaders changed per batch (templated).
+    :param batch_bytes: aim for this many bytes per batch (templated).
+    :param max_batches: refuse a plan of more batches (templated).
+    """
+
+    template_fields: Sequence[str] = (*RunningReassignmentOperator.template_fields, *Limits.model_fields)
+
+    def __init__(
+        self,
+        *,
+        partition_movements: int | str | None = None,
+        replica_movements: int | str | None = None,
+        leader_movements: int | str | None = None,
+        batch_bytes: int | str | None = None,
+        max_batches: int | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.partition_movements = partition_movements
+        self.replica_movements = replica_movements
+        self.leader_movements = leader_movements
+        self.batch_bytes = batch_bytes
+        self.max_batches = max_batches
+
+    def run_step(self, run: RunContext, context: Context) -> dict[str, Any]:
+        """Order them, and return those in force from the next batch on."""
+        changes = {name: read_json(getattr(self, name)) for name in Limits.model_fields}
+        return change_limits(run, changes, requested_by(context)).model_dump()

@@ -1,0 +1,65 @@
+"""Throttling moves that other clients started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import Context
+
+from kafka_reassignment.request import MEGABYTE
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.throttle import throttle_in_flight
+from kafka_reassignment_airflow.arguments import read_flag, read_number, read_texts
+from kafka_reassignment_airflow.base import ReassignmentStepOperator, requested_by
+
+
+class KafkaThrottleOperator(ReassignmentStepOperator):
+    """Throttle moves in flight that other clients started, such as kafka-reassign-partitions or Cruise Control (KIP-73).
+
+    Sets the rates of the brokers that take part, and lists the moving replicas, journal first. The moves of a reassignment
+    of this project have their own throttle: ``ChangeRateOperator`` changes its rate, and this operator refuses while such
+    a reassignment has the lock of the cluster. Safe to retry, and to run again with another rate. The result says what is
+    throttled.
+
+    Left behind, on purpose: the throttle, until its moves have landed. ``SweepThrottlesOperator`` (the DAG
+    ``kafka_throttle_sweep``, every hour) then restores what was there before, by the journal in the record of this run.
+    Left behind when it dies half-way: part of the throttle, all of it in the journal.
+
+    :param throttle_mb_per_second: what each of the brokers may send, and what it may receive, in MB (10^6 bytes) per
+        second (templated).
+    :param partitions: which moves: ``orders-3``, topics, or patterns of topics; a list or JSON of one (templated). All
+        that is in flight when empty.
+    :param allow_low_throttle: accept less than 1 MB/s, which Kafka cannot hold accurately (templated).
+    """
+
+    template_fields: Sequence[str] = (
+        *ReassignmentStepOperator.template_fields,
+        "throttle_mb_per_second",
+        "partitions",
+        "allow_low_throttle",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_mb_per_second: float | str,
+        partitions: Sequence[str] | str = (),
+        allow_low_throttle: bool | str = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.throttle_mb_per_second = throttle_mb_per_second
+        self.partitions = partitions
+        self.allow_low_throttle = allow_low_throttle
+
+    def run_step(self, run: RunContext, context: Context) -> str:
+        """Set what is not set yet."""
+        megabytes = read_number("throttle_mb_per_second", self.throttle_mb_per_second)
+        return throttle_in_flight(
+            run,
+            read_texts("partitions", self.partitions),
+            asked_bytes_per_second=round(megabytes * MEGABYTE),
+            allow_low=read_flag("allow_low_throttle", self.allow_low_throttle),
+            by=requested_by(context),
+        )

@@ -1,0 +1,38 @@
+"""The sensor in front of a batch."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from kafka_reassignment.steps.admission import admit
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.waiting import SizeSamples, WaitResult
+from kafka_reassignment_airflow.base import DeferringBatchOperator
+from kafka_reassignment_airflow.triggers.admission import AdmissionTrigger
+
+
+class AdmitBatchSensor(DeferringBatchOperator):
+    """Let the batch in when there is no reason to hold it back; the log names every reason while there is one.
+
+    Reasons are the maintenance window, unhealthy partitions, moves of other clients, disk space, a broker that is down, a
+    rate that producers outrun. Leaves nothing behind: it only looks.
+
+    .. seealso:: :class:`~kafka_reassignment_airflow.base.BatchStepOperator` and
+        :class:`~kafka_reassignment_airflow.base.DeferringStepOperator` for the parameters.
+    """
+
+    step_name = "admit"
+
+    def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
+        """Look once at the reasons."""
+        return admit(run, self.batch_number, samples)
+
+    def trigger(self, run: RunContext, **waiting: Any) -> AdmissionTrigger:
+        """Return the trigger that goes on looking."""
+        return AdmissionTrigger(
+            kafka_conn_id=self.kafka_conn_id,
+            reassignment_id=run.record.reassignment_id,
+            batch=self.batch_number,
+            **waiting,
+        )

@@ -1,0 +1,38 @@
+"""The sensor of a batch's catch-up."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from kafka_reassignment.steps.catch_up import sense_isr_catch_up
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.waiting import SizeSamples, WaitResult
+from kafka_reassignment_airflow.base import DeferringBatchOperator
+from kafka_reassignment_airflow.triggers.catch_up import CatchUpTrigger
+
+
+class IsrCatchUpSensor(DeferringBatchOperator):
+    """Wait until every adding replica of the batch is in the ISR.
+
+    Each look puts the throttle back where it is missing, since a rerun of this task alone comes after it was cleared.
+    Leaves nothing else behind; when it fails the copies go on, under the throttle.
+
+    .. seealso:: :class:`~kafka_reassignment_airflow.base.BatchStepOperator` and
+        :class:`~kafka_reassignment_airflow.base.DeferringStepOperator` for the parameters.
+    """
+
+    step_name = "sense_isr_catch_up"
+
+    def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
+        """Look once at the ISR of every partition."""
+        return sense_isr_catch_up(run, self.batch_number, started_at, samples)
+
+    def trigger(self, run: RunContext, **waiting: Any) -> CatchUpTrigger:
+        """Return the trigger that goes on looking."""
+        return CatchUpTrigger(
+            kafka_conn_id=self.kafka_conn_id,
+            reassignment_id=run.record.reassignment_id,
+            batch=self.batch_number,
+            **waiting,
+        )

@@ -1,0 +1,16 @@
+"""Waiting for the admission of a batch."""
+
+from __future__ import annotations
+
+from kafka_reassignment.steps.admission import admit
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.waiting import WaitResult
+from kafka_reassignment_airflow.triggers.batch import BatchTrigger
+
+
+class AdmissionTrigger(BatchTrigger):
+    """Wait until there is no reason left to hold the batch back; log the reasons."""
+
+    def look_at(self, run: RunContext) -> WaitResult:
+        """Look once at the reasons."""
+        return admit(run, self.batch, self.samples)

@@ -1,0 +1,25 @@
+"""What the triggers of a batch share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_reassignment.steps.waiting import SizeSamples
+from kafka_reassignment_airflow.triggers.base import StepTrigger
+
+
+class BatchTrigger(StepTrigger):
+    """Look at one batch.
+
+    :param batch: number of the batch.
+    """
+
+    def __init__(self, *, batch: int, **step: Any) -> None:
+        super().__init__(**step)
+        self.batch = batch
+        self.samples = SizeSamples()
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class path and the arguments to build this trigger again."""
+        path, step = super().serialize()
+        return path, step | {"batch": self.batch}
