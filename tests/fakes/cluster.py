@@ -181,7 +181,7 @@ class FakeCluster:
         self._controller.unfence(broker)
 
     def cut_off(self) -> None:
-        """Make the whole cluster unreachable from here; it lives on."""
+        """Make the cluster unreachable from here; it goes on by itself."""
         self._is_cut_off = True
 
     def reconnect(self) -> None:
@@ -343,7 +343,7 @@ class FakeCluster:
         return broker in self._racks and broker not in self._silent and not self._is_cut_off
 
     def _missing(self, resource: ConfigResource) -> Refusal | None:
-        """Why nobody answers for a resource; None when somebody does."""
+        """Return why no broker answers for a resource; None when one does."""
         if resource.kind is ResourceKind.TOPIC:
             if any(True for _ in self._controller.of_topic(resource.name)):
                 return None

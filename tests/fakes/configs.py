@@ -119,8 +119,8 @@ def _apply(resource: ConfigResource, change: ConfigChange, configs: dict[str, st
     if change.operation is not ConfigOperation.SET:
         if key not in _LISTS:
             # Kafka 4.3.1 does not know the rates' type when it is asked to append.
-            told = f"Can't {change.operation.name} to key {key} because its type is not LIST."
-            return Refusal("INVALID_CONFIG", told if is_topic else f"Unknown config name: {key}")
+            text = f"Can't {change.operation.name} to key {key} because its type is not LIST."
+            return Refusal("INVALID_CONFIG", text if is_topic else f"Unknown config name: {key}")
         value = joined(configs.get(key, _TOPIC_DEFAULTS[key]), value, change.operation)
     refusal = _invalid(key, value)
     if refusal is None:

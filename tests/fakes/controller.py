@@ -89,14 +89,14 @@ class FakeController:
         if count == found:
             return Refusal("INVALID_PARTITIONS", f"Topic already has {found} partition(s).")
         if count < found:
-            told = f"The topic {topic} currently has {found} partition(s); {count} would not be an increase."
-            return Refusal("INVALID_PARTITIONS", told)
+            text = f"The topic {topic} currently has {found} partition(s); {count} would not be an increase."
+            return Refusal("INVALID_PARTITIONS", text)
         if count - found != len(assignments):
-            told = (
+            text = (
                 f"Attempted to add {count - found} additional partition(s), but only {len(assignments)} assignment(s) "
                 "were specified."
             )
-            return Refusal("INVALID_REPLICA_ASSIGNMENT", told)
+            return Refusal("INVALID_REPLICA_ASSIGNMENT", text)
         factor = len(present[0].replicas)
         for number, replicas in sorted(assignments.items()):
             refusal = self._invalid(replicas) or self._unfit(number, replicas, factor)
@@ -146,7 +146,7 @@ class FakeController:
         self._complete(state)
 
     def join(self, state: FakePartition, broker: int) -> None:
-        """Put one live replica into the ISR; without a leader there is nobody to copy from."""
+        """Put one live replica into the ISR; without a leader there is nothing to copy from."""
         if broker in self.live and state.leader is not None and broker in state.replicas:
             state.isr.add(broker)
             state.copied_bytes[broker] = state.size_bytes
@@ -201,22 +201,22 @@ class FakeController:
         if not any(True for _ in self.of_topic(partition.topic)):
             return Refusal("UNKNOWN_TOPIC_OR_PARTITION", f"Unable to find a topic named {partition.topic}.")
         if partition not in self.partitions:
-            told = f"Unable to find partition {partition.topic}:{partition.partition}."
-            return Refusal("UNKNOWN_TOPIC_OR_PARTITION", told)
+            text = f"Unable to find partition {partition.topic}:{partition.partition}."
+            return Refusal("UNKNOWN_TOPIC_OR_PARTITION", text)
         return None
 
     def _invalid(self, target: Replicas) -> Refusal | None:
-        told = None
+        text = None
         if not target:
-            told = "an empty replica list."
+            text = "an empty replica list."
         for broker in sorted(target):
-            if told is None and broker not in self.registered:
-                told = f"broker {broker}, but no such broker is registered."
-            if told is None and target.count(broker) > 1:
-                told = f"the broker {broker} more than once."
-        if told is None:
+            if text is None and broker not in self.registered:
+                text = f"broker {broker}, but no such broker is registered."
+            if text is None and target.count(broker) > 1:
+                text = f"the broker {broker} more than once."
+        if text is None:
             return None
-        return Refusal("INVALID_REPLICA_ASSIGNMENT", f"The manual partition assignment includes {told}")
+        return Refusal("INVALID_REPLICA_ASSIGNMENT", f"The manual partition assignment includes {text}")
 
     def _unfit(self, number: int, replicas: Replicas, factor: int) -> Refusal | None:
         if len(replicas) != factor:

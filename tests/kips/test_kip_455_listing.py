@@ -129,11 +129,11 @@ def test_a_move_in_flight_and_a_completed_one_are_recognised(looking):
     assert looking.replicas(done) == (1, 2, 3)
     assert states(looking.json("list")) == {
         str(moving): ("in flight", "in flight to 1,2,3, waiting for 3"),
-        str(done): ("expanded", "at 1,2,3, whole target in sync"),
+        str(done): ("expanded", "at 1,2,3, target in sync"),
     }
     looking.move_elsewhere(done, (1, 3))
     assert looking.replicas(done) == (1, 3)
-    assert states(looking.json("list"))[str(done)] == ("completed", "at 1,3, whole target in sync")
+    assert states(looking.json("list"))[str(done)] == ("completed", "at 1,3, target in sync")
 
 
 def test_a_cancel_by_somebody_else_is_recognised_gone_but_not_at_its_target(looking):

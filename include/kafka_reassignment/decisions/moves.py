@@ -82,7 +82,7 @@ def phase(step: Step, seen: View) -> StepState:
     if flight is not None:
         return _phase_in_flight(move, flight, seen.in_sync(step.partition))
     if state is None:
-        return StepState(Phase.GONE, f"{step.partition} does not exist (any more)")
+        return StepState(Phase.GONE, f"{step.partition} does not exist")
     return _phase_not_in_flight(move, state, seen.in_sync(step.partition))
 
 
@@ -129,7 +129,7 @@ def _phase_not_in_flight(move: Reassignment, state: PartitionState, in_sync: fro
     here, current, target = set(state.replicas), set(move.current), set(move.target)
     at = f"at {format_brokers(state.replicas)}"
     out_of_sync = format_brokers(b for b in move.target if b not in in_sync)
-    sync_text = f"{out_of_sync} out of sync" if out_of_sync else "whole target in sync"
+    sync_text = f"{out_of_sync} out of sync" if out_of_sync else "target in sync"
     if state.replicas == move.target:
         return StepState(Phase.DONE, f"{at}, {sync_text}")
     if here <= set(move.expanded):
@@ -370,7 +370,7 @@ def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verificat
             if missing := tuple(b for b in target if b not in state.isr):
                 under_replicated[partition] = missing
             if state.leader != target[0]:
-                leader = "nobody" if state.leader is None else f"broker {state.leader}"
+                leader = "no broker" if state.leader is None else f"broker {state.leader}"
                 wrong_leader[partition] = f"{partition} is led by {leader} rather than its preferred leader {target[0]}"
     return Verification(tuple(at_target), tuple(in_flight), elsewhere, tuple(gone), under_replicated, wrong_leader)
 

@@ -100,7 +100,7 @@ def supersede(
     """
     state, flight = seen.partitions.get(partition), seen.in_flight.get(partition)
     if state is None:
-        return SupersedeDecision(SupersedeAction.NOTHING, f"{partition} does not exist (any more)")
+        return SupersedeDecision(SupersedeAction.NOTHING, f"{partition} does not exist")
     if flight is None:
         if state.replicas == target:
             return SupersedeDecision(SupersedeAction.NOTHING, f"{partition} is at {format_brokers(target)} already")

@@ -1,4 +1,4 @@
-"""The gate before a batch: every reason to wait, and none that the reassignment itself causes or mends."""
+"""Admission of a batch: every reason to wait, and none that the reassignment itself causes or fixes."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def test_a_quiet_cluster_admits_the_batch() -> None:
         ),
     ],
 )
-def test_each_thing_that_speaks_against_starting_is_a_reason(facts: dict[str, object], reason: str) -> None:
+def test_each_reason_to_wait_is_reported(facts: dict[str, object], reason: str) -> None:
     assert gate(**facts).reasons == (reason,)
     assert gate(**facts).reasons
 
 
-def test_all_reasons_are_told_at_once() -> None:
+def test_all_reasons_are_reported_at_once() -> None:
     assert len(gate(other_reasons=("closed",), foreign={OTHER}, view=seen(live=ALL - {2})).reasons) == 3
 
 
@@ -101,10 +101,10 @@ def test_a_batch_that_has_started_is_not_held_back_by_what_its_own_moves_cause()
     assert gate(seen((1, 2), (1,)), cluster_health=own_trouble).reasons
 
 
-def test_as_many_unwell_partitions_as_the_request_tolerates_are_no_reason() -> None:
-    unwell = Health(under_replicated=(OTHER, TopicPartition("payments", 8)))
-    assert not gate(cluster_health=unwell, allowed_unhealthy_partitions=2).reasons
-    assert gate(cluster_health=unwell, allowed_unhealthy_partitions=1).reasons
+def test_as_many_unhealthy_partitions_as_the_request_allows_are_no_reason() -> None:
+    unhealthy = Health(under_replicated=(OTHER, TopicPartition("payments", 8)))
+    assert not gate(cluster_health=unhealthy, allowed_unhealthy_partitions=2).reasons
+    assert gate(cluster_health=unhealthy, allowed_unhealthy_partitions=1).reasons
 
 
 # Health
@@ -119,7 +119,7 @@ def cluster(replicas: Replicas, isr: Replicas, leader: int | None = 1, *, flight
     )
 
 
-def test_only_the_worst_is_told_of_a_partition() -> None:
+def test_a_partition_is_reported_once_by_its_worst_problem() -> None:
     assert health(cluster((1, 2, 3), (1, 2, 3))) == Health()
     assert health(cluster((1, 2, 3), (1, 2))) == Health(under_replicated=(OTHER,))
     assert health(cluster((1, 2, 3), (1,))) == Health(under_min_isr=(OTHER,))
@@ -166,7 +166,7 @@ def test_a_leader_sends_once_for_each_new_replica() -> None:
     assert "broker 1 would have to send 4.0 MB/s" in found[0]
 
 
-def test_partitions_nobody_writes_to_finish_at_any_rate() -> None:
+def test_partitions_without_writes_finish_at_any_rate() -> None:
     batch, view = moving(3)
     assert throttle_can_finish(batch, view, {}, asked_bytes_per_second=1) == ()
 

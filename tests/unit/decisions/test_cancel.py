@@ -28,7 +28,7 @@ def test_an_expansion_whose_original_replicas_are_in_sync_is_cancelled() -> None
     assert (decided.to_cancel, decided.carry_on) == ({P: "replicas 1,2,3"}, {})
 
 
-def test_replicas_that_had_joined_are_told() -> None:
+def test_replicas_that_had_joined_the_isr_are_reported() -> None:
     step = Step(Reassignment(P, (1, 2), (4, 5)))
     partition = Controller(P, (1, 2), set(ALL))
     partition.submit((1, 2, 4, 5))
@@ -48,7 +48,7 @@ def test_a_drop_in_flight_that_is_cancelled_leaves_more_replicas_than_before() -
     }
 
 
-def test_an_order_that_will_differ_is_told() -> None:
+def test_an_order_that_will_differ_is_reported() -> None:
     partition = Controller(P, (1, 2, 3), set(ALL))
     partition.submit((4, 3, 2))
     step = Step(Reassignment(P, (1, 2, 3), (4, 3, 2)))
@@ -118,7 +118,7 @@ def test_moves_of_others_are_left_alone_unless_it_is_asked() -> None:
     assert asked.to_cancel == {P: "replicas 1,2,3"}
 
 
-def test_a_partition_hung_by_somebody_is_freed_when_asked() -> None:
+def test_a_partition_hung_by_another_client_is_freed_on_request() -> None:
     partition = expanding()
     partition.submit((1, 2, 3))
     partition.catch_up(4)
@@ -185,7 +185,7 @@ def test_a_changed_order_is_brought_back() -> None:
     assert partition.replicas == (1, 2, 3)
 
 
-def test_what_somebody_else_moved_elsewhere_is_none_of_our_business() -> None:
+def test_a_partition_that_another_client_moved_elsewhere_is_left_alone() -> None:
     assert settling([STEP], Controller(P, (1, 5), set(ALL)).view()).settled == (P,)
 
 

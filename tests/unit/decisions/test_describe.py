@@ -123,7 +123,7 @@ def test_a_star_covers_every_replica() -> None:
     assert described(star).throttles == {3: 31, 2: 21}
 
 
-def test_people_are_told_each_move_and_each_replica_on_a_line_of_its_own() -> None:
+def test_each_move_and_each_replica_has_a_line_of_its_own() -> None:
     assert list(description_lines(described())) == [
         "orders-3: 1,2 → 3,2, leader 1 (10 B/s), run-1, for 1 min 30 s: in flight: in flight to 1,2,3, waiting for 3",
         "  to broker 3: moving, 30 B left, 300 messages behind, log end 700, 1 B/s, about 30 s, throttle 31 B/s",
@@ -199,7 +199,7 @@ def test_no_rows_are_a_table_too() -> None:
     assert status_table([]) == "Topic  Partition  Broker  Status\n--------------------------------"
 
 
-def test_a_partition_that_does_not_exist_needs_no_broker_to_be_told_of() -> None:
+def test_a_partition_that_does_not_exist_needs_no_broker_to_be_reported() -> None:
     asdf = TopicPartition("asdf", 0)
     rows = [(asdf, None, replica_status(asdf, None, CLUSTER, {0, 1}, {}))]
     assert status_table(rows).splitlines()[2] == "asdf   0          -       Unknown topic"

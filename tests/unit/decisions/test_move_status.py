@@ -19,14 +19,14 @@ def seen(replicas=None, isr=(), flight=None, live=BROKERS, leader=1):
 
 
 def status_of(view, step=MOVE, *, accepted=True, left_out=None, given_up=None):
-    told = move_statuses(
+    text = move_statuses(
         Batch(1, (step,)),
         view,
         accepted={ORDERS_0} if accepted else (),
         left_out={ORDERS_0: left_out} if left_out else {},
         given_up={ORDERS_0: given_up} if given_up else {},
     )
-    return told[ORDERS_0]
+    return text[ORDERS_0]
 
 
 EXPANDING = InFlight((1, 2, 3, 4), adding=(3, 4), removing=())
@@ -38,10 +38,10 @@ DROPPING = InFlight((3, 4, 1, 2), adding=(), removing=(1, 2))
     [
         (seen((1, 2, 3, 4), {1, 2, 3}, EXPANDING), MoveStatus.IN_FLIGHT, "in flight to 1,2,3,4, waiting for 4"),
         (seen((3, 4, 1, 2), {1, 2, 3}, DROPPING), MoveStatus.IN_FLIGHT, "in flight to 3,4, waiting for 4"),
-        (seen((3, 4), {3, 4}, leader=3), MoveStatus.COMPLETED, "at 3,4, whole target in sync"),
-        (seen(), MoveStatus.COMPLETED, "orders-0 does not exist (any more)"),
+        (seen((3, 4), {3, 4}, leader=3), MoveStatus.COMPLETED, "at 3,4, target in sync"),
+        (seen(), MoveStatus.COMPLETED, "orders-0 does not exist"),
         (seen((1, 2, 3), {1, 2, 3}), MoveStatus.PARTIALLY_EXPANDED, "at 1,2,3, 4 not added"),
-        (seen((1, 2, 3, 4), {1, 2, 3, 4}), MoveStatus.EXPANDED, "at 1,2,3,4, whole target in sync"),
+        (seen((1, 2, 3, 4), {1, 2, 3, 4}), MoveStatus.EXPANDED, "at 1,2,3,4, target in sync"),
         (seen((1, 2, 3, 4), {1, 2, 3}), MoveStatus.EXPANDED, "at 1,2,3,4, 4 out of sync"),
         (
             seen((1, 2), {1, 2}),
@@ -104,7 +104,7 @@ def test_a_mere_reorder_is_never_called_cancelled():
 
 
 @pytest.mark.parametrize("view", [seen((1, 2), {1, 2}), seen((1, 5), {1, 5})], ids=["at its current", "elsewhere"])
-def test_what_was_left_out_is_told_with_its_reason(view):
+def test_what_was_left_out_is_reported_with_its_reason(view):
     found = status_of(view, left_out="POLICY_VIOLATION: not on a Friday", accepted=False)
     assert found.status is MoveStatus.LEFT_OUT
     assert found.reason.startswith("POLICY_VIOLATION: not on a Friday; now at ")
@@ -114,7 +114,7 @@ def test_what_was_left_out_and_came_to_its_target_all_the_same_is_completed():
     assert status_of(seen((3, 4), {3, 4}, leader=3), left_out="refused", accepted=False).status is MoveStatus.COMPLETED
 
 
-def test_what_was_given_up_is_cancelled_wherever_it_is_at_rest_but_not_while_it_moves():
+def test_what_was_given_up_is_cancelled_unless_it_is_in_flight():
     assert str(status_of(seen((1, 2), {1, 2}), given_up="stopped by ann")) == "cancelled: stopped by ann; now at 1,2"
     assert status_of(seen((1, 5), {1, 5}), given_up="stopped by ann").status is MoveStatus.CANCELLED
     assert status_of(seen((1, 2, 3, 4), {1, 2}, EXPANDING), given_up="stopped by ann").status is MoveStatus.IN_FLIGHT

@@ -88,13 +88,13 @@ CAUGHT_UP = seen((1, 2, 3, 4))
         "in flight to expanded",
         "in flight to expanded in another order",
         "expanded",
-        "expanded in another order: somebody cancelled our drop",
+        "expanded in another order: another client cancelled our drop",
         "expanded, an old replica that goes is dead",
         "the right replicas in the wrong order",
         "expanded, but the new replica fell behind",
         "expanded, but the new replica's broker died a moment ago",
         "in flight to target, a replica fell behind at that moment",
-        "somebody submitted our target without expanding first",
+        "another client submitted our target without expanding first",
         "at target",
         "at target, under-replicated",
         "a broker the plan does not know",
@@ -176,7 +176,7 @@ def test_steps_without_new_replicas_are_not_expanded() -> None:
     assert expansions_to_submit(batch((1, 2, 3), (3, 1)), seen((1, 2, 3))).already == (ORDERS_3,)
 
 
-def test_stale_foreign_and_deleted_partitions_are_left_out_and_told() -> None:
+def test_stale_foreign_and_deleted_partitions_are_left_out_and_reported() -> None:
     assert set(expansions_to_submit(batch(), seen((7, 8, 9))).stale) == {ORDERS_3}
     foreign = seen((1, 2, 3, 5), in_flight=InFlight((1, 2, 3, 5), (5,), ()))
     assert "another client's move" in expansions_to_submit(batch(), foreign).foreign[ORDERS_3]
@@ -218,12 +218,12 @@ def test_a_dead_old_replica_does_not_hold_up_its_own_replacement() -> None:
     assert catch_up(batch(), listed, submitted=True).in_sync == (ORDERS_3,)
 
 
-def test_a_move_that_is_gone_was_cancelled_by_somebody_if_it_had_been_submitted() -> None:
+def test_a_move_that_is_gone_was_cancelled_by_another_client_if_it_had_been_submitted() -> None:
     assert catch_up(batch(), seen((1, 2, 3)), submitted=True).cancelled_by_other == (ORDERS_3,)
     assert catch_up(batch(), seen((1, 2, 3)), submitted=False).not_submitted == (ORDERS_3,)
 
 
-def test_a_partition_that_somebody_moved_elsewhere_is_stale_and_never_complete() -> None:
+def test_a_partition_that_another_client_moved_elsewhere_is_stale_and_never_complete() -> None:
     progress = catch_up(batch(), seen((7, 8, 9)), submitted=True)
     assert set(progress.stale) == {ORDERS_3}
     assert not progress.complete
@@ -251,7 +251,7 @@ def test_a_partition_that_somebody_moved_elsewhere_is_stale_and_never_complete()
     ],
     ids=["target broker down (F12)", "a kept replica is sick (F11)", "offline", "hung (F34)"],
 )
-def test_what_will_not_pass_by_itself_is_told_as_blocked(view: View, why: str) -> None:
+def test_what_does_not_pass_by_itself_is_blocked(view: View, why: str) -> None:
     progress = catch_up(batch(), view, submitted=True)
     assert progress.blocked == {ORDERS_3: why}
     assert not progress.complete
@@ -328,13 +328,13 @@ def test_verification_says_what_is_in_kafkas_words() -> None:
     assert result.at_target == ()
 
 
-def test_verification_tells_under_replicated_and_badly_led_partitions_at_their_target() -> None:
+def test_verification_reports_under_replicated_and_badly_led_partitions_at_their_target() -> None:
     result = verification([step((1, 2, 3), (1, 2, 4))], seen((1, 2, 4), (1, 2), leader=2))
     assert result.at_target == (ORDERS_3,)
     assert result.under_replicated == {ORDERS_3: (4,)}
     assert result.wrong_leader == {ORDERS_3: "orders-3 is led by broker 2 rather than its preferred leader 1"}
     offline = verification([step((1, 2, 3), (1, 2, 4))], seen((1, 2, 4), (), leader=None))
-    assert offline.wrong_leader == {ORDERS_3: "orders-3 is led by nobody rather than its preferred leader 1"}
+    assert offline.wrong_leader == {ORDERS_3: "orders-3 is led by no broker rather than its preferred leader 1"}
 
 
 def test_verification_knows_what_is_in_flight_and_what_is_gone() -> None:

@@ -34,16 +34,16 @@ def test_none_is_left_when_all_are_there_as_planned():
     assert left(*TWO, (3, 1), (2, 3)) == {}
 
 
-def test_none_is_left_when_somebody_has_added_more_behind_ours():
+def test_none_is_left_when_another_client_added_more_after_ours():
     assert left(*TWO, (3, 1), (2, 3), (1, 2)) == {}
 
 
-def test_what_an_earlier_try_added_is_known_though_the_topic_is_in_flight_and_brokers_are_gone_by_now():
+def test_what_an_earlier_try_added_is_recognised_though_the_topic_is_in_flight_and_brokers_are_gone():
     assert left(*TWO, (3, 1), (2, 3), in_flight=[0], unfit={3: "it is down"}) == {}
 
 
 @pytest.mark.parametrize(
-    ("there", "told"),
+    ("there", "text"),
     [
         ([(1, 2)], "orders-2 is on 1,2 rather than 3,1, orders-3 is not there"),
         ([(3, 1)], "orders-3 is not there"),
@@ -51,16 +51,16 @@ def test_what_an_earlier_try_added_is_known_though_the_topic_is_in_flight_and_br
     ],
     ids=["less than asked", "the first as planned by chance", "as many as asked, elsewhere"],
 )
-def test_a_topic_that_somebody_else_has_grown_gets_none(there, told):
+def test_a_topic_that_another_client_has_grown_gets_none(there, text):
     with pytest.raises(StalePlanError) as stale:
         left(*TWO, *there)
     assert str(stale.value) == (
         f"Topic orders has {2 + len(there)} partitions, expected 2 as when it was planned: another client has added some, or "
-        f"moved what was added ({told}). Nothing was added now. Trigger a new run: it plans from what is there"
+        f"moved what was added ({text}). Nothing was added now. Trigger a new run: it plans from what is there"
     )
 
 
-def test_a_topic_made_anew_gets_none():
+def test_a_topic_that_was_created_again_gets_none():
     with pytest.raises(StalePlanError, match=r"has 1 partitions, expected 2 .*: it was deleted and created again"):
         left((1, 2))
 
@@ -86,13 +86,13 @@ def test_a_topic_whose_replication_factor_has_changed_gets_none():
         left((1, 2, 3), (2, 3, 1))
 
 
-def test_a_plan_on_a_broker_that_may_not_be_used_any_more_is_stale():
+def test_a_plan_on_a_broker_that_may_not_take_replicas_now_is_stale():
     with pytest.raises(
         StalePlanError, match=r"on brokers that may not take replicas now \(3: it is down\)\. Nothing was"
     ):
         left(*TWO, unfit={3: "it is down", 9: "it is down"})
 
 
-def test_what_is_not_where_it_was_planned_is_told_of_planned_partitions_only():
+def test_only_planned_partitions_are_reported_when_they_are_not_where_they_were_planned():
     states = view((9, 8), (2, 3), (3, 1), (3, 2)).partitions
     assert elsewhere_than_planned("orders", PLANNED, states) == ["orders-3 is on 3,2 rather than 2,3"]

@@ -74,7 +74,7 @@ def test_brokers_without_racks_are_one_rack():
     assert result.notes == ()
 
 
-def test_fewer_racks_than_replicas_are_told():
+def test_fewer_racks_than_replicas_are_noted():
     result = placed([(1, 3)], 2, [broker(1, "a"), broker(2, "a")])
     assert result.notes == ("2 replicas of a partition share 1 rack(s): no other has a broker that may take one.",)
 
@@ -86,7 +86,7 @@ def test_what_racks_forced_early_is_levelled_in_the_end():
     assert {s.broker_id: s.replicas_after for s in result.shares} == {1: 2, 2: 2, 3: 2, 4: 2}
 
 
-def test_where_partitions_differ_most_decide_and_it_is_told():
+def test_where_partitions_differ_the_majority_decides_and_it_is_noted():
     result = placed([(1,), (1, 2), (2, 3), (3,), (3, 1)], 6, THREE)
     assert result.replication_factor == 2
     assert result.notes == (
@@ -95,7 +95,7 @@ def test_where_partitions_differ_most_decide_and_it_is_told():
     assert placed([(1,), (1, 2)], 3, THREE).replication_factor == 2, "of two equally frequent ones the larger"
 
 
-def test_who_gets_nothing_is_told_with_the_reason():
+def test_brokers_that_get_nothing_are_noted_with_the_reason():
     result = place(Growth("orders", {0: (1,)}, 2), [broker(1)], {3: "it is down", 2: "the request excludes it"})
     assert result.notes == ("Broker 2 gets none: the request excludes it.", "Broker 3 gets none: it is down.")
 
@@ -173,7 +173,7 @@ def test_constraints_are_never_broken(case: tuple[Growth, list[BrokerLoad]]) -> 
 
 
 @given(clusters(), st.randoms(use_true_random=False))
-def test_the_same_cluster_gives_the_same_placement_in_whatever_order_it_is_told(case, random) -> None:
+def test_the_same_cluster_gives_the_same_placement_in_whatever_order_brokers_are_given(case, random) -> None:
     growth, brokers = case
     shuffled = random.sample(brokers, len(brokers))
     assert place(growth, shuffled, {}) == place(growth, brokers, {})
@@ -204,7 +204,7 @@ def test_the_fullest_broker_is_no_fuller_than_round_robin_makes_it(case, start: 
 
 
 @given(clusters())
-def test_the_shares_told_are_those_of_the_placement(case: tuple[Growth, list[BrokerLoad]]) -> None:
+def test_the_shares_are_those_of_the_placement(case: tuple[Growth, list[BrokerLoad]]) -> None:
     growth, brokers = case
     result = place(growth, brokers, {})
     everything = [*growth.present.values(), *result.assignments.values()]

@@ -69,7 +69,7 @@ def test_speed_and_time_left_come_from_the_growth_over_the_window() -> None:
     assert str(found) == "0 of 1 partitions in sync, 50.0 MB left at 1.0 MB/s, about 50 s"
 
 
-def test_time_left_counts_what_producers_write_meanwhile() -> None:
+def test_time_left_counts_what_producers_write_during_the_copy() -> None:
     """30 MB copied, 15 MB written in 30 s: what is left shrinks by half a megabyte per second."""
     replica = only(progress(ONE, view(*ONE.steps), [sample(0, {1: 85, 3: 20}), sample(30, {1: 100, 3: 50})]))
     assert (replica.bytes_per_second, replica.seconds_left) == (MB, 100)
@@ -131,7 +131,7 @@ def test_writes_that_come_in_faster_than_they_are_copied_never_end() -> None:
         ),
     ],
 )
-def test_what_is_known_to_block_is_told_at_once(seen: View, why: str) -> None:
+def test_a_known_block_is_reported_at_once(seen: View, why: str) -> None:
     replica = only(progress(ONE, seen, [sample(0, {1: 100, 3: 20})]))
     assert (replica.motion, replica.reason) == (Motion.STUCK, why)
 
@@ -151,7 +151,7 @@ def test_a_replica_that_has_everything_waits_for_the_isr() -> None:
     assert (replica.motion, replica.reason) == (Motion.MOVING, "everything is copied, it is about to join the ISR")
 
 
-def test_a_broker_that_does_not_tell_its_log_dirs_is_told_and_not_measured() -> None:
+def test_a_broker_that_does_not_report_its_log_dirs_is_reported_and_not_measured() -> None:
     silent = Sample(30, {p(0): {1: 100 * MB}}, unreachable={3: "timed out"})
     replica = only(progress(ONE, view(*ONE.steps), [HALFWAY[0], silent]))
     assert (replica.motion, replica.reason) == (Motion.STUCK, "broker 3 does not report its log dirs: timed out")
@@ -194,9 +194,9 @@ def test_a_replica_that_waits_for_its_turn_is_not_stuck_but_its_broker_may_be() 
     assert {r.motion for r in found.replicas} == {Motion.WILL_NEVER_FINISH}
 
 
-def test_a_replica_the_controller_was_not_told_of_has_not_started() -> None:
-    untold = View(ALL, {p(0): PartitionState((1, 2), frozenset({1, 2}), 1)})
-    assert only(progress(ONE, untold, [])).motion is Motion.NOT_STARTED
+def test_a_replica_that_is_not_submitted_has_not_started() -> None:
+    not_submitted = View(ALL, {p(0): PartitionState((1, 2), frozenset({1, 2}), 1)})
+    assert only(progress(ONE, not_submitted, [])).motion is Motion.NOT_STARTED
 
 
 # Messages behind
@@ -241,7 +241,7 @@ def test_without_the_leaders_size_the_largest_old_replica_tells_what_is_left() -
     assert measure_replica(step(), 3, 1, [sample(0, {3: 20})]).bytes_left == 80 * MB
 
 
-# The whole reassignment
+# The reassignment
 
 
 def test_batches_to_come_take_as_long_as_their_busiest_broker() -> None:
@@ -267,7 +267,7 @@ def test_batches_to_come_take_as_long_as_their_busiest_broker() -> None:
         (5e15, "5000 TB"),
     ],
 )
-def test_bytes_are_told_in_decimal_units(count: float, text: str) -> None:
+def test_bytes_are_formatted_in_decimal_units(count: float, text: str) -> None:
     assert format_bytes(count) == text
 
 
@@ -283,5 +283,5 @@ def test_bytes_are_told_in_decimal_units(count: float, text: str) -> None:
         (90_000, "1 d 1 h"),
     ],
 )
-def test_durations_are_told_in_their_two_largest_units(seconds: float, text: str) -> None:
+def test_durations_are_formatted_in_their_two_largest_units(seconds: float, text: str) -> None:
     assert format_seconds(seconds) == text

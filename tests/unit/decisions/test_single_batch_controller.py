@@ -51,8 +51,8 @@ def test_an_old_replica_out_of_sync_would_hold_the_expansion_for_ever_so_the_tar
     assert phase(one, flying).phase is Phase.DROPPING, "and it is known as ours"
 
 
-def test_a_replica_that_stays_and_is_out_of_sync_does_not_make_our_expansion_somebody_elses():
-    """ZooKeeper does not keep which replicas are adding, so 1 is told as adding too."""
+def test_a_replica_that_stays_and_is_out_of_sync_does_not_make_our_expansion_foreign():
+    """ZooKeeper does not keep which replicas are adding, so 1 is reported as adding too."""
     one = step(P, (1, 2), (1, 3))
     seen = view({P: state((1, 2, 3), 2)}, in_flight={P: InFlight((1, 2, 3), (1, 3), ())})
     assert phase(one, seen).phase is Phase.EXPANDING
@@ -75,7 +75,7 @@ def test_what_was_stopped_goes_on_and_what_is_done_waits_for_its_turn():
     )
 
 
-def test_when_nothing_is_in_flight_any_more_all_is_taken_back():
+def test_when_nothing_is_in_flight_everything_is_taken_back():
     seen = view({P: state((1, 2, 3))})
     decided = in_turn(settling([step(P, (1, 2), (1, 3))], seen), seen)
     assert decided.to_submit == {P: (1, 2)}

@@ -26,7 +26,7 @@ def in_flight(current: Replicas, target: Replicas, *, min_insync: int = 1) -> Co
 # The rule
 
 
-def test_the_example_of_the_kip_drops_the_replica_nobody_wants_and_keeps_the_rest() -> None:
+def test_the_example_of_the_kip_drops_the_unwanted_replica_and_keeps_the_others() -> None:
     """[1,2] to [2,3] in flight, then [2,4] wanted: 3 goes. Read as a half-open range the rule would drop 2 as well."""
     flight = InFlight((2, 3, 1), adding=(3,), removing=(1,))
     state = PartitionState((2, 3, 1), frozenset({1, 2}), leader=1)
@@ -74,7 +74,7 @@ def test_the_leader_is_never_dropped_and_the_isr_never_below_top(isr: set[int], 
 # The decision
 
 
-def test_a_move_that_is_not_wanted_any_more_is_cancelled_and_then_the_new_one_submitted() -> None:
+def test_a_superseded_move_is_cancelled_and_then_the_new_one_submitted() -> None:
     partition = in_flight((1, 2), (2, 3))
     decided = supersede(P, (2, 4), partition.view())
     assert (decided.action, decided.intermediate, decided.copied_again) == (SupersedeAction.CANCEL, (3,), ())
@@ -99,7 +99,7 @@ def test_the_case_on_which_kafka_hangs_for_ever_is_cancelled_first() -> None:
     assert (partition.replicas, partition.view().in_flight) == ((2, 3), {})
 
 
-def test_a_partition_hung_by_somebody_is_freed_by_a_cancel_even_for_the_target_it_shows() -> None:
+def test_a_partition_hung_by_another_client_is_freed_by_a_cancel_even_for_the_target_it_shows() -> None:
     partition = in_flight((1, 2), (3, 4))
     partition.submit((2, 3))
     decided = supersede(P, (2, 3), partition.view())

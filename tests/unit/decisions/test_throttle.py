@@ -130,7 +130,7 @@ def test_setting_it_again_changes_nothing() -> None:
     assert missing_throttle(PLAN, configs.describe(PLAN.resources)) == ()
 
 
-def test_what_is_missing_is_told() -> None:
+def test_what_is_missing_of_the_throttle_is_reported() -> None:
     configs = Configs(per_broker={("2", LEADER_RATE): "5"}, dynamic_default={LEADER_RATE: "7"}, down={3})
     assert missing_throttle(PLAN, configs.describe(PLAN.resources)) == (
         "broker 1: leader.replication.throttled.rate is 7 (dynamic default broker), expected 100000000",
@@ -151,7 +151,7 @@ def test_a_list_that_covers_every_replica_is_left_as_it_is() -> None:
     assert configs.state() == before
 
 
-def test_entries_somebody_else_had_put_there_are_not_ours() -> None:
+def test_entries_of_another_client_are_not_ours() -> None:
     configs = Configs(lists={("orders", LEADER_REPLICAS): "0:1,7:7"})
     journal = put_in_place(configs)
     assert configs.lists["orders", LEADER_REPLICAS] == "0:1,7:7,0:2"
@@ -175,7 +175,7 @@ def test_a_rate_that_was_there_before_is_journalled_with_its_layer() -> None:
     ]
 
 
-def test_a_hidden_rate_of_somebody_else_is_not_replaced_because_it_could_not_be_put_back() -> None:
+def test_a_hidden_rate_of_another_client_is_not_replaced_because_it_could_not_be_put_back() -> None:
     configs = Configs(per_broker={("1", LEADER_RATE): "5"}, hides_rates=True)
     journal = put_in_place(configs)
     assert configs.per_broker["1", LEADER_RATE] == "5"
@@ -257,7 +257,7 @@ def test_while_moves_are_in_flight_their_entries_and_every_rate_stay() -> None:
     assert configs.state() == Configs().state()
 
 
-def test_a_rate_somebody_else_changed_is_left_and_told() -> None:
+def test_a_rate_that_another_client_changed_is_left_and_reported() -> None:
     configs = Configs(per_broker={("1", LEADER_RATE): "5"})
     journal = put_in_place(configs)
     configs.per_broker["1", LEADER_RATE] = "42"
@@ -272,7 +272,7 @@ def test_a_rate_somebody_else_changed_is_left_and_told() -> None:
     assert configs.per_broker == {("1", LEADER_RATE): "42"}
 
 
-def test_a_rate_somebody_else_changed_before_we_set_it_again_is_what_comes_back() -> None:
+def test_a_rate_that_another_client_changed_before_we_set_it_again_is_restored() -> None:
     configs = Configs(per_broker={("1", LEADER_RATE): "5"})
     journal = put_in_place(configs)
     configs.per_broker["1", LEADER_RATE] = "42"
@@ -289,7 +289,7 @@ def test_a_rate_that_was_journalled_but_never_set_is_no_change_by_others() -> No
     assert (clearing.changes, clearing.changed_by_others, clearing.journal.is_settled) == ((), (), True)
 
 
-def test_a_list_somebody_else_deleted_before_we_set_it_again_is_gone_in_the_end() -> None:
+def test_a_list_that_another_client_deleted_before_we_set_it_again_is_deleted_in_the_end() -> None:
     configs = Configs(lists={("orders", LEADER_REPLICAS): "9:9"})
     journal = put_in_place(configs)
     del configs.lists["orders", LEADER_REPLICAS]
@@ -298,7 +298,7 @@ def test_a_list_somebody_else_deleted_before_we_set_it_again_is_gone_in_the_end(
     assert configs.lists == {}
 
 
-def test_a_list_somebody_else_replaced_by_a_star_is_left_and_told() -> None:
+def test_a_list_that_another_client_replaced_by_a_star_is_left_and_reported() -> None:
     configs = Configs()
     journal = put_in_place(configs)
     configs.lists["orders", LEADER_REPLICAS] = "*"

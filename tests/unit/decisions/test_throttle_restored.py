@@ -174,7 +174,7 @@ theirs = st.one_of(
 
 @settings(max_examples=100)
 @given(configs(lists_before), st.lists(st.one_of(ours, theirs), max_size=8))
-def test_what_others_change_meanwhile_stays_as_they_left_it(before: Configs, happening: list) -> None:  # type: ignore[type-arg]
+def test_what_other_clients_change_stays_as_they_left_it(before: Configs, happening: list) -> None:  # type: ignore[type-arg]
     run, without_us = Run(deepcopy(before)), deepcopy(before)
     for event in happening:
         if isinstance(event, ConfigChange):
@@ -190,7 +190,7 @@ def test_what_others_change_meanwhile_stays_as_they_left_it(before: Configs, hap
 
 
 def without_empty_lists(configs: Configs) -> object:
-    """An empty list throttles nothing: whether it is set or not tells only whether somebody subtracted the last entry."""
+    """An empty list throttles nothing: whether it is set or not shows only whether a client subtracted the last entry."""
     static, default, per_broker, lists = configs.state()
     return static, default, per_broker, {key: value for key, value in lists.items() if value}
 

@@ -113,7 +113,7 @@ def test_a_blackout_on_a_day_that_clocks_skip_closes_nothing() -> None:
     assert only.closes is None
 
 
-def test_a_time_that_clocks_show_twice_is_told_with_its_offset() -> None:
+def test_a_time_that_clocks_show_twice_is_formatted_with_its_offset() -> None:
     madrid = zone_named("Europe/Madrid")
     assert format_moment(at("2026-10-25 02:30"), madrid) == "Sun 2026-10-25 02:30 +02:00"
     assert format_moment(at("2026-10-25 02:30", second_time=True), madrid) == "Sun 2026-10-25 02:30 +01:00"

@@ -1,4 +1,4 @@
-"""Moments for the tests of windows, and a second way to tell what is open: by what clocks have shown so far."""
+"""Moments for the tests of windows, and a second way to find what is open: by what clocks have shown so far."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_an_altered_event_breaks_the_chain(log, tmp_path):
         log.verify()
 
 
-def test_a_missing_event_is_told(log, tmp_path):
+def test_a_missing_event_is_reported(log, tmp_path):
     for step in ("admit", "set_throttle", "submit_batch"):
         log.append(event(step))
     (tmp_path / "audit" / "000002.json").unlink()
@@ -68,8 +68,8 @@ def test_a_trail_without_events_is_complete(log):
     assert log.verify() == 0
 
 
-def test_many_writers_at_once_leave_one_whole_chain(tmp_path):
-    """A stop and the batch it stops write at the same time; nobody may ever read half of another's event."""
+def test_many_writers_at_once_leave_one_chain(tmp_path):
+    """A stop and the batch it stops write at the same time; no reader may see half of an event."""
 
     def write(_: int) -> None:
         for _ in range(20):

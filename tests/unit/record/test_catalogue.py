@@ -1,4 +1,4 @@
-"""What the records of a cluster tell of its reassignments."""
+"""What the records of a cluster say about its reassignments."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -37,7 +37,7 @@ def lock(store, reassignment_id):
     store.acquire("c", ClusterLock(reassignment_id=reassignment_id, since=NOON, requested_by="ann"))
 
 
-def lives(store):
+def statuses(store):
     return [(r.reassignment_id, r.status) for r in catalogue(store, "c").reassignments]
 
 
@@ -46,13 +46,13 @@ def test_a_cluster_without_records_has_no_reassignments(store):
     assert find_reassignment(store, "c") is None
 
 
-def test_reassignments_are_told_oldest_first_with_where_they_are_in_their_life(store):
+def test_reassignments_are_listed_oldest_first_with_their_status(store):
     begin(store, "third", 3)
     begin(store, "manual__2026-01-01T10:00:00+00:00", 1)
     begin(store, "second", 2)
     store.record("c", "second").write_file("report.txt", b"done")
     lock(store, "third")
-    assert lives(store) == [
+    assert statuses(store) == [
         ("manual__2026-01-01T10:00:00+00:00", ReassignmentStatus.ENDED),
         ("second", ReassignmentStatus.FINISHED),
         ("third", ReassignmentStatus.ACTIVE),
@@ -64,20 +64,20 @@ def test_a_finished_one_that_is_run_again_is_active_again(store):
     begin(store, "r", 0)
     store.record("c", "r").write_file("report.txt", b"done")
     lock(store, "r")
-    assert lives(store) == [("r", ReassignmentStatus.ACTIVE)]
+    assert statuses(store) == [("r", ReassignmentStatus.ACTIVE)]
 
 
-def test_a_record_that_cannot_be_read_is_told_beside_the_others(store):
+def test_a_record_that_cannot_be_read_is_reported_beside_the_others(store):
     begin(store, "good", 0)
     begin(store, "bad", 1)
     (store.record("c", "bad").root / "request.json").write_text("{")
-    told = catalogue(store, "c")
-    assert [r.reassignment_id for r in told.reassignments] == ["good"]
-    [unreadable] = told.unreadable
+    found = catalogue(store, "c")
+    assert [r.reassignment_id for r in found.reassignments] == ["good"]
+    [unreadable] = found.unreadable
     assert "bad/request.json is not a readable RecordedRequest" in unreadable
 
 
-def test_without_a_name_the_holder_is_meant(store):
+def test_without_a_name_the_lock_owner_is_found(store):
     begin(store, "r", 0)
     assert find_reassignment(store, "c") is None
     lock(store, "r")
@@ -85,7 +85,7 @@ def test_without_a_name_the_holder_is_meant(store):
     assert find_reassignment(store, "c", "r").status is ReassignmentStatus.ACTIVE
 
 
-def test_a_holder_that_has_not_said_what_it_wants_yet_is_nobody_to_describe(store):
+def test_a_lock_owner_without_a_recorded_request_is_not_found(store):
     lock(store, "r")
     assert find_reassignment(store, "c") is None
 

@@ -27,7 +27,7 @@ def recorded_request(rate: float = 5) -> RecordedRequest:
     return RecordedRequest(cluster_id="c", reassignment_id="r", started_at=NOON, requested_by="ann", request=request)
 
 
-def test_one_reassignment_holds_a_cluster_and_the_second_is_told_who_and_since_when(store):
+def test_one_reassignment_locks_a_cluster_and_the_second_is_refused_with_who_and_since_when(store):
     store.acquire("c", lock("first"))
     with pytest.raises(
         ReassignmentInProgressError,
@@ -101,7 +101,7 @@ def test_ids_that_look_alike_have_different_folders():
     assert path_part("a/b") != path_part("a:b") != path_part("a_b")
 
 
-def test_a_damaged_object_is_told_with_its_place(store):
+def test_a_damaged_object_is_reported_with_its_place(store):
     record = store.record("c", "r")
     record.write_request(recorded_request())
     write_object(record.root / "request.json", b"{}")
@@ -123,7 +123,7 @@ def test_a_store_that_cannot_be_written_says_so(tmp_path):
 
 
 def looking(record):
-    """Everything that tells what a reassignment owes, did, and may do."""
+    """Everything that says what a reassignment owes, did, and may do."""
     return (
         record.journal,
         record.stopped,
@@ -137,7 +137,7 @@ def looking(record):
 
 @pytest.mark.parametrize("number", range(7))
 def test_a_store_that_does_not_answer_is_never_taken_for_an_empty_one(tmp_path, number):
-    """``exists()`` says no to a folder behind an error: nothing would be owed, and nobody would have stopped it."""
+    """``exists()`` says no to a folder behind an error: nothing would be owed, and it would not be stopped."""
     gone = tmp_path / "gone"
     gone.symlink_to(gone)  # each call ends in "Too many levels of symbolic links"
     record = RecordStore(UPath(gone)).record("c", "r")

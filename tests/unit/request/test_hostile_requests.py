@@ -35,10 +35,10 @@ TRICKS = (
 def refusal(read, *args):
     with pytest.raises(InvalidRequestError) as refused:
         read(*args)
-    told = str(refused.value)
-    assert len(told) < 2_000, f"{len(told)} characters"
-    assert not [c for c in told if unicodedata.category(c) == "Cc"], "control characters"
-    return told
+    text = str(refused.value)
+    assert len(text) < 2_000, f"{len(text)} characters"
+    assert not [c for c in text if unicodedata.category(c) == "Cc"], "control characters"
+    return text
 
 
 @pytest.mark.parametrize("field", sorted(ReassignmentRequest.model_fields))

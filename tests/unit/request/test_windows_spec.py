@@ -1,4 +1,4 @@
-"""What people write, and what they are told when it cannot be read."""
+"""What people write, and the errors when it cannot be read."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_blackout_is_a_day_or_days_both_included() -> None:
         ({"not_before": "2026-03-14 22:00", "must_end_by": "2026-03-14T21:00Z", "time_zone": "Europe/Madrid"}, "not_before (Sat 2026-03-14 22:00): expected a time before must_end_by, found that to be Sat 2026-03-14 22:00; move one of them"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_told_with_what_would_be_right(fields, message) -> None:
+def test_what_cannot_be_read_is_refused_with_what_is_expected(fields, message) -> None:
     with pytest.raises(ValidationError) as refused:
         MaintenanceWindows.model_validate(fields)
     assert message in refused.value.errors()[0]["msg"]
