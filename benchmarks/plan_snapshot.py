@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from kafka_reassignment.plan import schemas
-from kafka_reassignment.plan.json_files import write_reassignment_json
+from kafka_reassignment.plan.reassignment_json import write_reassignment_json
+from kafka_reassignment.planner import schemas
 from kafka_reassignment.planner.pipeline import plan_sized
 from kafka_reassignment.planner.session import planner_session
 from kafka_reassignment.planner.snapshot import Snapshot

@@ -1,4 +1,4 @@
-"""Pages from templates, for the plan's report and the progress page: everything that is put in is escaped."""
+"""HTML templates of the plan's report and the progress page; every value is escaped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import jinja2
 
 
 def html_templates(package: str) -> jinja2.Environment:
-    """Return the templates that lie beside the modules of a package."""
+    """Return the templates in the folder of a package."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader(package, "."),
         autoescape=True,

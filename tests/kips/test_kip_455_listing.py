@@ -7,8 +7,7 @@ from tests.contract.lab import eventually
 from tests.steps_lab import move
 
 from kafka_reassignment.errors import CancelledByOtherError
-from kafka_reassignment.plan.json_files import write_reassignment_json
-from kafka_reassignment.plan.reassignment_json import parse_plan, render_plan
+from kafka_reassignment.plan.reassignment_json import parse_plan, render_plan, write_reassignment_json
 
 pytestmark = pytest.mark.kafka
 

@@ -1,1 +1,1 @@
-"""A plan as it is decided and frozen: tables, files, hash, JSON, summary, re-batching, inverse, report. No Spark."""
+"""A plan, decided and frozen: tables, files, hash, JSON, summary, re-batching, inverse, report. No Spark."""

@@ -22,7 +22,7 @@ def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def matrix(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
+def replica_matrix(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     """A column of broker id lists as a matrix, padded at the right with ``ABSENT``; at least one column wide."""
     lists = one_chunk(column)
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
@@ -34,7 +34,7 @@ def matrix(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def replica_lists(rows: NDArray[np.int64]) -> pa.Array:
-    """The inverse of ``matrix``."""
+    """The inverse of ``replica_matrix``."""
     present = rows != ABSENT
     offsets = np.concatenate([[0], np.cumsum(present.sum(axis=1))]).astype(np.int32)
     values = pa.array(rows[present].astype(np.int32))

@@ -1,21 +1,41 @@
-"""A plan's identity: the same for the same steps in the same batches, whatever wrote or read the files."""
+"""A plan's hash: the same for the same steps in the same batches, whichever program wrote the files."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
+from kafka_reassignment.decisions.batching.columns import Longs
 from kafka_reassignment.plan.columns import longs, one_chunk
 
 _LISTS = ("current", "target")
 _NUMBERS = ("partition", "step", "steps", "size_bytes", "leader_movement")
 
 
-class StepHashes:
-    """Hashes of runs of steps; the columns are turned into bytes once for all of them."""
+def plan_hash(batch_hashes: Iterable[str]) -> str:
+    """Return the hash of a plan: that of its batches' hashes, in order."""
+    return hashlib.sha256("\n".join(batch_hashes).encode()).hexdigest()
+
+
+def batch_hashes(steps: pa.Table, numbers: Longs, count: int) -> tuple[str, ...]:
+    """Return the SHA-256 of each batch from 1 to ``count``.
+
+    Args:
+        steps: ``STEPS``, in the order of their batches.
+        numbers: by step, the number of its batch.
+        count: number of batches.
+    """
+    starts = np.searchsorted(numbers, np.arange(1, count + 2)).tolist()
+    rows = _HashedRows(steps)
+    return tuple(rows.hash(start, end) for start, end in pairwise(starts))
+
+
+class _HashedRows:
+    """Steps whose columns are turned into bytes once for all batches."""
 
     def __init__(self, steps: pa.Table) -> None:
         self._topics = one_chunk(steps["topic"])
@@ -26,7 +46,7 @@ class StepHashes:
             np.concatenate([[0], np.cumsum(longs(lists.value_lengths()))]).astype("<i8") for lists in self._lists
         ]
 
-    def of(self, start: int, end: int) -> str:
+    def hash(self, start: int, end: int) -> str:
         """Return the SHA-256 of the steps from ``start`` up to, not including, ``end``."""
         digest = hashlib.sha256()
         digest.update((end - start).to_bytes(8, "little"))
@@ -37,8 +57,3 @@ class StepHashes:
             digest.update(np.diff(offsets[start : end + 1]).tobytes())
             digest.update(values[offsets[start] : offsets[end]].tobytes())
         return digest.hexdigest()
-
-
-def plan_hash(batch_hashes: Iterable[str]) -> str:
-    """Return the hash of a whole plan: that of its batches' hashes, in order."""
-    return hashlib.sha256("\n".join(batch_hashes).encode()).hexdigest()

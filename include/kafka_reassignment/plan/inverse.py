@@ -1,4 +1,4 @@
-"""Rolling a reassignment back: its batches inverted, newest first. Columns only, no Spark."""
+"""The inverse plan, which rolls a reassignment back: its batches inverted, the newest first."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_reassignment.plan import hash as hashes
-from kafka_reassignment.plan.rebatch import whole_changes
+from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.plan.schemas import STEPS
-from kafka_reassignment.plan.steps import batching_columns
+from kafka_reassignment.plan.steps import batching_columns, changes_table
 from kafka_reassignment.plan.store import clear_plan, read_batch_table, write_batches, write_summary, write_target
-from kafka_reassignment.plan.summary import PlanSummary, batch_summaries
+from kafka_reassignment.plan.summary import PlanSummary, batch_summaries, seconds_at_rate
 from kafka_reassignment.request import ReassignmentRequest
 
 
 @dataclass(frozen=True, slots=True)
 class BegunBatch:
-    """A batch that was submitted, at least in part; ``left_out`` are the partitions (``topic-0``) that were not."""
+    """A batch that was submitted; ``left_out`` are the partitions (``topic-0``) that were not submitted with it."""
 
     number: int
     plan_dir: str
@@ -28,10 +27,10 @@ class BegunBatch:
 
 
 def invert(begun: Sequence[BegunBatch], request: ReassignmentRequest, out_dir: str) -> PlanSummary:
-    """Write the plan that undoes these batches in the order given, and return its score card.
+    """Write the plan that undoes these batches in the order given, and return its summary.
 
-    Each batch keeps its steps, with current and target changed over; so a partition ends where it was before
-    the first of them, order included, and one that never left it has nothing to do.
+    Each batch keeps its steps, with current and target exchanged. So a partition ends at the replicas it had before
+    the first of them, in the same order.
 
     Args:
         begun: batches to undo, the newest first.
@@ -42,18 +41,16 @@ def invert(begun: Sequence[BegunBatch], request: ReassignmentRequest, out_dir: s
     steps = pa.concat_tables(parts) if parts else STEPS.empty_table()
     numbers = np.repeat(np.arange(1, len(parts) + 1, dtype=np.int64), [len(part) for part in parts])
     clear_plan(out_dir)
-    changes = whole_changes(_numbered_in_order(steps, numbers))
+    changes = changes_table(_numbered_by_batch(steps, numbers))
     write_target(out_dir, changes)
     written = write_batches(out_dir, steps, numbers)
     batches = batch_summaries(batching_columns(steps), numbers, written) if len(steps) else ()
     copied = sum(b.bytes_to_copy for b in batches)
-    rate = request.throttle_bytes_per_second
-    busiest = sum(max(b.busiest_receiver_bytes, b.busiest_sender_bytes) for b in batches)
     summary = PlanSummary(
         job=request.job,
         mode=request.mode,
         tolerance=request.tolerance,
-        plan_hash=hashes.plan_hash(written),
+        plan_hash=plan_hash(written),
         partitions_in_cluster=len(changes),
         partitions=len(changes),
         bytes_to_copy=copied,
@@ -61,13 +58,13 @@ def invert(begun: Sequence[BegunBatch], request: ReassignmentRequest, out_dir: s
         leader_changes=sum(b.leader_movements for b in batches),
         outside_before=0,
         outside_after=0,
-        seconds_at_rate=round(busiest / rate) if rate else None,
+        seconds_at_rate=seconds_at_rate(batches, request.throttle_bytes_per_second),
         brokers=(),
         batches=batches,
         log_dirs=(),
         biggest_moves=(),
         assumptions=(
-            f"every partition goes back to where it was before {request.roll_back_of}, whatever that means for the balance",
+            f"every partition returns to the replicas it had before {request.roll_back_of}, whether or not that is balanced",
         ),
         left_unbalanced=(),
     )
@@ -79,15 +76,15 @@ def _inverted(batch: BegunBatch, request: ReassignmentRequest) -> pa.Table:
     rows = read_batch_table(batch.plan_dir, batch.number)
     names = pc.binary_join_element_wise(rows["topic"], rows["partition"].cast(pa.string()), "-")
     left_out = pc.is_in(names, pa.array(sorted(batch.left_out), pa.string()))
-    asked = pa.array([request.asks_about(topic) for topic in rows["topic"].to_pylist()], pa.bool_())
-    rows = rows.filter(pc.and_(pc.invert(left_out), asked))
+    requested = pa.array([request.asks_about(topic) for topic in rows["topic"].to_pylist()], pa.bool_())
+    rows = rows.filter(pc.and_(pc.invert(left_out), requested))
     columns = {name: rows[name] for name in STEPS.names}
     columns["current"], columns["target"] = rows["target"], rows["current"]
     columns["step"] = pc.add(pc.subtract(rows["steps"], rows["step"]), 1)
     return pa.table([columns[field.name] for field in STEPS], names=STEPS.names).cast(STEPS)
 
 
-def _numbered_in_order(steps: pa.Table, numbers: np.ndarray) -> pa.Table:
-    """The same steps, numbered by their batches: a partition's steps of several cuts are in order by that alone."""
+def _numbered_by_batch(steps: pa.Table, numbers: np.ndarray) -> pa.Table:
+    """The same steps with the batch as the step's number: of several batchings, only that gives their order."""
     at = STEPS.names.index("step")
     return steps.set_column(at, STEPS.field(at), pa.array(numbers.astype(np.int32), pa.int32()))

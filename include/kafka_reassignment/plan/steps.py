@@ -1,4 +1,4 @@
-"""KIP-435 steps of a target assignment, as columns."""
+"""KIP-435's steps of a target assignment, as columns: from changes to steps, back, and to what batching needs."""
 
 from __future__ import annotations
 
@@ -6,39 +6,42 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafka_reassignment.decisions.batching import NOBODY, StepColumns
 from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.model import Reassignment, TopicPartition
-from kafka_reassignment.plan.columns import longs, matrix
-from kafka_reassignment.plan.schemas import STEPS
+from kafka_reassignment.plan.columns import longs, replica_matrix
+from kafka_reassignment.plan.schemas import STEPS, TARGET
 
 
 def steps_table(changes: pa.Table, replica_movements: int) -> pa.Table:
     """Cut each change into KIP-435's steps of at most ``replica_movements`` (R) new replicas.
 
-    Most changes are one step and stay columns; the pure function is asked for the others only.
-
     In: ``TARGET``. Out: ``STEPS``, in the same order, the steps of a partition one after the other.
     """
-    current, target = matrix(changes["current"]), matrix(changes["target"])
-    several = (adding(current, target) != ABSENT).sum(axis=1) > replica_movements
+    # Most changes are one step and stay columns; only the others pass through Python objects.
+    current, target = replica_matrix(changes["current"]), replica_matrix(changes["target"])
+    split = (adding(current, target) != ABSENT).sum(axis=1) > replica_movements
     single = _single_steps(changes)
-    if not several.any():
+    if not split.any():
         return single
-    rows = np.flatnonzero(several)
-    cut = [_steps_of(row, replica_movements) for row in changes.take(rows).to_pylist()]
-    origin = np.concatenate([np.flatnonzero(~several), np.repeat(rows, [len(steps) for steps in cut])])
+    rows = np.flatnonzero(split)
+    their_steps = [_steps_of(row, replica_movements) for row in changes.take(rows).to_pylist()]
+    origin = np.concatenate([np.flatnonzero(~split), np.repeat(rows, [len(steps) for steps in their_steps])])
     both = pa.concat_tables(
-        [single.filter(pa.array(~several)), pa.Table.from_pylist([s for steps in cut for s in steps], schema=STEPS)]
+        [
+            single.filter(pa.array(~split)),
+            pa.Table.from_pylist([s for steps in their_steps for s in steps], schema=STEPS),
+        ]
     )
     return both.take(np.argsort(origin, kind="stable"))
 
 
 def _steps_of(row: dict[str, Any], replica_movements: int) -> list[dict[str, Any]]:
     partition = TopicPartition(row["topic"], row["partition"])
-    whole = Reassignment(partition, tuple(row["current"]), tuple(row["target"]), row["size_bytes"])
+    change = Reassignment(partition, tuple(row["current"]), tuple(row["target"]), row["size_bytes"])
     return [
         {
             "topic": partition.topic,
@@ -47,18 +50,18 @@ def _steps_of(row: dict[str, Any], replica_movements: int) -> list[dict[str, Any
             "steps": step.steps,
             "current": list(step.reassignment.current),
             "target": list(step.reassignment.target),
-            "size_bytes": whole.size_bytes,
+            "size_bytes": change.size_bytes,
             "leader_movement": step.reassignment.is_leader_movement,
         }
-        for step in steps_for(whole, replica_movements=replica_movements)
+        for step in steps_for(change, replica_movements=replica_movements)
     ]
 
 
 def _single_steps(changes: pa.Table) -> pa.Table:
-    current, target = matrix(changes["current"]), matrix(changes["target"])
+    current, target = replica_matrix(changes["current"]), replica_matrix(changes["target"])
     ones = pa.array(np.ones(len(changes), dtype=np.int32))
     columns = {
-        **{name: changes[name] for name in TARGET_COLUMNS},
+        **{name: changes[name] for name in TARGET.names},
         "step": ones,
         "steps": ones,
         "leader_movement": pa.array(current[:, 0] != target[:, 0]),
@@ -66,7 +69,24 @@ def _single_steps(changes: pa.Table) -> pa.Table:
     return pa.table([columns[field.name] for field in STEPS], schema=STEPS)
 
 
-TARGET_COLUMNS = ("topic", "partition", "current", "target", "size_bytes")
+def changes_table(steps: pa.Table) -> pa.Table:
+    """Join the steps of each partition: from the replicas before its first step to those after its last.
+
+    In: ``STEPS``, in any order. Out: ``TARGET``, ordered by topic and partition.
+    """
+    ordered = steps.sort_by([("topic", "ascending"), ("partition", "ascending"), ("step", "ascending")])
+    if not len(ordered):
+        return TARGET.empty_table()
+    codes = np.asarray(pc.rank(ordered["topic"], tiebreaker="dense"))
+    partition = np.asarray(ordered["partition"])
+    differs = (codes[1:] != codes[:-1]) | (partition[1:] != partition[:-1])
+    first = ordered.filter(pa.array(np.concatenate([[True], differs])))
+    last = ordered.filter(pa.array(np.concatenate([differs, [True]])))
+    return (
+        first.set_column(STEPS.names.index("target"), STEPS.field("target"), last["target"])
+        .select(TARGET.names)
+        .cast(TARGET)
+    )
 
 
 def adding(current: Longs, target: Longs) -> Longs:
@@ -77,7 +97,7 @@ def adding(current: Longs, target: Longs) -> Longs:
 
 def batching_columns(steps: pa.Table) -> StepColumns:
     """Return what batching needs to know of the steps (``STEPS``)."""
-    current, target = matrix(steps["current"]), matrix(steps["target"])
+    current, target = replica_matrix(steps["current"]), replica_matrix(steps["target"])
     receivers = adding(current, target)
     # Packed to the left, so that the first column is a receiver wherever there is one.
     receivers = np.take_along_axis(receivers, np.argsort(receivers == ABSENT, axis=1, kind="stable"), axis=1)

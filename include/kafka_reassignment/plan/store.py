@@ -7,13 +7,12 @@ Layout below the plan's directory (a path or an fsspec URL)::
     summary.json               PlanSummary
 
 The steps are one file, not one per batch: thousands of small files cost seconds on a disk and more in an object
-store. Its row groups are small and carry the least and greatest batch in them, so that reading a batch skips the rest.
+store. Its row groups are small and store their least and greatest batch, so that reading a batch skips the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +21,8 @@ import pyarrow.compute as pc
 from kafka_reassignment.decisions.batching.columns import Longs
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.model import Batch, Reassignment, Step, TopicPartition
-from kafka_reassignment.plan import hash as hashes
 from kafka_reassignment.plan.columns import longs
+from kafka_reassignment.plan.hash import batch_hashes
 from kafka_reassignment.plan.schemas import BATCH, BATCHED_STEPS, STEPS, TARGET
 from kafka_reassignment.plan.summary import BatchSummary, PlanSummary
 from kafka_reassignment.plan.tables import filesystem, iterate_table, read_table, write_table
@@ -46,25 +45,18 @@ def write_batches(plan_dir: str, steps: pa.Table, numbers: Longs, *, after: int 
         plan_dir: the plan's directory.
         steps: in plan order, which each batch keeps.
         numbers: by step, the number of its batch, from 1 without gaps.
-        after: counted on from this batch.
+        after: number of the batch before them; 0 for the first batch of a plan.
     """
     order = np.argsort(numbers, kind="stable")
     ordered = steps.take(order).combine_chunks()
     batched = ordered.append_column(BATCH, pa.array((numbers[order] + after).astype(np.int32)))
     groups = (batched.slice(start, GROUP_ROWS) for start in range(0, len(batched), GROUP_ROWS))
     write_table(f"{plan_dir}/steps", BATCHED_STEPS, groups)
-    return _hashes(ordered, numbers[order], int(numbers.max(initial=0)))
-
-
-def _hashes(steps: pa.Table, numbers: Longs, count: int) -> tuple[str, ...]:
-    """The hashes of batches 1 to ``count``; the steps are in the order of their batches."""
-    starts = np.searchsorted(numbers, np.arange(1, count + 2)).tolist()
-    step_hashes = hashes.StepHashes(steps)
-    return tuple(step_hashes.of(start, end) for start, end in pairwise(starts))
+    return batch_hashes(ordered, numbers[order], int(numbers.max(initial=0)))
 
 
 def clear_plan(plan_dir: str) -> None:
-    """Remove an earlier plan; its score card first, so that half a plan is never taken for one."""
+    """Remove an earlier plan, its summary first: a plan without a summary counts as incomplete."""
     files, path = filesystem(plan_dir)
     for name in (SUMMARY, "target", "steps"):
         if files.exists(f"{path}/{name}"):
@@ -72,14 +64,14 @@ def clear_plan(plan_dir: str) -> None:
 
 
 def write_summary(plan_dir: str, summary: PlanSummary) -> None:
-    """Write the score card; last of all, so that a plan with one is complete."""
+    """Write the summary; last, because a plan that has one counts as complete."""
     files, path = filesystem(plan_dir)
     with files.open(f"{path}/{SUMMARY}", "wb") as sink:
         sink.write(summary.model_dump_json(indent=1).encode() + b"\n")
 
 
 def read_summary(plan_dir: str) -> PlanSummary:
-    """Read the score card.
+    """Read the summary.
 
     Raises:
         RecordError: there is none, so the plan is missing or incomplete.
@@ -96,7 +88,7 @@ def read_summary(plan_dir: str) -> PlanSummary:
 
 
 def read_batch(plan_dir: str, number: int) -> Batch:
-    """Read one batch, and nothing else but the summary's hash of it.
+    """Read one batch, checked against its hash in the summary.
 
     Raises:
         RecordError: there is no such batch, or it is not as it was planned.
@@ -111,12 +103,12 @@ def read_batch(plan_dir: str, number: int) -> Batch:
 
 
 def read_batch_table(plan_dir: str, number: int) -> pa.Table:
-    """Read the steps of one batch as columns (``STEPS``), unchecked."""
+    """Read the steps of one batch as columns (``STEPS``), without checking its hash."""
     return _read_steps(plan_dir, number, number).select(STEPS.names)
 
 
 def read_batches(plan_dir: str, first: int, last: int) -> tuple[pa.Table, Longs]:
-    """Read the steps of some batches in a row as columns (``STEPS``), and the number of each step's batch.
+    """Read the steps of consecutive batches as columns (``STEPS``), and the number of each step's batch.
 
     Raises:
         RecordError: a batch is not as it was planned.
@@ -128,11 +120,11 @@ def _checked(plan_dir: str, planned: Sequence[BatchSummary]) -> tuple[pa.Table, 
     first = planned[0].number
     rows = _read_steps(plan_dir, first, planned[-1].number)
     steps, numbers = rows.select(STEPS.names), longs(rows[BATCH.name])
-    for batch, found in zip(planned, _hashes(steps, numbers - first + 1, len(planned)), strict=True):
+    for batch, found in zip(planned, batch_hashes(steps, numbers - first + 1, len(planned)), strict=True):
         if found != batch.steps_hash:
             raise RecordError(
                 f"Batch {batch.number} of the plan at {plan_dir} was altered: expected steps with hash "
-                f"{batch.steps_hash[:12]}, found {found[:12]}. Plan again, or bring the files back."
+                f"{batch.steps_hash[:12]}, found {found[:12]}. Plan again, or restore the files."
             )
     return steps, numbers
 
@@ -143,24 +135,17 @@ def _read_steps(plan_dir: str, first: int, last: int) -> pa.Table:
 
 
 def read_target_table(plan_dir: str) -> pa.Table:
-    """Read the whole target assignment as columns (``TARGET``)."""
+    """Read the target assignment as columns (``TARGET``)."""
     return read_table(f"{plan_dir}/target").select(TARGET.names).cast(TARGET)
 
 
 def read_target(plan_dir: str) -> Iterator[Reassignment]:
-    """Iterate over the whole target assignment, in order of topic and partition."""
+    """Iterate over the target assignment, in order of topic and partition."""
     for part in iterate_table(f"{plan_dir}/target"):
         for rows in part.to_batches(max_chunksize=10_000):
             columns = (rows.column(field.name).to_pylist() for field in TARGET)
             for topic, partition, current, target, size in zip(*columns, strict=True):
                 yield Reassignment(TopicPartition(topic, partition), tuple(current), tuple(target), size)
-
-
-def plan_hash(plan_dir: str) -> str:
-    """Return the plan's hash, made anew from the files of its batches."""
-    count = len(read_summary(plan_dir).batches)
-    rows = _read_steps(plan_dir, 1, count)
-    return hashes.plan_hash(_hashes(rows, longs(rows[BATCH.name]), count))
 
 
 def _steps(rows: pa.Table) -> Iterator[Step]:

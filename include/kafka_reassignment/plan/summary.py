@@ -1,6 +1,8 @@
-"""The score card of a plan, as data: what people look at before anything moves, and what tools check."""
+"""A plan in numbers: what people approve by, and what tools check."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -11,7 +13,7 @@ from kafka_reassignment.request import Job
 
 
 class BrokerSummary(BaseModel):
-    """One broker before and after; ``share_bytes`` is its fair share afterwards, None where it takes no part."""
+    """One broker before and after; ``share_bytes`` is its fair share afterwards, None for brokers that take no part."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -30,7 +32,7 @@ class BrokerSummary(BaseModel):
 
 
 class BatchSummary(BaseModel):
-    """One batch: how much it moves, and how level; ``busiest_…`` are of one broker in this batch."""
+    """One batch: how much it moves, and how evenly; ``busiest_…`` are of one broker in this batch."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -46,7 +48,7 @@ class BatchSummary(BaseModel):
 
 
 class LogDirSummary(BaseModel):
-    """One log dir: its volume's size and free bytes now (None where not told), and what it takes at most."""
+    """One log dir: its volume's size and free bytes now (None where not reported), and the most that is copied to it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -58,7 +60,7 @@ class LogDirSummary(BaseModel):
 
     @property
     def free_at_peak(self) -> int | None:
-        """Free bytes when every copy is complete and nothing has been deleted yet."""
+        """Free bytes when every copy is complete and no source is deleted."""
         return None if self.free_bytes is None else self.free_bytes - self.bytes_to_take
 
 
@@ -75,10 +77,10 @@ class MoveSummary(BaseModel):
 
 
 class PlanSummary(BaseModel):
-    """The plan in numbers; ``plan_hash`` identifies it.
+    """A plan; ``plan_hash`` identifies it.
 
     ``lower_bound_bytes``: no plan that reaches the goal copies less (racks and sizes left aside).
-    ``biggest_moves``: those that copy most, most first.
+    ``biggest_moves``: those that copy most, in that order.
     ``outside_before`` and ``outside_after`` count brokers outside the tolerance around their fair share.
     """
 
@@ -105,22 +107,35 @@ class PlanSummary(BaseModel):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether no batch is needed."""
         return not self.batches
 
 
+def seconds_at_rate(batches: Iterable[BatchSummary], bytes_per_second: int | None) -> int | None:
+    """Estimate the time of the copies alone: batch after batch, each as long as its busiest broker takes."""
+    if bytes_per_second is None:
+        return None
+    return round(sum(max(b.busiest_receiver_bytes, b.busiest_sender_bytes) for b in batches) / bytes_per_second)
+
+
 def batch_summaries(steps: StepColumns, numbers: Longs, batch_hashes: tuple[str, ...]) -> tuple[BatchSummary, ...]:
-    """Sum up each batch; arrays of ``steps`` are as given to batching, ``numbers`` as it gave them back."""
+    """Sum up each batch.
+
+    Args:
+        steps: what batching got.
+        numbers: by step, the number of its batch, from 1.
+        batch_hashes: by batch.
+    """
     count = len(batch_hashes)
     copies = steps.receivers != NOBODY
-    received = _most_by_batch(
+    received = _busiest_by_batch(
         np.broadcast_to(numbers[:, None], copies.shape)[copies],
         steps.receivers[copies],
         np.broadcast_to(steps.size[:, None], copies.shape)[copies],
         count,
     )
     sends = steps.sender != NOBODY
-    sent = _most_by_batch(numbers[sends], steps.sender[sends], steps.bytes_to_copy[sends], count)
+    sent = _busiest_by_batch(numbers[sends], steps.sender[sends], steps.bytes_to_copy[sends], count)
     total = np.zeros(count + 1, dtype=np.int64)
     np.add.at(total, numbers, steps.bytes_to_copy)
     movements = np.bincount(numbers, weights=steps.moves_leader, minlength=count + 1)
@@ -141,7 +156,7 @@ def batch_summaries(steps: StepColumns, numbers: Longs, batch_hashes: tuple[str,
     )
 
 
-def _most_by_batch(numbers: Longs, brokers: Longs, amounts: Longs, count: int) -> tuple[Longs, Longs]:
+def _busiest_by_batch(numbers: Longs, brokers: Longs, amounts: Longs, count: int) -> tuple[Longs, Longs]:
     """By batch: how many brokers take part, and the bytes of the busiest."""
     width = int(brokers.max(initial=0)) + 1
     pairs, inverse = np.unique(numbers * width + brokers, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Reading and writing the small tables without Spark: one folder of Parquet each, local or at any fsspec URL."""
+"""Tables without Spark: one folder of Parquet each, local or at any fsspec URL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 PART = "part-00000.parquet"
-"""The one file of a table written here; readers take every Parquet file of the folder."""
+"""The only file of a table written here; readers take every Parquet file of the folder."""
 
 
 def filesystem(url: str) -> tuple[Any, str]:
@@ -21,7 +21,7 @@ def filesystem(url: str) -> tuple[Any, str]:
 
 
 def write_table(directory: str, schema: pa.Schema, parts: Iterable[pa.Table | pa.RecordBatch]) -> None:
-    """Write a table as one file, a row group per part; only one part is in memory. An earlier file is replaced."""
+    """Write a table as one file, a row group per part; one part is in memory at a time. An earlier file is replaced."""
     files, path = filesystem(directory)
     files.makedirs(path, exist_ok=True)
     with files.open(f"{path}/{PART}", "wb") as sink, pq.ParquetWriter(sink, schema, compression="zstd") as writer:
@@ -30,10 +30,14 @@ def write_table(directory: str, schema: pa.Schema, parts: Iterable[pa.Table | pa
 
 
 def read_table(directory: str, rows: pc.Expression | None = None) -> pa.Table:
-    """Read every Parquet file of a folder, in the order of their names; all rows, or those an expression is true for.
+    """Read every Parquet file of a folder, in the order of their names.
+
+    Args:
+        directory: path or URL of the folder.
+        rows: which rows to read; None for all.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: the folder has no Parquet file.
     """
     return pa.concat_tables(iterate_table(directory, rows))
 
@@ -42,7 +46,7 @@ def iterate_table(directory: str, rows: pc.Expression | None = None) -> Iterator
     """Read a folder file by file.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: the folder has no Parquet file.
     """
     files, path = filesystem(directory)
     names = sorted(files.glob(f"{path}/*.parquet"))

@@ -12,7 +12,7 @@ from kafka_reassignment.decisions.apply_json import check_targets
 from kafka_reassignment.decisions.batching.columns import ABSENT
 from kafka_reassignment.errors import InfeasiblePlanError, name_some
 from kafka_reassignment.model import Replicas, TopicPartition
-from kafka_reassignment.plan.columns import ELEMENT, longs, matrix
+from kafka_reassignment.plan.columns import ELEMENT, longs, replica_matrix
 from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.plan.schemas import TARGET
 from kafka_reassignment.plan.steps import adding
@@ -57,7 +57,7 @@ def assignment_from_json(session: SparkSession, facts: DataFrame, scope: Scope, 
         min_insync_replicas=_min_insync_replicas(snapshot),
     )
     _check_space(named, scope)
-    current, target = matrix(named["current"]), matrix(named["target"])
+    current, target = replica_matrix(named["current"]), replica_matrix(named["target"])
     width = max(current.shape[1], target.shape[1])
     differs = (_widened(current, width) != _widened(target, width)).any(axis=1)
     changes = named.filter(pa.array(differs))
@@ -79,7 +79,7 @@ def _min_insync_replicas(snapshot: Snapshot) -> dict[str, int]:
 
 def _check_space(named: pa.Table, scope: Scope) -> None:
     fleet = scope.fleet
-    new = adding(matrix(named["current"]), matrix(named["target"]))
+    new = adding(replica_matrix(named["current"]), replica_matrix(named["target"]))
     coming = new != ABSENT
     size = np.broadcast_to(longs(named["size_bytes"])[:, None], new.shape)
     received = np.zeros(fleet.size, dtype=np.int64)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
 from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
-from kafka_reassignment.plan.columns import longs, matrix
+from kafka_reassignment.plan.columns import longs, replica_matrix
 from kafka_reassignment.planner.goals import MAX_ROUTED_RACKS, Routes
 from kafka_reassignment.planner.shard_goals import BUCKETS, Fleet
 
@@ -108,7 +108,7 @@ def _add(one: Longs, other: Longs) -> Longs:
 
 def _sums(batch: pa.RecordBatch, fleet: Fleet, *, restore_racks: bool) -> dict[str, Longs]:
     size = longs(batch.column("size_bytes"))
-    replicas = fleet.index_of(matrix(batch.column("replicas")))
+    replicas = fleet.index_of(replica_matrix(batch.column("replicas")))
     wanted = longs(batch.column("wanted"))
     in_scope = batch.column("in_scope").to_numpy(zero_copy_only=False)
     present = replicas != ABSENT

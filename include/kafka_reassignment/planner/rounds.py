@@ -12,7 +12,7 @@ from pyspark.sql import functions as sql
 
 from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
 from kafka_reassignment.errors import InfeasiblePlanError, name_some
-from kafka_reassignment.plan.columns import longs, matrix
+from kafka_reassignment.plan.columns import longs, replica_matrix
 from kafka_reassignment.plan.schemas import TARGET
 from kafka_reassignment.planner.goals import (
     BAND_MARGIN,
@@ -44,7 +44,7 @@ class Loads:
         size = longs(changes["size_bytes"])
         loads = Loads(self.bytes.copy(), self.replicas.copy(), self.leaders.copy())
         for column, sign in (("current", -1), ("target", 1)):
-            replicas = fleet.index_of(matrix(changes[column]))
+            replicas = fleet.index_of(replica_matrix(changes[column]))
             present = replicas != ABSENT
             np.add.at(loads.bytes, replicas[present], sign * np.broadcast_to(size[:, None], present.shape)[present])
             np.add.at(loads.replicas, replicas[present], sign)

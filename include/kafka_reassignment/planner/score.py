@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from kafka_reassignment.decisions.batching.columns import ABSENT, Flags, Longs
 from kafka_reassignment.errors import name_some
-from kafka_reassignment.plan import hash as hashes
-from kafka_reassignment.plan.columns import longs, matrix
+from kafka_reassignment.plan.columns import longs, replica_matrix
+from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.plan.steps import adding
-from kafka_reassignment.plan.summary import BatchSummary, BrokerSummary, MoveSummary, PlanSummary
+from kafka_reassignment.plan.summary import BatchSummary, BrokerSummary, MoveSummary, PlanSummary, seconds_at_rate
 from kafka_reassignment.planner.goals import LEADER_TOLERANCE, leader_room
 from kafka_reassignment.planner.rounds import Assignment
 from kafka_reassignment.planner.scope import Scope
@@ -26,7 +26,7 @@ def summarize(
 ) -> PlanSummary:
     """Make the score card."""
     changes, fleet, request = assignment.changes, scope.fleet, scope.request
-    current, target = matrix(changes["current"]), matrix(changes["target"])
+    current, target = replica_matrix(changes["current"]), replica_matrix(changes["target"])
     size = longs(changes["size_bytes"])
     new = fleet.index_of(adding(current, target))
     copies = new != ABSENT
@@ -58,7 +58,7 @@ def summarize(
         job=request.job,
         mode=request.mode,
         tolerance=request.tolerance,
-        plan_hash=hashes.plan_hash(b.steps_hash for b in batches),
+        plan_hash=plan_hash(b.steps_hash for b in batches),
         partitions_in_cluster=assignment.measures.partitions,
         partitions=len(changes),
         bytes_to_copy=int(copied.sum()),
@@ -66,7 +66,7 @@ def summarize(
         leader_changes=int((current[:, 0] != target[:, 0]).sum()),
         outside_before=int(_outside(assignment, scope, before.bytes).sum()),
         outside_after=int(_outside(assignment, scope, after.bytes).sum()),
-        seconds_at_rate=_seconds(batches, request.throttle_bytes_per_second),
+        seconds_at_rate=seconds_at_rate(batches, request.throttle_bytes_per_second),
         brokers=brokers,
         batches=batches,
         log_dirs=at_peak(snapshot.log_dirs, dict(zip(fleet.ids.tolist(), received.tolist(), strict=True))),
@@ -95,13 +95,6 @@ def _outside(assignment: Assignment, scope: Scope, load: Longs) -> Flags:
     band = assignment.band
     outside: Flags = scope.takes_part & ((load > band.high) | (load < band.low))
     return outside
-
-
-def _seconds(batches: tuple[BatchSummary, ...], rate: int | None) -> int | None:
-    """Time of the copies alone: batch after batch, each as long as its busiest broker takes."""
-    if rate is None:
-        return None
-    return round(sum(max(b.busiest_receiver_bytes, b.busiest_sender_bytes) for b in batches) / rate)
 
 
 def _assumed(assignment: Assignment) -> tuple[str, ...]:

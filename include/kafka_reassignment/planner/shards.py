@@ -16,7 +16,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kafka_reassignment.decisions.batching.columns import ABSENT
-from kafka_reassignment.plan.columns import longs, matrix, replica_lists
+from kafka_reassignment.plan.columns import longs, replica_lists, replica_matrix
 from kafka_reassignment.plan.schemas import TARGET
 from kafka_reassignment.planner.dealing import share_of
 from kafka_reassignment.planner.frames import struct_of
@@ -76,7 +76,7 @@ def placed(facts: DataFrame, orders: ShardGoals, shards: int) -> DataFrame:
 def _place_shard(rows: pa.Table, orders: ShardGoals) -> pa.Table:
     # A shuffle brings rows in any order; from here on it is always the same one.
     rows = rows.take(pc.sort_indices(rows, [("tie", "ascending"), ("topic", "ascending"), ("partition", "ascending")]))
-    ids = matrix(rows["replicas"])
+    ids = replica_matrix(rows["replicas"])
     partitions = Partitions(
         size=longs(rows["size_bytes"]),
         replicas=orders.fleet.index_of(ids).astype(np.int32),

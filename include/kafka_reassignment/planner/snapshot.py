@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import ClusterDescription, LogDirsReport, LogReplica, PartitionState, TopicPartition
-from kafka_reassignment.plan import schemas
 from kafka_reassignment.plan.columns import longs
 from kafka_reassignment.plan.tables import read_table, write_table
+from kafka_reassignment.planner import schemas
 
 ROWS_AT_ONCE = 100_000
 

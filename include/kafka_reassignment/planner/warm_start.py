@@ -17,7 +17,7 @@ from kafka_reassignment.model import (
     PartitionState,
     TopicPartition,
 )
-from kafka_reassignment.plan.json_files import write_reassignment_json
+from kafka_reassignment.plan.reassignment_json import write_reassignment_json
 from kafka_reassignment.planner.pipeline import plan
 from kafka_reassignment.planner.session import class_archive, planner_session
 from kafka_reassignment.planner.snapshot import TopicFacts, write_snapshot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import ClusterDescription
-from kafka_reassignment.plan.rebatch import Rest, reschedule
+from kafka_reassignment.plan.rebatch import RemainingPlan, rebatch
 from kafka_reassignment.ports import MAX_PARTITIONS
 from kafka_reassignment.record.operator_commands import LimitsCommand, Revision
 from kafka_reassignment.record.record import Record
@@ -62,8 +62,8 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
         return
     new_limits = asked if asked != record.limits_in_force() else None
     uri = record.revised_plan_uri(number + 1)
-    rest = Rest(after=after, again=again, new_limits=new_limits)
-    summary = reschedule(record.plan_uri, record.plan_uri_of, rest, asked, uri)
+    remaining = RemainingPlan(after=after, retried_later=again, new_limits=new_limits)
+    summary = rebatch(record.plan_uri, record.plan_uri_of, remaining, asked, uri)
     reasons = [f"new limits: {_told(asked)}"] if new_limits else []
     reasons += [f"{len(again)} partitions of batch {after} come again"] if again else []
     revision = Revision(

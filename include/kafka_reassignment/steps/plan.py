@@ -9,7 +9,7 @@ from datetime import timedelta
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import ConfigResource, ConfigValue
 from kafka_reassignment.plan.inverse import BegunBatch, invert
-from kafka_reassignment.plan.json_files import write_reassignment_json
+from kafka_reassignment.plan.reassignment_json import write_reassignment_json
 from kafka_reassignment.plan.report import plan_page
 from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.plan.summary import PlanSummary

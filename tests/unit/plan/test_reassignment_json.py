@@ -69,7 +69,7 @@ def test_what_is_written_is_read_back_and_the_order_of_naming_does_not_matter(
         (plan() + plan(), "more text follows the plan at line 1, column .*--generate' prints two plans"),
         ("Current partition replica assignment\n" + plan(), "not JSON: .* Expecting value"),
         (b"\xff\xfe{}", "byte 0 is not UTF-8"),
-        ("[" * 200_000 + "]" * 200_000, "nested far too deeply"),
+        ("[" * 200_000 + "]" * 200_000, "values nested too deeply"),
         ('{"version":1,"partitions":[{"topic":"t","partition":' + "9" * 5000 + "}]}", "Exceeds the limit"),
         ('{"version":NaN,"partitions":[]}', "the value NaN, which JSON does not know"),
         ("[]", r"The plan must be a JSON object with 'version' and 'partitions', found \[\]"),
@@ -154,7 +154,7 @@ def test_a_partition_named_twice_is_refused_with_both_wishes() -> None:
 
 def test_a_plan_that_is_too_large_is_refused_unread() -> None:
     with pytest.raises(InvalidPlanFileError, match="The plan must be at most 1000 bytes, found 1001; split it"):
-        parse_plan("[" * 1001, largest_bytes=1000)
+        parse_plan("[" * 1001, max_bytes=1000)
 
 
 json_values = st.recursive(

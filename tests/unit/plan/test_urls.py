@@ -10,7 +10,7 @@ import pytest
 
 from kafka_reassignment.decisions.batching import batches_of
 from kafka_reassignment.errors import RecordError
-from kafka_reassignment.plan.json_files import write_reassignment_json
+from kafka_reassignment.plan.reassignment_json import write_reassignment_json
 from kafka_reassignment.plan.schemas import TARGET
 from kafka_reassignment.plan.steps import batching_columns, steps_table
 from kafka_reassignment.plan.store import read_batch, read_summary, read_target, write_batches, write_target

@@ -15,7 +15,7 @@ from urllib.request import urlopen
 import pyspark
 import pytest
 
-from kafka_reassignment.plan.json_files import write_reassignment_json
+from kafka_reassignment.plan.reassignment_json import write_reassignment_json
 from kafka_reassignment.planner import batch_stage, shards
 from kafka_reassignment.planner.pipeline import plan
 from kafka_reassignment.planner.session import planner_session

@@ -1,4 +1,4 @@
-"""The report of a plan for people: one HTML file that needs nothing else, readable for six brokers or a thousand."""
+"""The report of a plan for people: one HTML file that loads nothing, readable for six brokers or a thousand."""
 
 from kafka_reassignment.plan.report.page import plan_page
 

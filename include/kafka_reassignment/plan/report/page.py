@@ -1,4 +1,4 @@
-"""The page around charts and tables."""
+"""The page: tables and charts in a template."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from kafka_reassignment.plan.report.rows import batch_rows, broker_rows, busiest
 from kafka_reassignment.plan.summary import PlanSummary
 from kafka_reassignment.templates import html_templates
 
-SHOWN_LOG_DIRS = 30
-"""Log dirs of the table, fullest first."""
+MAX_LOG_DIRS = 30
+"""Log dirs in the table, the fullest first."""
 
-LEVEL = 1.10
-"""Busiest to mean up to which a batch counts as level."""
+MAX_LEVEL_RATIO = 1.10
+"""Up to this ratio of busiest to mean a batch counts as level."""
 
 
 def plan_page(summary: PlanSummary, *, title: str, bytes_per_second: int | None = None) -> str:
-    """Return the report of a plan as one HTML page that loads nothing from elsewhere.
+    """Return the report of a plan as one HTML page that loads nothing.
 
     Args:
-        summary: the score card.
-        title: heading, such as the cluster's and the run's id.
-        bytes_per_second: the rate the time was estimated at; None when unthrottled.
+        summary: the plan in numbers.
+        title: heading.
+        bytes_per_second: the rate of the estimated time; None when unthrottled.
     """
     brokers, batches = broker_rows(summary), batch_rows(summary.batches)
     copying = [b for b in summary.batches if b.bytes_to_copy]
@@ -39,8 +39,8 @@ def plan_page(summary: PlanSummary, *, title: str, bytes_per_second: int | None 
         rate=bytes_per_second,
         racks=rack_rows(summary),
         brokers=brokers,
-        log_dirs=fullest_first(summary.log_dirs)[:SHOWN_LOG_DIRS],
-        level_batches=sum(busiest_to_mean(b) <= LEVEL for b in copying),
+        log_dirs=fullest_first(summary.log_dirs)[:MAX_LOG_DIRS],
+        level_batches=sum(busiest_to_mean(b) <= MAX_LEVEL_RATIO for b in copying),
         copying_batches=len(copying),
         busiest_inflow=_busiest(inflow),
         busiest_leader=_busiest(leaders),
@@ -60,5 +60,5 @@ def _vega() -> str:
 
 
 def _busiest(numbers: list[int]) -> float | None:
-    """Largest to mean; None where there is nothing."""
+    """Largest over mean; None when all are 0."""
     return max(numbers) * len(numbers) / sum(numbers) if sum(numbers) else None

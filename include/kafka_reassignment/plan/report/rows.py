@@ -1,4 +1,4 @@
-"""From the score card to the rows that charts and tables show. Bytes become GB (decimal)."""
+"""A plan's summary as the rows of charts and tables. Bytes become GB (decimal)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Row = dict[str, str | int | float | bool | None]
 
 GB = 1e9
 
-MOST_POINTS = 600
-"""Points of the charts over batches; of more batches, several make one point."""
+MAX_POINTS = 600
+"""Points of the charts over batches; of more batches, several are one point."""
 
 NO_RACK = "(none)"
 
 
 def gb(bytes_: float) -> float:
-    """Bytes as GB, to the precision worth writing down."""
+    """Bytes as GB, rounded to 0.1 MB."""
     return round(bytes_ / GB, 4)
 
 
@@ -74,9 +74,9 @@ def rack_rows(summary: PlanSummary) -> list[Row]:
 
 
 def batch_rows(batches: Iterable[BatchSummary]) -> list[Row]:
-    """One row per batch that copies, or per some that follow each other; ``level`` is of the least level one."""
+    """One row per batch that copies, or per several consecutive ones; ``level`` is of the least level of them."""
     copying = [b for b in batches if b.bytes_to_copy]
-    together = max(1, -(-len(copying) // MOST_POINTS))
+    together = max(1, -(-len(copying) // MAX_POINTS))
     return [
         {
             "batch": some[0].number,
@@ -89,13 +89,13 @@ def batch_rows(batches: Iterable[BatchSummary]) -> list[Row]:
 
 
 def busiest_to_mean(batch: BatchSummary) -> float:
-    """How much busier the busiest broker of a batch is than the mean of those that send, or receive, with it."""
+    """The busiest broker of a batch over the mean of its senders, or of its receivers; the larger of both ratios."""
     sides = ((batch.busiest_receiver_bytes, batch.receivers), (batch.busiest_sender_bytes, batch.senders))
     return max(busiest * brokers for busiest, brokers in sides) / max(batch.bytes_to_copy, 1)
 
 
 def fullest_first(log_dirs: Iterable[LogDirSummary]) -> list[LogDirSummary]:
-    """Log dirs by the part of them that is free at the peak, least first; those that told no sizes come last."""
+    """Log dirs by the part of them that is free at the peak, least first; those without reported sizes last."""
 
     def free_part(log_dir: LogDirSummary) -> tuple[bool, float, int, str]:
         free, total = log_dir.free_at_peak, log_dir.total_bytes
