@@ -14,9 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+import psutil
+
 from kafka_lab import watchdog
 
 _POLL_SECONDS = 0.02
+_ENDED = {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
+_CLOCK_CORRECTION_SECONDS = 2.0
+"""A birth is computed from the boot time, which moves with the system clock: two readings may differ by this much."""
+
 _open_lifelines: weakref.WeakSet[Lifeline] = weakref.WeakSet()
 
 
@@ -56,7 +62,7 @@ class Lifeline:
 
     def forget(self) -> None:
         """Let go of the pipe only; for a forked child, which must not keep the brokers alive."""
-        if self in _open_lifelines:  # once: the number may be another file's by now
+        if self in _open_lifelines:  # once: the number may already belong to another file
             _open_lifelines.discard(self)
             os.close(self._writing)
 
@@ -71,31 +77,34 @@ os.register_at_fork(after_in_child=_forget_lifelines)
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A process without doubt: pids are used again, a pid with its time of birth is not."""
+    """Which process: a pid is used again, a pid with its time of birth (Unix seconds) is not."""
 
     pid: int
-    birth: str
+    birth: float
 
 
-def look_up(pid: int) -> tuple[Identity, bool] | None:
-    """Return who has this pid and whether it is stopped (SIGSTOP); None when nobody, or only a zombie."""
-    try:
-        # after the command name, which may hold blanks and brackets: state is field 3, start time field 22
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        state, birth = fields[0], fields[19]
-    except OSError:
-        if Path("/proc/self/stat").exists():
-            return None
-        command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
-        asked = subprocess.run(command, capture_output=True, text=True, check=False)
-        state, _, birth = asked.stdout.strip().partition(" ")
-    return None if state[:1] in {"", "Z", "X"} else (Identity(pid, birth.strip()), state[:1] == "T")
+def look_up(pid: int) -> Identity | None:
+    """Return which process has this pid; None when none has, or only a zombie."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        if process.status() not in _ENDED:
+            return Identity(pid, process.create_time())
+    return None
 
 
 def is_alive(identity: Identity) -> bool:
     """Whether this very process still exists."""
-    found = look_up(identity.pid)
-    return found is not None and found[0] == identity
+    return _status(identity) is not None
+
+
+def _status(identity: Identity) -> str | None:
+    """Its status as psutil names it; None once this very process has ended."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(identity.pid)
+        if abs(process.create_time() - identity.birth) < _CLOCK_CORRECTION_SECONDS:
+            status = process.status()
+            return None if status in _ENDED else status
+    return None
 
 
 class NodeProcess:
@@ -124,8 +133,8 @@ class NodeProcess:
                 process_group=lifeline.group if lifeline else None,
                 start_new_session=lifeline is None,
             )
-        found = look_up(started.pid)
-        return cls(found[0] if found else Identity(started.pid, "ended at once"), started)
+        # One that has ended already is a zombie until we ask for its exit status, so it still has a birth.
+        return cls(Identity(started.pid, psutil.Process(started.pid).create_time()), started)
 
     @property
     def is_running(self) -> bool:
@@ -136,8 +145,8 @@ class NodeProcess:
 
     @property
     def is_paused(self) -> bool:
-        """Whether it is stopped by SIGSTOP, by us or by anybody."""
-        return look_up(self.identity.pid) == (self.identity, True)
+        """Whether it is stopped by SIGSTOP, by us or by another process."""
+        return _status(self.identity) == psutil.STATUS_STOPPED
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, unless the process is gone."""

@@ -72,13 +72,13 @@ def read_state(directory: Path) -> State | None:
         settings = fields.pop("settings")
         settings["static_configs"] = {int(broker): of for broker, of in settings["static_configs"].items()}
         nodes = tuple(Node(**{**node, "role": Role(node["role"])}) for node in fields.pop("nodes"))
-        processes = {name: Identity(**identity) for name, identity in fields.pop("processes").items()}
+        processes = {name: Identity(int(of["pid"]), float(of["birth"])) for name, of in fields.pop("processes").items()}
         return State(settings=Settings(**settings), nodes=nodes, processes=processes, **fields)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as broken:
         raise LocalClusterError(
-            f"{file} does not describe a local cluster: expected what 'local start' writes, found {broken!r}. "
+            f"{file} does not describe a local cluster: expected what 'kafka-lab start' writes, found {broken!r}. "
             "Name another directory, or remove this one."
         ) from None
 

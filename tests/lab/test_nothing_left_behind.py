@@ -35,7 +35,7 @@ def test_no_java_and_no_file_outlives_its_owner(end):
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     ) as owner:
         directory, *pids = owner.stdout.readline().split()
-        nodes = [found[0] for found in map(look_up, map(int, pids)) if found is not None]
+        nodes = [found for found in map(look_up, map(int, pids)) if found is not None]
         assert len(nodes) == 2
         assert Path(directory).is_dir()
         owner.send_signal(signal.Signals[end])

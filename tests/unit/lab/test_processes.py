@@ -54,7 +54,7 @@ def start_owner(tmp_path):
         )
         owners.append(owner)
         node = int(owner.stdout.readline())
-        identity, _ = look_up(node) or (Identity(node, "gone"), False)
+        identity = look_up(node) or Identity(node, 0.0)
         return owner, identity, directory
 
     yield start
@@ -112,7 +112,7 @@ def test_a_process_that_ended_by_itself_has_crashed_and_one_that_was_ended_has_n
 
 def test_another_runner_takes_over_what_still_runs(runner, tmp_path):
     runner.start("node", ["sleep", "600"], tmp_path)
-    heir = Runner(None, {**runner.identities, "other": Identity(2**22 + 1, "never")})
+    heir = Runner(None, {**runner.identities, "other": Identity(2**22 + 1, 0.0)})
     assert heir.identities == runner.identities
     heir.end(["node"], grace_seconds=0)
     assert not runner.is_running("node")
@@ -121,7 +121,7 @@ def test_another_runner_takes_over_what_still_runs(runner, tmp_path):
 def test_a_pid_that_was_given_again_is_not_ours(runner, tmp_path):
     runner.start("node", ["sleep", "600"], tmp_path)
     pid = runner.pid("node")
-    stranger = NodeProcess(Identity(pid, "earlier"))
+    stranger = NodeProcess(Identity(pid, runner.identities["node"].birth - 60))
     assert not stranger.is_running
     stranger.kill()
     assert runner.is_running("node")

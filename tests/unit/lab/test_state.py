@@ -13,7 +13,7 @@ from kafka_lab.state import Settings, State, claim_directory, read_state, write_
 
 pytestmark = pytest.mark.quick
 
-NOBODY = Identity(2**22 + 1, "never")
+NOBODY = Identity(2**22 + 1, 0.0)
 
 
 def state(processes=None, keeps_directory=True):
@@ -28,7 +28,7 @@ def state(processes=None, keeps_directory=True):
 
 
 def test_a_state_is_read_back_as_written(tmp_path):
-    written = state({"broker-1": Identity(42, "1234")})
+    written = state({"broker-1": Identity(42, 1234.5)})
     write_state(tmp_path, written)
     assert read_state(tmp_path) == written
 
@@ -50,7 +50,7 @@ def test_a_stopped_cluster_is_found_again(tmp_path):
 
 
 def test_a_running_cluster_is_not_started_over(tmp_path):
-    me, _ = look_up(os.getpid())
+    me = look_up(os.getpid())
     write_state(tmp_path, state({"broker-1": me, "broker-2": NOBODY}))
     with pytest.raises(LocalClusterError, match=r"already running \(broker-1\)"):
         claim_directory(tmp_path, True, "kraft", "4.3.1")
