@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rich.filesize import decimal
+
 
 def format_brokers(brokers: Iterable[int]) -> str:
     """Return broker ids as Kafka's tools print them: ``1,2,4``."""
@@ -11,12 +13,8 @@ def format_brokers(brokers: Iterable[int]) -> str:
 
 
 def format_bytes(count: float) -> str:
-    """Return ``1.2 GB``: decimal units, as rates are asked for."""
-    units = ("B", "kB", "MB", "GB", "TB")
-    at = 0
-    while abs(count) >= 999.5 and at < len(units) - 1:
-        count, at = count / 1000, at + 1
-    return f"{count:.0f} {units[at]}" if at == 0 or abs(count) >= 99.95 else f"{count:.1f} {units[at]}"
+    """Return ``1.2 GB``: decimal units, as in the rates of a request."""
+    return decimal(round(count))
 
 
 def format_seconds(seconds: float) -> str:

@@ -137,4 +137,4 @@ def test_the_text_has_every_status_of_the_kip(looking):
     ]
     assert behind.startswith("Behind: ")
     assert told.startswith("r: batch 1 of 1, 0 of 1 partitions in sync, 8.0 MB left")
-    assert f"{p}: 1,2 → 1,3, leader 1 (1 B/s), r, for " in told
+    assert f"{p}: 1,2 → 1,3, leader 1 (1 byte/s), r, for " in told

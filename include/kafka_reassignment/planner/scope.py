@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from kafka_reassignment.planner.shard_goals import Fleet
 from kafka_reassignment.planner.snapshot import Snapshot
 from kafka_reassignment.planner.space import Space
 from kafka_reassignment.request import Job, ReassignmentRequest
+from kafka_reassignment.request.topics import topics_matching
 
 FILLS_NAMED = frozenset({Job.ADD_BROKERS, Job.MOVE_TOPICS, Job.REBALANCE})
 """Jobs that give replicas to the brokers they name."""
@@ -151,9 +151,7 @@ def _matching(patterns: Iterable[str], names: frozenset[str], where: str) -> fro
     found: set[str] = set()
     missing = []
     for pattern in patterns:
-        if pattern in names:
-            found.add(pattern)
-        elif any(c in pattern for c in "*?[") and (matches := {n for n in names if fnmatchcase(n, pattern)}):
+        if matches := topics_matching(pattern, names):
             found |= matches
         else:
             missing.append(repr(pattern))

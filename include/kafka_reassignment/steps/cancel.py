@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -21,6 +20,7 @@ from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.operator_commands import RunCommand, WithdrawCommand
 from kafka_reassignment.record.record import Record
+from kafka_reassignment.request.topics import partition_matches
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit, told
 from kafka_reassignment.steps.recorded_batch import whole_batch
@@ -46,9 +46,7 @@ class CancelScope:
 
     def has(self, partition: TopicPartition) -> bool:
         """Whether the partition is meant."""
-        return self.is_whole or any(
-            pattern == str(partition) or fnmatch.fnmatchcase(partition.topic, pattern) for pattern in self.partitions
-        )
+        return self.is_whole or partition_matches(partition, self.partitions)
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +22,7 @@ from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.record.models import ClusterLock, RecordedRequest
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.request import Job, ReassignmentRequest, parse_request
+from kafka_reassignment.request.topics import topics_matching
 from kafka_reassignment.steps.context import RunContext, refuse_stopped
 from kafka_reassignment.steps.health import check_health
 from kafka_reassignment.steps.limits import check_limits
@@ -108,7 +108,7 @@ def _check_brokers(
 def _check_topics(request: ReassignmentRequest, partitions: Mapping[TopicPartition, PartitionState]) -> None:
     names = {p.topic for p in partitions}
     for pattern in request.topics:
-        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+        if not topics_matching(pattern, names):
             raise UnknownTopicOrPartitionError(
                 f"'topics' names {pattern!r}, which no topic of the cluster matches. Correct the name or the pattern"
             )

@@ -65,7 +65,7 @@ def test_a_quiet_cluster_admits_the_batch() -> None:
         ({"other_reasons": ("too slow",)}, "too slow"),
         (
             {"log_dirs": [LogDir(3, "/b", 1000 * MB, 150 * MB)]},
-            "log dir /b of broker 3 has room for 50.0 MB with 10% kept free, the batch brings 100 MB",
+            "log dir /b of broker 3 has room for 50.0 MB with 10% kept free, the batch brings 100.0 MB",
         ),
         (
             {"view": seen(live=ALL - {3})},

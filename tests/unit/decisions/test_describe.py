@@ -109,7 +109,7 @@ def unrated():  # type: ignore[no-untyped-def]
     return listed | {ConfigResource.broker(b): {} for b in (1, 2, 3)}
 
 
-def test_the_rate_of_a_broker_that_does_not_tell_is_unknown_not_unlimited() -> None:
+def test_a_rate_that_a_broker_does_not_report_is_unknown_not_unlimited() -> None:
     silent = {r: c for r, c in CONFIGS.items() if r != ConfigResource.broker(3)}
     assert described(silent).throttles == {3: NoRate.UNKNOWN, 2: NoRate.UNLIMITED}
     hidden = {**CONFIGS, ConfigResource.broker(3): {FOLLOWER_RATE: ConfigValue(None, ConfigSource.DYNAMIC_BROKER)}}
@@ -125,8 +125,8 @@ def test_a_star_covers_every_replica() -> None:
 
 def test_each_move_and_each_replica_has_a_line_of_its_own() -> None:
     assert list(description_lines(described())) == [
-        "orders-3: 1,2 → 3,2, leader 1 (10 B/s), run-1, for 1 min 30 s: in flight: in flight to 1,2,3, waiting for 3",
-        "  to broker 3: moving, 30 B left, 300 messages behind, log end 700, 1 B/s, about 30 s, throttle 31 B/s",
+        "orders-3: 1,2 → 3,2, leader 1 (10 bytes/s), run-1, for 1 min 30 s: in flight: in flight to 1,2,3, waiting for 3",
+        "  to broker 3: moving, 30 bytes left, 300 messages behind, log end 700, 1 byte/s, about 30 s, throttle 31 bytes/s",
     ]
 
 

@@ -19,14 +19,14 @@ def seen(replicas=None, isr=(), flight=None, live=BROKERS, leader=1):
 
 
 def status_of(view, step=MOVE, *, accepted=True, left_out=None, given_up=None):
-    text = move_statuses(
+    statuses = move_statuses(
         Batch(1, (step,)),
         view,
         accepted={ORDERS_0} if accepted else (),
         left_out={ORDERS_0: left_out} if left_out else {},
         given_up={ORDERS_0: given_up} if given_up else {},
     )
-    return text[ORDERS_0]
+    return statuses[ORDERS_0]
 
 
 EXPANDING = InFlight((1, 2, 3, 4), adding=(3, 4), removing=())

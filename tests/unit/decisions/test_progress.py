@@ -80,7 +80,7 @@ def test_samples_from_before_the_window_do_not_count() -> None:
     assert only(progress(ONE, view(*ONE.steps), old_and_new)).bytes_per_second == MB
 
 
-def test_before_it_was_looked_at_long_enough_the_asked_rate_tells_the_time() -> None:
+def test_before_it_was_measured_long_enough_the_requested_rate_gives_the_time() -> None:
     found = progress(ONE, view(*ONE.steps), [sample(0, {1: 100, 3: 20})], asked_bytes_per_second=4 * MB)
     assert (found.bytes_per_second, found.seconds_left) == (None, 20)
     assert str(found) == "0 of 1 partitions in sync, 80.0 MB left, about 20 s"
@@ -115,7 +115,7 @@ def test_writes_that_come_in_faster_than_they_are_copied_never_end() -> None:
     found = progress(ONE, view(*ONE.steps), [sample(0, {1: 100, 3: 20}), sample(30, {1: 160, 3: 50})])
     assert only(found).motion is Motion.WILL_NEVER_FINISH
     assert str(found) == (
-        "0 of 1 partitions in sync, 110 MB left at 1.0 MB/s, time left unknown; 1 will never finish: orders-0 on 3: "
+        "0 of 1 partitions in sync, 110.0 MB left at 1.0 MB/s, time left unknown; 1 will never finish: orders-0 on 3: "
         "2.0 MB/s are written, 1.0 MB/s copied: raise the rate or cancel"
     )
 
@@ -236,7 +236,7 @@ def test_a_sample_has_the_size_of_each_replica_but_not_of_copies_between_log_dir
     )
 
 
-def test_without_the_leaders_size_the_largest_old_replica_tells_what_is_left() -> None:
+def test_without_the_leaders_size_the_largest_old_replica_counts() -> None:
     assert measure_replica(step(), 3, None, [sample(0, {1: 90, 2: 100, 3: 20})]).bytes_left == 80 * MB
     assert measure_replica(step(), 3, 1, [sample(0, {3: 20})]).bytes_left == 80 * MB
 
@@ -256,15 +256,15 @@ def test_batches_to_come_take_as_long_as_their_busiest_broker() -> None:
 @pytest.mark.parametrize(
     ("count", "text"),
     [
-        (0, "0 B"),
-        (999, "999 B"),
+        (0, "0 bytes"),
+        (999, "999 bytes"),
         (1000, "1.0 kB"),
         (1_234_567_890, "1.2 GB"),
         (99_949_999, "99.9 MB"),
-        (99_950_000, "100 MB"),
-        (999_499_999, "999 MB"),
-        (999_500_000, "1.0 GB"),
-        (5e15, "5000 TB"),
+        (99_950_000, "100.0 MB"),
+        (999_499_999, "999.5 MB"),
+        (1_000_000_000, "1.0 GB"),
+        (5e15, "5.0 PB"),
     ],
 )
 def test_bytes_are_formatted_in_decimal_units(count: float, text: str) -> None:

@@ -59,13 +59,13 @@ def test_the_speed_is_the_median_of_the_latest_five() -> None:
     assert measured_speed(latest, asked_bytes_per_second=10 * MB) == 6 * MB
 
 
-def test_short_batches_and_those_without_copies_tell_nothing() -> None:
+def test_short_batches_and_those_without_copies_do_not_count() -> None:
     assert measured_speed([], asked_bytes_per_second=10 * MB) is None
     assert measured_speed([took(19, mb=1)], asked_bytes_per_second=10 * MB) is None
     assert measured_speed([Finished(LEADERS_ONLY, 1_000)], asked_bytes_per_second=10 * MB) is None
 
 
-def test_a_batch_held_back_by_a_lower_rate_tells_nothing_of_a_higher_one() -> None:
+def test_a_batch_limited_by_a_lower_rate_says_nothing_about_a_higher_one() -> None:
     """600 MB in 60 s is all that 10 MB/s allow; in 120 s something else was in the way."""
     assert measured_speed([took(60)], asked_bytes_per_second=20 * MB) is None
     assert measured_speed([took(60)], asked_bytes_per_second=None) is None

@@ -215,7 +215,7 @@ def test_a_new_replica_of_a_tiered_topic_is_not_made_leader_before_it_has_someth
     assert cluster.describe_partitions(["tiered"])[tiered].leader == 1
     assert cluster.describe_partitions(["orders"])[ORDERS_0].leader == 3
     summary = list(run.record.audit)[-1].summary
-    assert "tiered-0 (broker 3 has 500 kB of it locally, its leader 1 9.0 MB)" in summary
+    assert "tiered-0 (broker 3 has 500.0 kB of it locally, its leader 1 9.0 MB)" in summary
     cluster.copy(tiered, 3, 5_000_000)
     elect_leaders(run.context)
     assert cluster.describe_partitions(["tiered"])[tiered].leader == 3

@@ -84,7 +84,7 @@ def test_validating_only_says_exactly_what_would_be_added_and_adds_nothing(growi
         "Validated only; this would be done: orders grows from 2 to 4 partitions: 2 new, with 2 replicas each\n\n"
         "| new partition | replicas, the preferred leader first |\n|-|-|\n| orders-2 | 4,5 |\n| orders-3 | 6,1 |\n"
     )
-    assert "| 4 | a | 0 B | 0 | 1 | 0 | 1 |" in text
+    assert "| 4 | a | 0 bytes | 0 | 1 | 0 | 1 |" in text
     assert run.do("create_partitions") is False
     assert run.replicas("orders") == BEFORE
     assert run.summaries()[-1] == "create_partitions skipped: validated only; nothing was changed in the cluster"
