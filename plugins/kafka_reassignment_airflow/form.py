@@ -48,7 +48,7 @@ REQUEST_SECTIONS: Mapping[str | None, tuple[str, ...]] = {
     ),
     "Maintenance windows": ("windows", "time_zone", "blackouts", "not_before", "must_end_by"),
 }
-"""Order of the fields of a reassignment's form, by its sections; those of None are always in sight."""
+"""Order of the fields of a reassignment's form, by section; those of None come first and are in no section."""
 
 MULTILINE = frozenset({"reassignment_json"})
 """Fields for a text of many lines."""

@@ -20,7 +20,7 @@ DAGS = sorted(path.name for path in (PROJECT / "dags").glob("*_dag.py"))
 
 
 def uv(*arguments):
-    subprocess.run([sys.executable, "-m", "uv", *map(str, arguments)], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "uv", *map(str, arguments)], check=True, timeout=300)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def installed(built, tmp_path_factory):
             cwd=home,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, f"airflow {' '.join(arguments)}: {done.stderr[-3000:]}"
