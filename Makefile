@@ -53,7 +53,7 @@ test-slow: setup  ## the long tests, hours included
 bench-plan: setup  ## plan clusters of up to two million partitions, judge the plans, print them beside the peers' (ARGS="--help")
 	@$(BIN)/python benchmarks/bench_plan.py $(ARGS)
 
-faults: setup  ## reassignments with faults at seeded points (SEEDS=1-200; ARGS=-v tells everything)
+faults: setup  ## reassignments with faults at seeded points (SEEDS=1-200; ARGS=-v prints every step)
 	@$(BIN)/python -m tests.faults --seeds $(or $(SEEDS),1-20) $(ARGS)
 
 lock: setup  ## resolve the locked dependencies again, newest releases first

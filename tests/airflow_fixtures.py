@@ -119,13 +119,13 @@ class Reassignments:
         return ", ".join(f"{t}={i['state']}" for t, i in self.airflow.find_tasks(dag_id, run_id).items())
 
     @staticmethod
-    def _until(look: Callable[[], str | None], seconds: float, told: Callable[[], str]) -> str:
+    def _until(look: Callable[[], str | None], seconds: float, describe: Callable[[], str]) -> str:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if (found := look()) is not None:
                 return found
             time.sleep(0.5)
-        raise AssertionError(told())
+        raise AssertionError(describe())
 
 
 @pytest.fixture(scope="session")

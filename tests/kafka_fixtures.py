@@ -1,4 +1,4 @@
-"""Fixtures with real brokers: one cluster for the whole session, started when the first test asks for it."""
+"""Fixtures with real brokers: one cluster for the test session, started when the first test asks for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fresh_topic_name(prefix: str = "topic") -> str:
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
-    """Return once the condition holds; fail when it does not in that time."""
+    """Return once the condition is true; fail when it is not in that time."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"still not so after {seconds:g} s"
@@ -37,7 +37,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
 
 @retry(retry=retry_if_exception_type(KafkaException), stop=stop_after_delay(90), wait=wait_fixed(1), reraise=True)
 def delete_topics(bootstrap_servers: str, names: Sequence[str]) -> None:
-    """Delete topics; with a new client each time, since one that was told of a broker that is dead now waits for it."""
+    """Delete topics; with a new client each time, since one that knows a broker that is dead now waits for it."""
     admin = admin_client(bootstrap_servers)
     known = admin.list_topics(timeout=10).topics
     if there := [name for name in names if name in known]:

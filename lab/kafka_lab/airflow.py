@@ -16,28 +16,18 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
-import httpx
 import psutil
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from kafka_lab.airflow_client import AirflowApiError, AirflowClient
 from kafka_lab.processes import Lifeline
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 PROJECT = Path(__file__).resolve().parents[2]
-
-
-class AirflowApiError(Exception):
-    """The REST API answered with an error; the text is its own."""
-
-
-class _DatabaseBusyError(AirflowApiError):
-    """SQLite let another process write first; what was asked for was rolled back."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +50,8 @@ class _Component:
         self.lifeline.release()
 
 
-class LocalAirflow:
-    """Start, stop and talk to an Airflow that runs this project's DAGs.
+class LocalAirflow(AirflowClient):
+    """Starts and stops an Airflow that runs this project's DAGs, and is its client.
 
     Use it as a context manager; leaving it ends every process it started and removes its home, unless
     the home was given. The same happens when this Python process dies, even by SIGKILL.
@@ -72,8 +62,6 @@ class LocalAirflow:
         environment: further settings, such as ``AIRFLOW__CORE__PARALLELISM``.
         fast: shorten the scheduler's idle sleep, so that short steps follow each other quickly.
     """
-
-    user = "admin"
 
     def __init__(
         self,
@@ -86,17 +74,10 @@ class LocalAirflow:
         self.home = home or Path(tempfile.mkdtemp(prefix="kafka-reassignment-airflow-"))
         self.home.mkdir(parents=True, exist_ok=True)
         self.port = _free_port()
-        self.password = secrets.token_urlsafe(9)
-        self._token = ""
-        self._client = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
+        super().__init__(f"http://127.0.0.1:{self.port}", user="admin", password=secrets.token_urlsafe(9))
         self._components: dict[str, _Component] = {}
         self._home_lifeline = Lifeline(None if home is not None else self.home)
         self._environment = self._settings(connections or {}, fast) | dict(environment or {})
-
-    @property
-    def url(self) -> str:
-        """Address of the UI."""
-        return f"http://127.0.0.1:{self.port}"
 
     @property
     def record_uri(self) -> str:
@@ -154,9 +135,7 @@ class LocalAirflow:
                         f"Airflow's {name} ended with status {component.process.returncode}:\n{self.tail(name)}"
                     )
             try:
-                health = self._open("GET", "/api/v2/monitor/health", authorized=False)
-                states = {name: part["status"] for name, part in health.items() if isinstance(part, dict)}
-                unhealthy = ", ".join(f"{n}: {s}" for n, s in states.items() if s != "healthy")
+                unhealthy = ", ".join(f"{n}: {s}" for n, s in self.health().items() if s != "healthy")
                 if not unhealthy:
                     return
             except AirflowApiError as error:
@@ -190,7 +169,7 @@ class LocalAirflow:
         for component in self._components.values():
             component.end(grace_seconds=max(0.0, deadline - time.monotonic()))
         self._components.clear()
-        self._client.close()
+        self.close()
         self._home_lifeline.release()
 
     def __enter__(self) -> Self:
@@ -203,112 +182,6 @@ class LocalAirflow:
 
     def __exit__(self, *exc: object) -> None:
         self.stop()
-
-    # -- REST API -----------------------------------------------------------------------------------
-
-    def get(self, path: str, **query: object) -> dict[str, Any]:
-        """GET below ``/api/v2``."""
-        asked = f"?{urllib.parse.urlencode(query, doseq=True)}" if query else ""
-        return self._open("GET", f"/api/v2{path}{asked}")
-
-    def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """POST a JSON body below ``/api/v2``."""
-        return self._open("POST", f"/api/v2{path}", body)
-
-    def patch(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """PATCH with a JSON body below ``/api/v2``."""
-        return self._open("PATCH", f"/api/v2{path}", body)
-
-    def delete(self, path: str) -> None:
-        """DELETE below ``/api/v2``."""
-        self._open("DELETE", f"/api/v2{path}")
-
-    def trigger(self, dag_id: str, conf: Mapping[str, Any], run_id: str) -> str:
-        """Trigger a run as the UI's form does and return its id."""
-        body = {"conf": dict(conf), "dag_run_id": run_id, "logical_date": None}
-        return str(self.post(f"/dags/{dag_id}/dagRuns", body)["dag_run_id"])
-
-    def run_state(self, dag_id: str, run_id: str) -> str:
-        """Return the state of a run: queued, running, success or failed."""
-        return str(self.get(f"/dags/{dag_id}/dagRuns/{urllib.parse.quote(run_id, safe='')}")["state"])
-
-    def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
-        """Return the task instances of a run by task id."""
-        run = urllib.parse.quote(run_id, safe="")
-        found = self.get(f"/dags/{dag_id}/dagRuns/{run}/taskInstances", limit=100)["task_instances"]
-        return {ti["task_id"]: ti for ti in found}
-
-    def find_tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
-        """Return the task instances of a run by task id; none when there is no such run."""
-        try:
-            return self.tasks(dag_id, run_id)
-        except AirflowApiError as error:
-            if "HTTP 404" in str(error):
-                return {}
-            raise
-
-    def runs(self, dag_id: str) -> dict[str, str]:
-        """Return the states of all runs of a DAG by run id."""
-        found = self.get(f"/dags/{dag_id}/dagRuns", limit=100, order_by="id")["dag_runs"]
-        return {run["dag_run_id"]: run["state"] for run in found}
-
-    def clear(
-        self,
-        dag_id: str,
-        run_id: str,
-        *,
-        task_ids: list[str] | None = None,
-        only_failed: bool,
-        downstream: bool = False,
-    ) -> list[str]:
-        """Clear task instances as the UI does and return their ids; they run again."""
-        body: dict[str, Any] = {
-            "dry_run": False,
-            "dag_run_id": run_id,
-            "only_failed": only_failed,
-            "include_downstream": downstream,
-            "reset_dag_runs": True,
-        }
-        if task_ids:
-            body["task_ids"] = task_ids
-        cleared = self.post(f"/dags/{dag_id}/clearTaskInstances", body)
-        return [ti["task_id"] for ti in cleared["task_instances"]]
-
-    def task_log(self, dag_id: str, run_id: str, task_id: str, try_number: int) -> str:
-        """Return the log of one try of a task as plain text."""
-        run = urllib.parse.quote(run_id, safe="")
-        answer = self.get(
-            f"/dags/{dag_id}/dagRuns/{run}/taskInstances/{task_id}/logs/{try_number}", full_content="true"
-        )
-        return "\n".join(
-            str(line.get("event", line)) if isinstance(line, dict) else str(line) for line in answer["content"]
-        )
-
-    def _open(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, authorized: bool = True
-    ) -> dict[str, Any]:
-        busy = retry_if_exception_type(_DatabaseBusyError)
-        attempts = Retrying(retry=busy, stop=stop_after_attempt(5), wait=wait_random_exponential(max=2), reraise=True)
-        return attempts(self._request, method, path, body, authorized=authorized)
-
-    def _request(self, method: str, path: str, body: Mapping[str, Any] | None, *, authorized: bool) -> dict[str, Any]:
-        headers = {"Authorization": f"Bearer {self._login()}"} if authorized else {}
-        try:
-            answer = self._client.request(method, path, json=body, headers=headers)
-        except httpx.TransportError as error:
-            raise AirflowApiError(f"{method} {path}: {error}") from error
-        if answer.is_error:
-            busy = answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR and "Database error" in answer.text
-            kind = _DatabaseBusyError if busy else AirflowApiError
-            raise kind(f"{method} {path}: HTTP {answer.status_code} {answer.text[:2000]}")
-        parsed: dict[str, Any] = answer.json() if answer.content else {}
-        return parsed
-
-    def _login(self) -> str:
-        if not self._token:
-            body = {"username": self.user, "password": self.password}
-            self._token = str(self._open("POST", "/auth/token", body, authorized=False)["access_token"])
-        return self._token
 
     # -- processes ----------------------------------------------------------------------------------
 
@@ -349,7 +222,7 @@ class LocalAirflow:
             "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.home / "logs"),
             "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(_free_port()),
             "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(_free_port()),
-            # A late heartbeat fails a deferred task that resumed meanwhile (apache/airflow#71580); 1 s narrows it.
+            # A late heartbeat fails a deferred task that resumed before it (apache/airflow#71580); 1 s narrows it.
             "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",

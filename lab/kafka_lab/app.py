@@ -66,7 +66,7 @@ def start(
     """Start a cluster and print its bootstrap servers."""
     # Without a handler Python would die at once: the watchdog would still clean up, but brokers could not hand over.
     signal.signal(signal.SIGTERM, _end_by_signal)
-    with _told_errors():
+    with _print_errors():
         kind = LocalCluster if Release.parse(version).has_kraft_only else ZooKeeperCluster
         cluster = kind(
             brokers=brokers,
@@ -76,7 +76,7 @@ def start(
             configs=dict(_key_value(pair) for pair in config or ()),
             detached=detach,
             keep_directory=directory is not None,
-            tell=_tell,
+            log_line=_print_dim,
         )
         try:
             with _err.status(f"Starting Kafka {version}: {brokers} brokers ..."):
@@ -95,15 +95,15 @@ def start(
 @app.command()
 def fetch(version: Annotated[str, typer.Argument(help="Kafka release")] = DEFAULT_VERSION) -> None:
     """Fetch the jars of a release into the cache, or check those that are there."""
-    with _told_errors():
-        jars = fetch_jars(version, tell=_tell)
+    with _print_errors():
+        jars = fetch_jars(version, log_line=_print_dim)
         _out.print(f"{len(jars.jars)} jars of Kafka {jars.release} in {jars.directory}, as fetched", soft_wrap=True)
 
 
 @app.command()
 def status(directory: DirectoryOption = None) -> None:
     """Show the detached cluster's nodes; exit code 1 when some broker is not up."""
-    with _told_errors():
+    with _print_errors():
         cluster = _attach(directory)
         _show(cluster)
         if cluster.running_brokers != frozenset(cluster.brokers):
@@ -113,21 +113,21 @@ def status(directory: DirectoryOption = None) -> None:
 @app.command()
 def stop(directory: DirectoryOption = None) -> None:
     """End the detached cluster; its data goes too, unless it was started with --dir."""
-    with _told_errors():
+    with _print_errors():
         _attach(directory).stop()
 
 
 @app.command()
 def kill(broker: BrokerArgument, directory: DirectoryOption = None) -> None:
     """Kill a broker without warning (SIGKILL)."""
-    with _told_errors():
+    with _print_errors():
         _attach(directory).kill(broker)
 
 
 @app.command("start-broker")
 def start_broker(broker: BrokerArgument, directory: DirectoryOption = None) -> None:
     """Start a broker that is down, on its own data, and wait until it is up."""
-    with _told_errors():
+    with _print_errors():
         cluster = _attach(directory)
         cluster.start_broker(broker)
         cluster.wait_until_up()
@@ -136,21 +136,21 @@ def start_broker(broker: BrokerArgument, directory: DirectoryOption = None) -> N
 @app.command()
 def restart(broker: BrokerArgument, directory: DirectoryOption = None) -> None:
     """Stop a broker as an operator would (SIGTERM), start it, and wait until it is up."""
-    with _told_errors():
+    with _print_errors():
         _attach(directory).restart(broker)
 
 
 @app.command()
 def pause(broker: BrokerArgument, directory: DirectoryOption = None) -> None:
     """Make a broker hang (SIGSTOP)."""
-    with _told_errors():
+    with _print_errors():
         _attach(directory).pause(broker)
 
 
 @app.command()
 def resume(broker: BrokerArgument, directory: DirectoryOption = None) -> None:
     """Let a paused broker go on (SIGCONT)."""
-    with _told_errors():
+    with _print_errors():
         _attach(directory).resume(broker)
 
 
@@ -160,7 +160,7 @@ def add_broker(
     rack: Annotated[str | None, typer.Option(help="by default the next one round", show_default=False)] = None,
 ) -> None:
     """Add an empty broker under the next id, and print the id when it is up."""
-    with _told_errors():
+    with _print_errors():
         _out.print(_attach(directory).add_broker(rack=rack))
 
 
@@ -170,7 +170,7 @@ def tool(
     directory: DirectoryOption = None,
 ) -> None:
     """Run the release's own kafka-reassign-partitions against the detached cluster, as in: tool -- --list."""
-    with _told_errors():
+    with _print_errors():
         _out.print(_attach(directory).tool(*arguments), end="", markup=False, soft_wrap=True)
 
 
@@ -202,7 +202,7 @@ def _show(cluster: EmbeddedCluster) -> None:
 
 
 def _watch(cluster: EmbeddedCluster) -> None:
-    """Stay until Ctrl-C, telling of brokers that end by themselves."""
+    """Stay until Ctrl-C, reporting brokers that end by themselves."""
     known = cluster.running_brokers
     while True:
         time.sleep(1)
@@ -222,12 +222,12 @@ def _end_by_signal(*_: object) -> NoReturn:
     sys.exit(128 + signal.SIGTERM)
 
 
-def _tell(line: str) -> None:
+def _print_dim(line: str) -> None:
     _err.print(line, style="dim", markup=False, soft_wrap=True)
 
 
 @contextmanager
-def _told_errors() -> Iterator[None]:
+def _print_errors() -> Iterator[None]:
     try:
         yield
     except LocalClusterError as error:

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from kafka_lab.errors import LocalClusterError
-from kafka_lab.jars import Tell
-from kafka_lab.nodes import Node, Role, free_ports, last_words, port_was_taken, rack_of, read_property
+from kafka_lab.jars import LogLine
+from kafka_lab.nodes import Node, Role, free_ports, last_log_lines, port_was_taken, rack_of, read_property
 from kafka_lab.processes import Lifeline
 from kafka_lab.programs import Programs
 from kafka_lab.releases import DEFAULT_VERSION, Release
 from kafka_lab.runner import Runner
-from kafka_lab.state import Settings, State, claim_directory, read_state, require_between, write_state
+from kafka_lab.state import ClusterOptions, ClusterState, claim_directory, read_state, require_between, write_state
 from kafka_lab.waiting import listed, wait_for_brokers, wait_for_controller, wait_for_isr
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ _PORT_ATTEMPTS = 3
 
 
 class _PortTakenError(LocalClusterError):
-    """Between choosing a port and listening on it, somebody else took it."""
+    """Between choosing a port and listening on it, another process took it."""
 
 
 class EmbeddedCluster(ABC):
@@ -50,7 +50,7 @@ class EmbeddedCluster(ABC):
         log_dirs: log dirs of each broker (KIP-113).
         detached: let the processes outlive this one; ``attach`` finds them again, ``stop`` ends them.
         keep_directory: keep the directory at ``stop``; by default, a given one is kept.
-        tell: takes lines about the progress of long work.
+        log_line: takes lines about the progress of long work.
     """
 
     mode: ClassVar[str]
@@ -67,14 +67,14 @@ class EmbeddedCluster(ABC):
         log_dirs: int = 1,
         detached: bool = False,
         keep_directory: bool | None = None,
-        tell: Tell = log.info,
+        log_line: LogLine = log.info,
     ) -> None:
         require_between(1, brokers, 100, "brokers")
         if detached and directory is None:
             raise LocalClusterError("A detached cluster needs a directory to be found by, found none. Give one.")
         self._release = Release.parse(version)
         self._check_release()
-        self._settings = Settings(
+        self._options = ClusterOptions(
             version=str(self._release),
             racks=racks,
             log_dirs=log_dirs,
@@ -84,7 +84,7 @@ class EmbeddedCluster(ABC):
         self._given_directory = Path(directory).expanduser().absolute() if directory is not None else None
         self._keeps_directory = directory is not None if keep_directory is None else keep_directory
         self._detached = detached
-        self._tell = tell
+        self._log_line = log_line
         self._owner = os.getpid()
         planned = [Node(i, Role.BROKER, 0, rack_of(i - 1, racks)) for i in range(1, brokers + 1)]
         self._nodes = {node.name: node for node in (self._new_coordinator(), *planned)}
@@ -104,7 +104,7 @@ class EmbeddedCluster(ABC):
                 "Start one there with --detach, or name its directory."
             )
         cluster = cls(
-            version=state.settings.version, directory=path, detached=True, keep_directory=state.keeps_directory
+            version=state.options.version, directory=path, detached=True, keep_directory=state.keeps_directory
         )
         cluster._directory = path
         cluster._adopt(state)
@@ -132,7 +132,7 @@ class EmbeddedCluster(ABC):
     @cached_property
     def _programs(self) -> Programs:
         """What nodes and tools are run by, got ready when first needed."""
-        return Programs.find(self._release, self._tell)
+        return Programs.find(self._release, self._log_line)
 
     # What it is
 
@@ -198,7 +198,7 @@ class EmbeddedCluster(ABC):
         """Start all nodes and wait until every broker shows every broker."""
         if self._directory is not None:
             raise LocalClusterError(f"The local cluster in {self._directory} is already started. Stop it first.")
-        self._tell(f"Starting Kafka {self.version} on Java {self._programs.java.major}.")
+        self._log_line(f"Starting Kafka {self.version} on Java {self._programs.java.major}.")
         self._open_directory()
         try:
             for attempt in range(1, _PORT_ATTEMPTS + 1):
@@ -208,9 +208,9 @@ class EmbeddedCluster(ABC):
                     self._end_all(grace_seconds=0)
                     if attempt == _PORT_ATTEMPTS:
                         raise
-                    for node in self._nodes.values():  # the next attempt is not to read of this one's trouble
+                    for node in self._nodes.values():  # the next attempt is not to read this one's errors
                         (self._folder(node) / "server.log").unlink(missing_ok=True)
-                    self._tell(f"{taken} Starting again on other ports.")
+                    self._log_line(f"{taken} Starting again on other ports.")
                 else:
                     break
             return self
@@ -248,7 +248,7 @@ class EmbeddedCluster(ABC):
         wait_for_brokers({b: self.address(b) for b in brokers}, timeout_seconds, self._check_for_crashes)
 
     def wait_until_in_sync(self, timeout_seconds: float = 60) -> None:
-        """Wait until every partition has a leader and its whole replica set in the ISR."""
+        """Wait until every partition has a leader and all its replicas in the ISR."""
         wait_for_isr(self.bootstrap_servers, timeout_seconds)
 
     def heal(self, timeout_seconds: float = 90) -> None:
@@ -264,7 +264,7 @@ class EmbeddedCluster(ABC):
     # One broker
 
     def kill(self, broker: int) -> None:
-        """SIGKILL: the broker is gone without a word. Does nothing when it is down."""
+        """SIGKILL: the broker has no chance to hand its leaders over. Does nothing when it is down."""
         self._end(self._broker(broker), grace_seconds=0)
 
     def stop_broker(self, broker: int) -> None:
@@ -298,7 +298,7 @@ class EmbeddedCluster(ABC):
                 "Choose another, or use start_broker for one that is down."
             )
         port = free_ports(1, taken=frozenset(node.port for node in self._nodes.values()))[0]
-        node = Node(broker, Role.BROKER, port, rack or rack_of(broker - 1, self._settings.racks))
+        node = Node(broker, Role.BROKER, port, rack or rack_of(broker - 1, self._options.racks))
         self._nodes[node.name] = node
         self._start(node)
         self.wait_until_up(timeout_seconds)
@@ -319,20 +319,20 @@ class EmbeddedCluster(ABC):
         """Make the directory ours, and take up the stopped cluster that is in it."""
         directory, found = claim_directory(self._given_directory, self._keeps_directory, self.mode, self.version)
         if found is not None:
-            given = self._settings
+            given = self._options
             self._adopt(found)
-            self._settings = replace(
-                found.settings,
-                configs={**found.settings.configs, **given.configs},
-                static_configs={**found.settings.static_configs, **given.static_configs},
+            self._options = replace(
+                found.options,
+                configs={**found.options.configs, **given.configs},
+                static_configs={**found.options.static_configs, **given.static_configs},
             )
-            self._tell(f"Starting the cluster that is in {directory}: brokers {listed(self.brokers)}.")
+            self._log_line(f"Starting the cluster that is in {directory}: brokers {listed(self.brokers)}.")
         self._directory = directory
         lifeline = None if self._detached else Lifeline(None if self._keeps_directory else directory)
         self._runner = Runner(lifeline)
 
-    def _adopt(self, state: State) -> None:
-        self._settings = state.settings
+    def _adopt(self, state: ClusterState) -> None:
+        self._options = state.options
         self._nodes = {node.name: node for node in state.nodes}
 
     def _start_all(self, timeout_seconds: float) -> None:
@@ -363,7 +363,7 @@ class EmbeddedCluster(ABC):
 
     def _save(self) -> None:
         nodes, processes = tuple(self._nodes.values()), self._runner.identities
-        state = State(self.mode, self._settings, self._detached, self._keeps_directory, nodes, processes)
+        state = ClusterState(self.mode, self._options, self._detached, self._keeps_directory, nodes, processes)
         write_state(self.directory, state)
 
     def _check_for_crashes(self) -> None:
@@ -376,7 +376,7 @@ class EmbeddedCluster(ABC):
                 )
             raise LocalClusterError(
                 f"{name} of the local cluster ended by itself, expected it running. Its log ends with: "
-                f"{last_words(folder)}"
+                f"{last_log_lines(folder)}"
             )
 
     @property
@@ -396,4 +396,4 @@ class EmbeddedCluster(ABC):
         return self.directory / node.name
 
     def _data_dirs(self, node: Node) -> list[Path]:
-        return [self._folder(node) / f"data-{i}" for i in range(self._settings.log_dirs)]
+        return [self._folder(node) / f"data-{i}" for i in range(self._options.log_dirs)]

@@ -41,7 +41,7 @@ def live_brokers(address: str, timeout_seconds: float) -> frozenset[int]:
 def controller_answers(bootstrap_servers: str, timeout_seconds: float) -> bool:
     """Whether the controller takes requests: it is asked to validate a topic, not to create it."""
     topic = NewTopic("controller-answers", num_partitions=1, replication_factor=1)
-    admin = admin_client(bootstrap_servers)  # held: the futures of a discarded client are never done
+    admin = admin_client(bootstrap_servers)  # kept: the futures of a discarded client are never done
     try:
         asked = admin.create_topics([topic], validate_only=True, request_timeout=timeout_seconds)
         asked[topic.topic].result(timeout_seconds + 1)
@@ -53,7 +53,7 @@ def controller_answers(bootstrap_servers: str, timeout_seconds: float) -> bool:
 def under_replicated(
     bootstrap_servers: str, timeout_seconds: float, topic: str | None = None
 ) -> list[TopicPartition] | None:
-    """Partitions (of one topic, or all) whose ISR is not the whole replica set, or that have no leader.
+    """Partitions (of one topic, or all) not all of whose replicas are in the ISR, or that have no leader.
 
     None when there is no answer, or the topic is not known yet.
     """

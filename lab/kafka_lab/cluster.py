@@ -52,7 +52,7 @@ class LocalCluster(EmbeddedCluster):
 
     @cached_property
     def _programs(self) -> Programs:
-        return warm_up(Programs.find(self._release, self._tell), self._tell)
+        return warm_up(Programs.find(self._release, self._log_line), self._log_line)
 
     def _write_files(self, node: Node) -> list[str]:
         cluster_id = self.cluster_id or random_uuid()
@@ -81,15 +81,15 @@ class LocalCluster(EmbeddedCluster):
         }
         if node.role is Role.CONTROLLER:
             listener: dict[str, object] = {"listeners": f"CONTROLLER://{node.address}"}
-            return {**broker_defaults(len(self.brokers)), **common, **listener, **self._settings.configs}
+            return {**broker_defaults(len(self.brokers)), **common, **listener, **self._options.configs}
         return {
             **broker_defaults(len(self.brokers)),
             **common,
             "listeners": f"PLAINTEXT://{node.address}",
             "advertised.listeners": f"PLAINTEXT://{node.address}",
             "broker.rack": node.rack,
-            **self._settings.configs,
-            **self._settings.static_configs.get(node.node_id, {}),
+            **self._options.configs,
+            **self._options.static_configs.get(node.node_id, {}),
         }
 
     def _tool_target(self) -> list[str]:

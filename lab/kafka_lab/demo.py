@@ -27,7 +27,8 @@ from upath import UPath
 
 from kafka_lab.airflow import LocalAirflow, kafka_connection
 from kafka_lab.cluster import LocalCluster
-from kafka_lab.data import Ledger, create_topic, fill_topics
+from kafka_lab.data import create_topic, fill_topics
+from kafka_lab.ledger import Ledger
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Replicas
@@ -72,7 +73,7 @@ class DemoJob(StrEnum):
 
 @dataclass(frozen=True)
 class Load:
-    """What one broker holds."""
+    """What is on one broker."""
 
     replicas: int
     leaders: int
@@ -106,7 +107,7 @@ def demo(
 def _run(
     job: DemoJob, brokers: int, size: int, rate: float, batches: int, version: str, keep: bool, began: float
 ) -> bool:
-    with LocalCluster(brokers=brokers, racks=3, version=version, tell=_tell) as cluster:
+    with LocalCluster(brokers=brokers, racks=3, version=version, log_line=_print_dim) as cluster:
         _say(began, f"Kafka {version}: {brokers} brokers on 3 racks at {cluster.bootstrap_servers}")
         airflow = LocalAirflow(connections={"kafka_default": kafka_connection(cluster.bootstrap_servers)})
         with _stopping(airflow), ThreadPoolExecutor(1) as background:
@@ -149,19 +150,19 @@ def _reassign(
         record = RecordStore(UPath(airflow.record_uri)).record(port.describe_cluster().cluster_id, run_id)
         state = _watch(airflow, record, run_id)
         if state != "success":
-            _tell_failure(airflow, run_id)
+            _print_failure(airflow, run_id)
         ledger.stop()
-        told = ledger.verify()
+        messages = ledger.verify()
         console.print(_load_table(before, _loads(port)))
         restored = configs_before == _throttle_configs(port)
     console.print((record.read_file("report.txt") or b"There is no report").decode(), markup=False)
     console.print(f"Throttle configs as before the run: {'yes' if restored else 'NO'}")
     console.print(
-        f"Messages acknowledged {told.acknowledged}, read back {told.read}, lost {told.lost}; "
+        f"Messages acknowledged {messages.acknowledged}, read back {messages.read}, lost {messages.lost}; "
         f"produce latency p99 {ledger.latency_ms(0.99):.0f} ms"
     )
     console.print(f"Audit events: {record.audit.verify()}, chain intact; record in {record.root}")
-    return state == "success" and restored and told.lost == 0
+    return state == "success" and restored and messages.lost == 0
 
 
 def _make_topics(cluster: LocalCluster, idle: int | None, size_mb: int, *, lopsided: bool) -> None:
@@ -198,7 +199,7 @@ def _others_throttles(cluster: LocalCluster) -> None:
 
 def _watch(airflow: LocalAirflow, record: Record, run_id: str) -> str:
     """Show the grid of batches and the latest progress until the run ends; return its state."""
-    told = ""
+    shown = ""
     with Live(console=console, refresh_per_second=4, transient=False) as live:
         while True:
             state = airflow.run_state(DAG_ID, run_id)
@@ -206,9 +207,9 @@ def _watch(airflow: LocalAirflow, record: Record, run_id: str) -> str:
             view, line = _grid(airflow, record, run_id, plan.batches if plan else 0)
             if console.is_terminal:
                 live.update(view)
-            elif line != told:
+            elif line != shown:
                 console.print(f"{time.strftime('%H:%M:%S')} {line}", soft_wrap=True)
-                told = line
+                shown = line
             if state in {"success", "failed"}:
                 return state
             time.sleep(1)
@@ -237,7 +238,7 @@ def _grid(airflow: LocalAirflow, record: Record, run_id: str, batches: int) -> t
     return table, line
 
 
-def _tell_failure(airflow: LocalAirflow, run_id: str) -> None:
+def _print_failure(airflow: LocalAirflow, run_id: str) -> None:
     runs = [(DAG_ID, run_id), *((BATCH_DAG_ID, r) for r in airflow.runs(BATCH_DAG_ID))]
     for dag_id, run in runs:
         for task_id, task in airflow.tasks(dag_id, run).items():
@@ -249,7 +250,7 @@ def _tell_failure(airflow: LocalAirflow, run_id: str) -> None:
 
 
 def _loads(port: ClusterPort) -> dict[int, Load]:
-    """Return what each broker holds of the demo's topics."""
+    """Return what each broker has of the demo's topics."""
     description = port.describe_cluster()
     states = {p: s for p, s in port.describe_partitions().items() if p.topic in TOPICS}
     replicas = Counter(b for s in states.values() for b in s.replicas)
@@ -315,7 +316,7 @@ def _bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
         yield lambda done: progress.update(task, completed=done)
 
 
-def _tell(text: str) -> None:
+def _print_dim(text: str) -> None:
     console.print(text, style="dim", markup=False)
 
 

@@ -31,7 +31,7 @@ from kafka_reassignment.errors import name_some
 
 log = logging.getLogger(__name__)
 
-Tell = Callable[[str], None]
+LogLine = Callable[[str], None]
 """Takes one line about progress."""
 
 CACHE_VARIABLE = "KAFKA_REASSIGNMENT_CACHE"
@@ -66,7 +66,7 @@ def cache_directory() -> Path:
     return Path(chosen).expanduser().absolute() if chosen else user_cache_path("kafka-reassignment", appauthor=False)
 
 
-def fetch_jars(version: str = DEFAULT_VERSION, *, cache: Path | None = None, tell: Tell = log.info) -> JarSet:
+def fetch_jars(version: str = DEFAULT_VERSION, *, cache: Path | None = None, log_line: LogLine = log.info) -> JarSet:
     """Return the jars of a Kafka version, fetching them when the cache has none, or damaged ones.
 
     Safe when several processes start at once (one fetches, the others wait) and when killed half-way
@@ -84,8 +84,8 @@ def fetch_jars(version: str = DEFAULT_VERSION, *, cache: Path | None = None, tel
             damage = damage_of(home, release)
             if damage is not None:
                 if home.exists():
-                    tell(f"The cached jars of Kafka {release} are not usable ({damage}); fetching them again.")
-                _fetch(release, home, tell)
+                    log_line(f"The cached jars of Kafka {release} are not usable ({damage}); fetching them again.")
+                _fetch(release, home, log_line)
             return JarSet(release, home, tuple(sorted(home.glob("*.jar"))))
     except OSError as failed:
         raise LocalClusterError(
@@ -123,7 +123,7 @@ def recipe_of(release: Release) -> str:
     return hashlib.sha256(release.ivy_module().encode()).hexdigest()
 
 
-def _fetch(release: Release, home: Path, tell: Tell) -> None:
+def _fetch(release: Release, home: Path, log_line: LogLine) -> None:
     """Fetch into a folder beside ``home``, then swap; called under the lock."""
     for left_behind in home.parent.glob(f".{home.name}.*"):
         shutil.rmtree(left_behind, ignore_errors=True)
@@ -131,7 +131,7 @@ def _fetch(release: Release, home: Path, tell: Tell) -> None:
     lifeline = Lifeline(remove=work)
     try:
         jars = work / "jars"
-        _resolve(release, work, jars, lifeline, tell)
+        _resolve(release, work, jars, lifeline, log_line)
         fetched = {jar.name: fingerprint(jar) for jar in sorted(jars.glob("*.jar"))}
         manifest = {"recipe": recipe_of(release), "jars": fetched}
         (jars / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
@@ -141,10 +141,10 @@ def _fetch(release: Release, home: Path, tell: Tell) -> None:
         lifeline.release()
         shutil.rmtree(work, ignore_errors=True)
     megabytes = sum(jar.stat().st_size for jar in home.glob("*.jar")) / 1e6
-    tell(f"Kafka {release}: {len(fetched)} jars, {megabytes:.0f} MB, in {home}")
+    log_line(f"Kafka {release}: {len(fetched)} jars, {megabytes:.0f} MB, in {home}")
 
 
-def _resolve(release: Release, work: Path, jars: Path, lifeline: Lifeline, tell: Tell) -> None:
+def _resolve(release: Release, work: Path, jars: Path, lifeline: Lifeline, log_line: LogLine) -> None:
     module = work / "ivy.xml"
     module.write_text(release.ivy_module(), encoding="utf-8")
     own_settings = os.environ.get(IVY_SETTINGS_VARIABLE)
@@ -154,10 +154,10 @@ def _resolve(release: Release, work: Path, jars: Path, lifeline: Lifeline, tell:
     command = [find_java(8).path, "-jar", str(ivy_jar())]
     command += ["-settings", str(settings), "-cache", str(work / "ivy"), "-ivy", str(module), "-confs", "default"]
     command += ["-retrieve", str(jars / "[artifact]-[revision](-[classifier]).[ext]")]
-    tell(f"Fetching the jars of Kafka {release} (about a minute, once) ...")
+    log_line(f"Fetching the jars of Kafka {release} (about a minute, once) ...")
     said: deque[str] = deque(maxlen=200)
     for _ in range(_ATTEMPTS):  # what was downloaded is kept, so another attempt only asks for the rest
-        if _run_ivy(command, said, lifeline, tell) == 0 and any(jars.glob("*.jar")):
+        if _run_ivy(command, said, lifeline, log_line) == 0 and any(jars.glob("*.jar")):
             return
     found = [re.sub(r"\s+", " ", line).strip(": ") for line in said if _complains(line)]
     raise LocalClusterError(
@@ -168,7 +168,7 @@ def _resolve(release: Release, work: Path, jars: Path, lifeline: Lifeline, tell:
     )
 
 
-def _run_ivy(command: list[str], said: deque[str], lifeline: Lifeline, tell: Tell) -> int:
+def _run_ivy(command: list[str], said: deque[str], lifeline: Lifeline, log_line: LogLine) -> int:
     said.clear()
     resolved = downloaded = 0
     with subprocess.Popen(
@@ -187,11 +187,11 @@ def _run_ivy(command: list[str], said: deque[str], lifeline: Lifeline, tell: Tel
                 if line.startswith("\tfound "):
                     resolved += 1
                     if resolved % 10 == 0:
-                        tell(f"  {resolved} jars found")
+                        log_line(f"  {resolved} jars found")
                 if "[SUCCESSFUL ]" in line:
                     downloaded += 1
                     if downloaded % 10 == 0:
-                        tell(f"  {downloaded} jars downloaded")
+                        log_line(f"  {downloaded} jars downloaded")
         except BaseException:
             ivy.kill()
             raise

@@ -63,11 +63,11 @@ def free_ports(count: int, taken: frozenset[int] = frozenset()) -> list[int]:
     highest = _first_ephemeral_port()
     candidates = range(_LOWEST_PORT, highest if highest > _LOWEST_PORT + 2_000 else 32_768)
     chosen: list[int] = []
-    with ExitStack() as held:
+    with ExitStack() as sockets:
         for port in random.SystemRandom().sample(candidates, len(candidates)):
             if len(chosen) == count:
                 break
-            tried = held.enter_context(socket.socket())
+            tried = sockets.enter_context(socket.socket())
             try:
                 tried.bind((HOST, port))
             except OSError:
@@ -153,19 +153,19 @@ def logging_flags(release: Release, directory: Path, *, to_file: bool = True) ->
     return [f"-Dlog4j.configuration={configuration.as_uri()}"]
 
 
-def last_words(folder: Path, count: int = 6) -> str:
+def last_log_lines(folder: Path, count: int = 6) -> str:
     """The end of a node's log, errors preferred; for messages."""
     for file in (folder / "server.log", folder / "console.log"):
         if file.exists():
             lines = file.read_text(encoding="utf-8", errors="replace").splitlines()[-400:]
-            telling = [line for line in lines if " ERROR " in line or " FATAL " in line or "Exception" in line]
-            if chosen := (telling or lines)[-count:]:
+            errors = [line for line in lines if " ERROR " in line or " FATAL " in line or "Exception" in line]
+            if chosen := (errors or lines)[-count:]:
                 return " | ".join(line.strip()[:300] for line in chosen)
     return "nothing"
 
 
 def port_was_taken(folder: Path) -> bool:
-    """Whether a node ended because somebody else listened on its port."""
+    """Whether a node ended because another process listened on its port."""
     log = folder / "server.log"
     return log.exists() and "Address already in use" in log.read_text(encoding="utf-8", errors="replace")[-100_000:]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from kafka_lab.errors import LocalClusterError
-from kafka_lab.jars import JarSet, Tell, fetch_jars
+from kafka_lab.jars import JarSet, LogLine, fetch_jars
 from kafka_lab.java import JVM_FLAGS, Java, find_java
 from kafka_lab.nodes import logging_flags
 from kafka_lab.releases import Release
@@ -30,14 +30,14 @@ class Programs:
     bootstrap_metadata: Path | None = None
 
     @classmethod
-    def find(cls, release: Release, tell: Tell) -> Self:
+    def find(cls, release: Release, log_line: LogLine) -> Self:
         """Find Java and fetch the jars when they are not there.
 
         Raises:
             LocalClusterError: no fitting Java, or the jars cannot be fetched.
         """
         java = find_java(release.java)
-        return cls(release, fetch_jars(str(release), tell=tell), java)
+        return cls(release, fetch_jars(str(release), log_line=log_line), java)
 
     def node_command(self, main: Sequence[str], folder: Path, heap: Sequence[str]) -> list[str]:
         """Command of a long-running node that logs into its folder."""

@@ -68,11 +68,11 @@ class Runner:
         return self._processes[name].identity.pid if self.is_running(name) else None
 
     def crashed(self) -> list[str]:
-        """Nodes that ended without being told to."""
+        """Nodes that ended by themselves."""
         return [name for name, process in self._processes.items() if not process.is_running]
 
     def close(self) -> None:
-        """Release the lifeline: kills whatever is left of what it holds."""
+        """Release the lifeline: kills what is left of its process group."""
         if self._lifeline is not None:
             self._lifeline.release()
             self._lifeline = None

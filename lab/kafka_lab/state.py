@@ -19,7 +19,7 @@ STATE_FILE = "cluster.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ClusterOptions:
     """What a cluster was asked to be; ``static_configs`` is by broker and wins over ``configs``."""
 
     version: str
@@ -42,25 +42,25 @@ def require_between(least: int, found: int, most: int, what: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ClusterState:
     """A cluster on disk: its mode (``kraft`` or ``zookeeper``), nodes, and their processes by node name."""
 
     mode: str
-    settings: Settings
+    options: ClusterOptions
     detached: bool
     keeps_directory: bool
     nodes: tuple[Node, ...]
     processes: Mapping[str, Identity]
 
 
-def write_state(directory: Path, state: State) -> None:
+def write_state(directory: Path, state: ClusterState) -> None:
     """Write atomically: a reader sees the old state or the new one."""
     partial = directory / f"{STATE_FILE}.partial"
     partial.write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
     partial.replace(directory / STATE_FILE)
 
 
-def read_state(directory: Path) -> State | None:
+def read_state(directory: Path) -> ClusterState | None:
     """Read what ``write_state`` wrote; None when there is no cluster in this directory.
 
     Raises:
@@ -69,11 +69,11 @@ def read_state(directory: Path) -> State | None:
     file = directory / STATE_FILE
     try:
         fields: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        settings = fields.pop("settings")
-        settings["static_configs"] = {int(broker): of for broker, of in settings["static_configs"].items()}
+        options = fields.pop("options")
+        options["static_configs"] = {int(broker): of for broker, of in options["static_configs"].items()}
         nodes = tuple(Node(**{**node, "role": Role(node["role"])}) for node in fields.pop("nodes"))
         processes = {name: Identity(int(of["pid"]), float(of["birth"])) for name, of in fields.pop("processes").items()}
-        return State(settings=Settings(**settings), nodes=nodes, processes=processes, **fields)
+        return ClusterState(options=ClusterOptions(**options), nodes=nodes, processes=processes, **fields)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as broken:
@@ -83,7 +83,7 @@ def read_state(directory: Path) -> State | None:
         ) from None
 
 
-def claim_directory(given: Path | None, keep: bool, mode: str, version: str) -> tuple[Path, State | None]:
+def claim_directory(given: Path | None, keep: bool, mode: str, version: str) -> tuple[Path, ClusterState | None]:
     """Return the directory to start a cluster in (a new temporary one when none is given), and the one found there.
 
     Args:
@@ -116,9 +116,9 @@ def claim_directory(given: Path | None, keep: bool, mode: str, version: str) -> 
         shutil.rmtree(given)
         given.mkdir()
         return given, None
-    if (found.mode, found.settings.version) != (mode, version):
+    if (found.mode, found.options.version) != (mode, version):
         raise LocalClusterError(
-            f"The data in {given} is of a {found.mode} cluster of Kafka {found.settings.version}, expected one of "
+            f"The data in {given} is of a {found.mode} cluster of Kafka {found.options.version}, expected one of "
             f"{mode} and {version}. Name another directory, or start that release."
         )
     return given, found

@@ -18,7 +18,7 @@ def wait_until_settled(subject: str, missing: Callable[[], str | None], deadline
 
     Args:
         subject: who has to settle, beginning the error's text.
-        missing: looks, and tells what is expected and what is found; asked at least once.
+        missing: looks, and returns what is expected and what is found; called at least once.
         deadline: by ``time.monotonic``.
         next_step: what to do when it does not come true.
 
@@ -26,10 +26,10 @@ def wait_until_settled(subject: str, missing: Callable[[], str | None], deadline
         LocalClusterError: the deadline passed.
     """
     began = time.monotonic()
-    while (told := missing()) is not None:
+    while (unmet := missing()) is not None:
         if time.monotonic() > deadline:
             raise LocalClusterError(
-                f"{subject} is not ready after {time.monotonic() - began:.0f} s: {told}. {next_step}"
+                f"{subject} is not ready after {time.monotonic() - began:.0f} s: {unmet}. {next_step}"
             )
         time.sleep(_POLL_SECONDS)
 
@@ -67,7 +67,7 @@ def wait_for_controller(bootstrap_servers: str, timeout_seconds: float, check: C
 
 
 def wait_for_isr(bootstrap_servers: str, timeout_seconds: float, topic: str | None = None) -> None:
-    """Wait until every partition (of a topic, or all) has a leader and its whole replica set in the ISR."""
+    """Wait until every partition (of a topic, or all) has a leader and all its replicas in the ISR."""
 
     def missing() -> str | None:
         lagging = under_replicated(bootstrap_servers, _ANSWER_SECONDS, topic)

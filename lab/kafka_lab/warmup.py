@@ -17,7 +17,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from kafka_lab.clients import live_brokers
-from kafka_lab.jars import Tell
+from kafka_lab.jars import LogLine
 from kafka_lab.nodes import (
     HOST,
     broker_defaults,
@@ -35,7 +35,7 @@ _ARCHIVES_SINCE = 13  # Java release with -XX:ArchiveClassesAtExit (JEP 350)
 _TRAINING_SECONDS = 60
 
 
-def warm_up(programs: Programs, tell: Tell) -> Programs:
+def warm_up(programs: Programs, log_line: LogLine) -> Programs:
     """Add what was prepared for these jars and this Java, preparing it when it is not there.
 
     Raises:
@@ -45,7 +45,7 @@ def warm_up(programs: Programs, tell: Tell) -> Programs:
     home = jars.directory / f"warm-{hashlib.sha256(programs.java.build.encode()).hexdigest()[:12]}"
     with FileLock(jars.directory / "warm.lock"):
         if not (home / _BOOTSTRAP).exists():
-            tell(f"Preparing Kafka {jars.release} for quick starts (some ten seconds, once) ...")
+            log_line(f"Preparing Kafka {jars.release} for quick starts (some ten seconds, once) ...")
             for left_behind in jars.directory.glob(".warm.*"):
                 shutil.rmtree(left_behind, ignore_errors=True)
             work = Path(tempfile.mkdtemp(prefix=".warm.", dir=jars.directory))

@@ -1,7 +1,7 @@
 """Ends brokers whose owner is gone.
 
 Run as a script of its own, with the standard library only, as the leader of the process group the
-brokers are in. It waits for the end of its standard input: a pipe that nobody but the owner holds
+brokers are in. It waits for the end of its standard input: a pipe that only the owner has
 open, so it ends with the owner, even when that is killed by SIGKILL. Linux's PR_SET_PDEATHSIG would
 not do: it follows the thread that started the child, not the process.
 
@@ -19,7 +19,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Wait, then kill the whole process group (this process included) and remove the directory."""
+    """Wait, then kill the process group, this process included, and remove the directory."""
     for spared in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(spared, signal.SIG_IGN)
     while os.read(0, 4096):

@@ -1,4 +1,4 @@
-"""A local cluster of old: one ZooKeeper server and N brokers, the controller being one of them."""
+"""A local cluster before Kafka 4.0: one ZooKeeper server and brokers, one of which is the controller."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ZooKeeperCluster(EmbeddedCluster):
 
     @property
     def controller(self) -> int:
-        """Id of the broker that is the controller now, as the brokers tell it."""
+        """Id of the broker that is the controller now, as the brokers report it."""
         return admin_client(self.bootstrap_servers).list_topics(timeout=10).controller_id
 
     def kill_zookeeper(self) -> None:
@@ -94,8 +94,8 @@ class ZooKeeperCluster(EmbeddedCluster):
             "advertised.listeners": f"PLAINTEXT://{node.address}",
             "log.dirs": ",".join(str(d) for d in self._data_dirs(node)),
             "broker.rack": node.rack,
-            **self._settings.configs,
-            **self._settings.static_configs.get(node.node_id, {}),
+            **self._options.configs,
+            **self._options.static_configs.get(node.node_id, {}),
         }
 
     def _tool_target(self) -> list[str]:

@@ -3,8 +3,10 @@
 import pytest
 from tests.airflow.lab import move_json, replicas
 
-from kafka_lab.airflow import COMPONENTS, AirflowApiError
-from kafka_lab.data import Ledger, fill_topics
+from kafka_lab.airflow import COMPONENTS
+from kafka_lab.airflow_client import AirflowApiError
+from kafka_lab.data import fill_topics
+from kafka_lab.ledger import Ledger
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_run_id

@@ -16,7 +16,8 @@ from tests.kafka_fixtures import wait_until
 
 from kafka_lab.clients import admin_client
 from kafka_lab.cluster import LocalCluster
-from kafka_lab.data import Ledger, create_topic, fill_topics
+from kafka_lab.data import create_topic, fill_topics
+from kafka_lab.ledger import Ledger
 from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
@@ -38,7 +39,7 @@ Configs = dict[ConfigResource, dict[str, ConfigValue]]
 def start_cluster(tell: Callable[[str], None] = lambda _: None) -> LocalCluster:
     """Start six brokers on three racks, two of which have a throttle in their server.properties."""
     static = {broker: {side.rate_key: STATIC_RATE} for broker, side in STATIC_RATES.items()}
-    return LocalCluster(brokers=len(BROKERS), racks=3, static_configs=static, tell=tell).start()
+    return LocalCluster(brokers=len(BROKERS), racks=3, static_configs=static, log_line=tell).start()
 
 
 class World:

@@ -11,7 +11,7 @@ from tests.kips.zookeeper_lab import DiesAfter, Era, PlannedRun, ProcessDiedErro
 from tests.steps_lab import Run, StillWaiting, move
 from upath import UPath
 
-from kafka_lab.data import Ledger
+from kafka_lab.ledger import Ledger
 from kafka_lab.zookeeper import ZooKeeperCluster
 from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
 from kafka_reassignment.cluster.zookeeper.state import REASSIGN

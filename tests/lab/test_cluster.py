@@ -100,7 +100,7 @@ def test_kafkas_own_tool_moves_a_partition(kafka, create_topic, kafka_admin, tmp
     assert kafka_admin.list_topics(topic).topics[topic].partitions[0].replicas == [2, 3]
 
 
-def test_a_tool_that_fails_is_told_with_its_output(kafka):
+def test_a_tool_that_fails_is_reported_with_its_output(kafka):
     with pytest.raises(
         LocalClusterError, match=r"--nonsense: expected success, found exit code 1 and this output:\n.*"
     ):
@@ -111,7 +111,7 @@ class RobbedCluster(LocalCluster):
     """A cluster whose first broker finds its port taken between choosing it and listening on it."""
 
     thief: socket.socket | None = None
-    told: list[str]
+    lines: list[str]
 
     def _write_files(self, node):
         if node.role is Role.BROKER and self.thief is None:
@@ -120,18 +120,18 @@ class RobbedCluster(LocalCluster):
 
 
 def test_a_port_taken_in_between_costs_another_attempt_not_the_start():
-    told = []
-    cluster = RobbedCluster(brokers=1, tell=told.append)
+    lines = []
+    cluster = RobbedCluster(brokers=1, log_line=lines.append)
     try:
         with cluster:
             assert cluster.running_brokers == {1}
             assert cluster.thief.getsockname()[1] != int(cluster.address(1).split(":")[1])
     finally:
         cluster.thief.close()
-    assert any("broker-1 of the local cluster could not listen" in line for line in told)
+    assert any("broker-1 of the local cluster could not listen" in line for line in lines)
 
 
-def test_a_broker_that_cannot_start_is_told_with_its_own_words_and_leaves_nothing():
+def test_a_broker_that_cannot_start_is_reported_with_its_log_and_leaves_nothing():
     cluster = LocalCluster(brokers=1, static_configs={1: {"log.segment.bytes": "no number"}})
     with pytest.raises(LocalClusterError, match=r"broker-1 of the local cluster ended by itself.*no number") as failed:
         cluster.start()

@@ -8,8 +8,9 @@ import pytest
 from confluent_kafka import TopicPartition as Position
 from tests.kafka_fixtures import wait_until
 
-from kafka_lab.data import Ledger, create_topic, fill_topics
+from kafka_lab.data import create_topic, fill_topics
 from kafka_lab.errors import LocalClusterError
+from kafka_lab.ledger import Ledger
 
 pytestmark = pytest.mark.kafka
 
@@ -20,10 +21,10 @@ def bytes_on_disk(kafka, broker, topic):
 
 def test_topics_are_filled_evenly_on_every_replica(kafka, create_topic):
     topics = [create_topic({0: (1, 2), 1: (2, 3)}), create_topic({0: (3, 1), 1: (1, 3)})]
-    told = []
-    fill_topics(kafka.bootstrap_servers, topics, 20_000_000, told.append)
-    assert told == sorted(told)
-    assert told[-1] == 20_000_000
+    progress = []
+    fill_topics(kafka.bootstrap_servers, topics, 20_000_000, progress.append)
+    assert progress == sorted(progress)
+    assert progress[-1] == 20_000_000
     kafka.wait_until_in_sync()
     # four partitions of 5 MB; batch headers and keys add less than 2 %
     assert [bytes_on_disk(kafka, b, topics[0]) / 5e6 for b in (1, 2, 3)] == pytest.approx([1, 2, 1], rel=0.02)
@@ -35,7 +36,7 @@ def test_a_topic_that_does_not_exist_cannot_be_filled(kafka):
         fill_topics(kafka.bootstrap_servers, ["nowhere"], 1)
 
 
-def test_a_topic_the_cluster_refuses_is_told_with_its_reason(kafka, create_topic):
+def test_a_topic_the_cluster_refuses_is_progress_with_its_reason(kafka, create_topic):
     topic = create_topic({0: (1, 2)})
     with pytest.raises(LocalClusterError, match=rf"Topic {topic} was not created: .*TOPIC_ALREADY_EXISTS"):
         create_topic_on(kafka, topic)

@@ -1,4 +1,4 @@
-"""Clusters of old releases, with ZooKeeper; the same interface and the same promises."""
+"""Clusters before Kafka 4.0, with ZooKeeper; the same interface and the same promises."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import pytest
 from tests.kafka_fixtures import wait_until
 
 from kafka_lab.clients import admin_client, live_brokers
-from kafka_lab.data import Ledger, create_topic
+from kafka_lab.data import create_topic
+from kafka_lab.ledger import Ledger
 from kafka_lab.zookeeper import ZooKeeperCluster
 
 pytestmark = pytest.mark.kafka
 
 
 def isrs(kafka: ZooKeeperCluster, topic: str) -> list[set[int]]:
-    """The in-sync replicas of each partition, as the controller last told them."""
+    """The in-sync replicas of each partition, as the controller last wrote them."""
     shown = admin_client(kafka.bootstrap_servers).list_topics(topic, timeout=10).topics[topic]
     return [set(partition.isrs) for partition in shown.partitions.values()]
 
@@ -27,8 +28,8 @@ def test_an_old_cluster_is_started_broken_and_healed_like_one_of_today(version, 
         create_topic(kafka.bootstrap_servers, "orders", [(1, 2, 3), (2, 3, 1)], {"min.insync.replicas": "2"})
         topics = tmp_path / "topics.json"
         topics.write_text('{"version": 1, "topics": [{"topic": "orders"}]}')
-        told = kafka.tool("--generate", "--topics-to-move-json-file", str(topics), "--broker-list", "1,2,3")
-        assert "Proposed partition reassignment configuration" in told
+        output = kafka.tool("--generate", "--topics-to-move-json-file", str(topics), "--broker-list", "1,2,3")
+        assert "Proposed partition reassignment configuration" in output
 
         with Ledger(kafka.bootstrap_servers, ["orders"]) as ledger:
             wait_until(lambda: ledger.acknowledged > 0)

@@ -9,7 +9,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from kafka_lab.airflow import AirflowApiError, LocalAirflow
+from kafka_lab.airflow import LocalAirflow
+from kafka_lab.airflow_client import AirflowApiError
 
 pytestmark = pytest.mark.quick
 
@@ -52,6 +53,6 @@ def test_what_a_busy_database_refused_is_asked_again():
         assert airflow.get("/dags") == {"dags": []}
 
 
-def test_any_other_error_is_told_at_once():
+def test_any_other_error_is_raised_at_once():
     with answering(TOKEN, (500, b"out of memory")) as airflow, pytest.raises(AirflowApiError, match="out of memory"):
         airflow.get("/dags")

@@ -52,7 +52,7 @@ def local(*arguments):
     return CliRunner().invoke(app, list(arguments))
 
 
-def test_the_command_line_tells_errors_without_a_trace(tmp_path):
+def test_the_command_line_prints_errors_without_a_trace(tmp_path):
     result = local("status", "--dir", str(tmp_path))
     assert result.exit_code == 1
     assert f"There is no detached cluster in {tmp_path}" in result.output
@@ -66,7 +66,7 @@ def test_a_config_without_a_value_is_refused():
 
 
 def test_every_command_has_a_help_text():
-    told = local("--help").output
+    output = local("--help").output
     for command in ("start", "fetch", "status", "stop", "kill", "restart", "pause", "resume", "add-broker", "tool"):
-        assert f" {command} " in told
+        assert f" {command} " in output
         assert local(command, "--help").exit_code == 0

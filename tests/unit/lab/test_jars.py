@@ -54,11 +54,11 @@ def repository(tmp_path, monkeypatch):
 
 @pytest.fixture
 def fetch(tmp_path, repository):
-    """Fetch into a cache of the test's own; ``fetch.told`` has what was told."""
+    """Fetch into a cache of the test's own; ``fetch.lines`` has what was logged."""
 
     def run():
-        run.told = []
-        return fetch_jars(VERSION, cache=tmp_path / "cache", tell=run.told.append)
+        run.lines = []
+        return fetch_jars(VERSION, cache=tmp_path / "cache", log_line=run.lines.append)
 
     return run
 
@@ -71,22 +71,22 @@ def home(tmp_path):
 def test_jars_are_fetched_once_and_always_in_the_same_order(fetch, home):
     first = fetch()
     assert [jar.name for jar in first.jars] == JARS
-    assert fetch.told[0].startswith("Fetching the jars of Kafka 4.3.1")
+    assert fetch.lines[0].startswith("Fetching the jars of Kafka 4.3.1")
     assert fetch() == first
-    assert fetch.told == []
+    assert fetch.lines == []
     assert sorted(p.name for p in home.parent.iterdir()) == ["kafka-4.3.1", "kafka-4.3.1.lock"]
 
 
-def test_a_damaged_cache_is_told_and_fetched_again(fetch, home):
+def test_a_damaged_cache_is_reported_and_fetched_again(fetch, home):
     fetch()
     jar = home / JARS[3]
-    whole = jar.read_text()
-    jar.write_text(whole.swapcase())  # the same size
+    fetched = jar.read_text()
+    jar.write_text(fetched.swapcase())  # the same size
     fetch()
-    assert fetch.told[0] == (
+    assert fetch.lines[0] == (
         "The cached jars of Kafka 4.3.1 are not usable (changed on disk: kafka_2.13-4.3.1.jar); fetching them again."
     )
-    assert jar.read_text() == whole
+    assert jar.read_text() == fetched
 
 
 def test_what_a_killed_fetch_left_behind_is_removed(fetch, home):
@@ -129,24 +129,24 @@ def test_a_fetch_that_is_killed_takes_ivy_and_its_half_done_work_along(tmp_path,
 
 
 def test_of_several_that_start_at_once_one_fetches_and_all_get_the_same(tmp_path, repository):
-    told, got = [], []
+    lines, got = [], []
 
     def start():
-        got.append(fetch_jars(VERSION, cache=tmp_path / "cache", tell=told.append))
+        got.append(fetch_jars(VERSION, cache=tmp_path / "cache", log_line=lines.append))
 
     starts = [threading.Thread(target=start) for _ in range(4)]
     for thread in starts:
         thread.start()
     for thread in starts:
         thread.join()
-    assert len([line for line in told if line.startswith("Fetching")]) == 1
+    assert len([line for line in lines if line.startswith("Fetching")]) == 1
     assert len(got) == 4
     assert len(set(got)) == 1
 
 
 def test_a_version_nobody_has_released_is_named_with_what_was_found(tmp_path, repository):
     with pytest.raises(LocalClusterError) as failed:
-        fetch_jars("4.99.0", cache=tmp_path / "cache", tell=str)
+        fetch_jars("4.99.0", cache=tmp_path / "cache", log_line=str)
     assert str(failed.value).startswith(
         "Cannot fetch the jars of Kafka 4.99.0: expected them on Maven Central, found: "
     )
@@ -155,7 +155,7 @@ def test_a_version_nobody_has_released_is_named_with_what_was_found(tmp_path, re
     assert not (tmp_path / "cache" / "kafka-4.99.0").exists()
 
 
-def test_a_network_that_is_down_is_told(tmp_path, repository, monkeypatch):
+def test_a_network_that_is_down_is_reported(tmp_path, repository, monkeypatch):
     settings = tmp_path / "down.xml"
     settings.write_text(
         '<ivysettings><settings defaultResolver="down"/><resolvers>'
@@ -163,7 +163,7 @@ def test_a_network_that_is_down_is_told(tmp_path, repository, monkeypatch):
     )
     monkeypatch.setenv(IVY_SETTINGS_VARIABLE, str(settings))
     with pytest.raises(LocalClusterError, match=r"Cannot fetch the jars .* Connection refused") as failed:
-        fetch_jars(VERSION, cache=tmp_path / "cache", tell=str)
+        fetch_jars(VERSION, cache=tmp_path / "cache", log_line=str)
     assert IVY_SETTINGS_VARIABLE in str(failed.value)
 
 
@@ -210,7 +210,7 @@ def test_an_intact_folder_has_no_damage(checked):
 @pytest.mark.quick
 def test_every_damage_is_named(checked):
     folder, damage_with = checked
-    assert damage_with(recipe="of old") == "they were fetched by another version of this project"
+    assert damage_with(recipe="of another version") == "they were fetched by another version of this project"
     assert damage_with(jars={}) == "missing or not in the manifest: a.jar"
     (folder / "b.jar").write_bytes(b"")
     assert damage_with() == "missing or not in the manifest: b.jar"

@@ -56,7 +56,7 @@ def test_a_java_home_without_java_is_named(monkeypatch, tmp_path):
         find_java(17)
 
 
-def test_a_java_that_fails_is_told_with_its_words(java_that_says):
+def test_a_java_that_fails_is_reported_with_its_output(java_that_says):
     java_that_says("Error: could not find libjava.so", code=2)
     with pytest.raises(LocalClusterError, match=r"does not run: .* exit code 2 and 'Error: could not find libjava.so'"):
         find_java(17)

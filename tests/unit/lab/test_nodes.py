@@ -11,7 +11,7 @@ import pytest
 from kafka_lab.nodes import (
     HOST,
     free_ports,
-    last_words,
+    last_log_lines,
     port_was_taken,
     rack_of,
     random_uuid,
@@ -35,7 +35,7 @@ def test_ports_are_never_those_the_system_gives_to_outgoing_connections():
     assert max(free_ports(200)) < lowest
 
 
-def test_a_port_somebody_listens_on_is_not_chosen():
+def test_a_port_that_is_listened_on_is_not_chosen():
     candidates = free_ports(50)
     with socket.create_server((HOST, candidates[0])):
         everything_else = free_ports(11_000)
@@ -63,17 +63,17 @@ def test_properties_are_read_back_as_written(tmp_path):
     assert [read_property(file, key) for key in ("cluster.id", "node.id", "id")] == ["a=b", "7", None]
 
 
-def test_errors_are_the_last_words_before_anything_else(tmp_path):
+def test_errors_are_the_last_log_lines_before_anything_else(tmp_path):
     (tmp_path / "server.log").write_text("1 INFO a\n2 ERROR kafka.Kafka out of disk\n3 INFO b\n")
-    assert last_words(tmp_path) == "2 ERROR kafka.Kafka out of disk"
+    assert last_log_lines(tmp_path) == "2 ERROR kafka.Kafka out of disk"
 
 
 def test_a_node_without_a_log_is_known_by_its_console(tmp_path):
     (tmp_path / "console.log").write_text("Unrecognized VM option\n")
-    assert last_words(tmp_path) == "Unrecognized VM option"
+    assert last_log_lines(tmp_path) == "Unrecognized VM option"
     assert not port_was_taken(tmp_path)
 
 
-def test_a_taken_port_is_told_from_other_trouble(tmp_path):
+def test_a_taken_port_is_distinguished_from_other_errors(tmp_path):
     (tmp_path / "server.log").write_text("FATAL java.net.BindException: Address already in use\n")
     assert port_was_taken(tmp_path)

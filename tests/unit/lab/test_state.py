@@ -9,7 +9,7 @@ import pytest
 from kafka_lab.errors import LocalClusterError
 from kafka_lab.nodes import Node, Role
 from kafka_lab.processes import Identity, look_up
-from kafka_lab.state import Settings, State, claim_directory, read_state, write_state
+from kafka_lab.state import ClusterOptions, ClusterState, claim_directory, read_state, write_state
 
 pytestmark = pytest.mark.quick
 
@@ -17,9 +17,9 @@ NOBODY = Identity(2**22 + 1, 0.0)
 
 
 def state(processes=None, keeps_directory=True):
-    return State(
+    return ClusterState(
         mode="kraft",
-        settings=Settings("4.3.1", racks=3, configs={"a": "1"}, static_configs={2: {"b": "2"}}),
+        options=ClusterOptions("4.3.1", racks=3, configs={"a": "1"}, static_configs={2: {"b": "2"}}),
         detached=True,
         keeps_directory=keeps_directory,
         nodes=(Node(9000, Role.CONTROLLER, 20_001), Node(1, Role.BROKER, 20_002, "a")),
