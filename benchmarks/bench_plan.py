@@ -1,7 +1,7 @@
 """Plan the bench's clusters, judge every plan, and print our rows beside the peers'.
 
-Every figure is of a whole process from a cold start: Python, Java and the Spark session included.
-Generator and judge are in ``vendored``: the ones that plans are judged with elsewhere, unchanged.
+Every figure is of one process from a cold start: Python, Java and the Spark session included.
+Generator and judge are in ``vendored``, unchanged copies of those that judge plans elsewhere.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OURS = "ours"
 
 @dataclass(frozen=True)
 class Bar:
-    """What a plan must show; None where nothing is asked. Bounds are ratios, ``seconds`` by size."""
+    """What a plan must reach; None for no requirement. Bounds are ratios, ``seconds`` by size."""
 
     job: str
     mode: str
@@ -51,14 +51,14 @@ BARS = (
     Bar("rf_down", "fewest-bytes", QUICK, 0.0, "lower_bound_gib", None, None),
 )
 
-MOST_GIB = {"large": 3.0, "xl": 8.0}
+MAX_GIB = {"large": 3.0, "xl": 8.0}
 
 KAFKA_CAN = ("rebalance", "decommission", "add")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One plan: what it took and what it is worth."""
+    """One plan: its cost and its quality."""
 
     size: str
     job: str
@@ -108,7 +108,7 @@ def main() -> int:
 
 
 def generated(size: str, seed: int, work: Path) -> Path:
-    """Return the folder of a cluster, generating it if it is not there."""
+    """Return the folder of a cluster; generate it if it does not exist."""
     folder = work / f"{size.replace(',', '-')}-seed{seed}"
     if not (folder / "jobs.json").exists():
         generator = HERE / "vendored" / "gen_cluster.py"
@@ -147,11 +147,11 @@ def judged(
 
 
 def missed(size: str, bar: Bar, took: Measured, score: dict[str, Any], moved: float | None) -> list[str]:
-    """Name what a plan of ours misses."""
+    """Return the requirements that a plan of ours misses."""
     checks = {
         "valid": score["valid"],
         "wall": took.wall_seconds <= bar.seconds.get(size, float("inf")),
-        "peak": took.peak_bytes <= MOST_GIB.get(size, float("inf")) * 2**30,
+        "peak": took.peak_bytes <= MAX_GIB.get(size, float("inf")) * 2**30,
         "bytes": score["moved_gib"] == 0 if moved is None else moved <= bar.moved,
         "outside": bar.outside is None or score["brokers_outside_tol"] <= bar.outside,
         "leaders": bar.leaders is None or score["leaders_max_over_mean"] <= bar.leaders + 0.0005,

@@ -1,4 +1,4 @@
-"""A command as a whole process: wall time from start to exit, and peak memory of it and all its children together."""
+"""A command as one process: wall time from start to exit, and peak memory of it and its children together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import psutil
 
-LOOK_EVERY_SECONDS = 0.1
+SAMPLE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ def measured(command: Sequence[str], timeout_seconds: float = 900) -> Measured:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         root = psutil.Process(process.pid)
         while process.poll() is None:
-            peak = max(peak, _look(root, cpu))
+            peak = max(peak, _sample(root, cpu))
             if time.monotonic() - started > timeout_seconds:
                 process.kill()
                 raise RuntimeError(f"{' '.join(command)} took more than {timeout_seconds:.0f} s")
-            time.sleep(LOOK_EVERY_SECONDS)
+            time.sleep(SAMPLE_SECONDS)
         wall = time.monotonic() - started
         output = process.stderr.read() if process.stderr else ""
     if process.returncode:
@@ -50,14 +50,14 @@ def measured(command: Sequence[str], timeout_seconds: float = 900) -> Measured:
     return Measured(wall, sum(cpu.values()), peak, output)
 
 
-def _look(root: psutil.Process, cpu: dict[int, float]) -> int:
-    """Return resident bytes of the tree, and note the CPU time of each process: Java's children are waited for by nobody."""
+def _sample(root: psutil.Process, cpu: dict[int, float]) -> int:
+    """Return resident bytes of the tree, and note the CPU time of each process: Java does not wait for its children."""
     total = 0
     try:
         for process in (root, *root.children(recursive=True)):
             total += process.memory_info().rss
             times = process.cpu_times()
             cpu[process.pid] = times.user + times.system
-    except psutil.Error:  # it ended while we looked; the next look sees the rest
+    except psutil.Error:  # a process ended in between; the next sample has the others
         return total
     return total

@@ -1,4 +1,4 @@
-"""Other planners on the same clusters: Kafka's own run live, the others as they were measured once."""
+"""Other planners on the same clusters: Kafka's own is run, the others' figures were measured once."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def run_kafka(snapshot: Path, job: str, out: Path) -> Measured:
 
 
 def _as_text(snapshot: Path, job: str) -> Path:
-    orders = json.loads((snapshot / "jobs.json").read_text())[job]
-    brokers = json.loads((snapshot / "brokers.json").read_text()) + orders.get("new_brokers", [])
-    stay = [b for b in brokers if b["id"] not in orders.get("remove", [])]
+    job_fields = json.loads((snapshot / "jobs.json").read_text())[job]
+    brokers = json.loads((snapshot / "brokers.json").read_text()) + job_fields.get("new_brokers", [])
+    stay = [b for b in brokers if b["id"] not in job_fields.get("remove", [])]
     rows = pq.read_table(snapshot / "partitions.parquet", columns=["topic", "partition", "replicas"])
     lists = rows["replicas"].combine_chunks()
     texts = pa.ListArray.from_arrays(lists.offsets, lists.values.cast(pa.string()))

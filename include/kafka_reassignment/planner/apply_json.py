@@ -17,8 +17,8 @@ from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.plan.schemas import TARGET
 from kafka_reassignment.plan.steps import adding
 from kafka_reassignment.planner.measure import measure
-from kafka_reassignment.planner.rounds import Assignment, Loads, ordered, scope_band
-from kafka_reassignment.planner.scope import Scope
+from kafka_reassignment.planner.resolve import ResolvedRequest
+from kafka_reassignment.planner.rounds import Assignment, Loads, band_of, ordered
 from kafka_reassignment.planner.shards import with_bucket
 from kafka_reassignment.planner.snapshot import Snapshot
 
@@ -32,7 +32,9 @@ JSON_TARGETS = pa.schema(
 """The JSON as a table: one row per partition that it names."""
 
 
-def assignment_from_json(session: SparkSession, facts: DataFrame, scope: Scope, snapshot: Snapshot) -> Assignment:
+def assignment_from_json(
+    session: SparkSession, facts: DataFrame, resolved: ResolvedRequest, snapshot: Snapshot
+) -> Assignment:
     """Take the request's JSON as the target, after checking it against the snapshot.
 
     In: ``FACTS``.
@@ -42,7 +44,7 @@ def assignment_from_json(session: SparkSession, facts: DataFrame, scope: Scope, 
         UnknownTopicOrPartitionError, UnknownBrokerError, InvalidReplicationFactorError: see ``check_targets``.
         InfeasiblePlanError: a broker has no space for the copies it would get.
     """
-    targets = parse_plan(scope.request.reassignment_json or "")
+    targets = parse_plan(resolved.request.reassignment_json or "")
     rows = session.createDataFrame(_json_table(targets)).join(facts, ["topic", "partition"], "inner").toArrow()
     columns = [rows["topic"], rows["partition"], rows["replicas"], rows["target"], rows["size_bytes"].fill_null(0)]
     named = ordered(pa.table([c.cast(f.type) for c, f in zip(columns, TARGET, strict=True)], schema=TARGET))
@@ -53,18 +55,18 @@ def assignment_from_json(session: SparkSession, facts: DataFrame, scope: Scope, 
             TopicPartition(topic, partition): tuple(replicas)
             for topic, partition, replicas in zip(*(named[name].to_pylist() for name in names), strict=True)
         },
-        live_brokers=frozenset(scope.fleet.ids[scope.fleet.alive].tolist()),
+        live_brokers=frozenset(resolved.fleet.ids[resolved.fleet.alive].tolist()),
         min_insync_replicas=_min_insync_replicas(snapshot),
     )
-    _check_space(named, scope)
+    _check_space(named, resolved)
     current, target = replica_matrix(named["current"]), replica_matrix(named["target"])
     width = max(current.shape[1], target.shape[1])
     differs = (_widened(current, width) != _widened(target, width)).any(axis=1)
     changes = named.filter(pa.array(differs))
-    measures = measure(with_bucket(facts), scope.fleet)
+    measures = measure(with_bucket(facts), resolved.fleet)
     before = Loads(measures.bytes, measures.replicas, measures.leaders)
-    after = before.after(changes, scope.fleet)
-    return Assignment(changes, measures, before, after, scope_band(scope, measures), lower_bound=0)
+    after = before.after(changes, resolved.fleet)
+    return Assignment(changes, measures, before, after, band_of(resolved, measures), lower_bound=0)
 
 
 def _json_table(targets: Mapping[TopicPartition, Replicas]) -> pa.Table:
@@ -77,22 +79,22 @@ def _min_insync_replicas(snapshot: Snapshot) -> dict[str, int]:
     return {topic: minimum for topic, minimum in zip(topics, minimums, strict=True) if minimum is not None}
 
 
-def _check_space(named: pa.Table, scope: Scope) -> None:
-    fleet = scope.fleet
+def _check_space(named: pa.Table, resolved: ResolvedRequest) -> None:
+    fleet = resolved.fleet
     new = adding(replica_matrix(named["current"]), replica_matrix(named["target"]))
     coming = new != ABSENT
     size = np.broadcast_to(longs(named["size_bytes"])[:, None], new.shape)
     received = np.zeros(fleet.size, dtype=np.int64)
     np.add.at(received, fleet.index_of(new)[coming], size[coming])
-    short = np.flatnonzero(received > scope.free)
+    short = np.flatnonzero(received > resolved.free)
     if len(short):
         shortages = (
-            f"broker {fleet.ids[b]} gets {received[b] / 1e9:.3f} GB and has room for {scope.free[b] / 1e9:.3f} GB"
+            f"broker {fleet.ids[b]} gets {received[b] / 1e9:.3f} GB and has room for {resolved.free[b] / 1e9:.3f} GB"
             for b in short.tolist()
         )
         raise InfeasiblePlanError(
             f"The reassignment JSON brings more than the disks can take while both copies are there: {name_some(shortages)}, with "
-            f"{scope.request.keep_free_share:.0%} of each log dir's volume kept free ('keep_free_share') and the log dirs of a broker "
+            f"{resolved.request.keep_free_share:.0%} of each log dir's volume kept free ('keep_free_share') and the log dirs of a broker "
             "filled alike. Free space there, keep less free, or name other brokers."
         )
 

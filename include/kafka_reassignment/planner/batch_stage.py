@@ -1,7 +1,7 @@
-"""Batching as a Spark stage: the copies of a large plan are dealt to chunks, and each chunk is packed on its own.
+"""Batching as a Spark stage: the steps of a large plan are split into chunks, and each chunk is packed on its own.
 
-A chunk's batches follow those of the chunk before. Which chunk a step is in depends on the plan's order
-alone, never on how many cores or machines there are, so that any of them give the same batches.
+The batches of a chunk follow those of the chunk before. A step's chunk depends on the plan's order only, so that any
+number of cores or machines gives the same batches.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def batch_numbers(session: SparkSession, steps: StepColumns, limits: Limits) -> 
         InfeasiblePlanError: more than ``max_batches`` are needed.
     """
     chunks = max(1, -(-int((steps.bytes_to_copy > 0).sum()) // CHUNK_COPIES))
-    # An even number above one: on the two cores of the smallest machine none then waits for a last chunk.
+    # An even number above one: with two cores, neither waits for a last chunk.
     chunks += chunks % 2 if chunks > 1 else 0
     numbers = _packed(session, steps, limits, chunks)
     if chunks > 1 and numbers.max(initial=0) > limits.max_batches:
-        # Each chunk has a batch or two that are not full: a plan near the limit is packed as a whole.
+        # Each chunk has a batch or two that are not full: a plan near the limit is packed in one chunk.
         numbers = _packed(session, steps, limits, 1)
     return within_limit(numbers, limits)
 
@@ -53,7 +53,7 @@ def _packed(session: SparkSession, steps: StepColumns, limits: Limits, chunks: i
             found = pack(_columns(part), chunk_limits)
             yield pa.record_batch([part["at"].combine_chunks(), pa.array(found)], names=["at", "number"])
 
-    packed = _dealt(session, steps, chunk).repartitionById(chunks, "chunk").mapInArrow(run, NUMBERS).toArrow()
+    packed = _chunk_rows(session, steps, chunk).repartitionById(chunks, "chunk").mapInArrow(run, NUMBERS).toArrow()
     numbers = np.zeros(len(chunk), dtype=np.int64)
     numbers[longs(packed["at"])] = longs(packed["number"])
     most = np.zeros(chunks, dtype=np.int64)
@@ -62,7 +62,7 @@ def _packed(session: SparkSession, steps: StepColumns, limits: Limits, chunks: i
     return numbered
 
 
-def _dealt(session: SparkSession, steps: StepColumns, chunk: Longs) -> DataFrame:
+def _chunk_rows(session: SparkSession, steps: StepColumns, chunk: Longs) -> DataFrame:
     columns = {
         "at": np.arange(len(chunk)),
         "chunk": chunk.astype(np.int32),

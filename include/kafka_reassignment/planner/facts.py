@@ -1,4 +1,4 @@
-"""From the snapshot's tables to one row per partition."""
+"""The snapshot's tables as one row per partition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def partition_sizes(log_replicas: DataFrame) -> DataFrame:
 
 
 def sized_partitions(partitions: DataFrame, log_replicas: DataFrame) -> DataFrame:
-    """Put the size beside each partition; null where no broker that hosts it told one.
+    """Join the size to each partition; null where no broker that hosts it reported one.
 
     In:  ``PARTITIONS``, ``LOG_REPLICAS``
     Out: topic string, partition int, replicas array<int>, size_bytes long
@@ -39,7 +39,7 @@ def sized_partitions(partitions: DataFrame, log_replicas: DataFrame) -> DataFram
 def with_request(
     session: SparkSession, sized: DataFrame, topics_in_scope: Collection[str] | None, wanted_replicas: int | None
 ) -> DataFrame:
-    """Add what the request wants of each partition.
+    """Add what the request wants for each partition.
 
     In:  topic string, partition int, replicas array<int>, size_bytes long
     Out: ``FACTS``

@@ -1,4 +1,4 @@
-"""The first pass over all partitions: what each broker holds, and what racks allow. One row of numbers per broker."""
+"""The first pass over all partitions: what each broker holds, what must move, and where racks allow it to go."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
 from kafka_reassignment.plan.columns import longs, replica_matrix
-from kafka_reassignment.planner.goals import MAX_ROUTED_RACKS, Routes
+from kafka_reassignment.planner.flows import MAX_ROUTED_RACKS, Routes
 from kafka_reassignment.planner.shard_goals import BUCKETS, Fleet
 
 _SUMS = "what string, at long, value long"
@@ -32,14 +32,11 @@ class Measures:
     """
 
     partitions: int
-    partitions_in_scope: int
     unknown_sizes: int
-    dropped_bytes: int
     largest: int
     bytes: Longs
     replicas: Longs
     leaders: Longs
-    leaders_in_scope: Longs
     leaving_bytes: Longs
     leaving_leaders: Longs
     wanted_bytes: Longs
@@ -48,9 +45,9 @@ class Measures:
 
 
 def measure(facts: DataFrame, fleet: Fleet, *, restore_racks: bool = False) -> Measures:
-    """Sum up what brokers hold and what has to move.
+    """Sum up what brokers hold and what must move.
 
-    In: ``FACTS`` and ``bucket int``. Exact whatever the order and the split of the rows: all sums are of whole numbers.
+    In: ``FACTS`` and ``bucket int``. Exact in any order and split of the rows: all sums are of integers.
     """
 
     def partial(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -65,7 +62,7 @@ def measure(facts: DataFrame, fleet: Fleet, *, restore_racks: bool = False) -> M
             names = pa.array([what] * len(at), pa.string())
             yield pa.record_batch([names, pa.array(at), pa.array(values[at])], names=["what", "at", "value"])
 
-    # Names are not measured, and half of what would go to Python.
+    # Without the names, which are half of the bytes that would go to Python.
     table = facts.select(*_MEASURED).mapInArrow(partial, _SUMS).toArrow()
     what = table["what"].to_numpy(zero_copy_only=False)
     at, value = longs(table["at"]), longs(table["value"])
@@ -79,14 +76,11 @@ def measure(facts: DataFrame, fleet: Fleet, *, restore_racks: bool = False) -> M
 
     return Measures(
         partitions=int(total("partitions", 1)[0]),
-        partitions_in_scope=int(total("partitions in scope", 1)[0]),
         unknown_sizes=int(total("unknown sizes", 1)[0]),
-        dropped_bytes=int(total("dropped bytes", 1)[0]),
         largest=int(value[what == LARGEST].max(initial=0)),
         bytes=total("bytes", brokers),
         replicas=total("replicas", brokers),
         leaders=total("leaders", brokers),
-        leaders_in_scope=total("leaders in scope", brokers),
         leaving_bytes=total("leaving bytes", brokers),
         leaving_leaders=total("leaving leaders", brokers),
         wanted_bytes=total("wanted bytes"),
@@ -115,7 +109,7 @@ def _sums(batch: pa.RecordBatch, fleet: Fleet, *, restore_racks: bool) -> dict[s
     brokers, racks = fleet.size, len(fleet.racks)
     count = present.sum(axis=1)
     leaving = fleet.leaves[replicas] & present & in_scope[:, None]
-    # Replicas that leave without being replaced, because fewer are wanted, are not to be copied.
+    # Replicas that leave without a replacement, because fewer are wanted, are not copied.
     surplus = np.maximum(0, count - wanted)
     replaced = leaving & (np.cumsum(leaving, axis=1) > surplus[:, None])
     rack = np.where(present, fleet.rack_of[replicas], ABSENT)
@@ -134,14 +128,11 @@ def _sums(batch: pa.RecordBatch, fleet: Fleet, *, restore_racks: bool) -> dict[s
         growth = growth + size * _racks_to_gain(rack, count, fleet) * in_scope
     sums = {
         "partitions": np.array([len(size)]),
-        "partitions in scope": np.array([int(in_scope.sum())]),
         "unknown sizes": np.array([batch.column("size_bytes").null_count]),
-        "dropped bytes": np.array([int((size * surplus).sum())]),
         LARGEST: np.array([int(size.max(initial=0))]),
         "bytes": by_broker(present),
         "replicas": count_of(present),
         "leaders": count_of(lead),
-        "leaders in scope": count_of(lead & in_scope[:, None]),
         "leaving bytes": by_broker(leaving),
         "leaving leaders": count_of(lead & leaving),
         "forced by bucket": _sum_at(longs(batch.column("bucket")), size * replaced.sum(axis=1) + growth, BUCKETS),
@@ -168,11 +159,11 @@ def _routes(
     brokers, racks = fleet.size, len(fleet.racks)
     movable = stays & in_scope[:, None]
     sizes = np.broadcast_to(size[:, None], replicas.shape)
-    # Partitions whose staying replicas are on the same racks are summed up together: far fewer sums than racks.
+    # Partitions whose staying replicas are on the same racks are summed up together, which needs far fewer sums.
     bits = np.where(stays, np.int64(1) << np.maximum(rack, 0), 0)
     staying_on, kind = np.unique(np.bitwise_or.reduce(bits, axis=1), return_inverse=True)
     lacks = (staying_on[:, None] >> np.arange(racks) & 1) == 0
-    if fleet.racks_to_spread_over == 1:  # with one rack, distinct racks ask nothing
+    if fleet.racks_to_spread_over == 1:  # with one rack, racks forbid nothing
         lacks[:] = True
     kinds = len(staying_on)
     kind_of = np.broadcast_to(kind[:, None], replicas.shape)

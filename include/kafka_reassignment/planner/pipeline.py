@@ -1,7 +1,7 @@
-"""The planner: snapshot → target assignment → steps → batches → score card.
+"""The planner: snapshot → target assignment → steps → batches → summary.
 
-Spark reads the tables, sums them up and places partitions shard by shard; what comes back to the
-driver are numbers per broker, and the partitions that change, as columns.
+Spark reads the tables, sums them up and places the partitions shard by shard. The driver gets numbers per broker, and
+the partitions that change, as columns.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from kafka_reassignment.plan.summary import PlanSummary, batch_summaries
 from kafka_reassignment.planner.apply_json import assignment_from_json
 from kafka_reassignment.planner.batch_stage import batch_numbers
 from kafka_reassignment.planner.facts import sized_partitions, with_request
+from kafka_reassignment.planner.resolve import resolve
 from kafka_reassignment.planner.rounds import assign
-from kafka_reassignment.planner.scope import resolve
-from kafka_reassignment.planner.score import summarize
 from kafka_reassignment.planner.snapshot import Snapshot
+from kafka_reassignment.planner.summary import summarize
 from kafka_reassignment.request import Job, ReassignmentRequest
 
 
@@ -27,11 +27,11 @@ def plan(session: SparkSession, snapshot_dir: str, request: ReassignmentRequest,
     Args:
         session: from ``planner_session``, or any other.
         snapshot_dir: what ``write_snapshot`` wrote; Spark must be able to read it from its executors.
-        request: what is asked.
+        request: what to plan.
         out_dir: directory of the plan (``plan.store`` has the layout); files of an earlier plan are replaced.
 
     Raises:
-        InvalidRequestError: one of its kinds, for whatever cannot be done as asked; nothing is written then.
+        InvalidRequestError: or a subclass, when the request cannot be met; nothing is written then.
     """
     snapshot = Snapshot.open(snapshot_dir)
     sized = sized_partitions(
@@ -47,12 +47,12 @@ def plan_sized(
 
     In: topic string, partition int, replicas array<int>, size_bytes long
     """
-    scope = resolve(request, snapshot)
-    facts = with_request(session, sized, scope.topics, request.replication_factor)
+    resolved = resolve(request, snapshot)
+    facts = with_request(session, sized, resolved.topics, request.replication_factor)
     if request.job is Job.APPLY_JSON:
-        assignment = assignment_from_json(session, facts, scope, snapshot)
+        assignment = assignment_from_json(session, facts, resolved, snapshot)
     else:
-        assignment = assign(facts, scope)
+        assignment = assign(facts, resolved)
     steps = steps_table(assignment.changes, request.limits.replica_movements)
     columns = batching_columns(steps)
     numbers = batch_numbers(session, columns, request.limits)
@@ -60,6 +60,6 @@ def plan_sized(
     write_target(out_dir, assignment.changes)
     hashes = write_batches(out_dir, steps, numbers)
     batches = batch_summaries(columns, numbers, hashes)
-    summary = summarize(scope, assignment, snapshot, batches)
+    summary = summarize(resolved, assignment, snapshot, batches)
     write_summary(out_dir, summary)
     return summary

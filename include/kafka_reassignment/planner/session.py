@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ARROW_BATCH_ROWS = 65_536
-"""Rows per Arrow batch: enough that numpy works in long strides, few enough that a batch stays under 10 MB."""
+"""Rows per Arrow batch: large enough for numpy to be fast, small enough that a batch is under 10 MB."""
 
 
 _QUIET = "-Xlog:disable"
-"""Else Java tells on stdout of each class that it cannot archive, and of an archive that does not fit."""
+"""Without it Java prints each class that it cannot archive, and each archive that does not fit."""
 
 _JVM_END_SECONDS = 120
-"""Ending takes half a minute when classes are archived."""
+"""Archiving the classes at the end takes half a minute."""
 
 
 def class_archive() -> Path:
     """Where sessions look for an archive of Spark's classes; see ``warm_start``.
 
-    It fits one Java and one set of jars, so it lies in the Python environment that PySpark is installed in.
+    It fits one Java and one set of jars, so it is in the Python environment in which PySpark is installed.
     """
     version = importlib.metadata.version("pyspark")
     return Path(sys.prefix) / "share" / "kafka-reassignment" / f"spark-{version}.jsa"
@@ -54,12 +54,12 @@ def planner_session(
 
     Args:
         master: ``local[*]`` uses every core of this machine.
-        name: what the cluster's own page shows.
+        name: the application's name in Spark's UI.
         memory: heap of the driver's JVM, which in local mode is the whole of Spark.
-        settings: further Spark settings; they win over the ones made here.
-        archive_classes_to: write the classes that were used to this file at the end, instead of using an archive.
+        settings: further Spark settings; they override those made here.
+        archive_classes_to: write an archive of the classes to this file at the end, instead of using one.
     """
-    from pyspark import SparkContext  # noqa: PLC0415 - slow to import, and not needed to read a plan
+    from pyspark import SparkContext  # noqa: PLC0415 - slow to import
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     scratch = Path(tempfile.mkdtemp(prefix="planner-"))
@@ -119,7 +119,7 @@ def _class_sharing(archive_to: Path | None) -> str:
     if archive_to is not None:
         return f'{_QUIET} "-XX:ArchiveClassesAtExit={archive_to}"'
     archive = class_archive()
-    # An archive that does not fit, of another Java say, is left aside without a word.
+    # Java ignores an archive that does not fit, for example of another Java.
     return f'{_QUIET} -Xshare:auto "-XX:SharedArchiveFile={archive}"' if archive.exists() else "-Xshare:auto"
 
 

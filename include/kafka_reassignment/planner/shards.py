@@ -1,7 +1,6 @@
-"""Placement as a Spark stage: the partitions are dealt to shards by a hash, each shard is placed on its own.
+"""Placement as a Spark stage: a hash assigns partitions to shards, and each shard is placed on its own.
 
-A shard is decided by names alone, never by where a row happened to be read, so that any number of
-cores or machines gives the same plan.
+The hash is of names only, so that any number of cores or machines gives the same plan.
 """
 
 from __future__ import annotations
@@ -13,32 +12,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kafka_reassignment.decisions.batching.columns import ABSENT
 from kafka_reassignment.plan.columns import longs, replica_lists, replica_matrix
 from kafka_reassignment.plan.schemas import TARGET
-from kafka_reassignment.planner.dealing import share_of
-from kafka_reassignment.planner.frames import struct_of
-from kafka_reassignment.planner.placing.placement import place
-from kafka_reassignment.planner.placing.work import Partitions
+from kafka_reassignment.planner.placing.place import place
+from kafka_reassignment.planner.placing.placement import Partitions
 from kafka_reassignment.planner.shard_goals import BUCKETS, ShardGoals
 
 SHARD_PARTITIONS = 250_000
-"""Partitions per shard: enough that each broker's share is many replicas, few enough for one core's memory."""
+"""Partitions per shard: so many that each broker's share is many replicas, few enough for one core's memory."""
 
 IMPOSSIBLE = "impossible"
-"""Column of ``placed``: why no valid broker was left for the partition; ``target`` is then what it has now."""
+"""Column of ``placed``: why there is no valid broker for the partition; ``target`` is then its current replicas."""
 
 
 def shards_for(partitions: int) -> int:
-    """How many shards so many partitions are dealt to: a power of two."""
+    """Return the number of shards for so many partitions: a power of two."""
     needed = -(-partitions // SHARD_PARTITIONS)
     return min(1 << max(0, needed - 1).bit_length(), BUCKETS)
 
 
 def with_bucket(facts: DataFrame) -> DataFrame:
-    """Add ``tie long``, a hash that orders partitions, and ``bucket int``, the bucket it puts them in."""
+    """Add ``tie long``, a hash that orders partitions, and ``bucket int``, which follows from it."""
     tie = sql.xxhash64("topic", "partition")
     return facts.withColumn("tie", tie).withColumn("bucket", sql.pmod(tie, sql.lit(BUCKETS)).cast("int"))
 
@@ -48,14 +46,15 @@ def _shard(shards: int) -> Column:
 
 
 def of_shard(facts: DataFrame, number: int, shards: int) -> DataFrame:
-    """The partitions that are dealt to one shard. In and out: ``FACTS``."""
+    """The partitions of one shard. In and out: ``FACTS``."""
     return with_bucket(facts).where(_shard(shards) == number).drop("tie", "bucket")
 
 
-def placed(facts: DataFrame, orders: ShardGoals, shards: int) -> DataFrame:
+def placed(facts: DataFrame, goals: ShardGoals, shards: int) -> DataFrame:
     """Decide the new replicas of every partition.
 
-    In: ``FACTS``. Out: ``TARGET`` and ``impossible string``, null where all is well; only partitions that change, or should and cannot.
+    In: ``FACTS``. Out: ``TARGET`` and ``impossible string``, null for a partition that can be placed; partitions
+    that need no change are left out.
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -66,34 +65,36 @@ def placed(facts: DataFrame, orders: ShardGoals, shards: int) -> DataFrame:
         shard = longs(rows["shard"])
         for number in np.unique(shard).tolist():
             mine = rows.filter(pa.array(shard == number))
-            yield from _place_shard(mine, share_of(orders, number, shards)).to_batches()
+            yield from _place_shard(mine, goals.for_shard(number, shards)).to_batches()
 
-    dealt = with_bucket(facts).withColumn("shard", _shard(shards)).drop("bucket")
-    out = StructType([*struct_of(TARGET).fields, StructField(IMPOSSIBLE, StringType())])
-    return dealt.repartitionById(shards, "shard").mapInArrow(run, out)
+    sharded = with_bucket(facts).withColumn("shard", _shard(shards)).drop("bucket")
+    out = StructType([*from_arrow_schema(TARGET).fields, StructField(IMPOSSIBLE, StringType())])
+    return sharded.repartitionById(shards, "shard").mapInArrow(run, out)
 
 
-def _place_shard(rows: pa.Table, orders: ShardGoals) -> pa.Table:
-    # A shuffle brings rows in any order; from here on it is always the same one.
+def _place_shard(rows: pa.Table, goals: ShardGoals) -> pa.Table:
+    # A shuffle returns rows in any order.
     rows = rows.take(pc.sort_indices(rows, [("tie", "ascending"), ("topic", "ascending"), ("partition", "ascending")]))
     ids = replica_matrix(rows["replicas"])
     partitions = Partitions(
         size=longs(rows["size_bytes"]),
-        replicas=orders.fleet.index_of(ids).astype(np.int32),
+        replicas=goals.fleet.index_of(ids).astype(np.int32),
         wanted=longs(rows["wanted"]),
         in_scope=rows["in_scope"].to_numpy(zero_copy_only=False),
     )
-    work = place(partitions, orders)
-    changed = np.fromiter(sorted(work.target), np.int64, len(work.target))
-    width = max((len(t) for t in work.target.values()), default=1)
+    placement = place(partitions, goals)
+    changed = np.fromiter(sorted(placement.target), np.int64, len(placement.target))
+    width = max((len(t) for t in placement.target.values()), default=1)
     target = np.full((len(changed), width), ABSENT, dtype=np.int64)
     for at, row in enumerate(changed.tolist()):
-        replicas = work.target[row]
+        replicas = placement.target[row]
         target[at, : len(replicas)] = replicas
-    target_ids = np.where(target == ABSENT, ABSENT, orders.fleet.ids[target])
-    done = _columns(rows.take(changed), replica_lists(target_ids), [None] * len(changed))
-    stuck = rows.take(np.array(list(work.impossible), dtype=np.int64))
-    return pa.concat_tables([done, _columns(stuck, stuck["replicas"], list(work.impossible.values()))])
+    target_ids = np.where(target == ABSENT, ABSENT, goals.fleet.ids[target])
+    placed_rows = _columns(rows.take(changed), replica_lists(target_ids), [None] * len(changed))
+    impossible = rows.take(np.array(list(placement.impossible), dtype=np.int64))
+    return pa.concat_tables(
+        [placed_rows, _columns(impossible, impossible["replicas"], list(placement.impossible.values()))]
+    )
 
 
 def _columns(rows: pa.Table, target: pa.Array | pa.ChunkedArray, impossible: Sequence[str | None]) -> pa.Table:

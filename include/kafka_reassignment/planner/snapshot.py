@@ -1,7 +1,6 @@
 """The cluster as the planner sees it: six tables under one directory, written once, then only read.
 
-Nothing that a cluster cannot say stops a snapshot: what is missing is assumed, and the assumption
-is written beside the facts.
+Missing information does not stop a snapshot: it is assumed, and the assumption is written with the tables.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ ROWS_AT_ONCE = 100_000
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What a topic's configs say; None where they could not be read."""
+    """A topic's configs; None where they could not be read."""
 
     min_insync_replicas: int | None = None
     is_internal: bool = False
@@ -38,19 +37,19 @@ def write_snapshot(
     topics: Mapping[str, TopicFacts],
     directory: str,
 ) -> tuple[str, ...]:
-    """Write the snapshot's tables and return what was assumed.
+    """Write the snapshot's tables and return the assumptions.
 
     Args:
         cluster: brokers and racks.
         partitions: every partition of the cluster.
-        log_dirs: what the brokers told of their disks.
+        log_dirs: what the brokers reported of their disks.
         topics: facts of each topic; topics that are missing here count as unknown.
         directory: path or URL; its tables are replaced.
     """
     hosting = {b for state in partitions.values() for b in state.replicas}
     known = {i: (b.rack, b.alive) for i, b in cluster.brokers.items()}
     known |= dict.fromkeys(hosting - known.keys(), (None, False))
-    assumptions = (*_assumptions(known, hosting, log_dirs), *_about_tiers(topics))
+    assumptions = (*_assumptions(known, hosting, log_dirs), *_tiered_topics(topics))
     ids = sorted(known)
     _write(directory, "brokers", schemas.BROKERS, [ids, [known[i][0] for i in ids], [known[i][1] for i in ids]])
     write_table(f"{directory}/partitions", schemas.PARTITIONS, _partition_parts(partitions))
@@ -89,45 +88,45 @@ def write_snapshot(
 def _assumptions(
     known: Mapping[int, tuple[str | None, bool]], hosting: set[int], log_dirs: LogDirsReport
 ) -> tuple[str, ...]:
-    told = []
+    assumed = []
     dead = sorted(i for i, (_, alive) in known.items() if not alive)
     if dead:
-        told.append(
-            f"Broker {name_some(dead)} is not alive: it is given nothing, and the replicas on it count as they are."
-        )
+        assumed.append(f"Broker {name_some(dead)} is not alive: it gets nothing, and its replicas count as they are.")
     racks = {rack for rack, alive in known.values() if alive}
     without = sorted(i for i, (rack, alive) in known.items() if alive and rack is None)
     if racks == {None}:
-        told.append("No broker names a rack: all count as one rack, so replicas are not spread over racks.")
+        assumed.append("No broker names a rack: all count as one rack, so replicas are not spread over racks.")
     elif without:
-        told.append(f"Broker {name_some(without)} names no rack: those without one count as one rack of their own.")
+        assumed.append(f"Broker {name_some(without)} names no rack: those without one count as one rack of their own.")
     for broker, why in sorted(log_dirs.unreachable.items()):
         if broker not in hosting:
-            consequence = "it hosts no replica, so nothing is missing but its free space."
+            consequence = "it hosts no replica, so only its free space is unknown."
         else:
-            consequence = "its replicas count with the size their other copies have, its free space as unknown."
-        told.append(f"Broker {broker} did not tell its log dirs ({why}): {consequence}")
-    told += [
-        f"Log dir {d.path} of broker {d.broker} is offline ({d.error}): it is given nothing."
+            consequence = "its replicas count with the size of their other copies, its free space is unknown."
+        assumed.append(f"Broker {broker} did not report its log dirs ({why}): {consequence}")
+    assumed += [
+        f"Log dir {d.path} of broker {d.broker} is offline ({d.error}): it gets nothing."
         for d in sorted(log_dirs.log_dirs, key=lambda d: (d.broker, d.path))
         if d.error
     ]
     cordoned = [d for d in log_dirs.log_dirs if d.cordoned]
     if cordoned:
         paths = name_some(f"{d.path} of broker {d.broker}" for d in sorted(cordoned, key=lambda d: (d.broker, d.path)))
-        told.append(f"{len(cordoned)} log dirs are cordoned ({paths}): a broker with no other one is given no replica.")
-    return tuple(told)
+        assumed.append(
+            f"{len(cordoned)} log dirs are cordoned ({paths}): a broker with no other log dir gets no replica."
+        )
+    return tuple(assumed)
 
 
-def _about_tiers(topics: Mapping[str, TopicFacts]) -> tuple[str, ...]:
+def _tiered_topics(topics: Mapping[str, TopicFacts]) -> tuple[str, ...]:
     tiered = sorted(name for name, facts in topics.items() if facts.remote_storage)
     if not tiered:
         return ()
     return (
         (
-            f"{len(tiered)} topics have tiered storage ({name_some(tiered)}): what is on local disks counts and is copied, what "
-            "is remote stays. With follower.fetch.last.tiered.offset.enable a new replica has little at first and is not "
-            "made leader for the order's sake before it has more."
+            f"{len(tiered)} topics have tiered storage ({name_some(tiered)}): local segments count and are copied, remote "
+            "segments stay. With follower.fetch.last.tiered.offset.enable a new replica has little data at first, and does "
+            "not become the preferred leader before it has more."
         ),
     )
 

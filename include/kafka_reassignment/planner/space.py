@@ -1,8 +1,8 @@
 """Disk space: what each broker can take at the peak, and how full each log dir is then.
 
-At the peak every copy is complete and nothing has been deleted yet: sources are still there, and
-retention counts as stopped. Kafka puts a new replica into the log dir with the fewest of them, so the
-log dirs of a broker are taken to fill alike, and the one with least space decides for all.
+At the peak every copy is complete and no source is deleted; retention counts as stopped. Kafka puts a new replica into
+the log dir with the fewest replicas. So the log dirs of a broker are assumed to fill evenly, and the one with the least
+space decides for all.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kafka_reassignment.decisions.batching.columns import Flags, Longs
 from kafka_reassignment.plan.summary import LogDirSummary
 
 FREE_UNKNOWN = 2**55
-"""Free bytes of a broker that did not tell: more than any broker has, and far from overflow."""
+"""Free bytes of a broker that reported none: more than any broker has, and far from overflow."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """By broker: bytes it can take until its fullest log dir reaches the margin, and its usable log dirs (at least 1).
+    """By broker: the bytes it can take until its fullest log dir reaches the margin, and its usable log dirs (at least 1).
 
     ``cordoned``: whether every log dir of the broker is (KIP-1066).
     """
@@ -33,12 +33,12 @@ class Space:
 
     @classmethod
     def of(cls, log_dirs: pa.Table, ids: Longs, keep_free_share: float) -> Space:
-        """Sum up log dirs (``LOG_DIRS``); those that are offline or cordoned take nothing, those that tell no sizes count as empty.
+        """Sum up log dirs (``LOG_DIRS``). Those that are offline or cordoned take nothing; without sizes they count as empty.
 
         Args:
             log_dirs: the log dirs of the brokers that answered.
             ids: the brokers.
-            keep_free_share: part of each volume that has to stay free.
+            keep_free_share: part of each volume that must stay free.
         """
         rooms: dict[int, list[int]] = {}
         cordoned: dict[int, list[bool]] = {}
@@ -66,12 +66,12 @@ def _room(row: dict[str, int | None], keep_free_share: float) -> int:
     return max(0, usable - int(total * keep_free_share))
 
 
-def at_peak(log_dirs: pa.Table, received: dict[int, int]) -> tuple[LogDirSummary, ...]:
+def log_dirs_at_peak(log_dirs: pa.Table, received: dict[int, int]) -> tuple[LogDirSummary, ...]:
     """Return each log dir before and at the peak.
 
     Args:
         log_dirs: ``LOG_DIRS``.
-        received: bytes each broker is to get; they are shared out among its usable log dirs.
+        received: bytes each broker gets; they are split among its usable log dirs.
     """
     rows = sorted(log_dirs.to_pylist(), key=lambda row: (row["broker"], row["path"]))
     usable: dict[int, int] = {}

@@ -1,7 +1,7 @@
-"""Spark's classes prepared once, so that every later planning starts in half the time.
+"""An archive of Spark's Java classes, with which planning starts in half the time.
 
-Most of a short planning is Java reading, checking and linking some 15,000 classes. Java can keep them ready in an
-archive (class data sharing, JEP 350). Without one planning is slower, and otherwise the same.
+Most of a short planning is Java reading, checking and linking about 15,000 classes, which class data sharing (JEP 350)
+saves. Without the archive planning is slower, and otherwise the same.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from kafka_reassignment.request import Job, ReassignmentRequest
 
 
 def prepare(archive: Path | None = None) -> Path:
-    """Plan for a small cluster, and keep the classes that took; an earlier archive is replaced.
+    """Plan for a small cluster and archive the classes that it used; an earlier archive is replaced.
 
     Args:
-        archive: where to; by default where sessions look for it.
+        archive: the file; by default where sessions look for it.
 
     Raises:
         OSError: the place cannot be written to.

@@ -19,7 +19,7 @@ def changes(*moves):
     return pa.Table.from_pylist(rows, schema=TARGET)
 
 
-def told(table):
+def rows_of(table):
     assert table.schema == STEPS
     names = ("partition", "step", "steps", "current", "target", "leader_movement")
     return [tuple(tuple(v) if isinstance(v, list) else v for v in (row[n] for n in names)) for row in table.to_pylist()]
@@ -27,7 +27,7 @@ def told(table):
 
 def test_changes_within_the_limit_are_one_step_each():
     table = steps_table(changes(((1, 2), (1, 3)), ((1, 2), (2, 1)), ((1, 2, 3), (1, 2))), 1)
-    assert told(table) == [
+    assert rows_of(table) == [
         (0, 1, 1, (1, 2), (1, 3), False),
         (1, 1, 1, (1, 2), (2, 1), True),
         (2, 1, 1, (1, 2, 3), (1, 2), False),
@@ -36,7 +36,7 @@ def test_changes_within_the_limit_are_one_step_each():
 
 def test_a_change_over_the_limit_becomes_several_steps_in_its_place():
     table = steps_table(changes(((1, 2), (1, 3)), ((0, 1, 2, 3, 4), (5, 6, 7, 8, 9)), ((1, 2), (1, 4))), 2)
-    assert told(table) == [
+    assert rows_of(table) == [
         (0, 1, 1, (1, 2), (1, 3), False),
         (1, 1, 4, (0, 1, 2, 3, 4), (5, 0, 1, 2, 3, 4), True),
         (1, 2, 4, (5, 0, 1, 2, 3, 4), (5, 6, 2, 3, 4), False),

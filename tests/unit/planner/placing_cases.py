@@ -8,8 +8,8 @@ import numpy as np
 
 from kafka_reassignment.decisions.batching.columns import ABSENT
 from kafka_reassignment.planner.goals import NO_ROOM
-from kafka_reassignment.planner.placing.placement import place
-from kafka_reassignment.planner.placing.work import Partitions, Work
+from kafka_reassignment.planner.placing.place import place
+from kafka_reassignment.planner.placing.placement import Partitions, Placement
 from kafka_reassignment.planner.shard_goals import BUCKETS, Bounds, Fleet, ShardGoals
 
 PLENTY = 2**40
@@ -32,7 +32,7 @@ class Case:
     restore_racks: bool = False
     band: tuple[int, int] | None = None
 
-    def place(self, *rows: tuple[list[int], int], wanted: int | None = None) -> Work:
+    def place(self, *rows: tuple[list[int], int], wanted: int | None = None) -> Placement:
         """Place partitions given as (replicas, size)."""
         brokers = range(len(self.racks))
         names = tuple(sorted(set(self.racks)))
@@ -55,7 +55,7 @@ class Case:
         for row, bytes_ in rows:
             load[row] += bytes_
         low, high = self.band or (0, 0)
-        orders = ShardGoals(
+        goals = ShardGoals(
             fleet=fleet,
             shed=self._by_broker(self.shed),
             inflow=self._by_broker(self.inflow),
@@ -69,7 +69,7 @@ class Case:
             bounds=Bounds(load, np.full(fleet.size, low), np.full(fleet.size, high), takes) if self.band else None,
         )
         wanted_all = np.array([wanted or len(r) for r, _ in rows], dtype=np.int64)
-        return place(Partitions(size, replicas, wanted_all, np.ones(len(rows), dtype=bool)), orders)
+        return place(Partitions(size, replicas, wanted_all, np.ones(len(rows), dtype=bool)), goals)
 
     def _by_broker(self, values: dict[int, int], rest: int = 0) -> np.ndarray:
         return np.array([values.get(b, rest) for b in range(len(self.racks))], dtype=np.int64)

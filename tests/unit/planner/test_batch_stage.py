@@ -48,7 +48,7 @@ def test_a_small_plan_is_one_chunk(spark, steps):
     assert batch_numbers(spark, steps, limits).tolist() == batches_of(steps, limits).tolist()
 
 
-def test_a_plan_near_the_limit_on_batches_is_packed_as_a_whole(spark, steps, monkeypatch):
+def test_a_plan_near_the_limit_on_batches_is_packed_in_one_chunk(spark, steps, monkeypatch):
     monkeypatch.setattr(batch_stage, "CHUNK_COPIES", 60)
     # 240 steps in batches of 50 take 6 where some have to follow each other; in four chunks they would take 8.
     assert batch_numbers(spark, steps, Limits(partition_movements=50, leader_movements=50, max_batches=6)).max() == 6

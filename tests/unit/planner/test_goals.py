@@ -5,17 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kafka_reassignment.planner.dealing import evenly, in_lumps
-from kafka_reassignment.planner.goals import (
-    NO_ROOM,
-    Band,
-    Routes,
-    balancing_flows,
-    fair_shares,
-    forced_flows,
-    leader_room,
-    least_bytes,
-)
+from kafka_reassignment.planner.flows import Routes, balancing_flows, forced_flows
+from kafka_reassignment.planner.goals import NO_ROOM, Band, fair_shares, leader_room, least_bytes
+from kafka_reassignment.planner.shard_goals import split_evenly, split_in_pieces
 
 pytestmark = pytest.mark.quick
 
@@ -94,7 +86,7 @@ def test_when_more_is_missing_than_is_over_the_fullest_give_more():
     assert flows.shed[0] >= flows.shed[2] >= flows.shed[1]
 
 
-def test_racks_that_nothing_may_leave_are_balanced_each_on_its_own():
+def test_racks_that_nothing_may_leave_are_balanced_separately():
     # Rack 0 is full, rack 1 empty; nothing may go across, but within rack 0 one broker has more.
     share = np.array([100.0, 100.0, 100.0, 100.0])
     flows = balancing_flows(
@@ -139,24 +131,24 @@ def test_with_few_partitions_the_mean_is_rounded_up():
     assert leader_room(longs(4, 0, 0), ALL(3, bool), 4).tolist() == [-2, 2, 2]
 
 
-def test_a_broker_that_takes_no_part_is_given_no_leader():
+def test_a_broker_that_takes_no_part_gets_no_leadership():
     assert leader_room(longs(0, 0), np.array([True, False]), 4).tolist() == [4, NO_ROOM]
 
 
 def test_the_parts_of_all_shards_add_up_exactly():
     total = longs(10, -7, 0, 2**50 + 1)
-    assert sum(evenly(total, shard, 3) for shard in range(3)).tolist() == total.tolist()
+    assert sum(split_evenly(total, shard, 3) for shard in range(3)).tolist() == total.tolist()
 
 
-def test_lumps_add_up_follow_the_weights_and_are_not_smaller_than_asked():
+def test_pieces_add_up_follow_the_weights_and_are_not_smaller_than_wanted():
     total, racks, weights = longs(100, 100, 100, 100), longs(0, 0, 1, 1), longs(1, 3)
-    parts = [in_lumps(total, racks, 100, shard, weights) for shard in range(2)]
+    parts = [split_in_pieces(total, racks, 100, shard, weights) for shard in range(2)]
 
     assert sum(parts).tolist() == total.tolist()
     assert [int(part.sum()) for part in parts] == [100, 300]
     assert parts[0].tolist() == [100, 0, 0, 0]
 
 
-def test_numbers_of_many_lumps_are_dealt_to_every_shard():
-    parts = [in_lumps(longs(100, 100), longs(0, 1), 10, shard, longs(1, 1)) for shard in range(2)]
+def test_bytes_of_many_pieces_reach_every_shard():
+    parts = [split_in_pieces(longs(100, 100), longs(0, 1), 10, shard, longs(1, 1)) for shard in range(2)]
     assert [part.tolist() for part in parts] == [[50, 50], [50, 50]]

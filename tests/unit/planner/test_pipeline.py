@@ -1,4 +1,4 @@
-"""The whole planner on clusters small enough to check by eye."""
+"""The planner from snapshot to batches, on clusters small enough to check by eye."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kafka_reassignment.request import Job, Limits, ReassignmentRequest
 pytestmark = pytest.mark.spark
 
 
-def asked(job: Job, **fields) -> ReassignmentRequest:
+def request_for(job: Job, **fields) -> ReassignmentRequest:
     return ReassignmentRequest(job=job, unthrottled=True, **fields)
 
 
@@ -36,7 +36,9 @@ def targets(plan_dir: str) -> dict[str, tuple[int, ...]]:
 
 
 def test_a_decommission_moves_each_replica_of_the_broker_once_to_its_rack(spark, six_brokers, tmp_path):
-    summary = plan(spark, six_brokers.write(tmp_path / "s"), asked(Job.DECOMMISSION, brokers=(6,)), str(tmp_path / "p"))
+    summary = plan(
+        spark, six_brokers.write(tmp_path / "s"), request_for(Job.DECOMMISSION, brokers=(6,)), str(tmp_path / "p")
+    )
 
     assert summary.bytes_to_copy == summary.lower_bound_bytes == 600
     assert {p: [b for b in t if b == 6] for p, t in targets(str(tmp_path / "p")).items()} == {
@@ -46,17 +48,17 @@ def test_a_decommission_moves_each_replica_of_the_broker_once_to_its_rack(spark,
 
 
 def test_the_leader_stays_where_its_replica_stays(spark, six_brokers, tmp_path):
-    plan(spark, six_brokers.write(tmp_path / "s"), asked(Job.DECOMMISSION, brokers=(6,)), str(tmp_path / "p"))
+    plan(spark, six_brokers.write(tmp_path / "s"), request_for(Job.DECOMMISSION, brokers=(6,)), str(tmp_path / "p"))
 
     for change in read_target(str(tmp_path / "p")):
         if change.current[0] != 6:
             assert change.target[0] == change.current[0]
 
 
-def test_added_brokers_are_filled_and_nobody_else_is(spark, six_brokers, tmp_path):
+def test_added_brokers_are_filled_and_no_others(spark, six_brokers, tmp_path):
     six_brokers.broker(7, "a").broker(8, "b").broker(9, "c")
     summary = plan(
-        spark, six_brokers.write(tmp_path / "s"), asked(Job.ADD_BROKERS, brokers=(7, 8, 9)), str(tmp_path / "p")
+        spark, six_brokers.write(tmp_path / "s"), request_for(Job.ADD_BROKERS, brokers=(7, 8, 9)), str(tmp_path / "p")
     )
 
     after = {b.broker: b.bytes_after for b in summary.brokers}
@@ -64,8 +66,8 @@ def test_added_brokers_are_filled_and_nobody_else_is(spark, six_brokers, tmp_pat
     assert all(set(r.adding) <= {7, 8, 9} for r in read_target(str(tmp_path / "p")))
 
 
-def test_a_balanced_cluster_is_left_alone(spark, six_brokers, tmp_path):
-    summary = plan(spark, six_brokers.write(tmp_path / "s"), asked(Job.REBALANCE), str(tmp_path / "p"))
+def test_a_balanced_cluster_needs_no_change(spark, six_brokers, tmp_path):
+    summary = plan(spark, six_brokers.write(tmp_path / "s"), request_for(Job.REBALANCE), str(tmp_path / "p"))
 
     assert summary.is_empty
     assert list(read_target(str(tmp_path / "p"))) == []
@@ -73,7 +75,7 @@ def test_a_balanced_cluster_is_left_alone(spark, six_brokers, tmp_path):
 
 def test_the_same_snapshot_gives_the_same_plan(spark, six_brokers, tmp_path):
     snapshot = six_brokers.write(tmp_path / "s")
-    request = asked(Job.DECOMMISSION, brokers=(6,), limits=Limits(partition_movements=2))
+    request = request_for(Job.DECOMMISSION, brokers=(6,), limits=Limits(partition_movements=2))
     first = plan(spark, snapshot, request, str(tmp_path / "p"))
     second = plan(spark, snapshot, request, str(tmp_path / "q"))
 
@@ -85,7 +87,7 @@ def test_the_same_snapshot_gives_the_same_plan(spark, six_brokers, tmp_path):
 
 def test_batches_hold_every_step_once_and_stay_within_the_limit(spark, six_brokers, tmp_path):
     out = str(tmp_path / "p")
-    request = asked(Job.DECOMMISSION, brokers=(6,), limits=Limits(partition_movements=2))
+    request = request_for(Job.DECOMMISSION, brokers=(6,), limits=Limits(partition_movements=2))
     summary = plan(spark, six_brokers.write(tmp_path / "s"), request, out)
 
     batches = [read_batch(out, n) for n in range(1, len(summary.batches) + 1)]
@@ -101,28 +103,28 @@ def test_a_json_is_taken_as_given_and_only_what_changes_is_planned(spark, six_br
             {"topic": "orders", "partition": 1, "replicas": [4, 5, 6]},
         ],
     }
-    request = asked(Job.APPLY_JSON, reassignment_json=json.dumps(given))
+    request = request_for(Job.APPLY_JSON, reassignment_json=json.dumps(given))
     plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
 
     assert targets(str(tmp_path / "p")) == {"orders-0": (1, 2, 6)}
 
 
-def test_a_dead_broker_a_silent_one_and_missing_racks_are_assumed_about_not_stumbled_over(spark, cluster, tmp_path):
+def test_a_dead_broker_a_silent_one_and_missing_racks_lead_to_assumptions(spark, cluster, tmp_path):
     cluster.broker(1).broker(2).broker(3).broker(4, alive=False).topic("orders", [4, 1], [1, 2], [])
     cluster.silent_broker(2)
-    request = asked(Job.DECOMMISSION, brokers=(4,))
+    request = request_for(Job.DECOMMISSION, brokers=(4,))
     summary = plan(spark, cluster.write(tmp_path / "s"), request, str(tmp_path / "p"))
 
     assert {p: sorted(t) for p, t in targets(str(tmp_path / "p")).items()} == {"orders-0": [1, 3]}
-    told = " ".join(summary.assumptions)
-    assert "Broker 4 is not alive" in told
-    assert "Broker 2 did not tell its log dirs (timed out)" in told
-    assert "No broker names a rack" in told
+    assumed = " ".join(summary.assumptions)
+    assert "Broker 4 is not alive" in assumed
+    assert "Broker 2 did not report its log dirs (timed out)" in assumed
+    assert "No broker names a rack" in assumed
 
 
-def test_added_brokers_in_balanced_mode_leave_nobody_outside_the_tolerance(spark, six_brokers, tmp_path):
+def test_added_brokers_in_balanced_mode_leave_no_broker_outside_the_tolerance(spark, six_brokers, tmp_path):
     six_brokers.broker(7, "a").broker(8, "b").broker(9, "c")
-    request = asked(Job.ADD_BROKERS, brokers=(7, 8, 9), mode="balanced")
+    request = request_for(Job.ADD_BROKERS, brokers=(7, 8, 9), mode="balanced")
     summary = plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
 
     assert [b.bytes_after for b in summary.brokers] == [400] * 9
@@ -131,7 +133,7 @@ def test_added_brokers_in_balanced_mode_leave_nobody_outside_the_tolerance(spark
 
 def test_a_higher_replication_factor_adds_copies_in_new_racks_and_changes_no_leader(spark, six_brokers, tmp_path):
     six_brokers.topic("two", [1, 2], [3, 4], size=50)
-    request = asked(Job.REPLICATION_FACTOR, topics=("two",), replication_factor=3)
+    request = request_for(Job.REPLICATION_FACTOR, topics=("two",), replication_factor=3)
     summary = plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
 
     assert summary.bytes_to_copy == summary.lower_bound_bytes == 100
@@ -143,7 +145,7 @@ def test_a_higher_replication_factor_adds_copies_in_new_racks_and_changes_no_lea
 
 
 def test_a_lower_replication_factor_copies_nothing(spark, six_brokers, tmp_path):
-    request = asked(Job.REPLICATION_FACTOR, topics=("ord*",), replication_factor=2)
+    request = request_for(Job.REPLICATION_FACTOR, topics=("ord*",), replication_factor=2)
     summary = plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
 
     assert summary.bytes_to_copy == 0
@@ -153,7 +155,7 @@ def test_a_lower_replication_factor_copies_nothing(spark, six_brokers, tmp_path)
 
 def test_moved_topics_are_on_the_named_brokers_only_and_others_stay(spark, six_brokers, tmp_path):
     six_brokers.topic("logs", [1, 2, 3], [4, 5, 6])
-    request = asked(Job.MOVE_TOPICS, topics=("logs",), brokers=(4, 5, 6))
+    request = request_for(Job.MOVE_TOPICS, topics=("logs",), brokers=(4, 5, 6))
     plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
 
     assert {p: sorted(t) for p, t in targets(str(tmp_path / "p")).items()} == {"logs-0": [4, 5, 6]}
@@ -161,7 +163,7 @@ def test_moved_topics_are_on_the_named_brokers_only_and_others_stay(spark, six_b
 
 def test_restored_racks_move_one_copy_of_each_partition_that_shares_one(spark, six_brokers, tmp_path):
     six_brokers.topic("shared", [1, 4, 2], [1, 2, 3])
-    summary = plan(spark, six_brokers.write(tmp_path / "s"), asked(Job.RESTORE_RACKS), str(tmp_path / "p"))
+    summary = plan(spark, six_brokers.write(tmp_path / "s"), request_for(Job.RESTORE_RACKS), str(tmp_path / "p"))
 
     (target,) = targets(str(tmp_path / "p")).values()
     assert target[0] == 1
@@ -171,7 +173,7 @@ def test_restored_racks_move_one_copy_of_each_partition_that_shares_one(spark, s
 
 def test_leaders_are_balanced_without_a_byte(spark, cluster, tmp_path):
     cluster.racks(a=(1,), b=(2,), c=(3,)).topic("orders", *[[1, 2, 3]] * 9)
-    summary = plan(spark, cluster.write(tmp_path / "s"), asked(Job.LEADERS), str(tmp_path / "p"))
+    summary = plan(spark, cluster.write(tmp_path / "s"), request_for(Job.LEADERS), str(tmp_path / "p"))
 
     assert summary.bytes_to_copy == 0
     assert [b.leaders_after for b in summary.brokers] == [3, 3, 3]
@@ -180,7 +182,7 @@ def test_leaders_are_balanced_without_a_byte(spark, cluster, tmp_path):
 
 def test_excluded_topics_and_brokers_take_no_part(spark, six_brokers, tmp_path):
     six_brokers.topic("audit", [6, 1, 2])
-    request = asked(Job.DECOMMISSION, brokers=(6,), exclude_topics=("audit",))
+    request = request_for(Job.DECOMMISSION, brokers=(6,), exclude_topics=("audit",))
     plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
     assert "audit-0" not in targets(str(tmp_path / "p"))
 
@@ -188,7 +190,7 @@ def test_excluded_topics_and_brokers_take_no_part(spark, six_brokers, tmp_path):
         plan(
             spark,
             six_brokers.write(tmp_path / "t"),
-            asked(Job.DECOMMISSION, brokers=(6,), exclude_brokers=(3,)),
+            request_for(Job.DECOMMISSION, brokers=(6,), exclude_brokers=(3,)),
             str(tmp_path / "q"),
         )
     assert (
@@ -200,7 +202,7 @@ def test_excluded_topics_and_brokers_take_no_part(spark, six_brokers, tmp_path):
 def test_a_full_disk_is_not_filled_further(spark, cluster, tmp_path):
     cluster.broker(1).broker(2).broker(3).topic("orders", *[[1]] * 4, size=100)
     cluster.log_dir(2, total_bytes=1000, usable_bytes=150).log_dir(3, total_bytes=1000, usable_bytes=900)
-    request = asked(Job.DECOMMISSION, brokers=(1,), keep_free_share=0.05)
+    request = request_for(Job.DECOMMISSION, brokers=(1,), keep_free_share=0.05)
     summary = plan(spark, cluster.write(tmp_path / "s"), request, str(tmp_path / "p"))
 
     # Broker 2 keeps 5 % of 1000 free: one copy of 100 fits, a second one does not.
@@ -213,31 +215,31 @@ def test_the_fullest_log_dir_of_a_broker_decides_what_it_takes(spark, cluster, t
     # Kafka may put a copy into either log dir of broker 2, and one of them has no space for it.
     cluster.log_dir(2, "/d1", total_bytes=1000, usable_bytes=900).log_dir(2, "/d2", total_bytes=1000, usable_bytes=150)
     cluster.log_dir(3, "/d1", total_bytes=1000, usable_bytes=900).log_dir(3, "/d2", error="offline")
-    plan(spark, cluster.write(tmp_path / "s"), asked(Job.DECOMMISSION, brokers=(1,)), str(tmp_path / "p"))
+    plan(spark, cluster.write(tmp_path / "s"), request_for(Job.DECOMMISSION, brokers=(1,)), str(tmp_path / "p"))
 
     assert set(targets(str(tmp_path / "p")).values()) == {(3,)}
 
 
-def test_a_cordoned_broker_is_given_nothing_and_a_cordoned_log_dir_does_not_count(spark, cluster, tmp_path):
+def test_a_cordoned_broker_gets_nothing_and_a_cordoned_log_dir_does_not_count(spark, cluster, tmp_path):
     cluster.broker(1).broker(2).broker(3).topic("orders", *[[1]] * 4, size=100)
     cluster.log_dir(2, "/d1", cordoned=True).log_dir(2, "/d2", cordoned=True)
     cluster.log_dir(3, "/d1", total_bytes=1000, usable_bytes=900)
     cluster.log_dir(3, "/d2", total_bytes=1000, usable_bytes=0, cordoned=True)
     snapshot = cluster.write(tmp_path / "s")
-    summary = plan(spark, snapshot, asked(Job.DECOMMISSION, brokers=(1,)), str(tmp_path / "p"))
+    summary = plan(spark, snapshot, request_for(Job.DECOMMISSION, brokers=(1,)), str(tmp_path / "p"))
 
     assert set(targets(str(tmp_path / "p")).values()) == {(3,)}
     assert "3 log dirs are cordoned (/d1 of broker 2, /d2 of broker 2, /d2 of broker 3)" in " ".join(
         summary.assumptions
     )
     with pytest.raises(InfeasiblePlanError, match=r"Broker 2 takes no replicas: each of its log dirs is cordoned"):
-        plan(spark, snapshot, asked(Job.ADD_BROKERS, brokers=(2,)), str(tmp_path / "q"))
+        plan(spark, snapshot, request_for(Job.ADD_BROKERS, brokers=(2,)), str(tmp_path / "q"))
 
 
 def test_when_no_disk_has_space_the_message_says_which_partition_and_what_would_help(spark, cluster, tmp_path):
     cluster.broker(1).broker(2).topic("orders", [1], size=100).log_dir(2, total_bytes=1000, usable_bytes=190)
     with pytest.raises(InfeasiblePlanError) as refused:
-        plan(spark, cluster.write(tmp_path / "s"), asked(Job.DECOMMISSION, brokers=(1,)), str(tmp_path / "p"))
+        plan(spark, cluster.write(tmp_path / "s"), request_for(Job.DECOMMISSION, brokers=(1,)), str(tmp_path / "p"))
 
     assert "orders-0: no broker that may take a replica has space for its 100 bytes in each of its log dirs" in str(
         refused.value
@@ -252,7 +254,7 @@ def test_a_json_that_goes_below_min_isr_or_to_a_dead_broker_is_refused(spark, si
 
     def refused(*replicas: int) -> ReassignmentRequest:
         entry = {"topic": "safe", "partition": 0, "replicas": list(replicas)}
-        return asked(Job.APPLY_JSON, reassignment_json=json.dumps({"version": 1, "partitions": [entry]}))
+        return request_for(Job.APPLY_JSON, reassignment_json=json.dumps({"version": 1, "partitions": [entry]}))
 
     with pytest.raises(InvalidReplicationFactorError, match=r"gives safe-0 1 replicas, expected at least 2"):
         plan(spark, snapshot, refused(1), str(tmp_path / "p"))
@@ -269,7 +271,7 @@ def test_a_json_that_fills_a_disk_is_refused(spark, cluster, tmp_path):
 
     def to(broker: int) -> ReassignmentRequest:
         entries = [{"topic": "orders", "partition": n, "replicas": [broker]} for n in (0, 1)]
-        return asked(Job.APPLY_JSON, reassignment_json=json.dumps({"version": 1, "partitions": entries}))
+        return request_for(Job.APPLY_JSON, reassignment_json=json.dumps({"version": 1, "partitions": entries}))
 
     with pytest.raises(InfeasiblePlanError, match=r"broker 2 gets 0\.000 GB and has room for 0\.000 GB, with 10% of"):
         plan(spark, snapshot, to(2), str(tmp_path / "p"))
@@ -280,23 +282,23 @@ def test_a_json_that_fills_a_disk_is_refused(spark, cluster, tmp_path):
 def test_unknown_brokers_topics_and_partitions_are_refused_by_name(spark, six_brokers, tmp_path):
     snapshot, out = six_brokers.write(tmp_path / "s"), str(tmp_path / "p")
     with pytest.raises(UnknownBrokerError, match=r"Broker 9 is not part of the cluster"):
-        plan(spark, snapshot, asked(Job.DECOMMISSION, brokers=(9,)), out)
+        plan(spark, snapshot, request_for(Job.DECOMMISSION, brokers=(9,)), out)
     with pytest.raises(UnknownTopicOrPartitionError, match=r"'ordres' in 'topics' matches no topic"):
-        plan(spark, snapshot, asked(Job.REBALANCE, topics=("ordres",)), out)
+        plan(spark, snapshot, request_for(Job.REBALANCE, topics=("ordres",)), out)
     given = '{"version":1,"partitions":[{"topic":"orders","partition":99,"replicas":[1]}]}'
     with pytest.raises(UnknownTopicOrPartitionError, match=r"orders-99"):
-        plan(spark, snapshot, asked(Job.APPLY_JSON, reassignment_json=given), out)
+        plan(spark, snapshot, request_for(Job.APPLY_JSON, reassignment_json=given), out)
     with pytest.raises(InvalidReplicationFactorError, match=r"Replication factor 7 is above the 6 brokers"):
-        plan(spark, snapshot, asked(Job.REPLICATION_FACTOR, topics=("orders",), replication_factor=7), out)
+        plan(spark, snapshot, request_for(Job.REPLICATION_FACTOR, topics=("orders",), replication_factor=7), out)
     with pytest.raises(InfeasiblePlanError, match=r"rack 'c' would have no live broker left"):
-        plan(spark, snapshot, asked(Job.DECOMMISSION, brokers=(3, 6)), out)
+        plan(spark, snapshot, request_for(Job.DECOMMISSION, brokers=(3, 6)), out)
     assert not (tmp_path / "p").exists()
 
 
-def test_leaders_that_no_reorder_can_spread_are_told(spark, cluster, tmp_path):
+def test_leaders_that_no_reorder_can_spread_are_in_the_summary(spark, cluster, tmp_path):
     # Broker 3 has one replica, so it can lead one partition at most.
     cluster.broker(1, "a").broker(2, "b").broker(3, "c").topic("orders", *[[1, 2]] * 11, [1, 3])
-    summary = plan(spark, cluster.write(tmp_path / "s"), asked(Job.LEADERS), str(tmp_path / "p"))
+    summary = plan(spark, cluster.write(tmp_path / "s"), request_for(Job.LEADERS), str(tmp_path / "p"))
 
     assert sum(b.leaders_after for b in summary.brokers) == 12
     assert (

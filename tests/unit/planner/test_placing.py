@@ -12,28 +12,30 @@ pytestmark = pytest.mark.quick
 
 
 def test_a_replica_that_must_leave_goes_to_its_rack_when_all_others_are_taken():
-    work = Case("aabbcc", leaves={0}, inflow={3: 100, 5: 100, 1: 10}).place(([0, 2, 4], 10))
-    assert work.target == {0: [2, 1, 4]} or work.target == {0: [1, 2, 4]}
+    placement = Case("aabbcc", leaves={0}, inflow={3: 100, 5: 100, 1: 10}).place(([0, 2, 4], 10))
+    assert placement.target == {0: [2, 1, 4]} or placement.target == {0: [1, 2, 4]}
 
 
-def test_forced_replicas_go_where_most_is_to_come():
-    work = Case("abcd", leaves={0}, inflow={2: 10, 3: 90}).place(([1, 0], 10), ([1, 0], 10))
-    assert work.target == {0: [1, 3], 1: [1, 3]}
+def test_forced_replicas_go_to_the_broker_with_most_inflow_left():
+    placement = Case("abcd", leaves={0}, inflow={2: 10, 3: 90}).place(([1, 0], 10), ([1, 0], 10))
+    assert placement.target == {0: [1, 3], 1: [1, 3]}
 
 
 def test_a_follower_that_leaves_does_not_change_the_leader():
     assert Case("abc", leaves={2}, inflow={1: 9}).place(([0, 2], 5)).target == {0: [0, 1]}
 
 
-def test_a_leader_that_leaves_is_followed_by_whoever_has_most_room():
-    work = Case("abcd", leaves={0}, inflow={3: 9}, leader_room={1: 1, 2: 7, 3: 3}).place(([0, 1, 2], 5))
-    assert work.target[0][0] == 2
+def test_a_leader_that_leaves_is_followed_by_the_replica_with_most_room():
+    placement = Case("abcd", leaves={0}, inflow={3: 9}, leader_room={1: 1, 2: 7, 3: 3}).place(([0, 1, 2], 5))
+    assert placement.target[0][0] == 2
 
 
 def test_a_partition_without_a_valid_broker_is_reported_not_misplaced():
-    work = Case("abb", leaves={0}, not_taking={1, 2}).place(([0, 1], 5))
-    assert work.target == {}
-    assert work.impossible == {0: "2 replicas are wanted, and every one of the 0 brokers that may take one has one"}
+    placement = Case("abb", leaves={0}, not_taking={1, 2}).place(([0, 1], 5))
+    assert placement.target == {}
+    assert placement.impossible == {
+        0: "2 replicas are wanted, and every one of the 0 brokers that may take one has one"
+    }
 
 
 def test_why_there_is_no_valid_broker_names_racks_or_disks():
@@ -46,60 +48,60 @@ def test_why_there_is_no_valid_broker_names_racks_or_disks():
 
 
 def test_a_full_disk_takes_nothing():
-    work = Case("aaa", leaves={0}, inflow={1: 100, 2: 1}, free={1: 4, 2: 50}).place(([0], 5))
-    assert work.target == {0: [2]}
+    placement = Case("aaa", leaves={0}, inflow={1: 100, 2: 1}, free={1: 4, 2: 50}).place(([0], 5))
+    assert placement.target == {0: [2]}
 
 
 def test_a_copy_goes_where_every_log_dir_has_space_for_it():
     # Broker 1 has more free in all, but 6 in each of three log dirs; broker 2 has 12 in one.
-    work = Case("aaa", leaves={0}, inflow={1: 100, 2: 1}, free={1: 18, 2: 12}, log_dirs={1: 3}).place(([0], 7))
-    assert work.target == {0: [2]}
+    placement = Case("aaa", leaves={0}, inflow={1: 100, 2: 1}, free={1: 18, 2: 12}, log_dirs={1: 3}).place(([0], 7))
+    assert placement.target == {0: [2]}
 
 
 def test_racks_that_were_distinct_stay_so_even_if_the_empty_broker_is_elsewhere():
-    work = Case("aabb", leaves={0}, inflow={1: 1, 3: 100}).place(([0, 2], 5))
-    assert sorted(work.target[0]) == [1, 2]
+    placement = Case("aabb", leaves={0}, inflow={1: 1, 3: 100}).place(([0, 2], 5))
+    assert sorted(placement.target[0]) == [1, 2]
 
 
 def test_racks_that_were_shared_may_stay_shared_but_are_spread_if_possible():
-    work = Case("aabb", leaves={1}, inflow={2: 1, 3: 1}).place(([0, 1], 5))
-    assert work.target[0][1] in {2, 3}
+    placement = Case("aabb", leaves={1}, inflow={2: 1, 3: 1}).place(([0, 1], 5))
+    assert placement.target[0][1] in {2, 3}
 
 
 # Replication factor
 
 
 def test_lowering_drops_the_copy_on_the_fullest_broker_and_keeps_the_leader():
-    work = Case("abc", excess={0: 900, 1: 5, 2: 7}).place(([0, 1, 2], 10), wanted=2)
-    assert work.target == {0: [0, 1]}
+    placement = Case("abc", excess={0: 900, 1: 5, 2: 7}).place(([0, 1, 2], 10), wanted=2)
+    assert placement.target == {0: [0, 1]}
 
 
 def test_lowering_drops_a_dead_copy_before_a_live_one_even_if_it_leads():
-    work = Case("abc", dead={0}, excess={1: 5, 2: 7}).place(([0, 1, 2], 10), wanted=2)
-    assert sorted(work.target[0]) == [1, 2]
+    placement = Case("abc", dead={0}, excess={1: 5, 2: 7}).place(([0, 1, 2], 10), wanted=2)
+    assert sorted(placement.target[0]) == [1, 2]
 
 
 def test_lowering_keeps_the_racks_distinct():
-    work = Case("aab", excess={1: 0, 2: 999}).place(([0, 1, 2], 10), wanted=2)
-    assert work.target == {0: [0, 2]}
+    placement = Case("aab", excess={1: 0, 2: 999}).place(([0, 1, 2], 10), wanted=2)
+    assert placement.target == {0: [0, 2]}
 
 
 def test_raising_adds_at_the_end_in_new_racks():
-    work = Case("aabbc", inflow={1: 100, 3: 50, 4: 60}).place(([0, 2], 10), wanted=3)
-    assert work.target == {0: [0, 2, 4]}
+    placement = Case("aabbc", inflow={1: 100, 3: 50, 4: 60}).place(([0, 2], 10), wanted=3)
+    assert placement.target == {0: [0, 2, 4]}
 
 
 def test_what_is_dropped_on_one_broker_counts_for_the_next_drop():
-    work = Case("abc", excess={1: 10, 2: 6}).place(([0, 1, 2], 8), ([0, 1, 2], 8), wanted=2)
-    assert [sorted(t) for t in work.target.values()] == [[0, 2], [0, 1]]
+    placement = Case("abc", excess={1: 10, 2: 6}).place(([0, 1, 2], 8), ([0, 1, 2], 8), wanted=2)
+    assert [sorted(t) for t in placement.target.values()] == [[0, 2], [0, 1]]
 
 
 # Racks
 
 
 def test_restoring_racks_moves_one_of_two_that_share():
-    work = Case("aab", restore_racks=True, inflow={2: 9}).place(([0, 1], 5))
-    assert work.target == {0: [0, 2]}
+    placement = Case("aab", restore_racks=True, inflow={2: 9}).place(([0, 1], 5))
+    assert placement.target == {0: [0, 2]}
 
 
 def test_racks_that_are_distinct_already_are_left_alone():
@@ -110,13 +112,13 @@ def test_racks_that_are_distinct_already_are_left_alone():
 
 
 def test_the_largest_replica_that_fits_both_ends_is_moved_and_no_other():
-    work = Case("aa", shed={0: 12}, inflow={1: 12}).place(([0], 5), ([0], 20), ([0], 11))
-    assert work.target == {2: [1]}
+    placement = Case("aa", shed={0: 12}, inflow={1: 12}).place(([0], 5), ([0], 20), ([0], 11))
+    assert placement.target == {2: [1]}
 
 
 def test_followers_are_moved_before_leaders():
-    work = Case("abb", shed={1: 10}, inflow={2: 10}).place(([1, 0], 10), ([0, 1], 10))
-    assert work.target == {1: [0, 2]}
+    placement = Case("abb", shed={1: 10}, inflow={2: 10}).place(([1, 0], 10), ([0, 1], 10))
+    assert placement.target == {1: [0, 2]}
 
 
 def test_a_gap_no_single_move_closes_is_closed_by_a_swap():
@@ -129,48 +131,48 @@ def test_a_gap_no_single_move_closes_is_closed_by_a_swap():
 
 
 def test_one_giant_partition_does_not_make_the_others_move():
-    work = Case("aaa", band=(90, 110)).place(([0], 1000), ([1], 100), ([2], 100))
-    assert work.target == {}
+    placement = Case("aaa", band=(90, 110)).place(([0], 1000), ([1], 100), ([2], 100))
+    assert placement.target == {}
 
 
 # Leaders
 
 
 def test_leaders_are_reordered_only_as_many_as_are_too_many():
-    work = Case("ab", leader_room={0: -1, 1: 3}).place(([0, 1], 5), ([0, 1], 5), ([0, 1], 5))
-    assert list(work.target.values()) == [[1, 0]]
+    placement = Case("ab", leader_room={0: -1, 1: 3}).place(([0, 1], 5), ([0, 1], 5), ([0, 1], 5))
+    assert list(placement.target.values()) == [[1, 0]]
 
 
-def test_a_leadership_is_handed_on_along_a_chain():
+def test_a_leadership_is_passed_along_a_chain():
     # 0 leads too much and shares partitions with 1 only; 1 is full, but shares one with 2, which has room.
-    work = Case("abc", leader_room={0: -1, 1: 0, 2: 5}).place(([0, 1], 5), ([0, 1], 5), ([1, 2], 5))
-    assert sorted(t[0] for t in work.target.values()) == [1, 2]
-    assert len(work.target) == 2
+    placement = Case("abc", leader_room={0: -1, 1: 0, 2: 5}).place(([0, 1], 5), ([0, 1], 5), ([1, 2], 5))
+    assert sorted(t[0] for t in placement.target.values()) == [1, 2]
+    assert len(placement.target) == 2
 
 
-def test_nobody_leads_who_must_not():
-    work = Case("abc", leader_room={0: -2, 1: NOWHERE, 2: 1}).place(([0, 1], 5), ([0, 2], 5))
-    assert work.target == {1: [2, 0]}
+def test_a_broker_that_must_not_lead_leads_nothing():
+    placement = Case("abc", leader_room={0: -2, 1: NOWHERE, 2: 1}).place(([0, 1], 5), ([0, 2], 5))
+    assert placement.target == {1: [2, 0]}
 
 
 def test_smaller_replicas_move_where_few_large_ones_would_leave_a_receiver_too_little_to_lead():
     # The one of 12 would be the largest that fits, but 0 may lead two of the four and nobody else has a replica.
     case = Case("aa", shed={0: 12}, inflow={1: 12}, band=(11, 13), leader_room={0: -2, 1: 3})
-    work = case.place(([0], 12), ([0], 4), ([0], 4), ([0], 4))
-    assert work.target == {1: [1], 2: [1], 3: [1]}
+    placement = case.place(([0], 12), ([0], 4), ([0], 4), ([0], 4))
+    assert placement.target == {1: [1], 2: [1], 3: [1]}
 
 
 def test_large_replicas_move_where_reorders_do_the_rest():
     case = Case("ab", shed={0: 12}, inflow={1: 12}, band=(19, 33), leader_room={0: -2, 1: 3})
-    work = case.place(([0], 12), ([0, 1], 4), ([0, 1], 4), ([0], 4))
-    assert work.target == {0: [1], 1: [1, 0]}
+    placement = case.place(([0], 12), ([0, 1], 4), ([0, 1], 4), ([0], 4))
+    assert placement.target == {0: [1], 1: [1, 0]}
 
 
-def test_where_the_tolerance_is_out_of_reach_the_busiest_leader_comes_as_near_to_it_as_can_be():
+def test_where_the_tolerance_cannot_be_reached_the_busiest_leader_comes_as_near_to_it_as_possible():
     # 0 leads all eight and may lead two, 1 may lead one more, 2 has no replica to lead.
     case = Case("abc", leader_room={0: -6, 1: 1, 2: 5})
-    work = case.place(*[([0, 1], 5)] * 8)
-    assert list(work.target.values()) == [[1, 0]] * 3
+    placement = case.place(*[([0, 1], 5)] * 8)
+    assert list(placement.target.values()) == [[1, 0]] * 3
 
 
 @st.composite
@@ -200,12 +202,12 @@ def shards(draw):
 
 @settings(deadline=None)
 @given(shards())
-def test_whatever_is_asked_no_rule_is_broken(shard):
+def test_no_request_breaks_a_rule(shard):
     case, rows, wanted = shard
-    work = case.place(*rows, wanted=wanted)
+    placement = case.place(*rows, wanted=wanted)
 
     there = {r for b, r in enumerate(case.racks) if b not in case.dead | case.leaves}
-    for row, target in work.target.items():
+    for row, target in placement.target.items():
         current = rows[row][0]
         assert len(set(target)) == len(target) == (wanted or len(current))
         assert not set(target) - set(current) & (case.dead | case.leaves)
@@ -213,7 +215,7 @@ def test_whatever_is_asked_no_rule_is_broken(shard):
         had = len({case.racks[b] for b in current})
         if had >= min(len(current), len(there)):
             assert len({case.racks[b] for b in target}) >= min(len(target), len(there))
-    untouched = set(range(len(rows))) - set(work.target) - set(work.impossible)
+    untouched = set(range(len(rows))) - set(placement.target) - set(placement.impossible)
     for row in untouched:
         assert not set(rows[row][0]) & case.leaves
         assert len(rows[row][0]) == (wanted or len(rows[row][0]))
@@ -221,14 +223,14 @@ def test_whatever_is_asked_no_rule_is_broken(shard):
 
 @settings(deadline=None)
 @given(shards())
-def test_moves_for_balance_keep_within_what_was_ordered(shard):
+def test_moves_for_balance_stay_within_the_goals(shard):
     case, rows, _ = shard
     case.band, case.leaves, case.restore_racks = None, set(), False
-    work = case.place(*rows)
+    placement = case.place(*rows)
 
     received = np.zeros(6)
     sent = np.zeros(6)
-    for row, target in work.target.items():
+    for row, target in placement.target.items():
         for b in set(target) - set(rows[row][0]):
             received[b] += rows[row][1]
         for b in set(rows[row][0]) - set(target):

@@ -1,4 +1,4 @@
-"""Moves for the sake of balance: each time the largest replica that fits both ends, so that few are moved."""
+"""Moves for balance: each time the largest replica that fits sender and receiver, so that few replicas move."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from kafka_reassignment.decisions.batching.columns import Longs
-from kafka_reassignment.planner.placing.work import Work
+from kafka_reassignment.planner.placing.placement import Placement
 
-MISFITS_TRIED = 64
-"""Replicas of one broker looked at for one move before the broker is left alone."""
+MAX_MISFITS = 64
+"""Replicas of one broker that are tried for one move before the broker is given up."""
 
 
 class Choice(Enum):
-    """Which replicas of a broker are looked at for a move, in this order."""
+    """Which replicas of a broker may be moved, in the order in which they are tried."""
 
     LED_TOO_MUCH = auto()
     FOLLOWERS = auto()
@@ -25,8 +25,8 @@ class Choice(Enum):
 
 
 @dataclass
-class Stock:
-    """What one broker may give: sizes, smallest first, and the rows they belong to."""
+class BrokerReplicas:
+    """The replicas that one broker may give: sizes, smallest first, and their rows."""
 
     sizes: list[int]
     rows: list[int]
@@ -38,32 +38,33 @@ class Stock:
 
 @dataclass
 class Sender:
-    """A broker that still has bytes to shed, the stock it gives from now, and what it may turn to after that."""
+    """A broker that has bytes left to shed, the replicas it gives now, and the choices after that."""
 
     broker: int
     left: int
     choice: Choice
-    stock: Stock
-    later: list[Choice]
+    replicas: BrokerReplicas
+    next_choices: list[Choice]
 
 
-def move_for_balance(work: Work, largest: int | None = None) -> None:
-    """Move replicas off the brokers that are to shed bytes, always off the one with most left.
+def move_for_balance(placement: Placement, largest: int | None = None) -> None:
+    """Move replicas off the brokers that shed bytes, always off the one with most left.
 
-    First partitions whose leader leads too much, so that one change serves both ends; then followers, so
-    that no preferred leader changes that need not; then any.
+    First partitions whose leader leads too many, so that one change serves both goals; then followers, so that no
+    preferred leader changes without need; then any.
 
     Args:
-        work: the placement so far.
+        placement: the placement so far.
         largest: bytes of the largest replica of the first kind that is moved; None: any.
     """
-    shed = work.orders.shed
+    shed = placement.goals.shed
     senders = np.flatnonzero(shed > 0)
     if not len(senders):
         return
-    choices = [c for c in Choice if c is not Choice.LED_TOO_MUCH or work.orders.balance_leaders]
-    shelves = {
-        choice: _Shelf(work, senders, choice, largest if choice is Choice.LED_TOO_MUCH else None) for choice in choices
+    choices = [c for c in Choice if c is not Choice.LED_TOO_MUCH or placement.goals.balance_leaders]
+    replicas_by_choice = {
+        choice: _ReplicasBySender(placement, senders, choice, largest if choice is Choice.LED_TOO_MUCH else None)
+        for choice in choices
     }
     waiting: list[tuple[int, int]] = [(-int(shed[s]), int(s)) for s in senders]
     heapify(waiting)
@@ -72,32 +73,32 @@ def move_for_balance(work: Work, largest: int | None = None) -> None:
         negative, broker = heappop(waiting)
         if broker not in active:
             first, *later = choices
-            active[broker] = Sender(broker, -negative, first, shelves[first].stock(broker), later)
+            active[broker] = Sender(broker, -negative, first, replicas_by_choice[first].of(broker), later)
         sender = active[broker]
-        moved = _move_largest_fit(work, sender)
+        moved = _move_largest_fit(placement, sender)
         sender.left -= moved
         if not moved:
-            if not sender.later:
+            if not sender.next_choices:
                 continue
-            sender.choice = sender.later.pop(0)
-            sender.stock = shelves[sender.choice].stock(broker)
+            sender.choice = sender.next_choices.pop(0)
+            sender.replicas = replicas_by_choice[sender.choice].of(broker)
         if sender.left > 0:
             heappush(waiting, (-sender.left, broker))
 
 
-class _Shelf:
+class _ReplicasBySender:
     """All replicas of one choice that the senders may give, by sender and size."""
 
-    def __init__(self, work: Work, senders: Longs, choice: Choice, largest: int | None) -> None:
-        p = work.partitions
-        sends = np.zeros(work.orders.fleet.size + 1, dtype=bool)  # the last one stands for ABSENT
+    def __init__(self, placement: Placement, senders: Longs, choice: Choice, largest: int | None) -> None:
+        p = placement.partitions
+        sends = np.zeros(placement.goals.fleet.size + 1, dtype=bool)  # the last one stands for ABSENT
         sends[senders] = True
-        mask = sends[p.replicas] & (work.movable & (p.size > 0))[:, None]
-        mask[list(work.target)] = False
+        mask = sends[p.replicas] & (placement.movable & (p.size > 0))[:, None]
+        mask[list(placement.target)] = False
         if choice is Choice.FOLLOWERS:
             mask[:, 0] = False
         elif choice is Choice.LED_TOO_MUCH:
-            mask &= (np.array(work.leader_room) < 0)[p.replicas[:, :1]]
+            mask &= (np.array(placement.leader_room) < 0)[p.replicas[:, :1]]
         if largest is not None:
             mask &= (p.size <= largest)[:, None]
         rows, columns = np.nonzero(mask)
@@ -106,39 +107,39 @@ class _Shelf:
         self._rows, self._brokers = rows[order], brokers[order]
         self._size = p.size
 
-    def stock(self, broker: int) -> Stock:
+    def of(self, broker: int) -> BrokerReplicas:
         start, end = np.searchsorted(self._brokers, [broker, broker + 1])
         rows = self._rows[start:end]
-        return Stock(self._size[rows].tolist(), rows.tolist())
+        return BrokerReplicas(self._size[rows].tolist(), rows.tolist())
 
 
-def _move_largest_fit(work: Work, sender: Sender) -> int:
-    """Move one replica of at most what is left to shed and return its size; 0 when none fits anywhere."""
+def _move_largest_fit(placement: Placement, sender: Sender) -> int:
+    """Move the largest replica within the bytes left to shed and return its size; 0 when none fits."""
     tried = 0
-    stock = sender.stock
-    at = bisect_right(stock.sizes, min(sender.left, work.receivers.most_still))
-    while at > 0 and tried < MISFITS_TRIED:
+    replicas = sender.replicas
+    at = bisect_right(replicas.sizes, min(sender.left, placement.receivers.max_inflow_left))
+    while at > 0 and tried < MAX_MISFITS:
         at -= 1
-        row, size = stock.rows[at], stock.sizes[at]
-        if row in work.target:
-            stock.take(at)
+        row, size = replicas.rows[at], replicas.sizes[at]
+        if row in placement.target:
+            replicas.take(at)
             continue
         tried += 1
-        if _move(work, row, sender, size):
-            stock.take(at)
+        if _move(placement, row, sender, size):
+            replicas.take(at)
             return size
     return 0
 
 
-def _move(work: Work, row: int, sender: Sender, size: int) -> bool:
-    replicas = work.current(row)
-    if sender.choice is Choice.LED_TOO_MUCH and work.leader_room[replicas[0]] >= 0:
+def _move(placement: Placement, row: int, sender: Sender, size: int) -> bool:
+    replicas = placement.current(row)
+    if sender.choice is Choice.LED_TOO_MUCH and placement.leader_room[replicas[0]] >= 0:
         return False
-    racks = {work.rack_of[b] for b in replicas if b != sender.broker}
-    new_rack_due = len(racks) < work.distinct_racks_due(row)
-    chosen = work.receivers.give(size, racks if new_rack_due else (), replicas, within=True)
+    racks = {placement.rack_of[b] for b in replicas if b != sender.broker}
+    new_rack_due = len(racks) < placement.distinct_racks_due(row)
+    chosen = placement.receivers.give(size, racks if new_rack_due else (), replicas, within=True)
     if chosen is None:
         return False
     moved = [chosen if b == sender.broker else b for b in replicas]
-    work.plan(row, work.with_leader(row, moved))
+    placement.plan(row, placement.with_leader(row, moved))
     return True

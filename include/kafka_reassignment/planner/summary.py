@@ -1,4 +1,4 @@
-"""From a plan's columns to its score card."""
+"""A plan's summary, from its columns."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.plan.steps import adding
 from kafka_reassignment.plan.summary import BatchSummary, BrokerSummary, MoveSummary, PlanSummary, seconds_at_rate
 from kafka_reassignment.planner.goals import LEADER_TOLERANCE, leader_room
+from kafka_reassignment.planner.resolve import ResolvedRequest
 from kafka_reassignment.planner.rounds import Assignment
-from kafka_reassignment.planner.scope import Scope
 from kafka_reassignment.planner.snapshot import Snapshot
-from kafka_reassignment.planner.space import at_peak
+from kafka_reassignment.planner.space import log_dirs_at_peak
 
-BIGGEST_MOVES = 20
-"""Moves that the score card tells one by one."""
+MAX_BIGGEST_MOVES = 20
+"""Moves that the summary lists one by one."""
 
 
 def summarize(
-    scope: Scope, assignment: Assignment, snapshot: Snapshot, batches: tuple[BatchSummary, ...]
+    resolved: ResolvedRequest, assignment: Assignment, snapshot: Snapshot, batches: tuple[BatchSummary, ...]
 ) -> PlanSummary:
-    """Make the score card."""
-    changes, fleet, request = assignment.changes, scope.fleet, scope.request
+    """Return the plan's summary."""
+    changes, fleet, request = assignment.changes, resolved.fleet, resolved.request
     current, target = replica_matrix(changes["current"]), replica_matrix(changes["target"])
     size = longs(changes["size_bytes"])
     new = fleet.index_of(adding(current, target))
@@ -41,7 +41,7 @@ def summarize(
             broker=int(fleet.ids[b]),
             rack=racks[b],
             alive=bool(fleet.alive[b]),
-            share_bytes=round(share[b]) if scope.takes_part[b] else None,
+            share_bytes=round(share[b]) if resolved.takes_part[b] else None,
             bytes_before=int(before.bytes[b]),
             bytes_after=int(after.bytes[b]),
             replicas_before=int(before.replicas[b]),
@@ -64,20 +64,20 @@ def summarize(
         bytes_to_copy=int(copied.sum()),
         lower_bound_bytes=assignment.lower_bound,
         leader_changes=int((current[:, 0] != target[:, 0]).sum()),
-        outside_before=int(_outside(assignment, scope, before.bytes).sum()),
-        outside_after=int(_outside(assignment, scope, after.bytes).sum()),
+        outside_before=int(_outside(assignment, resolved, before.bytes).sum()),
+        outside_after=int(_outside(assignment, resolved, after.bytes).sum()),
         seconds_at_rate=seconds_at_rate(batches, request.throttle_bytes_per_second),
         brokers=brokers,
         batches=batches,
-        log_dirs=at_peak(snapshot.log_dirs, dict(zip(fleet.ids.tolist(), received.tolist(), strict=True))),
+        log_dirs=log_dirs_at_peak(snapshot.log_dirs, dict(zip(fleet.ids.tolist(), received.tolist(), strict=True))),
         biggest_moves=_biggest(changes, copied),
-        assumptions=snapshot.assumptions + _assumed(assignment),
-        left_unbalanced=_left(scope, assignment) + _left_leading(scope, assignment),
+        assumptions=snapshot.assumptions + _assumptions(assignment),
+        left_unbalanced=_outside_tolerance(resolved, assignment) + _leading_too_much(resolved, assignment),
     )
 
 
 def _biggest(changes: pa.Table, copied: Longs) -> tuple[MoveSummary, ...]:
-    most = np.argsort(-copied, kind="stable")[:BIGGEST_MOVES]
+    most = np.argsort(-copied, kind="stable")[:MAX_BIGGEST_MOVES]
     rows = changes.take(most[copied[most] > 0])
     return tuple(
         MoveSummary(
@@ -91,46 +91,46 @@ def _biggest(changes: pa.Table, copied: Longs) -> tuple[MoveSummary, ...]:
     )
 
 
-def _outside(assignment: Assignment, scope: Scope, load: Longs) -> Flags:
+def _outside(assignment: Assignment, resolved: ResolvedRequest, load: Longs) -> Flags:
     band = assignment.band
-    outside: Flags = scope.takes_part & ((load > band.high) | (load < band.low))
+    outside: Flags = resolved.takes_part & ((load > band.high) | (load < band.low))
     return outside
 
 
-def _assumed(assignment: Assignment) -> tuple[str, ...]:
+def _assumptions(assignment: Assignment) -> tuple[str, ...]:
     unknown = assignment.measures.unknown_sizes
     if not unknown:
         return ()
-    return (f"{unknown} partitions have no known size (no broker that hosts them told one): they count as empty.",)
+    return (f"{unknown} partitions have no known size (no broker that hosts them reported one): they count as empty.",)
 
 
-def _left(scope: Scope, assignment: Assignment) -> tuple[str, ...]:
-    outside = np.flatnonzero(_outside(assignment, scope, assignment.after.bytes))
+def _outside_tolerance(resolved: ResolvedRequest, assignment: Assignment) -> tuple[str, ...]:
+    outside = np.flatnonzero(_outside(assignment, resolved, assignment.after.bytes))
     if not len(outside):
         return ()
-    if scope.balances_bytes:
-        why = "no replica of the right size is left that racks, free space and the request's topics allow to move"
+    if resolved.balances_bytes:
+        why = "there is no replica of the right size that racks, free space and the request's topics allow to move"
     else:
-        why = f"job '{scope.request.job}' in mode '{scope.request.mode}' moves only what has to move"
+        why = f"job '{resolved.request.job}' in mode '{resolved.request.mode}' moves only what has to move"
     part = assignment.after.bytes / np.maximum(assignment.band.share, 1.0)
     worst = sorted(outside.tolist(), key=lambda b: (-abs(part[b] - 1), b))
-    few = ", ".join(f"broker {scope.fleet.ids[b]} at {part[b]:.2f} of its fair share" for b in worst[:3]) + (
+    few = ", ".join(f"broker {resolved.fleet.ids[b]} at {part[b]:.2f} of its fair share" for b in worst[:3]) + (
         f" and {len(worst) - 3} more" if len(worst) > 3 else ""
     )
     return (f"{len(worst)} brokers stay outside the tolerance ({few}): {why}.",)
 
 
-def _left_leading(scope: Scope, assignment: Assignment) -> tuple[str, ...]:
+def _leading_too_much(resolved: ResolvedRequest, assignment: Assignment) -> tuple[str, ...]:
     leaders = assignment.after.leaders
-    total = assignment.measures.partitions - int(leaders[~scope.takes_part].sum())
-    too_many = np.flatnonzero(scope.takes_part & (leader_room(leaders, scope.takes_part, total) < 0))
-    if not scope.request.balances_leaders or not len(too_many):
+    total = assignment.measures.partitions - int(leaders[~resolved.takes_part].sum())
+    too_many = np.flatnonzero(resolved.takes_part & (leader_room(leaders, resolved.takes_part, total) < 0))
+    if not resolved.request.balances_leaders or not len(too_many):
         return ()
     worst = too_many[np.argsort(-leaders[too_many], kind="stable")].tolist()
-    told = name_some(f"broker {scope.fleet.ids[b]} leads {leaders[b]}" for b in worst)
+    leading = name_some(f"broker {resolved.fleet.ids[b]} leads {leaders[b]}" for b in worst)
     return (
         (
-            f"{len(worst)} brokers still lead more than {1 + LEADER_TOLERANCE:.2f} times the mean ({told}): no reorder of "
-            "replicas that are there hands more of it on, because those with room have too few replicas."
+            f"{len(worst)} brokers still lead more than {1 + LEADER_TOLERANCE:.2f} times the mean ({leading}): no "
+            "reorder of current replicas helps, because the brokers that could lead more have too few replicas."
         ),
     )

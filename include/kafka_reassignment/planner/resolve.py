@@ -1,6 +1,6 @@
-"""What a request means for one snapshot: who may give and take, and which topics it is about.
+"""A request resolved against a snapshot: which brokers may give and take, and which topics it is about.
 
-Everything that can be refused without reading the partitions is refused here, before anything is written.
+Whatever can be refused without reading the partitions is refused here, before anything is written.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ FILLS_NAMED = frozenset({Job.ADD_BROKERS, Job.MOVE_TOPICS, Job.REBALANCE})
 """Jobs that give replicas to the brokers they name."""
 
 NO_RACK = "(no rack)"
-"""The rack of brokers that name none: they may stand in the same place, so they count as one."""
+"""The rack of brokers that name none: they may be in the same place, so they count as one rack."""
 
 
 @dataclass(frozen=True)
-class Scope:
+class ResolvedRequest:
     """A request resolved against a snapshot.
 
     ``takes_part`` are the brokers that have a fair share of the bytes; ``topics`` is None when the
@@ -49,7 +49,7 @@ class Scope:
 
     @property
     def balances_bytes(self) -> bool:
-        """Whether brokers are brought into the tolerance by moves that nothing else asks for."""
+        """Whether replicas are moved for balance alone."""
         job = self.request.job
         if job in {Job.REBALANCE, Job.ADD_BROKERS}:
             return True
@@ -58,23 +58,23 @@ class Scope:
 
     @property
     def fills_only(self) -> bool:
-        """Whether moves for balance's sake go to named brokers only."""
+        """Whether moves for balance go to named brokers only."""
         return self.request.job is Job.ADD_BROKERS and self.request.mode == "fewest_bytes"
 
     @property
     def restores_racks(self) -> bool:
-        """Whether partitions that share racks are to be spread."""
+        """Whether partitions with several replicas in a rack are spread."""
         return self.request.job is Job.RESTORE_RACKS
 
 
-def resolve(request: ReassignmentRequest, snapshot: Snapshot) -> Scope:
-    """Resolve brokers and topics.
+def resolve(request: ReassignmentRequest, snapshot: Snapshot) -> ResolvedRequest:
+    """Resolve the brokers and topics of a request.
 
     Raises:
-        UnknownBrokerError: a named broker is not there, or not alive where it has to be.
-        UnknownTopicOrPartitionError: a named topic is not there.
+        UnknownBrokerError: a named broker does not exist, or is not alive and would get replicas.
+        UnknownTopicOrPartitionError: a named topic does not exist.
         InvalidReplicationFactorError: above the live brokers, or below min.insync.replicas.
-        InfeasiblePlanError: nobody would be left to take the replicas.
+        InfeasiblePlanError: no broker could take the replicas.
     """
     ids = longs(snapshot.brokers["broker"])
     alive = snapshot.brokers["alive"].to_numpy(zero_copy_only=False).astype(bool)
@@ -83,9 +83,9 @@ def resolve(request: ReassignmentRequest, snapshot: Snapshot) -> Scope:
     rack_of = np.array([racks.index(r) for r in rack_names], dtype=np.int64)
     _check_brokers(request, ids, alive)
     named, excluded = np.isin(ids, request.brokers), np.isin(ids, request.exclude_brokers)
-    nobody = np.zeros(len(ids), dtype=bool)
+    none = np.zeros(len(ids), dtype=bool)
     job = request.job
-    leaves, takes = nobody, alive & ~excluded
+    leaves, takes = none, alive & ~excluded
     takes_part = takes
     gives = takes
     if job is Job.DECOMMISSION:
@@ -105,7 +105,7 @@ def resolve(request: ReassignmentRequest, snapshot: Snapshot) -> Scope:
     topics = topics_in_scope(request, snapshot.topics["topic"].to_pylist())
     _check_replication_factor(request, snapshot, fleet, topics)
     _check_racks_left(request, fleet, named)
-    return Scope(request, fleet, takes_part, space.free, topics)
+    return ResolvedRequest(request, fleet, takes_part, space.free, topics)
 
 
 def _check_brokers(request: ReassignmentRequest, ids: Longs, alive: Flags) -> None:
@@ -125,7 +125,7 @@ def _check_brokers(request: ReassignmentRequest, ids: Longs, alive: Flags) -> No
 
 
 def _check_not_cordoned(request: ReassignmentRequest, ids: Longs, cordoned: Flags) -> None:
-    """Kafka would take the reassignment (seen on 4.3.1); whoever cordoned the broker meant it to get nothing."""
+    """Kafka accepts a reassignment to a cordoned broker (seen on 4.3.1), but it was cordoned to get no replicas."""
     named = sorted(set(request.brokers) & set(ids[cordoned].tolist()))
     if named and request.job in FILLS_NAMED:
         raise InfeasiblePlanError(
@@ -191,11 +191,11 @@ def _check_replication_factor(
 
 
 def _check_racks_left(request: ReassignmentRequest, fleet: Fleet, named: Flags) -> None:
-    told = name_some(fleet.ids[named].tolist(), 10)
+    named_brokers = name_some(fleet.ids[named].tolist(), 10)
     if not fleet.takes.any():
         raise InfeasiblePlanError(
             f"No broker may take replicas: expected at least one that is alive, not excluded and not leaving, found "
-            f"none of {fleet.size} (named: {told or 'none'}). Name fewer brokers, or exclude fewer."
+            f"none of {fleet.size} (named: {named_brokers or 'none'}). Name fewer brokers, or exclude fewer."
         )
     if request.job is not Job.DECOMMISSION:
         return
