@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +15,7 @@ from kafka_reassignment.decisions.windows import MaintenanceWindows
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.request import Limits, ReassignmentRequest
 from kafka_reassignment.steps.cancel import CancelScope
+from kafka_reassignment_airflow import example_dags
 from kafka_reassignment_airflow.arguments import read_integers, read_json, read_object
 from kafka_reassignment_airflow.form import request_params
 from kafka_reassignment_airflow.triggers.admission import AdmissionTrigger
@@ -29,6 +31,12 @@ def dags():
     bag = DagBag(str(PROJECT / "dags"))
     assert bag.import_errors == {}
     return bag.dags
+
+
+def test_the_example_dags_parse():
+    bag = DagBag(str(Path(example_dags.__file__).parent))
+    assert bag.import_errors == {}
+    assert set(bag.dags) == {"example_kafka_reassignment", "example_kafka_throttle"}
 
 
 def test_every_dag_file_parses(dags):

@@ -1,0 +1,52 @@
+"""A DAG of your own: move topics to chosen brokers in one batch, and lower the rate while it copies.
+
+The id of the DAG run is the identity of the reassignment: every operator uses it unless told otherwise.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, chain
+
+from kafka_reassignment_airflow.operators.batch import (
+    ClearThrottleOperator,
+    DropOldReplicasOperator,
+    SetThrottleOperator,
+    SubmitBatchOperator,
+)
+from kafka_reassignment_airflow.operators.rate import ChangeRateOperator
+from kafka_reassignment_airflow.operators.reassignment import (
+    ElectLeadersOperator,
+    PlanOperator,
+    PreflightOperator,
+    ReportOperator,
+    VerifyOperator,
+)
+from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
+from kafka_reassignment_airflow.sensors.catch_up import IsrCatchUpSensor
+
+with DAG(
+    dag_id="example_kafka_reassignment",
+    schedule=None,
+    doc_md=__doc__,
+    params={"topics": ["orders"], "brokers": [4, 5, 6], "throttle_mb_per_second": 50},
+    default_args={"retries": 4, "kafka_conn_id": "kafka_default"},
+):
+    set_throttle = SetThrottleOperator(task_id="set_throttle")
+    chain(
+        # max_batches: a plan that needs a second batch is refused, since this DAG runs only the first.
+        PreflightOperator(
+            task_id="preflight",
+            request="{{ dict(params, job='move_topics', partition_movements=5000, leader_movements=5000, max_batches=1) | tojson }}",
+        ),
+        PlanOperator(task_id="plan"),
+        AdmitBatchSensor(task_id="admit"),
+        set_throttle,
+        SubmitBatchOperator(task_id="submit_batch"),
+        ChangeRateOperator(task_id="slow_down", throttle_mb_per_second="{{ params.throttle_mb_per_second / 2 }}"),
+        IsrCatchUpSensor(task_id="sense_isr_catch_up"),
+        DropOldReplicasOperator(task_id="drop_old_replicas"),
+        ClearThrottleOperator(task_id="clear_throttle").as_teardown(setups=set_throttle, on_failure_fail_dagrun=True),
+        ElectLeadersOperator(task_id="elect_leaders"),
+        VerifyOperator(task_id="verify"),
+        ReportOperator(task_id="report"),
+    )

@@ -1,0 +1,23 @@
+"""A DAG of your own: throttle what another client, such as kafka-reassign-partitions, is moving right now.
+
+The DAG ``kafka_throttle_sweep`` restores the configs when the moves have landed.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from kafka_reassignment_airflow.operators.throttle import KafkaThrottleOperator
+
+with DAG(
+    dag_id="example_kafka_throttle",
+    schedule=None,
+    doc_md=__doc__,
+    params={"partitions": [], "throttle_mb_per_second": 20},
+    default_args={"retries": 4, "kafka_conn_id": "kafka_default"},
+):
+    KafkaThrottleOperator(
+        task_id="throttle",
+        partitions="{{ params.partitions | tojson }}",
+        throttle_mb_per_second="{{ params.throttle_mb_per_second }}",
+    )

@@ -1,0 +1,87 @@
+"""A throttle for moves that other clients started."""
+
+import pytest
+from tests.steps_lab import move
+
+from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_REPLICAS
+from kafka_reassignment.errors import InvalidThrottleError, ReassignmentInProgressError
+from kafka_reassignment.model import ConfigResource, TopicPartition
+from kafka_reassignment.steps.sweep import sweep
+from kafka_reassignment.steps.throttle import throttle_in_flight
+
+pytestmark = pytest.mark.quick
+
+ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+ORDERS = ConfigResource.topic("orders")
+THROTTLE, SWEEP = "manual__2026-01-01T00:00:00+00:00", "sweep"
+
+
+@pytest.fixture
+def foreign(reassignment, cluster):
+    """Two moves of another client in flight, and no reassignment at work."""
+    run = reassignment([move("orders", 2, (3, 1), (3, 4))])
+    run.store.release(run.cluster_id, "r")
+    run.before = run.configs("orders")
+    cluster.alter_reassignments({ORDERS_0: (1, 3), ORDERS_1: (4, 3)}, allow_replication_factor_change=True)
+    return run
+
+
+def throttle(run, *partitions, mb=10, run_id=THROTTLE):
+    context = run.context_of(run.store.record(run.cluster_id, run_id))
+    return throttle_in_flight(
+        context, partitions, asked_bytes_per_second=round(mb * 1_000_000), allow_low=False, by="ann"
+    )
+
+
+def entries(run, key):
+    return run.configs("orders")[ORDERS][key].value
+
+
+def swept(run):
+    return sweep(run.context_of(run.store.record(run.cluster_id, SWEEP)), by="cron")
+
+
+def test_what_others_move_is_throttled_and_a_sweep_restores_the_configs_once_it_has_landed(foreign, cluster):
+    assert throttle(foreign) == "2 partitions in flight are throttled to 10 MB/s per broker: orders-0, orders-1"
+    assert set(entries(foreign, FOLLOWER_REPLICAS).split(",")) == {"0:3", "1:4"}
+    assert set(entries(foreign, LEADER_REPLICAS).split(",")) >= {"0:1", "0:2", "1:2", "1:3"}
+    assert foreign.store.lock_owner(foreign.cluster_id) is None
+    assert len(swept(foreign).left) == 1, "without the throttle they would copy at full speed"
+    cluster.catch_up_all()
+    assert swept(foreign).left == ()
+    assert foreign.configs("orders") == foreign.before
+
+
+def test_only_some_are_throttled_when_they_are_named(foreign):
+    throttle(foreign, "orders-1")
+    assert entries(foreign, FOLLOWER_REPLICAS) == "1:4"
+
+
+def test_another_rate_replaces_the_first_and_nothing_of_either_is_left(foreign, cluster):
+    throttle(foreign, mb=50)
+    throttle(foreign, mb=5, run_id="later")
+    configs = [values.get(FOLLOWER_RATE) for values in foreign.configs().values()]
+    rates = [config.value for config in configs if config is not None and config.value]
+    assert len(set(rates)) == 1
+    assert int(rates[0]) < 10_000_000
+    cluster.catch_up_all()
+    swept(foreign)
+    assert foreign.configs("orders") == foreign.before
+
+
+def test_with_nothing_in_flight_nothing_is_set(foreign, cluster):
+    cluster.catch_up_all()
+    assert "nothing of what is meant is in flight" in throttle(foreign)
+    assert foreign.configs("orders") == foreign.before
+
+
+def test_moves_of_a_reassignment_have_their_own_throttle(reassignment):
+    run = reassignment([move("orders", 2, (3, 1), (3, 4))])
+    with pytest.raises(ReassignmentInProgressError, match="is locked by reassignment r"):
+        throttle(run)
+
+
+def test_a_rate_that_kafka_cannot_hold_is_refused(foreign):
+    with pytest.raises(InvalidThrottleError, match="expected at least 1000000"):
+        throttle(foreign, mb=0.5)
+    assert foreign.configs("orders") == foreign.before

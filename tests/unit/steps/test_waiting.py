@@ -1,0 +1,204 @@
+"""Waiting steps: one function each, which the task and its trigger call alike."""
+
+from datetime import timedelta
+
+import pytest
+from tests.steps_lab import Run, StillWaiting, move
+
+from kafka_reassignment.decisions.throttle import THROTTLE_KEYS, changes_to_restore
+from kafka_reassignment.errors import (
+    BatchIncompleteError,
+    CancelledByOtherError,
+    CatchUpTimeoutError,
+    ClusterUnavailableError,
+    NotSubmittedError,
+    ReassignmentInProgressError,
+    StoppedError,
+    UnsafeDropError,
+)
+from kafka_reassignment.model import ConfigResource, TopicPartition
+from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel import CancelScope, settle_moves
+from kafka_reassignment.steps.chain import wait_for_batches
+from kafka_reassignment.steps.waiting import LONGEST_WAIT, Done, Failed, SizeSamples, Waiting
+
+pytestmark = pytest.mark.quick
+
+ORDERS_0 = TopicPartition("orders", 0)
+MOVES = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]
+WHOLE = CancelScope()
+
+
+@pytest.fixture
+def submitted(reassignment):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    return run
+
+
+def steps(run: Run) -> list[str]:
+    return [event.step for event in run.record.audit]
+
+
+def failure(result):
+    assert isinstance(result, Failed)
+    return type(result.error)
+
+
+# Admission
+
+
+def test_admission_is_done_waiting_or_failed(reassignment, cluster):
+    run = reassignment([MOVES[0]], [MOVES[1]])
+    result = run.look("admit")
+    assert isinstance(result, Done)
+    assert result.message == "batch 1 admitted: 1 partitions, 1.0 MB to copy"
+    assert failure(run.look("admit", 2)) is BatchIncompleteError
+    cluster.kill(3)
+    waiting = run.look("admit")
+    assert isinstance(waiting, Waiting)
+    assert waiting.reason.startswith("batch 1 waits: ")
+    assert waiting.until == run.clock.now + LONGEST_WAIT
+    assert run.record.progress().text == waiting.reason
+
+
+def test_a_trigger_notices_a_stop_and_a_lock_of_another_reassignment(reassignment):
+    run = reassignment(MOVES)
+    run.store.release(run.cluster_id, "r")
+    other = ClusterLock(reassignment_id="other", since=run.clock.now, requested_by="bob")
+    run.store.acquire(run.cluster_id, other)
+    assert failure(run.look("admit")) is ReassignmentInProgressError
+    run.store.release(run.cluster_id, "other")
+    cancel.stop(run.context, WHOLE, by="bob")
+    assert failure(run.look("admit")) is StoppedError
+    assert failure(run.look("sense_isr_catch_up")) is StoppedError
+
+
+def test_what_the_next_look_may_not_meet_is_raised(submitted, cluster, monkeypatch):
+    def gone(*_):
+        raise ClusterUnavailableError("no broker answers")
+
+    monkeypatch.setattr(cluster, "describe_partitions", gone)
+    with pytest.raises(ClusterUnavailableError):
+        submitted.look("sense_isr_catch_up")
+
+
+def test_the_samples_of_earlier_looks_are_used_instead_of_another_pause(reassignment):
+    run = reassignment(MOVES)
+    slept = []
+    run.clock.on_sleep.append(lambda: slept.append(run.clock.now))
+    samples = SizeSamples()
+    for _ in range(3):
+        run.look("admit", samples=samples)
+    assert len(slept) == 1
+    assert len(samples.seen) == 4
+
+
+# Catch-up
+
+
+def test_catch_up_waits_with_its_progress_and_is_done_in_sync(submitted, cluster):
+    waiting = submitted.look("sense_isr_catch_up")
+    assert isinstance(waiting, Waiting)
+    assert waiting.reason.startswith("batch 1: 0 of 2 partitions in sync, 2.0 MB left")
+    assert waiting.until == submitted.clock.now + timedelta(minutes=24 * 60)
+    note = submitted.record.progress()
+    assert (note.text, note.bytes_left) == (waiting.reason, 2_000_000)
+    cluster.catch_up_all()
+    done = submitted.look("sense_isr_catch_up")
+    assert isinstance(done, Done)
+    assert done.message == "batch 1: 2 partitions have their whole target in sync"
+
+
+def test_the_task_and_its_trigger_see_the_same(submitted):
+    with pytest.raises(StillWaiting) as told:
+        submitted.do("sense_isr_catch_up")
+    assert submitted.look("sense_isr_catch_up").reason == str(told.value)
+
+
+def test_a_throttle_that_is_gone_is_put_back_by_whatever_looks_with_an_event_of_its_own(submitted, cluster):
+    throttled = submitted.configs("orders")
+    journal = submitted.record.journal()
+    seen = cluster.describe_configs(journal.resources, THROTTLE_KEYS)
+    cluster.alter_configs(changes_to_restore(journal, seen).changes)
+    assert submitted.configs("orders") != throttled
+    assert isinstance(submitted.look("sense_isr_catch_up"), Waiting)
+    assert submitted.configs("orders") == throttled
+    assert steps(submitted)[-1] == "restore_throttle"
+    before = len(steps(submitted))
+    assert isinstance(submitted.look("sense_isr_catch_up"), Waiting)
+    assert len(steps(submitted)) == before, "a look that finds everything in place leaves no event"
+
+
+def test_catch_up_fails_with_what_a_person_has_to_do(reassignment, submitted, cluster):
+    assert failure(submitted.look("sense_isr_catch_up", started_at=submitted.clock.now - timedelta(days=2))) is (
+        CatchUpTimeoutError
+    )
+    cluster.alter_reassignments({ORDERS_0: None})
+    assert failure(submitted.look("sense_isr_catch_up")) is CancelledByOtherError
+
+
+def test_what_was_never_submitted_is_not_waited_for(reassignment):
+    assert failure(reassignment(MOVES).look("sense_isr_catch_up")) is NotSubmittedError
+
+
+# The chain
+
+
+def test_the_chain_waits_until_every_batch_is_finished(reassignment):
+    run = reassignment([MOVES[0]], [MOVES[1]])
+    run.do_all(batch=1)
+    waiting = wait_for_batches(run.record, run.clock.now)
+    assert isinstance(waiting, Waiting)
+    assert waiting.reason.startswith("1 of 2 batches finished")
+    run.do("next_batch", 1)
+    run.do_all(batch=2)
+    assert wait_for_batches(run.record, run.clock.now) == Done("2 of 2 batches finished")
+
+
+def test_the_chain_names_the_batch_only_once(submitted):
+    submitted.look("sense_isr_catch_up")
+    waiting = wait_for_batches(submitted.record, submitted.clock.now)
+    assert waiting.reason.startswith("0 of 1 batches finished; batch 1: 0 of 2 partitions in sync")
+
+
+def test_a_stopped_chain_is_not_waited_for(reassignment):
+    run = reassignment(MOVES)
+    cancel.stop(run.context, WHOLE, by="bob")
+    assert failure(wait_for_batches(run.record, run.clock.now)) is StoppedError
+
+
+# Settling
+
+
+def test_settling_acts_at_each_look_and_leaves_an_event_where_it_has(submitted, cluster):
+    cluster.kill(2)
+    cluster.catch_up(ORDERS_0, 3)
+    cancel.stop(submitted.context, WHOLE, by="bob")
+    waiting = settle_moves(submitted.context, WHOLE, submitted.clock.now)
+    assert isinstance(waiting, Waiting)
+    assert steps(submitted)[-1] == "cancel_moves"
+    cluster.catch_up_all()
+    submitted.until_done(lambda: settle_moves(submitted.context, WHOLE, submitted.clock.now))
+    assert cluster.list_reassignments() == {}
+
+
+def test_what_does_not_settle_in_time_fails(submitted, cluster):
+    cluster.kill(2)
+    cluster.kill(4)
+    cancel.stop(submitted.context, WHOLE, by="bob")
+    began = submitted.clock.now - timedelta(days=2)
+    assert failure(settle_moves(submitted.context, WHOLE, began)) is UnsafeDropError
+
+
+# What never changes
+
+
+def test_the_request_is_read_once_per_try(submitted, monkeypatch):
+    reads = []
+    read = type(submitted.record).recorded_request
+    monkeypatch.setattr(type(submitted.record), "recorded_request", lambda self: reads.append(1) or read(self))
+    submitted.look("sense_isr_catch_up")
+    assert len(reads) == 1
+    assert ConfigResource.topic("orders") in submitted.record.journal().resources
