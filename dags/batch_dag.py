@@ -41,7 +41,7 @@ with DAG(
 
     set_throttle.as_setup()
     clear_throttle.as_teardown(setups=set_throttle, on_failure_fail_dagrun=True)
-    # Not to tear anything down: when somebody marks the run as failed, Airflow skips every task to come but the
+    # Not to tear anything down: when a person marks the run as failed, Airflow skips every task to come but the
     # teardowns, and a run whose last task is skipped ends green. This one then fails, and the run with it.
     start_next_batch.as_teardown(setups=set_throttle, on_failure_fail_dagrun=True)
     admit >> set_throttle >> submit_batch >> sense_isr_catch_up >> drop_old_replicas >> clear_throttle

@@ -36,7 +36,7 @@ with DAG(
         reassignment_id="{{ params.reassignment_id or '' }}",
         reason="{{ params.reason or '' }}",
     )
-    # From here on the tasks follow what was stopped, even when another reassignment takes the cluster meanwhile.
+    # From here on the tasks follow what was stopped, even when another reassignment locks the cluster.
     stopped = "{{ ti.xcom_pull(task_ids='stop') }}"
     cancel_moves = CancelMovesOperator(task_id="cancel_moves", reassignment_id=stopped)
     settle_moves = SettleMovesOperator(task_id="settle_moves", reassignment_id=stopped)

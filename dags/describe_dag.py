@@ -1,4 +1,4 @@
-"""Look at reassignments at any time, beside a running one: what is in flight and whose it is, and how it gets on.
+"""Look at reassignments at any time, beside a running one: what is in flight, whose it is, and its progress.
 
 The results of the tasks are JSON values; the log of ``describe`` has the table of replicas. Nothing is changed.
 """

@@ -136,7 +136,7 @@ def test_a_maintenance_window_opens_what_is_asked_for(reassignments, port, creat
     assert reassignments.wait_for_run(DAG_ID, "window-6__0") == "success", reassignments.story("window-6__0")
     assert replicas(port, topic) == {0: (1, 3)}
     assert companion(reassignments, SWEEP_DAG_ID, "sweep-6") == "success"
-    assert reassignments.result(SWEEP_DAG_ID, "sweep-6", "sweep_throttles") == {"told": {}, "left": []}
+    assert reassignments.result(SWEEP_DAG_ID, "sweep-6", "sweep_throttles") == {"summaries": {}, "left": []}
     assert companion(reassignments, MAINTENANCE_DAG_ID, "window-7", requests=[{"job": "rebalance"}]) == "failed"
     assert "no throttle: expected" in reassignments.log_of(MAINTENANCE_DAG_ID, "window-7", "choose_requests")
 

@@ -2,6 +2,7 @@
 
 import pytest
 from tests.airflow.lab import replicas
+from tests.contract.lab import eventually
 
 from kafka_lab.data import fill_topics
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
@@ -11,6 +12,16 @@ from kafka_reassignment_airflow.runs import SWEEP_DAG_ID
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka]
 
 OWN, THROTTLE = "example_kafka_reassignment", "example_kafka_throttle"
+
+
+@pytest.fixture(autouse=True)
+def parsed(airflow):
+    """Airflow is up when this project's DAGs are parsed; a user's own may come later."""
+
+    def all_there():
+        return {d["dag_id"] for d in airflow.get("/dags", limit=100)["dags"]} >= {OWN, THROTTLE}
+
+    eventually(all_there, bool, seconds=90)
 
 
 @pytest.fixture
@@ -56,7 +67,7 @@ def test_what_another_client_moves_is_throttled_until_it_has_landed(kafka, port,
     told = reassignments.result(THROTTLE, "throttle-1", "throttle")
     assert told == f"1 partitions in flight are throttled to 10 MB/s per broker: {moving}"
     assert configs(topic) != before
-    reassignments._until(lambda: "landed" if not port.list_reassignments() else None, 120, lambda: "it still copies")
+    eventually(port.list_reassignments, lambda listed: not listed, seconds=120)
     reassignments.airflow.trigger(SWEEP_DAG_ID, {"kafka_conn_id": "kafka_default"}, "sweep-example")
     assert reassignments.wait_for_run(SWEEP_DAG_ID, "sweep-example") == "success"
     assert reassignments.result(SWEEP_DAG_ID, "sweep-example", "sweep_throttles")["left"] == []

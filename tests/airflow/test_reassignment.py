@@ -145,7 +145,7 @@ def test_somebody_elses_cancel_is_told_and_the_step_can_be_submitted_again(
     reassignments.wait_for_task(run, "sense_isr_catch_up", "running", "deferred", batch=1)
     assert port.alter_reassignments({partition: None}) == {partition: None}
     reassignments.wait_for_batch(run, 1, "failed")
-    assert "somebody else cancelled it" in reassignments.log(run, "sense_isr_catch_up", 1)
+    assert "another client cancelled it" in reassignments.log(run, "sense_isr_catch_up", 1)
 
     # The sensor alone cannot help, and says what can.
     reassignments.clear(run, 1, "sense_isr_catch_up", only_failed=True)

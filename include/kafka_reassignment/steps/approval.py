@@ -19,11 +19,11 @@ def approval(run: RunContext) -> Approval:
     request = run.request
     if request.validate_only:
         with run.audited("approve") as event:
-            told = what_would_be_done(run)
-            run.log.info("%s", told)
+            summary = what_would_be_done(run)
+            run.log.info("%s", summary)
             run.store.release(run.record.cluster_id, run.record.reassignment_id)
             event.outcome, event.summary = "skipped", "validated only; nothing was changed in the cluster"
-            event.facts = {"would_do": told}
+            event.facts = {"would_do": summary}
         return "stop"
     if request.require_approval and run.record.read_file(APPROVED) is None:
         return "ask"

@@ -32,10 +32,10 @@ from kafka_reassignment.steps.moves import (
     as_texts,
     cancel,
     confirmed_view,
+    format_reasons,
     left_to_copy,
     slices_of,
     submit,
-    told,
     wait_until_settled,
 )
 from kafka_reassignment.steps.recorded_batch import taking_part, whole_batch
@@ -59,7 +59,7 @@ def set_throttle(run: RunContext, number: int) -> None:
 
 
 def submit_batch(run: RunContext, number: int) -> None:
-    """Submit the expansions the controller has not been told of yet, under the throttle.
+    """Submit the expansions that the controller does not have yet, under the throttle.
 
     Stale partitions and those the controller refuses are left out of the batch and reported; the rest
     goes on.
@@ -142,14 +142,14 @@ def drop_old_replicas(run: RunContext, number: int) -> None:
             "kept": as_texts(kept),
         }
         if refused:
-            raise PartialRefusalError(len(dropped) - len(refused), refused, "Mend the cause and rerun this step")
+            raise PartialRefusalError(len(dropped) - len(refused), refused, "Fix the cause and rerun this step")
         if kept:
             raise UnsafeDropError(
-                f"Batch {number}: old replicas of {len(kept)} partitions were kept: {told(kept)}. The other "
+                f"Batch {number}: old replicas of {len(kept)} partitions were kept: {format_reasons(kept)}. The other "
                 f"{len(dropped)} are dropped. Rerun sense_isr_catch_up and what follows"
             )
         wait_until_settled(run, batch)
-        event.summary = f"batch {number}: {len(dropped)} partitions brought to their target"
+        event.summary = f"batch {number}: {len(dropped)} partitions submitted to their target"
 
 
 def _freed(run: RunContext, batch: Batch, view: View, event: AuditDraft) -> View:
@@ -157,7 +157,9 @@ def _freed(run: RunContext, batch: Batch, view: View, event: AuditDraft) -> View
     hung = hung_drops(batch.steps, view)
     if not hung:
         return view
-    run.log.warning("Kafka never completes these, as another client's move was under way: cancelled: %s", told(hung))
+    run.log.warning(
+        "Kafka never completes these, as another client's move was under way: cancelled: %s", format_reasons(hung)
+    )
     event.facts["freed"] = as_texts(hung)
     cancel(run, list(hung))
     return confirmed_view(run, batch.steps)
@@ -190,8 +192,8 @@ def clear_throttle(run: RunContext, number: int) -> None:
         if undone:
             raise BatchIncompleteError(
                 f"The throttle is cleared, but batch {number} is not done: {len(undone)} of {len(taking.steps)} partitions "
-                f"are not at their target: {told(undone)}. Rerun submit_batch and what follows: they do what is left, and "
-                "leave out what somebody else has moved meanwhile"
+                f"are not at their target: {format_reasons(undone)}. Rerun submit_batch and what follows: they do what is left, and "
+                "leave out what another client has changed"
             )
         submitted = run.record.submitted(number)
         run.record.write_finished(
@@ -227,7 +229,7 @@ def next_batch(run: RunContext, number: int) -> int | None:
 
 def _all_refused(batch: Batch, refused: Mapping[TopicPartition, Refusal]) -> ReassignmentError:
     """The error of the one kind there is (KIP-179), else of all of them together."""
-    next_step = "Nothing of this batch was started; mend the cause and rerun this step"
+    next_step = "Nothing of this batch was started; fix the cause and rerun this step"
     if len({refusal.code for refusal in refused.values()}) > 1:
         return PartialRefusalError(0, refused, next_step)
     doing = f"every one of the {len(refused)} partitions of batch {batch.number} ({name_some(sorted(refused))})"

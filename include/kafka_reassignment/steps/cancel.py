@@ -1,4 +1,4 @@
-"""Stopping a reassignment, or some of its partitions: cancel what is in flight, bring all of it to rest, clear, tell."""
+"""Stopping a reassignment, or some of its partitions: cancel what is in flight, settle all of it, clear, report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kafka_reassignment.record.operator_commands import RunCommand, WithdrawComm
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.request.topics import partition_matches
 from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit, told
+from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, format_reasons, submit
 from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.single_batch_controller import takes_turns
 from kafka_reassignment.steps.throttle import restore_configs
@@ -55,7 +55,7 @@ class CancelResult:
 
     cancelled: dict[str, str] = field(default_factory=dict)
     carried_on: dict[str, str] = field(default_factory=dict)
-    brought_to_rest: dict[str, list[int]] = field(default_factory=dict)
+    settled: dict[str, list[int]] = field(default_factory=dict)
     stranded: dict[str, str] = field(default_factory=dict)
     foreign: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class CancelResult:
     @property
     def has_acted(self) -> bool:
         """Whether the controller took a cancel or a submission."""
-        return bool(self.cancelled or self.brought_to_rest)
+        return bool(self.cancelled or self.settled)
 
     @property
     def in_words(self) -> str:
@@ -71,9 +71,9 @@ class CancelResult:
         counted = (
             (len(self.cancelled), "cancelled"),
             (len(self.carried_on), "carried on, since a cancel is not possible or not safe"),
-            (len(self.brought_to_rest), "at rest in between and now brought to an assignment"),
+            (len(self.settled), "between two assignments and now submitted to one"),
             (len(self.stranded), "stranded in between"),
-            (len(self.foreign), "somebody else's, left alone"),
+            (len(self.foreign), "another client's, left alone"),
             (len(self.refused), "refused by the controller"),
         )
         return ", ".join(f"{count} {what}" for count, what in counted if count) or "nothing was in flight"
@@ -135,7 +135,7 @@ def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> W
     """
     result, decided = _act(run, scope)
     if decided.complete:
-        return Done(f"{len(decided.settled)} partitions at rest", facts=vars(result))
+        return Done(f"{len(decided.settled)} partitions settled", facts=vars(result))
     if result.has_acted:
         event = AuditDraft(summary=result.in_words, facts=vars(result))
         run.write_event("cancel_moves", None, run.now(), event)
@@ -143,8 +143,8 @@ def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> W
     deadline = started_at + _time_to_settle(run)
     if run.now() >= deadline:
         raise UnsafeDropError(
-            f"{len(waiting)} partitions did not come to rest in time: {told(waiting)}. They stay under the throttle. "
-            "Mend the brokers that are named, then rerun this step"
+            f"{len(waiting)} partitions did not settle in time: {format_reasons(waiting)}. They stay under the throttle. "
+            "Fix the brokers that are named, then rerun this step"
         )
     return Waiting(_waiting_text(decided), until=deadline)
 
@@ -192,7 +192,7 @@ def resume(run: RunContext, *, by: str, reason: str = "") -> None:
     """Let a stopped reassignment go on: from its first unfinished batch, when its batches are started again.
 
     Raises:
-        ReassignmentInProgressError: another one has the cluster by now.
+        ReassignmentInProgressError: another one has the lock of the cluster.
         InvalidRequestError: it is not stopped.
     """
     with run.audited("resume") as event:
@@ -215,7 +215,7 @@ def _act(run: RunContext, scope: CancelScope) -> tuple[CancelResult, Settling]:
         CancelResult(
             cancelled={str(p): left for p, left in decided.cancels.to_cancel.items() if p not in refused},
             carried_on={str(p): why for p, why in decided.cancels.carry_on.items() if p not in decided.to_submit},
-            brought_to_rest={str(p): list(r) for p, r in decided.to_submit.items() if p not in refused},
+            settled={str(p): list(r) for p, r in decided.to_submit.items() if p not in refused},
             stranded=as_texts(decided.stranded),
             foreign=as_texts(decided.cancels.foreign),
             refused=as_texts(refused),
@@ -236,7 +236,7 @@ def _time_to_settle(run: RunContext) -> timedelta:
 
 def _waiting_text(decided: Settling) -> str:
     waiting = {**decided.cancels.carry_on, **decided.stranded}
-    return f"{len(decided.settled)} partitions at rest; waiting: {told(waiting) or 'to see what was submitted done'}"
+    return f"{len(decided.settled)} partitions settled; waiting: {format_reasons(waiting) or 'to see what was submitted done'}"
 
 
 def _steps_in(cluster: ClusterPort, record: Record, scope: CancelScope) -> list[Step]:

@@ -17,7 +17,7 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import Batch, View
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.moves import confirmed_view, left_to_copy, told
+from kafka_reassignment.steps.moves import confirmed_view, format_reasons, left_to_copy
 from kafka_reassignment.steps.rate import adjust_rate_to_health
 from kafka_reassignment.steps.recorded_batch import taking_part
 from kafka_reassignment.steps.single_batch_controller import controller_not_finished
@@ -57,11 +57,11 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     if now >= deadline:
         raise CatchUpTimeoutError(
             f"Batch {number}: {len(seen.waiting)} of {len(batch.steps)} partitions did not catch up within "
-            f"{run.request.catch_up_timeout_minutes} min: {told(seen.waiting)}. They go on under the "
-            "throttle. Raise the rate or mend the broker, then rerun this step"
+            f"{run.request.catch_up_timeout_minutes} min: {format_reasons(seen.waiting)}. They continue under the "
+            "throttle. Raise the rate or fix the broker, then rerun this step"
         )
     copied = _progress(run, batch, view, samples)
-    text = f"batch {number}: {copied}" + (f"; blocked: {told(seen.blocked)}" if seen.blocked else "")
+    text = f"batch {number}: {copied}" + (f"; blocked: {format_reasons(seen.blocked)}" if seen.blocked else "")
     run.record.write_progress(
         ProgressNote(
             batch=number,
@@ -84,12 +84,12 @@ def _refuse_what_needs_a_rerun(batch: Batch, seen: CatchUp) -> None:
     if seen.cancelled_by_other:
         raise CancelledByOtherError(
             f"Batch {batch.number}: the reassignment of {name_some(seen.cancelled_by_other)} is gone though the adding "
-            "replicas are not there: somebody else cancelled it. Find out who (Cruise Control does so when it starts, "
+            "replicas are not there: another client cancelled it. Find out who (Cruise Control does so when it starts, "
             "unless auto.stop.external.agent is false), then rerun submit_batch and what follows"
         )
     if seen.stale:
         raise StalePlanError(
-            f"Batch {batch.number}: {told(seen.stale)}. Somebody else has moved these partitions meanwhile. Rerun "
+            f"Batch {batch.number}: {format_reasons(seen.stale)}. Another client has changed these partitions. Rerun "
             "submit_batch and what follows: it leaves them out and goes on with the rest"
         )
 

@@ -42,9 +42,9 @@ def check_health(cluster: ClusterPort, request: ReassignmentRequest) -> None:
     )
     count = sum(len(those) for _, those in kinds)
     if count > request.allowed_unhealthy_partitions:
-        told = "; ".join(f"{len(those)} {kind} ({name_some(those)})" for kind, those in kinds if those)
+        listed = "; ".join(f"{len(those)} {kind} ({name_some(those)})" for kind, those in kinds if those)
         raise UnhealthyClusterError(
-            f"{count} partitions are not well, expected at most {request.allowed_unhealthy_partitions} ('allowed_unhealthy_partitions'): {told}. Moving "
+            f"{count} partitions are unhealthy, expected at most {request.allowed_unhealthy_partitions} ('allowed_unhealthy_partitions'): {listed}. Moving "
             "replicas would make it worse: bring their brokers back first, or raise 'allowed_unhealthy_partitions' if you know why"
         )
 

@@ -10,7 +10,7 @@ from kafka_reassignment.model import TopicPartition, View
 from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.moves import SLICE, as_texts, told
+from kafka_reassignment.steps.moves import SLICE, as_texts, format_reasons
 from kafka_reassignment.steps.view import observe, tiered_topics
 
 
@@ -48,7 +48,7 @@ def elect_leaders(run: RunContext) -> None:
         if cold:
             event.summary += (
                 f"; {len(cold)} keep their leader until the new replica has more of their tiered topic on its own disk: "
-                f"{told(cold)}"
+                f"{format_reasons(cold)}"
             )
         event.facts = {"elected": elected, "refused": refused, "too_cold": as_texts(cold)}
 

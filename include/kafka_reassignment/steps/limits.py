@@ -1,4 +1,4 @@
-"""Cutting the batches that are left anew: other limits (KIP-435's P, R, L), or partitions that had to wait."""
+"""Re-batching what is left: other limits (KIP-435's P, R, L), or partitions that had to wait."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def change_limits(run: RunContext, changes: dict[str, object], by: str) -> Limit
         limits = parse_limits(asked.model_dump() | {k: v for k, v in changes.items() if v is not None})
         if limits == asked:
             raise InvalidRequestError(
-                f"The limits are asked to be {_told(limits)}, which they are already. Name at least one that changes"
+                f"The limits are asked to be {_format_limits(limits)}, which they are already. Name at least one that changes"
             )
         check_limits(limits, run.cluster.describe_cluster())
         _require_batches_left(run)
         run.record.limits_commands.append(LimitsCommand(at=run.now(), by=by, limits=limits))
         event.facts = {"before": asked.model_dump(), "after": limits.model_dump()}
-        event.summary = f"limits from the next batch on: {_told(limits)}; before: {_told(asked)}"
+        event.summary = f"limits from the next batch on: {_format_limits(limits)}; before: {_format_limits(asked)}"
         return limits
 
 
@@ -48,14 +48,14 @@ def check_limits(limits: Limits, description: ClusterDescription) -> None:
 
 
 def revise(run: RunContext, after: int, event: AuditDraft) -> None:
-    """Cut the batches after one anew where other limits were asked for, or partitions of it come again.
+    """Re-batch what is left after one batch where other limits were asked for, or partitions of it are retried.
 
     Does nothing when that was done already, or when the next batch has begun.
     """
     record = run.record
     number, last = record.revisions.last()
     asked = record.limits_requested()
-    again = _coming_again(record, after)
+    again = _retried_partitions(record, after)
     if (last and last.first_batch > after) or record.submitted(after + 1) is not None:
         return
     if asked == record.limits_in_force() and not again:
@@ -64,8 +64,8 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
     uri = record.revised_plan_uri(number + 1)
     remaining = RemainingPlan(after=after, retried_later=again, new_limits=new_limits)
     summary = rebatch(record.plan_uri, record.plan_uri_of, remaining, asked, uri)
-    reasons = [f"new limits: {_told(asked)}"] if new_limits else []
-    reasons += [f"{len(again)} partitions of batch {after} come again"] if again else []
+    reasons = [f"new limits: {_format_limits(asked)}"] if new_limits else []
+    reasons += [f"{len(again)} partitions of batch {after} are retried"] if again else []
     revision = Revision(
         at=run.now(),
         first_batch=after + 1,
@@ -83,12 +83,12 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
         "batches": revision.batches,
         "plan_hash_before": before.plan_hash if before else "",
         "plan_hash": revision.plan_hash,
-        "come_again": list(again),
+        "retried": list(again),
     }
-    run.log.info("Batches after %d cut anew (%s): %d in all", after, revision.reason, revision.batches)
+    run.log.info("What is left after batch %d is re-batched (%s): %d in all", after, revision.reason, revision.batches)
 
 
-def _coming_again(record: Record, batch: int) -> tuple[str, ...]:
+def _retried_partitions(record: Record, batch: int) -> tuple[str, ...]:
     submitted = record.submitted(batch)
     withdrawn = record.withdrawn_partitions()
     return tuple(p for p in submitted.retried_later if p not in withdrawn) if submitted else ()
@@ -104,6 +104,6 @@ def _require_batches_left(run: RunContext) -> None:
         )
 
 
-def _told(limits: Limits) -> str:
-    told = f"P {limits.partition_movements}, R {limits.replica_movements}, L {limits.leader_movements}"
-    return told + (f", {limits.batch_bytes} bytes" if limits.batch_bytes else "")
+def _format_limits(limits: Limits) -> str:
+    text = f"P {limits.partition_movements}, R {limits.replica_movements}, L {limits.leader_movements}"
+    return text + (f", {limits.batch_bytes} bytes" if limits.batch_bytes else "")

@@ -57,7 +57,7 @@ def submit(
     when it stays busy with another, that is the refusal, and nothing more is asked for.
 
     Raises:
-        StoppedError: somebody stopped the reassignment meanwhile, and this is not what brings it to rest.
+        StoppedError: the reassignment was stopped, and this does not settle it.
     """
     size = MAX_PARTITIONS if targets and takes_turns(run.cluster) else SLICE
     refused: dict[TopicPartition, Refusal] = {}
@@ -93,7 +93,7 @@ def wait_until_settled(run: RunContext, batch: Batch) -> None:
             return
         if run.now() >= until:
             raise UnsafeDropError(
-                f"Batch {batch.number}: {len(unsettled)} partitions were told their target {SETTLE_SECONDS} s ago and are not "
+                f"Batch {batch.number}: {len(unsettled)} partitions had their target submitted {SETTLE_SECONDS} s ago and are not "
                 f"there ({name_some(unsettled)}). Rerun this step; if it stays so, look at the controller's log"
             )
         run.sleep(0.5)
@@ -104,7 +104,7 @@ def slices_of(batch: Batch) -> list[Batch]:
     return [replace(batch, steps=tuple(part)) for part in in_slices(batch.steps, SLICE)]
 
 
-def told(reasons: Mapping[TopicPartition, object]) -> str:
+def format_reasons(reasons: Mapping[TopicPartition, object]) -> str:
     """Return the first few partitions, each with its reason."""
     return name_some(f"{p} ({reason})" for p, reason in reasons.items())
 

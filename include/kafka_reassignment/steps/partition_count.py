@@ -1,7 +1,7 @@
 """Raising a topic's partition count (KIP-179): preflight, placement, creation, verification. Each may run again any time.
 
 Several of these may run at once, and beside a reassignment: the controller adds planned partitions all or none,
-and only to a topic of the size they were planned for. So no hold on the cluster is taken, but brokers that the
+and only to a topic of the size they were planned for. So the cluster is not locked, but brokers that the
 reassignment which has it is emptying get nothing.
 """
 
@@ -115,7 +115,7 @@ def create_partitions(run: RunContext) -> bool:
     False is only returned where validation was all that was asked for.
 
     Raises:
-        StalePlanError: the topic has grown meanwhile, or a planned broker may not be used any more.
+        StalePlanError: the topic has grown since, or a planned broker may not be used any more.
         ReassignmentInProgressError: partitions of the topic are in flight.
         ClusterUnavailableError: no answer; the next try finds out whether they were added.
         PolicyViolationError, InvalidAssignmentError, …: the cluster refuses.
@@ -133,8 +133,8 @@ def create_partitions(run: RunContext) -> bool:
         to_create = _create(run, request, planned.assignments)
         record.write_added(Added(added_at=run.now()))
         event.facts = {"created": _listed(to_create), "planned": _listed(planned.assignments)}
-        told = f"{len(to_create)} partitions added" if to_create else "nothing left to add, an earlier try has done it"
-        event.summary = f"{told}: {request.topic} has {request.partitions} now"
+        done = f"{len(to_create)} partitions added" if to_create else "nothing left to add, an earlier try has done it"
+        event.summary = f"{done}: {request.topic} has {request.partitions} now"
         run.log.warning("%s", keys_note(request, first=min(planned.assignments)))
         return True
 
@@ -174,7 +174,7 @@ def _create(run: RunContext, request: PartitionCountRequest, planned: Mapping[in
     """Add what is missing, and return it.
 
     A broker's metadata follows the controller by a moment, so that after a crash the topic may look as if nothing
-    had been added: the controller then refuses, and another look tells.
+    had been added: the controller then refuses, and another look shows it.
     """
     to_create = _left(run, request, planned)
     if not to_create:
@@ -212,7 +212,7 @@ def _check_excluded(
     description: ClusterDescription,
     partitions: Mapping[TopicPartition, PartitionState],
 ) -> None:
-    # Brokers before 4.0 tell of live ones only; a dead one is known by what it hosts.
+    # Brokers before 4.0 list live ones only; a dead one is known by what it hosts.
     known = description.brokers.keys() | {b for state in partitions.values() for b in state.replicas}
     check_brokers_known(request.exclude_brokers, known, subject="'exclude_brokers'", next_step="Correct the ids")
 

@@ -1,4 +1,4 @@
-"""Looking at a cluster and placing the new partitions of a topic, told in words."""
+"""Looking at a cluster and placing the new partitions of a topic, in words."""
 
 from __future__ import annotations
 

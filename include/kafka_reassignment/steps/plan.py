@@ -60,7 +60,7 @@ def headline(summary: PlanSummary) -> str:
 
 
 def in_words(summary: PlanSummary) -> str:
-    """Return a plan as Markdown, for whoever has to approve it."""
+    """Return a plan as Markdown, for the person who approves it."""
     lines = [headline(summary), ""]
     if summary.seconds_at_rate is not None:
         lines += [f"About {timedelta(seconds=summary.seconds_at_rate)} at the asked rate.", ""]

@@ -36,7 +36,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
     Raises:
         WrongClusterError, UnknownBrokerError, UnknownTopicOrPartitionError, InvalidRequestError: the
             request does not fit the cluster.
-        UnhealthyClusterError: more partitions are not well than the request tolerates.
+        UnhealthyClusterError: more partitions are unhealthy than the request allows.
         ReassignmentInProgressError: another reassignment, of ours or of others, is under way.
         StoppedError: this one was stopped.
     """
@@ -152,18 +152,18 @@ def _check_roll_back(run: RunContext, reassignment_id: str) -> None:
 
 
 def _take_over(run: RunContext, by: str) -> str | None:
-    """KIP-236: stop the reassignment that holds the cluster, since this one is to take its place; return its id."""
-    held = run.store.lock_owner(run.record.cluster_id)
-    if held is None or held.reassignment_id == run.record.reassignment_id:
+    """KIP-236: stop the reassignment that has the lock of the cluster, since this one takes its place; return its id."""
+    owner = run.store.lock_owner(run.record.cluster_id)
+    if owner is None or owner.reassignment_id == run.record.reassignment_id:
         return None
-    other = run.store.record(run.record.cluster_id, held.reassignment_id)
+    other = run.store.record(run.record.cluster_id, owner.reassignment_id)
     reason = f"superseded by {run.record.reassignment_id}"
     other.run_commands.append(RunCommand(at=run.now(), by=by, stopped=True, reason=reason))
-    run.store.release(run.record.cluster_id, held.reassignment_id)
+    run.store.release(run.record.cluster_id, owner.reassignment_id)
     run.log.warning(
-        "Stopped %s, asked for by %s: this reassignment supersedes it", held.reassignment_id, held.requested_by
+        "Stopped %s, asked for by %s: this reassignment supersedes it", owner.reassignment_id, owner.requested_by
     )
-    return held.reassignment_id
+    return owner.reassignment_id
 
 
 def _check_nothing_in_flight(run: RunContext) -> None:

@@ -17,7 +17,13 @@ from kafka_reassignment.errors import InvalidThrottleError, ThrottleMissingError
 from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.health import cluster_health
-from kafka_reassignment.steps.throttle import _apply, _missing, _Setting, _told_changes, describe_throttles
+from kafka_reassignment.steps.throttle_configs import (
+    ThrottleSetting,
+    apply_changes,
+    describe_throttles,
+    facts_of,
+    still_missing,
+)
 
 
 def adjust_rate_to_health(run: RunContext) -> None:
@@ -53,7 +59,7 @@ def change_rate(
     rate_before_slowdown_bytes_per_second: int | None = None,
     because: str = "",
 ) -> str:
-    """Change the rate of a reassignment while it runs, journal first, and return what holds now; later batches take it too.
+    """Change the rate of a reassignment while it runs, journal first, and return what is in force now; later batches take it too.
 
     Args:
         run: of the running reassignment.
@@ -77,7 +83,7 @@ def change_rate(
             )
         _check_known(run, brokers or ())
 
-        def journalled(journal: Journal) -> tuple[Journal, _Setting]:
+        def journalled(journal: Journal) -> tuple[Journal, ThrottleSetting]:
             before = describe_throttles(run, journal.resources)
             updated, changes = change_rates(
                 journal,
@@ -94,12 +100,12 @@ def change_rate(
                 for r in updated.rates
                 if latest.concerns(r.broker, r.side)
             ]
-            return updated, _Setting(WantedThrottle(tuple(wanted)), updated, before, tuple(changes))
+            return updated, ThrottleSetting(WantedThrottle(tuple(wanted)), updated, before, tuple(changes))
 
         setting = run.record.update_journal(journalled)
-        refused = _apply(run, setting.changes)
-        missing = _missing(run, setting.plan, setting.journal)
-        event.facts["throttle"] = _told_changes(setting, refused) | {"asked_bytes_per_second": asked_bytes_per_second}
+        refused = apply_changes(run, setting.changes)
+        missing = still_missing(run, setting.plan, setting.journal)
+        event.facts["throttle"] = facts_of(setting, refused) | {"asked_bytes_per_second": asked_bytes_per_second}
         whom = "all brokers" if brokers is None else f"broker {name_some(sorted(brokers), 10)}"
         event.summary = (f"{because}: " if because else "") + (
             f"rate of {whom} ({' and '.join(sides)} side): {asked_bytes_per_second / MEGABYTE:g} MB/s, "

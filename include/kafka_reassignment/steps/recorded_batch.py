@@ -1,4 +1,4 @@
-"""The batches of a reassignment as its record has them: cut anew or not, without who takes no part."""
+"""The batches of a reassignment as its record has them: re-batched or not, without the partitions that take no part."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ def alter_in_turn(
 ) -> dict[TopicPartition, Refusal]:
     """Submit one slice, when the controller is free, and return the refusals; ``BUSY`` when it did not become free.
 
-    What brings a stopped reassignment to rest does not wait here: whoever asks looks again later anyhow.
+    What settles a stopped reassignment does not wait here: its next look submits again.
 
     Raises:
-        StoppedError: somebody stopped the reassignment meanwhile, and this is not what brings it to rest.
+        StoppedError: the reassignment was stopped, and this does not settle it.
     """
     until = run.now() + timedelta(seconds=0 if although_stopped else BUSY_SECONDS)
     asked = dict(targets)

@@ -1,7 +1,7 @@
 """Paying what reassignments that are over still owe to the cluster's configs (KIP-179).
 
 A throttle may outlive its reassignment: a broker was down when it was cleared, a run was deleted in the middle. The
-journals tell of each value that is ours and what was there before, so it is put back whenever that can be done.
+journals have each value that is ours and what was there before, so it is put back whenever that can be done.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kafka_reassignment.steps.throttle import restore_configs
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """By reassignment: what came of its debts, in words; ``left`` are those that still owe something."""
+    """By reassignment: what became of its debts, in words; ``left`` are those that still owe something."""
 
-    told: dict[str, str]
+    summaries: dict[str, str]
     left: tuple[str, ...] = ()
 
 
@@ -40,10 +40,10 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
         return Sweep({r.reassignment_id: busy for r in owing})
     run.store.acquire(cluster_id, ClusterLock(reassignment_id=own, since=run.now(), requested_by=by))
     try:
-        told = {record.reassignment_id: _pay(run, record) for record in owing}
+        summaries = {record.reassignment_id: _pay(run, record) for record in owing}
     finally:
         run.store.release(cluster_id, own)
-    return Sweep(told, tuple(r.reassignment_id for r in owing if not r.journal().is_settled))
+    return Sweep(summaries, tuple(r.reassignment_id for r in owing if not r.journal().is_settled))
 
 
 def _pay(run: RunContext, record: Record) -> str:

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
 
 from kafka_reassignment.decisions.throttle import (
-    THROTTLE_KEYS,
     Journal,
-    WantedThrottle,
     changes_to_restore,
     changes_to_throttle,
-    missing_throttle,
     refuse_low_rate,
     throttle_for,
     union,
 )
 from kafka_reassignment.errors import ThrottleMissingError, name_some
-from kafka_reassignment.model import Batch, ConfigChange, ConfigResource, ConfigValue, Refusal, Step
+from kafka_reassignment.model import Batch, ConfigChange, Step
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.request.topics import partition_matches
 from kafka_reassignment.steps.context import AuditDraft, RunContext
-
-SETTLE_LOOKS = 6
-
-Configs = Mapping[ConfigResource, Mapping[str, ConfigValue]]
+from kafka_reassignment.steps.throttle_configs import (
+    ThrottleSetting,
+    apply_changes,
+    describe_throttles,
+    facts_of,
+    settled_configs,
+    shown,
+    still_missing,
+    str_change,
+)
 
 
 def ensure_throttle(run: RunContext, batch: Batch, event: AuditDraft) -> bool:
@@ -49,17 +51,17 @@ def ensure_throttle(run: RunContext, batch: Batch, event: AuditDraft) -> bool:
 def _put_in_place(run: RunContext, batch: Batch, rate: int, event: AuditDraft, *, of: str) -> bool:
     live = run.cluster.describe_cluster().live_brokers
 
-    def journalled(journal: Journal) -> tuple[Journal, _Setting]:
+    def journalled(journal: Journal) -> tuple[Journal, ThrottleSetting]:
         plan = throttle_for(batch, asked_bytes_per_second=rate, rate_changes=journal.rate_changes).restricted_to(live)
         before = describe_throttles(run, plan.resources)
         updated, changes = changes_to_throttle(plan, journal, before)
-        return updated, _Setting(plan, updated, before, tuple(changes))
+        return updated, ThrottleSetting(plan, updated, before, tuple(changes))
 
     setting = run.record.update_journal(journalled)
-    refused = _apply(run, setting.changes)
-    missing = _missing(run, setting.plan, setting.journal)
+    refused = apply_changes(run, setting.changes)
+    missing = still_missing(run, setting.plan, setting.journal)
     if setting.changes:
-        event.facts["throttle"] = _told_changes(setting, refused) | {"asked_bytes_per_second": rate}
+        event.facts["throttle"] = facts_of(setting, refused) | {"asked_bytes_per_second": rate}
     if missing:
         raise ThrottleMissingError(
             f"The replication throttle of {of} is not in place: {name_some(missing)}"
@@ -144,8 +146,8 @@ def restore_configs(run: RunContext, event: AuditDraft) -> tuple[str, ...]:
     journal = run.record.journal()
     before = describe_throttles(run, journal.resources)
     clearing = changes_to_restore(journal, before)
-    refused = _apply(run, clearing.changes)
-    _settled(run, journal.resources, lambda seen: not changes_to_restore(journal, seen).changes)
+    refused = apply_changes(run, clearing.changes)
+    settled_configs(run, journal.resources, lambda seen: not changes_to_restore(journal, seen).changes)
 
     def settled(latest: Journal) -> tuple[Journal, Journal]:
         left = changes_to_restore(latest, describe_throttles(run, latest.resources)).journal
@@ -184,64 +186,3 @@ def adopt_debts(run: RunContext, *, although_in_flight: bool = False) -> tuple[s
         other.update_journal(lambda theirs: (theirs.model_copy(update={"rates": (), "lists": ()}), None))
         adopted.append(other.reassignment_id)
     return tuple(adopted)
-
-
-@dataclass(frozen=True, slots=True)
-class _Setting:
-    """Changes that are journalled and now to be made; ``before`` is what was there."""
-
-    plan: WantedThrottle
-    journal: Journal
-    before: Configs
-    changes: tuple[ConfigChange, ...]
-
-
-def _missing(run: RunContext, plan: WantedThrottle, journal: Journal) -> tuple[str, ...]:
-    seen = _settled(run, plan.resources, lambda configs: not missing_throttle(plan, configs, journal))
-    return missing_throttle(plan, seen, journal)
-
-
-def _told_changes(setting: _Setting, refused: Mapping[str, str]) -> dict[str, object]:
-    return {
-        "changes": [str_change(c) for c in setting.changes],
-        "before": shown(setting.before),
-        "refused": dict(refused),
-    }
-
-
-def describe_throttles(run: RunContext, resources: Iterable[ConfigResource]) -> Configs:
-    """Return the throttle configs of brokers and topics as the cluster shows them."""
-    return run.cluster.describe_configs(sorted(resources), THROTTLE_KEYS)
-
-
-def _settled(run: RunContext, resources: Collection[ConfigResource], done: Callable[[Configs], bool]) -> Configs:
-    """Describe until it shows what was just set: brokers learn of a change a moment after it is accepted."""
-    for _ in range(SETTLE_LOOKS - 1):
-        seen = describe_throttles(run, resources)
-        if done(seen):
-            return seen
-        run.sleep(0.5)
-    return describe_throttles(run, resources)
-
-
-def _apply(run: RunContext, changes: Iterable[ConfigChange]) -> dict[str, str]:
-    wanted = list(changes)
-    if not wanted:
-        return {}
-    replies: Mapping[ConfigResource, Refusal | None] = run.cluster.alter_configs(wanted)
-    return {str(resource): str(refusal) for resource, refusal in replies.items() if refusal is not None}
-
-
-def str_change(change: ConfigChange) -> str:
-    """Return a change as one line of the audit trail."""
-    return f"{change.resource}: {change.operation} {change.key}" + (
-        f" {change.value}" if change.value is not None else ""
-    )
-
-
-def shown(configs: Configs) -> dict[str, dict[str, str]]:
-    """Return configs as the audit trail shows them: value and source."""
-    return {
-        str(resource): {key: f"{v.value} ({v.source})" for key, v in values.items() if v.value is not None}
-        for resource, values in configs.items()
-    }

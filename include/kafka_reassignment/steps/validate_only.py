@@ -1,4 +1,4 @@
-"""Validate only (KIP-179): everything but the submit, and what exactly would be done."""
+"""Validate only (KIP-179): everything but the submit, and exactly what would be done."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, Replicas, TopicPartition
 from kafka_reassignment.steps.admission import reasons_to_wait
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.throttle import str_change, throttle_changes
+from kafka_reassignment.steps.throttle import throttle_changes
+from kafka_reassignment.steps.throttle_configs import str_change
 from kafka_reassignment.steps.waiting import SizeSamples
 
 WOULD_DO = "would-do.jsonl"

@@ -36,7 +36,7 @@ def verify(run: RunContext) -> None:
             wrong += [f"{p} is under-replicated" for p in result.under_replicated]
         came_since = [p for p in _left_on_leaving(run) if p not in planned and str(p) not in withdrawn]
         owed = run.record.journal().owed_texts()
-        event.summary = f"{at_target} partitions at their target" + (f", {gone} deleted meanwhile" if gone else "")
+        event.summary = f"{at_target} partitions at their target" + (f", {gone} deleted since the plan" if gone else "")
         event.summary += f", {len(withdrawn)} withdrawn" if withdrawn else ""
         event.facts = {
             "at_target": at_target,
@@ -99,9 +99,9 @@ def write_report(run: RunContext) -> str:
 
 def _left_out(run: RunContext) -> list[str]:
     plan = run.plan()
-    told: dict[str, str] = {}
+    left_out: dict[str, str] = {}
     for number in range(1, plan.batches + 1):
         submitted = run.record.submitted(number)
         if submitted is not None:
-            told = {p: why for p, why in told.items() if p not in submitted.accepted} | submitted.left_out
-    return [f"{partition}: {reason}" for partition, reason in told.items()]
+            left_out = {p: why for p, why in left_out.items() if p not in submitted.accepted} | submitted.left_out
+    return [f"{partition}: {reason}" for partition, reason in left_out.items()]

@@ -97,7 +97,7 @@ def audited_look(
 class SizeSamples:
     """The sizes of replicas that one task or trigger saw; speeds are measured between its looks.
 
-    Whoever looks several times passes the same object each time. ``clock`` is in seconds and must not jump.
+    A task or trigger that looks several times passes the same object each time. ``clock`` is in seconds and must not jump.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

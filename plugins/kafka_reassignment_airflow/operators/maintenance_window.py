@@ -48,16 +48,16 @@ class ChooseRequestsOperator(BaseOperator):
         conn_id = parse_request(dict(fields)).kafka_conn_id
         with KafkaReassignmentHook(conn_id).get_conn() as cluster:
             cluster_id = cluster.describe_cluster().cluster_id
-        held = record_store().lock_owner(cluster_id)
-        if held is not None:
+        owner = record_store().lock_owner(cluster_id)
+        if owner is not None:
             self.log.info(
                 "Cluster %s (%s) is locked by %s since %s, which goes on by itself in its windows: no other is opened",
                 cluster_id,
                 conn_id,
-                held.reassignment_id,
-                f"{held.since:%Y-%m-%d %H:%M} UTC",
+                owner.reassignment_id,
+                f"{owner.since:%Y-%m-%d %H:%M} UTC",
             )
-        return held is None
+        return owner is None
 
 
 def _checked(requests: object) -> list[Mapping[str, Any]]:

@@ -23,8 +23,8 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
     def run_step(self, run: RunContext, context: Context) -> dict[str, Any]:
         """Return what came of each reassignment's debts."""
         done = sweep(run, by=requested_by(context))
-        for reassignment_id, told in done.told.items():
-            self.log.info("%s: %s", reassignment_id, told)
-        if not done.told:
+        for reassignment_id, summary in done.summaries.items():
+            self.log.info("%s: %s", reassignment_id, summary)
+        if not done.summaries:
             self.log.info("No reassignment of this cluster owes anything")
-        return {"told": done.told, "left": list(done.left)}
+        return {"summaries": done.summaries, "left": list(done.left)}

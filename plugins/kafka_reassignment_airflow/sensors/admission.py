@@ -13,7 +13,7 @@ from kafka_reassignment_airflow.triggers.admission import AdmissionTrigger
 
 
 class AdmitBatchSensor(DeferringBatchOperator):
-    """Let the batch in when there is no reason to hold it back; the log names every reason while there is one.
+    """Let the batch in when there is no reason to wait; the log names every reason while there is one.
 
     Reasons are the maintenance window, unhealthy partitions, moves of other clients, disk space, a broker that is down, a
     rate that producers outrun. Leaves nothing behind: it only looks.

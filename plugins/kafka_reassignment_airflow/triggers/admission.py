@@ -9,7 +9,7 @@ from kafka_reassignment_airflow.triggers.batch import BatchTrigger
 
 
 class AdmissionTrigger(BatchTrigger):
-    """Wait until there is no reason left to hold the batch back; log the reasons."""
+    """Wait until there is no reason to wait left; log the reasons."""
 
     def look_at(self, run: RunContext) -> WaitResult:
         """Look once at the reasons."""

@@ -37,7 +37,7 @@ def run_preflight(run, **request):
 def test_an_unwell_cluster_is_refused_and_given_back(reassignment, cluster):
     run = reassignment(MOVES)
     cluster.fall_behind(ORDERS_3, 2)
-    told = r"1 partitions are not well, expected at most 0 \('allowed_unhealthy_partitions'\): 1 under-replicated \(orders-3\)\. Moving"
+    told = r"1 partitions are unhealthy, expected at most 0 \('allowed_unhealthy_partitions'\): 1 under-replicated \(orders-3\)\. Moving"
     with pytest.raises(UnhealthyClusterError, match=told):
         run_preflight(run)
     assert run.store.lock_owner(run.cluster_id) is None

@@ -137,7 +137,7 @@ def test_a_drop_that_hangs_because_of_a_race_is_freed_by_a_rerun(reassignment, c
     cluster.__class__ = RacedCluster
     run = reassignment(MOVES)
     run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
-    with pytest.raises(UnsafeDropError, match=r"1 partitions were told their target 60 s ago .*\(orders-0\)"):
+    with pytest.raises(UnsafeDropError, match=r"1 partitions had their target submitted 60 s ago .*\(orders-0\)"):
         run.do("drop_old_replicas")
     assert never_completes(cluster.list_reassignments()[ORDERS_0])
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
@@ -311,7 +311,7 @@ def test_somebody_elses_cancel_is_told_as_such(reassignment, cluster):
     cluster.alter_reassignments({ORDERS_0: None})
     with pytest.raises(
         CancelledByOtherError,
-        match=r"the reassignment of orders-0 is gone .*somebody else cancelled it.*auto.stop.external.agent",
+        match=r"the reassignment of orders-0 is gone .*another client cancelled it.*auto.stop.external.agent",
     ):
         run.do("sense_isr_catch_up")
 

@@ -63,7 +63,7 @@ def test_what_had_all_joined_is_taken_back_too(reassignment, cluster):
     run = reassignment(MOVES)
     run.do_all("admit", "submit_batch", "sense_isr_catch_up")
     outcome = stop_all(run)
-    assert outcome.brought_to_rest == {"orders-0": [1, 2], "orders-1": [2, 3]}
+    assert outcome.settled == {"orders-0": [1, 2], "orders-1": [2, 3]}
     assert run.replicas() == BEFORE
 
 
@@ -88,7 +88,7 @@ def test_what_cannot_come_to_rest_keeps_its_throttle_and_is_told(reassignment, c
     cancel.cancel_moves(run.context, WHOLE)
     with pytest.raises(StillWaiting):
         run.settle(WHOLE)
-    with pytest.raises(UnsafeDropError, match="did not come to rest in time: .*stay under the throttle"):
+    with pytest.raises(UnsafeDropError, match="did not settle in time: .*stay under the throttle"):
         run.settle(WHOLE, started_at=run.clock.now - timedelta(days=2))
 
 

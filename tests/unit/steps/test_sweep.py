@@ -31,20 +31,20 @@ def owing(reassignment):
 
 def test_what_a_reassignment_left_is_put_back_and_told_in_its_own_trail(owing):
     done = sweep(sweeper(owing), by="cron")
-    assert done.told == {"r": "earlier throttle values restored"}
+    assert done.summaries == {"r": "earlier throttle values restored"}
     assert done.left == ()
     assert owing.configs("orders") == owing.before
     assert owing.record.journal().is_settled
     assert [e.step for e in owing.record.audit][-1] == "sweep_throttle"
     assert owing.store.lock_owner(owing.cluster_id) is None
-    assert sweep(sweeper(owing), by="cron").told == {}
+    assert sweep(sweeper(owing), by="cron").summaries == {}
 
 
 def test_while_a_reassignment_is_at_work_nothing_is_touched(reassignment):
     run = reassignment(MOVES)
     run.do_all("admit", "set_throttle")
     configs = run.configs("orders")
-    assert "locked by r since" in sweep(sweeper(run), by="cron").told["r"]
+    assert "locked by r since" in sweep(sweeper(run), by="cron").summaries["r"]
     assert run.configs("orders") == configs
     assert run.store.lock_owner(run.cluster_id).reassignment_id == "r"
 
@@ -53,7 +53,7 @@ def test_moves_in_flight_keep_their_throttle(owing, cluster):
     cluster.alter_reassignments({TopicPartition("orders", 0): (1, 2, 3)}, allow_replication_factor_change=True)
     configs = owing.configs("orders")
     done = sweep(sweeper(owing), by="cron")
-    assert "orders-0 of its topics are still reassigning" in done.told["r"]
+    assert "orders-0 of its topics are still reassigning" in done.summaries["r"]
     assert done.left == ("r",)
     assert owing.configs("orders") == configs
     assert owing.store.lock_owner(owing.cluster_id) is None
@@ -62,7 +62,7 @@ def test_moves_in_flight_keep_their_throttle(owing, cluster):
 def test_a_broker_that_is_down_owes_until_a_later_sweep(owing, cluster):
     cluster.kill(3)
     done = sweep(sweeper(owing), by="cron")
-    assert "still owed: broker 3" in done.told["r"]
+    assert "still owed: broker 3" in done.summaries["r"]
     assert done.left == ("r",)
     cluster.restart(3)
     assert sweep(sweeper(owing), by="cron").left == ()

@@ -1,0 +1,78 @@
+"""Reading and changing throttle configs, and how they are shown in the audit trail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from kafka_reassignment.decisions.throttle import THROTTLE_KEYS, Journal, WantedThrottle, missing_throttle
+from kafka_reassignment.model import ConfigChange, ConfigResource, ConfigValue, Refusal
+from kafka_reassignment.steps.context import RunContext
+
+SETTLE_LOOKS = 6
+
+Configs = Mapping[ConfigResource, Mapping[str, ConfigValue]]
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleSetting:
+    """Changes that are journalled and now to be made; ``before`` is what was there."""
+
+    plan: WantedThrottle
+    journal: Journal
+    before: Configs
+    changes: tuple[ConfigChange, ...]
+
+
+def still_missing(run: RunContext, plan: WantedThrottle, journal: Journal) -> tuple[str, ...]:
+    """Return what is missing of a throttle that was just set, one line each."""
+    seen = settled_configs(run, plan.resources, lambda configs: not missing_throttle(plan, configs, journal))
+    return missing_throttle(plan, seen, journal)
+
+
+def facts_of(setting: ThrottleSetting, refused: Mapping[str, str]) -> dict[str, object]:
+    """Return a setting as an audit event has it."""
+    return {
+        "changes": [str_change(c) for c in setting.changes],
+        "before": shown(setting.before),
+        "refused": dict(refused),
+    }
+
+
+def describe_throttles(run: RunContext, resources: Iterable[ConfigResource]) -> Configs:
+    """Return the throttle configs of brokers and topics as the cluster shows them."""
+    return run.cluster.describe_configs(sorted(resources), THROTTLE_KEYS)
+
+
+def settled_configs(run: RunContext, resources: Collection[ConfigResource], done: Callable[[Configs], bool]) -> Configs:
+    """Describe until it shows what was just set: brokers learn of a change a moment after it is accepted."""
+    for _ in range(SETTLE_LOOKS - 1):
+        seen = describe_throttles(run, resources)
+        if done(seen):
+            return seen
+        run.sleep(0.5)
+    return describe_throttles(run, resources)
+
+
+def apply_changes(run: RunContext, changes: Iterable[ConfigChange]) -> dict[str, str]:
+    """Ask for changes, and return the refusals by resource."""
+    wanted = list(changes)
+    if not wanted:
+        return {}
+    replies: Mapping[ConfigResource, Refusal | None] = run.cluster.alter_configs(wanted)
+    return {str(resource): str(refusal) for resource, refusal in replies.items() if refusal is not None}
+
+
+def str_change(change: ConfigChange) -> str:
+    """Return a change as one line of the audit trail."""
+    return f"{change.resource}: {change.operation} {change.key}" + (
+        f" {change.value}" if change.value is not None else ""
+    )
+
+
+def shown(configs: Configs) -> dict[str, dict[str, str]]:
+    """Return configs as the audit trail shows them: value and source."""
+    return {
+        str(resource): {key: f"{v.value} ({v.source})" for key, v in values.items() if v.value is not None}
+        for resource, values in configs.items()
+    }
