@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.kips.moving_lab import MovingLab, moving_lab
-from tests.kips.views_lab import LookingLab, looking_lab
+from tests.kips.views_lab import ViewsLab, open_views_lab
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def breaking(breakable_kafka, create_topic, tmp_path: Path) -> Iterator[MovingLa
 
 
 @pytest.fixture
-def looking(kafka, create_topic, tmp_path: Path) -> Iterator[LookingLab]:
-    """Moves on the shared brokers, held in flight to be looked at."""
-    with looking_lab(kafka, create_topic, tmp_path) as lab:
+def views(kafka, create_topic, tmp_path: Path) -> Iterator[ViewsLab]:
+    """Moves on the shared brokers, held in flight for the views."""
+    with open_views_lab(kafka, create_topic, tmp_path) as lab:
         yield lab

@@ -11,19 +11,19 @@ pytestmark = pytest.mark.kafka
 ONE_BYTE_PER_SECOND = 1e-6
 
 
-def described(looking, *arguments, **more):
-    return looking.json("describe", "--watch-seconds", "0", *arguments, **more)
+def described(views, *arguments, **more):
+    return views.json("describe", "--watch-seconds", "0", *arguments, **more)
 
 
 def statuses(told):
     return [(row["partition"], row["broker"], row["status"]) for row in told["statuses"]]
 
 
-def test_two_successive_reassignments_of_one_partition_differ_and_each_keeps_its_start_for_life(looking):
-    [p] = looking.create_held_topic([(1, 2)])
-    first = looking.submitted([move(p.topic, 0, (1, 2), (1, 3))], reassignment_id="first")
-    [one] = described(looking)["partitions"]
-    [again] = described(looking)["partitions"]
+def test_two_successive_reassignments_of_one_partition_differ_and_each_keeps_its_start_for_life(views):
+    [p] = views.create_held_topic([(1, 2)])
+    first = views.submitted([move(p.topic, 0, (1, 2), (1, 3))], reassignment_id="first")
+    [one] = described(views)["partitions"]
+    [again] = described(views)["partitions"]
     assert one["reassignment_id"] == "first"
     assert (
         one["started_at_seconds"]
@@ -32,39 +32,39 @@ def test_two_successive_reassignments_of_one_partition_differ_and_each_keeps_its
     )
     assert again["elapsed_seconds"] > one["elapsed_seconds"] > 0
 
-    looking.release([p])
+    views.release([p])
     first.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     first.finish()
 
-    looking.submitted([move(p.topic, 0, (1, 3), (1, 4))], reassignment_id="second")
-    told = looking.json("list")
+    views.submitted([move(p.topic, 0, (1, 3), (1, 4))], reassignment_id="second")
+    told = views.json("list")
     assert [r["reassignment_id"] for r in told["active"]] == ["second"]
     [second] = told["active"]
     assert second["started_at_seconds"] > one["started_at_seconds"]
 
 
-def test_a_finished_reassignment_is_no_longer_listed_as_active_but_stays_in_the_records(looking):
-    [p] = looking.create_held_topic([(1, 2)])
-    run = looking.submitted([move(p.topic, 0, (1, 2), (1, 3))])
-    [active] = looking.json("list")["active"]
+def test_a_finished_reassignment_is_no_longer_listed_as_active_but_stays_in_the_records(views):
+    [p] = views.create_held_topic([(1, 2)])
+    run = views.submitted([move(p.topic, 0, (1, 2), (1, 3))])
+    [active] = views.json("list")["active"]
     assert (active["reassignment_id"], active["requested_by"], active["status"]) == ("r", "ann", "active")
-    looking.release([p])
+    views.release([p])
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     run.finish()
-    told = looking.json("list")
+    told = views.json("list")
     assert (told["active"], told["moves"], told["in_flight"]["partitions"]) == ([], [], [])
     assert told["finished"] == [active | {"status": "finished"}]
-    assert described(looking, "--reassignment", "r")["notes"] == [
+    assert described(views, "--reassignment", "r")["notes"] == [
         "All 1 batches of reassignment r are finished: nothing of it is left to describe"
     ]
 
 
-def test_a_move_under_throttle_is_described_with_lag_and_bytes_that_fit_what_was_written(looking):
-    [p] = looking.create_topic([(1, 2)])
-    looking.write(p, messages=80, size_bytes=HELD_BYTES)
-    run = looking.submitted([move(p.topic, 0, (1, 2), (3, 2), HELD_BYTES)], mb_per_second=ONE_BYTE_PER_SECOND)
-    eventually(lambda: looking.cluster.describe_log_dirs([3], [p]).replicas, lambda found: len(found) == 1)
-    told = described(looking)
+def test_a_move_under_throttle_is_described_with_lag_and_bytes_that_fit_what_was_written(views):
+    [p] = views.create_topic([(1, 2)])
+    views.write(p, messages=80, size_bytes=HELD_BYTES)
+    run = views.submitted([move(p.topic, 0, (1, 2), (3, 2), HELD_BYTES)], mb_per_second=ONE_BYTE_PER_SECOND)
+    eventually(lambda: views.cluster.describe_log_dirs([3], [p]).replicas, lambda found: len(found) == 1)
+    told = described(views)
     assert (told["reassignment_id"], told["batch"], told["batches"]) == ("r", 1, 1)
     [found] = told["partitions"]
     assert (found["topic"], found["partition"]) == (p.topic, 0)
@@ -75,7 +75,7 @@ def test_a_move_under_throttle_is_described_with_lag_and_bytes_that_fit_what_was
     assert found["throttles"] == {"3": 1, "2": "unlimited"}
     assert found["elapsed_seconds"] >= 0
     [replica] = found["replicas"]
-    sizes = {r.broker: r.size_bytes for r in looking.cluster.describe_log_dirs([1, 3], [p]).replicas}
+    sizes = {r.broker: r.size_bytes for r in views.cluster.describe_log_dirs([1, 3], [p]).replicas}
     assert HELD_BYTES < sizes[1] < HELD_BYTES * 1.01
     assert replica["bytes_left"] == sizes[1] - sizes[3] > 0
     assert replica["log_end_offset"] + replica["messages_behind"] == 80
@@ -83,17 +83,17 @@ def test_a_move_under_throttle_is_described_with_lag_and_bytes_that_fit_what_was
     assert (replica["bytes_per_second"], replica["seconds_left"]) == (None, None)  # one look tells no speed
     assert statuses(told) == [(0, 3, f"Behind: {replica['messages_behind']} messages behind"), (0, 2, "In sync")]
 
-    looking.write(p, messages=5, size_bytes=500)
-    [replica] = described(looking)["partitions"][0]["replicas"]
+    views.write(p, messages=5, size_bytes=500)
+    [replica] = described(views)["partitions"][0]["replicas"]
     assert replica["log_end_offset"] + replica["messages_behind"] == 85
-    assert run.record.audit.verify() == 3  # looking leaves no event
+    assert run.record.audit.verify() == 3  # a view writes no event
 
 
-def test_speed_and_time_left_are_those_of_the_throttle(looking):
-    [p] = looking.create_topic([(1, 2)])
-    looking.write(p, messages=400, size_bytes=60_000_000)
-    looking.submitted([move(p.topic, 0, (1, 2), (1, 3), 60_000_000)], mb_per_second=1)
-    told = looking.json("describe")
+def test_speed_and_time_left_are_those_of_the_throttle(views):
+    [p] = views.create_topic([(1, 2)])
+    views.write(p, messages=400, size_bytes=60_000_000)
+    views.submitted([move(p.topic, 0, (1, 2), (1, 3), 60_000_000)], mb_per_second=1)
+    told = views.json("describe")
     [replica] = told["partitions"][0]["replicas"]
     assert replica["state"] == "moving"
     assert 500_000 < replica["bytes_per_second"] < 1_600_000
@@ -103,28 +103,28 @@ def test_speed_and_time_left_are_those_of_the_throttle(looking):
     assert told["partitions"][0]["leader_throttle"] == told["partitions"][0]["throttles"]["3"] > 1_000_000
 
 
-def test_somebody_elses_move_is_described_too_without_an_identity(looking):
-    moving, still = looking.create_held_topic([(1, 2), (2, 3)])
-    looking.move_elsewhere(moving, (4, 2))
-    for told in (described(looking, records=False), described(looking, "--topic", moving.topic)):
+def test_somebody_elses_move_is_described_too_without_an_identity(views):
+    moving, still = views.create_held_topic([(1, 2), (2, 3)])
+    views.move_elsewhere(moving, (4, 2))
+    for told in (described(views, records=False), described(views, "--topic", moving.topic)):
         [found] = told["partitions"]
         assert (found["reassignment_id"], found["started_at_seconds"], found["elapsed_seconds"]) == (None, None, None)
         assert (found["current"], found["target"], found["state"]) == ([2, 1], [4, 2], "in flight")
         assert found["replicas"][0]["messages_behind"] > 0
-    told = described(looking, "--partition", str(still))
+    told = described(views, "--partition", str(still))
     assert told["partitions"] == []
     assert statuses(told) == [(1, 2, "In sync"), (1, 3, "In sync")]
 
 
-def test_the_text_has_every_status_of_the_kip(looking):
-    [p] = looking.create_held_topic([(1, 2)])
-    looking.submitted([move(p.topic, 0, (1, 2), (1, 3))])
+def test_the_text_has_every_status_of_the_kip(views):
+    [p] = views.create_held_topic([(1, 2)])
+    views.submitted([move(p.topic, 0, (1, 2), (1, 3))])
     entries = [(p.topic, 0, [1, 3, 6, 99]), (p.topic, 42, [1]), ("no-such-topic", 0, [1])]
     plan = {"version": 1, "partitions": [{"topic": t, "partition": n, "replicas": r} for t, n, r in entries]}
-    file = looking.file(json.dumps(plan))
-    eventually(lambda: looking.cluster.describe_log_dirs([3], [p]).replicas, lambda found: len(found) == 1)
-    told = looking.cli("describe", "--watch-seconds", "0", "--reassignment-json-file", file).stdout
-    [behind] = {s for _, broker, s in statuses(described(looking, "--partition", str(p))) if broker == 3}
+    file = views.file(json.dumps(plan))
+    eventually(lambda: views.cluster.describe_log_dirs([3], [p]).replicas, lambda found: len(found) == 1)
+    told = views.cli("describe", "--watch-seconds", "0", "--reassignment-json-file", file).stdout
+    [behind] = {s for _, broker, s in statuses(described(views, "--partition", str(p))) if broker == 3}
     table = told[told.index("Topic ") :].splitlines()
     assert [line.split(maxsplit=3) for line in table if not line.startswith("-")] == [
         ["Topic", "Partition", "Broker", "Status"],

@@ -1,4 +1,4 @@
-"""Reassignments of ours and of others on real brokers, held in flight, to be looked at by the command line."""
+"""Reassignments of ours and of other clients on real brokers, held in flight, for the command line to show."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from kafka_reassignment.model import Step
 SUBMITTED = ("admit", "set_throttle", "submit_batch")
 
 
-class LookingLab(MovingLab):
-    """Moves with records, ``kafka-reassignment`` to look at them, and Kafka's own tool to compare."""
+class ViewsLab(MovingLab):
+    """Moves with records, ``kafka-reassignment`` to show them, and Kafka's own tool to compare."""
 
     def __init__(self, kafka: LocalCluster, create_topic, folder: Path) -> None:
         super().__init__(kafka, create_topic, folder)
@@ -58,9 +58,9 @@ class LookingLab(MovingLab):
 
 
 @contextmanager
-def looking_lab(kafka: LocalCluster, create_topic, folder: Path) -> Iterator[LookingLab]:
+def open_views_lab(kafka: LocalCluster, create_topic, folder: Path) -> Iterator[ViewsLab]:
     """A lab that leaves nothing behind."""
-    lab = LookingLab(kafka, create_topic, folder)
+    lab = ViewsLab(kafka, create_topic, folder)
     try:
         yield lab
     finally:

@@ -13,6 +13,7 @@ from upath import UPath
 from kafka_reassignment.cli.views import describe_moves, list_moves
 from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.text import format_bytes
 
 app = typer.Typer(no_args_is_help=True, help="Tools beside the DAGs; reassignments themselves are run by Airflow.")
 lock_app = typer.Typer(no_args_is_help=True, help="Which reassignment has locked a cluster.")
@@ -54,7 +55,7 @@ def warm_up() -> None:
     from kafka_reassignment.planner.warm_start import prepare  # noqa: PLC0415 - PySpark is slow to import
 
     archive = prepare()
-    console.print(f"{archive.stat().st_size / 1e6:.0f} MB of classes in {archive}", markup=False)
+    console.print(f"{format_bytes(archive.stat().st_size)} of classes in {archive}", markup=False)
 
 
 @lock_app.command("show")

@@ -54,9 +54,7 @@ def parse_plan(text: str | bytes, *, max_bytes: int = MAX_BYTES) -> dict[TopicPa
     """
     document = _decoded(text, max_bytes)
     if not isinstance(document, dict):
-        _refuse(
-            "The plan", "be a JSON object with 'version' and 'partitions'", document, "give the whole file of the tool"
-        )
+        _refuse("The plan", "be a JSON object with 'version' and 'partitions'", document, "give the complete file")
     _check_keys("The plan", document, {"version", "partitions"})
     if document["version"] != VERSION or not _is_int(document["version"]):
         _refuse(

@@ -21,6 +21,7 @@ from kafka_reassignment.planner.resolve import ResolvedRequest
 from kafka_reassignment.planner.rounds import Assignment, Loads, band_of, ordered
 from kafka_reassignment.planner.shards import with_bucket
 from kafka_reassignment.planner.snapshot import Snapshot
+from kafka_reassignment.text import format_bytes
 
 JSON_TARGETS = pa.schema(
     [
@@ -89,7 +90,7 @@ def _check_space(named: pa.Table, resolved: ResolvedRequest) -> None:
     short = np.flatnonzero(received > resolved.free)
     if len(short):
         shortages = (
-            f"broker {fleet.ids[b]} gets {received[b] / 1e9:.3f} GB and has room for {resolved.free[b] / 1e9:.3f} GB"
+            f"broker {fleet.ids[b]} gets {format_bytes(received[b])} and has room for {format_bytes(resolved.free[b])}"
             for b in short.tolist()
         )
         raise InfeasiblePlanError(

@@ -1,6 +1,6 @@
 """How many bytes each broker gives and takes, so that all come into the band. Numbers per broker, no partitions.
 
-The least bytes that can bring every broker into the band are the larger of what stands above it and what is missing
+The least bytes that can bring every broker into the band are the larger of what is above it and what is missing
 below it.
 """
 
@@ -197,7 +197,7 @@ def _route(
 
 def forced_flows(share: Floats, load: Floats, takes: Flags, rack_of: Longs, free: Longs, routes: Routes) -> Flows:
     """Return the flows when only what must move does: to the emptiest brokers, none above twice the mean inflow."""
-    nobody = np.zeros(len(load), dtype=bool)
+    none = np.zeros(len(load), dtype=bool)
     nothing = np.zeros(len(load))
     forced = float(routes.sources.sum())
     band = Band(share, nothing, np.full(len(load), np.inf))
@@ -205,5 +205,5 @@ def forced_flows(share: Floats, load: Floats, takes: Flags, rack_of: Longs, free
     inflow = _inflow(band, load, takes, forced, nothing, free, spread)
     racks = int(rack_of.max()) + 1
     if forced > 0 and racks <= MAX_ROUTED_RACKS:
-        _, inflow = _route(band, load, rack_of, nobody, takes, free, routes, nothing, inflow, nothing, nothing, spread)
+        _, inflow = _route(band, load, rack_of, none, takes, free, routes, nothing, inflow, nothing, nothing, spread)
     return Flows(np.zeros_like(free), np.ceil(inflow).astype(np.int64))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_reassignment.decisions.batching.columns import Flags, Longs
-from kafka_reassignment.decisions.brokers import check_racks_left
+from kafka_reassignment.decisions.brokers import check_brokers_known, check_racks_left
 from kafka_reassignment.errors import (
     InfeasiblePlanError,
     InvalidReplicationFactorError,
@@ -110,12 +110,9 @@ def resolve(request: ReassignmentRequest, snapshot: Snapshot) -> ResolvedRequest
 
 def _check_brokers(request: ReassignmentRequest, ids: Longs, alive: Flags) -> None:
     known = dict(zip(ids.tolist(), alive.tolist(), strict=True))
-    unknown = [b for b in (*request.brokers, *request.exclude_brokers) if b not in known]
-    if unknown:
-        raise UnknownBrokerError(
-            f"Broker {name_some(unknown)} is not part of the cluster: expected some of {name_some(sorted(known), 10)}. "
-            "Check the ids; a broker that is to be added must have registered first."
-        )
+    for field, brokers in (("brokers", request.brokers), ("exclude_brokers", request.exclude_brokers)):
+        next_step = "Correct the ids; a broker that is to be added must have registered first"
+        check_brokers_known(brokers, known, subject=f"'{field}'", next_step=next_step)
     dead = [b for b in request.brokers if not known[b]]
     if dead and request.job in FILLS_NAMED:
         raise UnknownBrokerError(

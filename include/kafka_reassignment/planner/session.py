@@ -55,7 +55,7 @@ def planner_session(
     Args:
         master: ``local[*]`` uses every core of this machine.
         name: the application's name in Spark's UI.
-        memory: heap of the driver's JVM, which in local mode is the whole of Spark.
+        memory: heap of the driver's JVM, in which all of Spark runs in local mode.
         settings: further Spark settings; they override those made here.
         archive_classes_to: write an archive of the classes to this file at the end, instead of using one.
     """

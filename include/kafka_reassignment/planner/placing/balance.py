@@ -91,7 +91,7 @@ class _ReplicasBySender:
 
     def __init__(self, placement: Placement, senders: Longs, choice: Choice, largest: int | None) -> None:
         p = placement.partitions
-        sends = np.zeros(placement.goals.fleet.size + 1, dtype=bool)  # the last one stands for ABSENT
+        sends = np.zeros(placement.goals.fleet.size + 1, dtype=bool)  # the last entry is for ABSENT
         sends[senders] = True
         mask = sends[p.replicas] & (placement.movable & (p.size > 0))[:, None]
         mask[list(placement.target)] = False

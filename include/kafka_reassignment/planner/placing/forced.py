@@ -30,10 +30,10 @@ def place_forced(placement: Placement) -> None:
 def _must_change(placement: Placement) -> Flags:
     p, fleet = placement.partitions, placement.goals.fleet
     present = p.replicas != ABSENT
-    asked: Flags = (fleet.leaves[p.replicas] & present).any(axis=1) | (p.wanted != placement.count)
+    must_change: Flags = (fleet.leaves[p.replicas] & present).any(axis=1) | (p.wanted != placement.count)
     if placement.goals.restore_racks:
-        asked |= _share_racks(placement, present)
-    return asked & p.in_scope
+        must_change |= _share_racks(placement, present)
+    return must_change & p.in_scope
 
 
 def _share_racks(placement: Placement, present: Flags) -> Flags:

@@ -91,7 +91,7 @@ def _pass_along_chains(placement: Placement) -> None:
 
 def _distances(placement: Placement, replicas: NDArray[np.int32]) -> list[int]:
     """By broker, the reorders that pass one of its leaderships to a broker with room: breadth first, backwards."""
-    room = np.array([*placement.leader_room, NO_ROOM])  # the last one stands for ABSENT
+    room = np.array([*placement.leader_room, NO_ROOM])  # the last entry is for ABSENT
     distance = np.where(room > 0, 0, FAR)
     steps = 0
     while True:
