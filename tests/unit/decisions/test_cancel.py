@@ -192,16 +192,22 @@ def test_a_partition_that_another_client_moved_elsewhere_is_left_alone() -> None
 replica_lists = st.lists(st.sampled_from(sorted(ALL)), min_size=1, max_size=3, unique=True).map(tuple)
 
 
-@given(replica_lists, replica_lists, st.sets(st.sampled_from(sorted(ALL))), st.sets(st.sampled_from(sorted(ALL))))
-def test_a_stopped_step_comes_to_rest_once_its_brokers_are_well(
-    current: Replicas, target: Replicas, caught_up: set[int], dead: set[int]
-) -> None:
+def expanding(current: Replicas, target: Replicas, caught_up: set[int], dead: set[int]) -> tuple[Step, Controller]:
+    """An expansion in flight, of which some replicas have caught up before some brokers died."""
     step = Step(Reassignment(P, current, target))
     partition = Controller(P, current, set(ALL))
     partition.submit(step.reassignment.expanded)
     partition.catch_up(*caught_up)
     for broker in dead:
         partition.kill(broker)
+    return step, partition
+
+
+@given(replica_lists, replica_lists, st.sets(st.sampled_from(sorted(ALL))), st.sets(st.sampled_from(sorted(ALL))))
+def test_a_stopped_step_is_settled_once_its_brokers_are_back(
+    current: Replicas, target: Replicas, caught_up: set[int], dead: set[int]
+) -> None:
+    step, partition = expanding(current, target, caught_up, dead)
     rounds(partition, step)
     for broker in dead:
         partition.restart(broker)
@@ -217,12 +223,7 @@ def test_a_stopped_step_comes_to_rest_once_its_brokers_are_well(
 def test_what_is_cancelled_never_needs_an_unclean_election_nor_loses_a_copy_that_was_needed(
     current: Replicas, target: Replicas, caught_up: set[int], dead: set[int]
 ) -> None:
-    step = Step(Reassignment(P, current, target))
-    partition = Controller(P, current, set(ALL))
-    partition.submit(step.reassignment.expanded)
-    partition.catch_up(*caught_up)
-    for broker in dead:
-        partition.kill(broker)
+    step, partition = expanding(current, target, caught_up, dead)
     before = partition.isr & partition.live
     if cancels([step], partition.view()).to_cancel:
         assert partition.cancel()
