@@ -192,7 +192,7 @@ def test_a_partition_that_another_client_moved_elsewhere_is_left_alone() -> None
 replica_lists = st.lists(st.sampled_from(sorted(ALL)), min_size=1, max_size=3, unique=True).map(tuple)
 
 
-def expanding(current: Replicas, target: Replicas, caught_up: set[int], dead: set[int]) -> tuple[Step, Controller]:
+def expanding_step(current: Replicas, target: Replicas, caught_up: set[int], dead: set[int]) -> tuple[Step, Controller]:
     """An expansion in flight, of which some replicas have caught up before some brokers died."""
     step = Step(Reassignment(P, current, target))
     partition = Controller(P, current, set(ALL))
@@ -207,7 +207,7 @@ def expanding(current: Replicas, target: Replicas, caught_up: set[int], dead: se
 def test_a_stopped_step_is_settled_once_its_brokers_are_back(
     current: Replicas, target: Replicas, caught_up: set[int], dead: set[int]
 ) -> None:
-    step, partition = expanding(current, target, caught_up, dead)
+    step, partition = expanding_step(current, target, caught_up, dead)
     rounds(partition, step)
     for broker in dead:
         partition.restart(broker)
@@ -223,7 +223,7 @@ def test_a_stopped_step_is_settled_once_its_brokers_are_back(
 def test_what_is_cancelled_never_needs_an_unclean_election_nor_loses_a_copy_that_was_needed(
     current: Replicas, target: Replicas, caught_up: set[int], dead: set[int]
 ) -> None:
-    step, partition = expanding(current, target, caught_up, dead)
+    step, partition = expanding_step(current, target, caught_up, dead)
     before = partition.isr & partition.live
     if cancels([step], partition.view()).to_cancel:
         assert partition.cancel()
