@@ -32,7 +32,7 @@ MAX_BYTES = 256 * 1024 * 1024
 ANY_LOG_DIR = "any"
 """The only log dir accepted: moves between log dirs of one broker are another operation (KIP-113)."""
 
-ROWS_AT_ONCE = 200_000
+JSON_ROWS_AT_ONCE = 200_000
 """Partitions of a written file that are in memory at once."""
 
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
@@ -99,7 +99,7 @@ def write_reassignment_json(plan_dir: str, path: str, side: Literal["target", "c
     with files.open(inner, "wb") as sink:
         sink.write(b'{"version":1,"partitions":[')
         for part in iterate_table(f"{plan_dir}/target"):
-            for rows in part.to_batches(max_chunksize=ROWS_AT_ONCE):
+            for rows in part.to_batches(max_chunksize=JSON_ROWS_AT_ONCE):
                 if not len(rows):
                     continue
                 sink.write(b"," if written else b"")

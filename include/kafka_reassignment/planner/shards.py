@@ -19,7 +19,7 @@ from kafka_reassignment.decisions.batching.columns import ABSENT
 from kafka_reassignment.plan.columns import longs, replica_lists, replica_matrix
 from kafka_reassignment.plan.schemas import TARGET
 from kafka_reassignment.planner.placing.place import place
-from kafka_reassignment.planner.placing.placement import Partitions
+from kafka_reassignment.planner.placing.shard_placement import Partitions
 from kafka_reassignment.planner.shard_goals import BUCKETS, ShardGoals
 
 SHARD_PARTITIONS = 250_000

@@ -18,7 +18,7 @@ from kafka_reassignment.plan.columns import longs
 from kafka_reassignment.plan.tables import read_table, write_table
 from kafka_reassignment.planner import schemas
 
-ROWS_AT_ONCE = 100_000
+SNAPSHOT_ROWS_AT_ONCE = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def _write(directory: str, name: str, schema: pa.Schema, columns: Sequence[Seque
 def _partition_parts(partitions: Mapping[TopicPartition, PartitionState]) -> Iterator[pa.RecordBatch]:
     schema = schemas.PARTITIONS
     rest = iter(sorted(partitions))
-    while part := list(islice(rest, ROWS_AT_ONCE)):
+    while part := list(islice(rest, SNAPSHOT_ROWS_AT_ONCE)):
         states = [partitions[p] for p in part]
         columns: list[Sequence[object]] = [
             [p.topic for p in part],
@@ -154,7 +154,7 @@ def _partition_parts(partitions: Mapping[TopicPartition, PartitionState]) -> Ite
 def _log_replica_parts(replicas: tuple[LogReplica, ...]) -> Iterator[pa.RecordBatch]:
     schema = schemas.LOG_REPLICAS
     rest = iter(replicas)
-    while part := list(islice(rest, ROWS_AT_ONCE)):
+    while part := list(islice(rest, SNAPSHOT_ROWS_AT_ONCE)):
         columns: list[Sequence[object]] = [
             [r.broker for r in part],
             [r.log_dir for r in part],

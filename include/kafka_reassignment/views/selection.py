@@ -17,7 +17,7 @@ from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request.topics import topic_matches
 from kafka_reassignment.views.current_batch import CurrentBatch
 
-MAX_PARTITIONS = 500
+MAX_DESCRIBED = 500
 """Partitions described at once: a task's result must stay small, and nobody reads more."""
 
 
@@ -125,12 +125,12 @@ def select(cluster: ClusterPort, store: RecordStore | None, query: DescribeQuery
         elif not foreign:
             notes.append(f"Nothing is in flight in cluster {cluster_id}, and no reassignment has locked it")
     partitions = tuple(wanted)
-    if len(partitions) > MAX_PARTITIONS:
+    if len(partitions) > MAX_DESCRIBED:
         notes.append(
-            f"The first {MAX_PARTITIONS} of {len(partitions)} partitions are described; name partitions or topics to see "
+            f"The first {MAX_DESCRIBED} of {len(partitions)} partitions are described; name partitions or topics to see "
             "others"
         )
-        partitions = partitions[:MAX_PARTITIONS]
+        partitions = partitions[:MAX_DESCRIBED]
     moves = {**foreign, **ours}
     return Selection(
         cluster_id,

@@ -9,7 +9,7 @@ import numpy as np
 from kafka_reassignment.decisions.batching.columns import ABSENT
 from kafka_reassignment.planner.goals import NO_ROOM
 from kafka_reassignment.planner.placing.place import place
-from kafka_reassignment.planner.placing.placement import Partitions, Placement
+from kafka_reassignment.planner.placing.shard_placement import Partitions, ShardPlacement
 from kafka_reassignment.planner.shard_goals import BUCKETS, Bounds, Fleet, ShardGoals
 
 PLENTY = 2**40
@@ -32,7 +32,7 @@ class Case:
     restore_racks: bool = False
     band: tuple[int, int] | None = None
 
-    def place(self, *rows: tuple[list[int], int], wanted: int | None = None) -> Placement:
+    def place(self, *rows: tuple[list[int], int], wanted: int | None = None) -> ShardPlacement:
         """Place partitions given as (replicas, size)."""
         brokers = range(len(self.racks))
         names = tuple(sorted(set(self.racks)))

@@ -1,4 +1,4 @@
-"""Placement of one shard: what must be, bytes, leaders. Brokers are numbered by their place in the racks' letters."""
+"""ShardPlacement of one shard: what must be, bytes, leaders. Brokers are numbered by their place in the racks' letters."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ def test_the_query_is_checked(submitted):
 
 
 def test_no_more_partitions_are_described_than_people_read(submitted, monkeypatch):
-    monkeypatch.setattr(selection, "MAX_PARTITIONS", 1)
+    monkeypatch.setattr(selection, "MAX_DESCRIBED", 1)
     found = described(submitted)
     assert list(by_partition(found)) == ["orders-0"]
     assert found.notes == ("The first 1 of 2 partitions are described; name partitions or topics to see others",)

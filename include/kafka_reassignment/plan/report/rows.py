@@ -13,7 +13,7 @@ GB = 1e9
 MAX_POINTS = 600
 """Points of the charts over batches; of more batches, several are one point."""
 
-NO_RACK = "(none)"
+NO_RACK_LABEL = "(none)"
 
 
 def gb(bytes_: float) -> float:
@@ -23,7 +23,7 @@ def gb(bytes_: float) -> float:
 
 def broker_rows(summary: PlanSummary) -> list[Row]:
     """One row per broker, rack by rack."""
-    ordered = sorted(summary.brokers, key=lambda b: (b.rack or NO_RACK, b.broker))
+    ordered = sorted(summary.brokers, key=lambda b: (b.rack or NO_RACK_LABEL, b.broker))
     return [_broker_row(broker, summary.tolerance) for broker in ordered]
 
 
@@ -32,7 +32,7 @@ def _broker_row(broker: BrokerSummary, tolerance: float) -> Row:
     return {
         "label": str(broker.broker),
         "broker": broker.broker,
-        "rack": broker.rack or NO_RACK,
+        "rack": broker.rack or NO_RACK_LABEL,
         "alive": broker.alive,
         "share": share,
         "low": None if share is None else round(share * (1 - tolerance), 4),
@@ -52,7 +52,7 @@ def rack_rows(summary: PlanSummary) -> list[Row]:
     """Two rows per rack: before and after."""
     racks: dict[str, list[BrokerSummary]] = {}
     for broker in summary.brokers:
-        racks.setdefault(broker.rack or NO_RACK, []).append(broker)
+        racks.setdefault(broker.rack or NO_RACK_LABEL, []).append(broker)
     rows: list[Row] = []
     for rack, brokers in sorted(racks.items()):
         for when in ("before", "after"):

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from kafka_reassignment.decisions.batching.columns import Longs
-from kafka_reassignment.planner.placing.placement import Placement
+from kafka_reassignment.planner.placing.shard_placement import ShardPlacement
 
 MAX_MISFITS = 64
 """Replicas of one broker that are tried for one move before the broker is given up."""
@@ -47,7 +47,7 @@ class Sender:
     next_choices: list[Choice]
 
 
-def move_for_balance(placement: Placement, largest: int | None = None) -> None:
+def move_for_balance(placement: ShardPlacement, largest: int | None = None) -> None:
     """Move replicas off the brokers that shed bytes, always off the one with most left.
 
     First partitions whose leader leads too many, so that one change serves both goals; then followers, so that no
@@ -89,7 +89,7 @@ def move_for_balance(placement: Placement, largest: int | None = None) -> None:
 class _ReplicasBySender:
     """All replicas of one choice that the senders may give, by sender and size."""
 
-    def __init__(self, placement: Placement, senders: Longs, choice: Choice, largest: int | None) -> None:
+    def __init__(self, placement: ShardPlacement, senders: Longs, choice: Choice, largest: int | None) -> None:
         p = placement.partitions
         sends = np.zeros(placement.goals.fleet.size + 1, dtype=bool)  # the last entry is for ABSENT
         sends[senders] = True
@@ -113,7 +113,7 @@ class _ReplicasBySender:
         return BrokerReplicas(self._size[rows].tolist(), rows.tolist())
 
 
-def _move_largest_fit(placement: Placement, sender: Sender) -> int:
+def _move_largest_fit(placement: ShardPlacement, sender: Sender) -> int:
     """Move the largest replica within the bytes left to shed and return its size; 0 when none fits."""
     tried = 0
     replicas = sender.replicas
@@ -131,7 +131,7 @@ def _move_largest_fit(placement: Placement, sender: Sender) -> int:
     return 0
 
 
-def _move(placement: Placement, row: int, sender: Sender, size: int) -> bool:
+def _move(placement: ShardPlacement, row: int, sender: Sender, size: int) -> bool:
     replicas = placement.current(row)
     if sender.choice is Choice.LED_TOO_MUCH and placement.leader_room[replicas[0]] >= 0:
         return False

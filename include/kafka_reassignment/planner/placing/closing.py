@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafka_reassignment.decisions.batching.columns import Flags, Longs
-from kafka_reassignment.planner.placing.placement import Placement
+from kafka_reassignment.planner.placing.shard_placement import ShardPlacement
 from kafka_reassignment.planner.shard_goals import Bounds
 
 MAX_ROUNDS_PER_BROKER = 8
@@ -21,7 +21,7 @@ MAX_ROUNDS_PER_BROKER = 8
 MAX_REPLICAS_LOOKED_AT = 100_000_000
 """In total; a round looks at each replica of the shard about once."""
 
-MAX_CANDIDATES = 256
+MAX_CHECKED = 256
 """Moves or swaps, the best by size first, that are checked against racks, scope and disks."""
 
 MAX_SWAP_PARTNERS = 12
@@ -37,7 +37,7 @@ class ReplicaMove:
     receiver: int
 
 
-def close_gaps(placement: Placement) -> None:
+def close_gaps(placement: ShardPlacement) -> None:
     """Bring brokers outside the band inside, as far as single moves and swaps can."""
     bounds = placement.goals.bounds
     if bounds is None:
@@ -57,7 +57,7 @@ def close_gaps(placement: Placement) -> None:
             gaps.make(move)
 
 
-def gaps_left(placement: Placement) -> int:
+def gaps_left(placement: ShardPlacement) -> int:
     """Return the bytes by which all brokers together are outside the band."""
     if placement.goals.bounds is None:
         return 0
@@ -68,7 +68,7 @@ def gaps_left(placement: Placement) -> int:
 class _Gaps:
     """The planned replicas as a matrix, the resulting loads, and how far they are outside the band."""
 
-    def __init__(self, placement: Placement, bounds: Bounds) -> None:
+    def __init__(self, placement: ShardPlacement, bounds: Bounds) -> None:
         self.placement = placement
         self.size = placement.partitions.size
         self.planned = placement.planned_matrix().astype(np.int64)
@@ -187,9 +187,9 @@ class _Gaps:
     def _best_first(change: Longs, cost: Longs, leads: Flags) -> list[int]:
         """Indexes of those that help, most first; of equals, those that keep the preferred leader, then the cheapest."""
         helpful = np.flatnonzero(change < 0)
-        if len(helpful) > MAX_CANDIDATES:
+        if len(helpful) > MAX_CHECKED:
             # Ties at the border are cut by position, which is the same in every run.
-            helpful = helpful[np.lexsort((cost[helpful], change[helpful]))[: MAX_CANDIDATES * 4]]
+            helpful = helpful[np.lexsort((cost[helpful], change[helpful]))[: MAX_CHECKED * 4]]
         order = np.lexsort((cost[helpful], leads[helpful], change[helpful]))
-        best: list[int] = helpful[order][:MAX_CANDIDATES].tolist()
+        best: list[int] = helpful[order][:MAX_CHECKED].tolist()
         return best

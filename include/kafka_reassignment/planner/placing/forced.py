@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from kafka_reassignment.decisions.batching.columns import ABSENT, Flags
-from kafka_reassignment.planner.placing.placement import Placement
+from kafka_reassignment.planner.placing.shard_placement import ShardPlacement
 
 Slots = list[int | None]
 """Replicas of one row in order, None where a broker must be found."""
 
 
-def place_forced(placement: Placement) -> None:
+def place_forced(placement: ShardPlacement) -> None:
     """Decide every row that must change."""
     excess: list[int] = placement.goals.excess.tolist()
     opened: dict[int, Slots] = {}
@@ -27,7 +27,7 @@ def place_forced(placement: Placement) -> None:
     placement.movable[list(placement.impossible)] = False
 
 
-def _must_change(placement: Placement) -> Flags:
+def _must_change(placement: ShardPlacement) -> Flags:
     p, fleet = placement.partitions, placement.goals.fleet
     present = p.replicas != ABSENT
     must_change: Flags = (fleet.leaves[p.replicas] & present).any(axis=1) | (p.wanted != placement.count)
@@ -36,7 +36,7 @@ def _must_change(placement: Placement) -> Flags:
     return must_change & p.in_scope
 
 
-def _share_racks(placement: Placement, present: Flags) -> Flags:
+def _share_racks(placement: ShardPlacement, present: Flags) -> Flags:
     p, fleet = placement.partitions, placement.goals.fleet
     # Each pad gets a rack of its own, so that it counts as distinct.
     width = p.replicas.shape[1]
@@ -48,7 +48,7 @@ def _share_racks(placement: Placement, present: Flags) -> Flags:
     return shares
 
 
-def _open(placement: Placement, row: int, excess: list[int]) -> Slots:
+def _open(placement: ShardPlacement, row: int, excess: list[int]) -> Slots:
     """Remove what must leave and what is above the wanted number; the latter needs no copy."""
     slots: Slots = [None if placement.leaves[b] else b for b in placement.current(row)]
     size, wanted = int(placement.partitions.size[row]), int(placement.partitions.wanted[row])
@@ -68,7 +68,7 @@ def _open(placement: Placement, row: int, excess: list[int]) -> Slots:
     return slots
 
 
-def _replica_to_drop(placement: Placement, replicas: list[int], due: int, excess: list[int]) -> int:
+def _replica_to_drop(placement: ShardPlacement, replicas: list[int], due: int, excess: list[int]) -> int:
     """Choose a replica on a dead broker, else on the fullest; a live preferred leader and the racks are kept."""
 
     def racks_without(broker: int) -> int:
@@ -80,7 +80,7 @@ def _replica_to_drop(placement: Placement, replicas: list[int], due: int, excess
     return max(candidates, key=lambda b: (not placement.alive[b], excess[b], -b))
 
 
-def _open_shared_racks(placement: Placement, slots: Slots, due: int, excess: list[int]) -> None:
+def _open_shared_racks(placement: ShardPlacement, slots: Slots, due: int, excess: list[int]) -> None:
     """Open the slots of replicas that share a rack, as many as racks can be gained."""
     while True:
         kept = [b for b in slots if b is not None]
@@ -91,7 +91,7 @@ def _open_shared_racks(placement: Placement, slots: Slots, due: int, excess: lis
         slots[slots.index(max(sharing, key=lambda b: (excess[b], -b)))] = None
 
 
-def _fill(placement: Placement, row: int, slots: Slots) -> None:
+def _fill(placement: ShardPlacement, row: int, slots: Slots) -> None:
     hosts = [b for b in slots if b is not None]
     # A broker that loses the replica because of its rack must not get it back.
     hosts_before = hosts + [b for b in placement.current(row) if b not in hosts]
@@ -108,7 +108,7 @@ def _fill(placement: Placement, row: int, slots: Slots) -> None:
     placement.plan(row, placement.with_leader(row, [b for b in slots if b is not None]))
 
 
-def _why_no_broker(placement: Placement, row: int, hosts: list[int], hosts_before: list[int]) -> str:
+def _why_no_broker(placement: ShardPlacement, row: int, hosts: list[int], hosts_before: list[int]) -> str:
     """Name the constraint for which no broker can take a replica."""
     fleet = placement.goals.fleet
     takers = fleet.takes.nonzero()[0].tolist()
@@ -125,7 +125,7 @@ def _why_no_broker(placement: Placement, row: int, hosts: list[int], hosts_befor
 
 
 def _give(
-    placement: Placement, row: int, hosts: list[int], hosts_before: list[int], racks_due_before: int
+    placement: ShardPlacement, row: int, hosts: list[int], hosts_before: list[int], racks_due_before: int
 ) -> int | None:
     """Find a broker in a new rack; in any rack if no new one is possible or needed."""
     size = int(placement.partitions.size[row])

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
 from kafka_reassignment.planner.goals import NO_ROOM
-from kafka_reassignment.planner.placing.placement import Placement
+from kafka_reassignment.planner.placing.shard_placement import ShardPlacement
 
 FAR = 2**30
 """Distance of a broker from which no chain of reorders reaches a broker with room."""
 
 
-def reorder_leaders(placement: Placement) -> None:
+def reorder_leaders(placement: ShardPlacement) -> None:
     """Pass leaderships from brokers that lead too many partitions to replicas on brokers with room.
 
     First directly, which needs the fewest changes; then along chains, in which a broker without room takes one
@@ -26,7 +26,7 @@ def reorder_leaders(placement: Placement) -> None:
         _pass_along_chains(placement)
 
 
-def level_leaders(placement: Placement) -> None:
+def level_leaders(placement: ShardPlacement) -> None:
     """If the tolerance cannot be reached, bring the broker that leads most as near to it as reorders can.
 
     Finds by bisection the least increase of the tolerance that all brokers can reach.
@@ -40,7 +40,7 @@ def level_leaders(placement: Placement) -> None:
         _step_up(placement, -step)
 
 
-def _step_up(placement: Placement, step: int) -> None:
+def _step_up(placement: ShardPlacement, step: int) -> None:
     placement.leader_room = [room + step if room > NO_ROOM // 2 else room for room in placement.leader_room]
 
 
@@ -49,7 +49,7 @@ def surplus(leader_room: Sequence[int]) -> int:
     return sum(-room for room in leader_room if NO_ROOM // 2 < room < 0)
 
 
-def _pass_directly(placement: Placement) -> None:
+def _pass_directly(placement: ShardPlacement) -> None:
     """One reorder per surplus leadership; partitions that change anyway come first, because they need no further step."""
     lead, changed = _leaders(placement)
     heavy = np.flatnonzero((np.array(placement.leader_room) < 0)[lead] & placement.movable)
@@ -63,7 +63,7 @@ def _pass_directly(placement: Placement) -> None:
             placement.lead(row, max(able, key=lambda b: (placement.leader_room[b], -b)))
 
 
-def _leaders(placement: Placement) -> tuple[Longs, NDArray[np.bool_]]:
+def _leaders(placement: ShardPlacement) -> tuple[Longs, NDArray[np.bool_]]:
     lead = placement.partitions.replicas[:, 0].astype(np.int64)
     changed = np.zeros(len(lead), dtype=bool)
     for row, target in placement.target.items():
@@ -71,7 +71,7 @@ def _leaders(placement: Placement) -> tuple[Longs, NDArray[np.bool_]]:
     return lead, changed
 
 
-def _pass_along_chains(placement: Placement) -> None:
+def _pass_along_chains(placement: ShardPlacement) -> None:
     """Find chains to brokers with room, shortest first, until there are none (Dinic's maximum flow, on the rows)."""
     while True:
         replicas = placement.planned_matrix()
@@ -89,7 +89,7 @@ def _pass_along_chains(placement: Placement) -> None:
             return
 
 
-def _distances(placement: Placement, replicas: NDArray[np.int32]) -> list[int]:
+def _distances(placement: ShardPlacement, replicas: NDArray[np.int32]) -> list[int]:
     """By broker, the reorders that pass one of its leaderships to a broker with room: breadth first, backwards."""
     room = np.array([*placement.leader_room, NO_ROOM])  # the last entry is for ABSENT
     distance = np.where(room > 0, 0, FAR)
@@ -109,7 +109,7 @@ def _distances(placement: Placement, replicas: NDArray[np.int32]) -> list[int]:
 class _Chains:
     """One phase: distances are fixed, each row is looked at once per broker that leads it."""
 
-    def __init__(self, placement: Placement, replicas: NDArray[np.int32], distance: list[int]) -> None:
+    def __init__(self, placement: ShardPlacement, replicas: NDArray[np.int32], distance: list[int]) -> None:
         self._placement = placement
         self._distance = distance
         lead = replicas[:, 0]

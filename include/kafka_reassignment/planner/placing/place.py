@@ -6,14 +6,14 @@ from kafka_reassignment.planner.placing.balance import move_for_balance
 from kafka_reassignment.planner.placing.closing import close_gaps, gaps_left
 from kafka_reassignment.planner.placing.forced import place_forced
 from kafka_reassignment.planner.placing.leaders import level_leaders, reorder_leaders, surplus
-from kafka_reassignment.planner.placing.placement import Partitions, Placement
+from kafka_reassignment.planner.placing.shard_placement import Partitions, ShardPlacement
 from kafka_reassignment.planner.shard_goals import ShardGoals
 
 SMALLER_TRIES = 3
 """Attempts with smaller replicas when receivers get too few replicas to lead their part of the partitions."""
 
 
-def place(partitions: Partitions, goals: ShardGoals) -> Placement:
+def place(partitions: Partitions, goals: ShardGoals) -> ShardPlacement:
     """Decide the new replicas of a shard's partitions; unchanged rows are left out."""
     placement = _placed(partitions, goals, None)
     if not goals.balance_leaders or not goals.alone or not surplus(placement.leader_room):
@@ -27,8 +27,8 @@ def place(partitions: Partitions, goals: ShardGoals) -> Placement:
     return placement
 
 
-def _placed(partitions: Partitions, goals: ShardGoals, largest: int | None) -> Placement:
-    placement = Placement(partitions, goals)
+def _placed(partitions: Partitions, goals: ShardGoals, largest: int | None) -> ShardPlacement:
+    placement = ShardPlacement(partitions, goals)
     place_forced(placement)
     move_for_balance(placement, largest)
     close_gaps(placement)

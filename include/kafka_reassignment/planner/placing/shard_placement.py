@@ -26,7 +26,7 @@ class Partitions:
     in_scope: Flags
 
 
-class Placement:
+class ShardPlacement:
     """What is decided so far.
 
     ``target`` has the new replicas of the rows that change, ``impossible`` why there is no valid broker for a row,
