@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -181,15 +182,8 @@ def _fair_shares(
         return [None] * len(copying)
     leaders = [seen.partitions[step.partition].leader for step, _, _ in copying]
     receivers = [broker for _, broker, _ in copying]
-    sending, receiving = _counted(leaders), _counted(receivers)
+    sending, receiving = Counter(leaders), Counter(receivers)
     return [rate / max(sending[at], receiving[to]) for at, to in zip(leaders, receivers, strict=True)]
-
-
-def _counted(brokers: Iterable[int | None]) -> dict[int | None, int]:
-    counts: dict[int | None, int] = {}
-    for broker in brokers:
-        counts[broker] = counts.get(broker, 0) + 1
-    return counts
 
 
 def _together(paces: Iterable[Pace | None]) -> Pace | None:

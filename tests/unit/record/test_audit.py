@@ -1,3 +1,5 @@
+"""The audit trail keeps every event, in order, and shows each alteration."""
+
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 

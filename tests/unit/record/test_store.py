@@ -1,3 +1,5 @@
+"""The record store: locks, objects written once, and errors of the store."""
+
 from datetime import UTC, datetime
 
 import pytest
