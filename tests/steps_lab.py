@@ -25,7 +25,14 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.admission import admit
-from kafka_reassignment.steps.batch import clear_throttle, drop_old_replicas, next_batch, set_throttle, submit_batch
+from kafka_reassignment.steps.batch import (
+    BATCH_STEPS,
+    clear_throttle,
+    drop_old_replicas,
+    next_batch,
+    set_throttle,
+    submit_batch,
+)
 from kafka_reassignment.steps.cancel import CancelScope, settle_moves
 from kafka_reassignment.steps.catch_up import sense_isr_catch_up
 from kafka_reassignment.steps.chain import first_batch
@@ -37,7 +44,9 @@ from kafka_reassignment.steps.waiting import Failed, SizeSamples, Waiting, WaitR
 _STEPS: dict[str, Callable[..., object]] = {
     step.__name__: step for step in (set_throttle, submit_batch, drop_old_replicas, clear_throttle, next_batch)
 }
-BATCH_STEPS = ("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+
+OWN_STEPS = BATCH_STEPS[:-1]
+"""The steps of a batch without the one that starts the next batch."""
 
 
 class StillWaiting(Exception):  # noqa: N818 - no error: the step has to be looked at again
@@ -162,7 +171,7 @@ class Run:
 
     def do_all(self, *names: str, batch: int = 1) -> None:
         """Run steps in order; a sensor is looked at until it is done."""
-        for name in names or BATCH_STEPS:
+        for name in names or OWN_STEPS:
             self.until_done(lambda name=name: self.do(name, batch))
 
     def settle(self, scope: CancelScope, *, started_at: datetime | None = None) -> None:

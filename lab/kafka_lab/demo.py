@@ -35,17 +35,9 @@ from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResour
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
 
-STEPS = (
-    "admit",
-    "set_throttle",
-    "submit_batch",
-    "sense_isr_catch_up",
-    "drop_old_replicas",
-    "clear_throttle",
-    "start_next_batch",
-)
 MARKS = {
     "success": ("✓", "green"),
     "running": ("●", "cyan"),
@@ -224,7 +216,7 @@ def _grid(airflow: LocalAirflow, record: Record, run_id: str, batches: int) -> t
         table.add_column(str(number), justify="center")
         tasks = airflow.find_tasks(BATCH_DAG_ID, batch_run_id(run_id, number))
         states.append({task_id: str(task["state"]) for task_id, task in tasks.items()})
-    for step in STEPS:
+    for step in BATCH_STEPS:
         marks = (MARKS.get(batch.get(step, ""), ("·", "dim")) for batch in states)
         table.add_row(step, *(Text(mark, style=style) for mark, style in marks))
     progress = record.progress()

@@ -9,21 +9,13 @@ from kafka_lab.data import fill_topics
 from kafka_lab.ledger import Ledger
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.plan.reassignment_json import parse_plan
+from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_run_id
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka]
 
 FOLLOWER_RATE = "follower.replication.throttled.rate"
 LEADER_LIST = "leader.replication.throttled.replicas"
-STEPS = [
-    "admit",
-    "set_throttle",
-    "submit_batch",
-    "sense_isr_catch_up",
-    "drop_old_replicas",
-    "clear_throttle",
-    "start_next_batch",
-]
 
 
 @pytest.fixture
@@ -76,13 +68,13 @@ def test_a_decommission_under_throttle_ends_verified_with_everything_as_before(
     ).items()
     for number in (1, 2):
         tasks = reassignments.airflow.tasks(BATCH_DAG_ID, batch_run_id(run, number))
-        assert {t: i["state"] for t, i in tasks.items()} == dict.fromkeys(STEPS, "success") | (
+        assert {t: i["state"] for t, i in tasks.items()} == dict.fromkeys(BATCH_STEPS, "success") | (
             {"start_next_batch": "skipped"} if number == 2 else {}
         )
         assert "audit event" in reassignments.log(run, "submit_batch", number)
-        assert sorted(e.step for e in record.audit if e.batch == number) == sorted(STEPS)
+        assert sorted(e.step for e in record.audit if e.batch == number) == sorted(BATCH_STEPS)
     assert {e.actor.requested_by for e in record.audit if e.batch is None} == {"admin"}
-    assert record.audit.verify() == 2 * len(STEPS) + 8
+    assert record.audit.verify() == 2 * len(BATCH_STEPS) + 8
 
     # Days later: one step alone, then everything again. Nothing is left to do, and nothing is changed.
     after = replicas(port, topic)

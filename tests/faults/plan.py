@@ -28,15 +28,6 @@ LATER = 99
 """A partition number no topic has: entries of it in a list of throttled replicas are somebody else's for sure."""
 
 
-BATCH_STEPS = (
-    "admit",
-    "set_throttle",
-    "submit_batch",
-    "sense_isr_catch_up",
-    "drop_old_replicas",
-    "clear_throttle",
-    "start_next_batch",
-)
 AROUND = ("preflight", "start_batches", "elect_leaders", "verify", "report")
 WRITERS = ("set_throttle", "submit_batch", "drop_old_replicas", "clear_throttle")
 """Steps that write to the cluster."""

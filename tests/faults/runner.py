@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.faults.plan import BATCH_STEPS, Fault, Kind, Scenario
+from tests.faults.plan import Fault, Kind, Scenario
 from tests.faults.processes import StepProcesses
 from tests.faults.tasks import RETRIES, HangsError, TaskFailedError, Tasks
 from tests.faults.world import World
@@ -16,6 +16,7 @@ from upath import UPath
 
 from kafka_reassignment.record.models import FrozenPlan
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment.steps.context import utc_now
 
 BEGIN_AGAIN = {

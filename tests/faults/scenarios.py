@@ -8,7 +8,6 @@ from itertools import product
 
 from tests.faults.plan import (
     AROUND,
-    BATCH_STEPS,
     BROKERS,
     EVERY_BROKER,
     LATER,
@@ -24,6 +23,7 @@ from tests.faults.plan import (
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Reassignment, Replicas, Step
+from kafka_reassignment.steps.batch import BATCH_STEPS
 
 
 def scenario(seed: int) -> Scenario:

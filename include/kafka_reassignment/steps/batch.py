@@ -44,6 +44,17 @@ from kafka_reassignment.steps.supersede import supersede_foreign
 from kafka_reassignment.steps.throttle import adopt_debts, ensure_throttle, restore_configs
 from kafka_reassignment.steps.view import observe
 
+BATCH_STEPS = (
+    "admit",
+    "set_throttle",
+    "submit_batch",
+    "sense_isr_catch_up",
+    "drop_old_replicas",
+    "clear_throttle",
+    "start_next_batch",
+)
+"""The steps of a batch in their order: names of tasks and of audit events."""
+
 
 def set_throttle(run: RunContext, number: int) -> None:
     """Put the batch's throttle in place, journal first; nothing to do when nothing is left to copy."""

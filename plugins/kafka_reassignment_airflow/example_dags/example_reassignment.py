@@ -33,10 +33,10 @@ with DAG(
 ):
     set_throttle = SetThrottleOperator(task_id="set_throttle")
     chain(
-        # max_batches: a plan that needs a second batch is refused, since this DAG runs only the first.
+        # This DAG runs one batch: all replicas of a partition move at once, and a plan of more batches is refused.
         PreflightOperator(
             task_id="preflight",
-            request="{{ dict(params, job='move_topics', partition_movements=5000, leader_movements=5000, max_batches=1) | tojson }}",
+            request="{{ dict(params, job='move_topics', replica_movements=100, max_batches=1) | tojson }}",
         ),
         PlanOperator(task_id="plan"),
         AdmitBatchSensor(task_id="admit"),

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.fakes.cluster import FakeCluster
-from tests.steps_lab import BATCH_STEPS, StillWaiting, move
+from tests.steps_lab import OWN_STEPS, StillWaiting, move
 
 from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
@@ -41,7 +41,7 @@ def test_a_batch_ends_at_its_target_with_the_throttle_gone(reassignment):
     assert run.replicas() == {"orders-0": (1, 3), "orders-1": (4, 3), "orders-2": (3, 1), "orders-3": (1, 2)}
     assert run.configs("orders") == before
     assert run.record.finished_batches() == {1}
-    assert run.record.audit.verify() == len(BATCH_STEPS)
+    assert run.record.audit.verify() == len(OWN_STEPS)
 
 
 def test_data_moves_under_the_throttle_only(reassignment, cluster):
@@ -395,7 +395,7 @@ def test_every_step_again_days_later_changes_nothing(reassignment):
     run = reassignment(MOVES)
     run.do_all()
     after, altered = run.configs("orders"), len(run.cluster.altered)
-    for name in BATCH_STEPS:
+    for name in OWN_STEPS:
         run.do_all(name)
     assert len(run.cluster.altered) == altered
     assert run.configs("orders") == after
@@ -413,7 +413,7 @@ def test_dying_in_the_middle_of_any_write_and_rerunning_the_step_ends_the_same(
     run = reassignment(MOVES)
     before = run.configs("orders")
     calls = 0
-    for name in BATCH_STEPS:
+    for name in OWN_STEPS:
         if calls < number and name in {"set_throttle", "submit_batch", "drop_old_replicas", "clear_throttle"}:
             changes = {
                 "alter_configs": {"set_throttle", "clear_throttle"},
