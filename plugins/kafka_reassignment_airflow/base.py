@@ -85,7 +85,7 @@ class ReassignmentStepOperator(BaseOperator):
 
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
         """Return the reassignment this step belongs to."""
-        return self.reassignment_id
+        return str(self.reassignment_id)  # a native template makes a number of digits
 
 
 class RunningReassignmentOperator(ReassignmentStepOperator):
@@ -101,7 +101,7 @@ class RunningReassignmentOperator(ReassignmentStepOperator):
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
         """Return the id given, that of the lock's owner, or this run's."""
         if self.reassignment_id:
-            return self.reassignment_id
+            return str(self.reassignment_id)
         owner = store.lock_owner(cluster_id)
         return owner.reassignment_id if owner else context["dag_run"].run_id
 

@@ -33,7 +33,7 @@ from kafka_reassignment.steps.waiting import Done, Waiting, WaitResult, waiting_
 class CancelScope:
     """What is to be cancelled: ``partitions`` by name (``orders-3``), topic or topic pattern, all when empty.
 
-    ``foreign`` takes in moves that are not this reassignment's; nobody else's is touched without it.
+    ``foreign`` includes moves that other clients started; without it none of these is touched.
     """
 
     partitions: tuple[str, ...] = ()
@@ -131,8 +131,14 @@ def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> W
     Each look cancels and submits what can be settled now, with an audit event of its own.
 
     ``Failed`` with:
+        InvalidRequestError: the reassignment was resumed; its moves are not for this step to cancel.
         UnsafeDropError: something is not settled at the deadline.
     """
+    if scope.is_whole and run.record.exists and run.record.stopped() is None:
+        raise InvalidRequestError(
+            f"Reassignment {run.record.reassignment_id} is not stopped any more: it was resumed, so nothing more of it is "
+            "cancelled. To stop it again, trigger kafka_reassignment_cancel"
+        )
     result, decided = _act(run, scope)
     if decided.complete:
         return Done(f"{len(decided.settled)} partitions settled", facts=vars(result))

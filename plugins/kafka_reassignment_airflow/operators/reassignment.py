@@ -47,7 +47,7 @@ class PreflightOperator(ReassignmentStepOperator):
 
     def run_step(self, run: RunContext, context: Context) -> None:
         """Check everything that can be checked before planning."""
-        fields = {"kafka_conn_id": self.kafka_conn_id, **read_object("request", self.request)}
+        fields = {**read_object("request", self.request), "kafka_conn_id": self.kafka_conn_id}
         preflight(run, fields, requested_by(context))
 
 

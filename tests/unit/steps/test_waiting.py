@@ -11,6 +11,7 @@ from kafka_reassignment.errors import (
     CancelledByOtherError,
     CatchUpTimeoutError,
     ClusterUnavailableError,
+    InvalidRequestError,
     NotSubmittedError,
     ReassignmentInProgressError,
     StoppedError,
@@ -190,6 +191,14 @@ def test_what_does_not_settle_in_time_fails(submitted, cluster):
     cancel.stop(submitted.context, WHOLE, by="bob")
     began = submitted.clock.now - timedelta(days=2)
     assert failure(settle_moves(submitted.context, WHOLE, began)) is UnsafeDropError
+
+
+def test_a_trigger_that_is_late_cancels_nothing_of_a_reassignment_that_was_resumed(submitted, cluster):
+    cancel.stop(submitted.context, WHOLE, by="bob")
+    cancel.resume(submitted.context, by="bob")
+    in_flight = cluster.list_reassignments()
+    assert failure(settle_moves(submitted.context, WHOLE, submitted.clock.now)) is InvalidRequestError
+    assert cluster.list_reassignments() == in_flight
 
 
 # What never changes
