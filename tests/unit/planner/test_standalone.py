@@ -66,7 +66,7 @@ def master(tmp_path_factory) -> Iterator[str]:
     with ExitStack() as running:
         running.enter_context(daemon(folder, "master", "org.apache.spark.deploy.master.Master", *address))
         for number in (1, 2):
-            options = ("--host", HOST, "--cores", "1", "--memory", "700m", "--webui-port", "0", "--placement-dir")
+            options = ("--host", HOST, "--cores", "1", "--memory", "700m", "--webui-port", "0", "--work-dir")
             place = folder / f"worker-{number}"
             place.mkdir()
             arguments = ("org.apache.spark.deploy.worker.Worker", *options, str(place), url)
