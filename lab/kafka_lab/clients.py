@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import time
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._metadata import ClusterMetadata
 from confluent_kafka.cimpl import NewTopic
 
 from kafka_reassignment.model import TopicPartition
@@ -29,13 +31,28 @@ def admin_client(bootstrap_servers: str) -> AdminClient:
     )
 
 
+def metadata_from(addresses: str, timeout_seconds: float, topic: str | None = None) -> ClusterMetadata | None:
+    """What one of the brokers at these addresses shows, of one topic or of all; None without an answer.
+
+    A client that was given one address may well ask another broker, as soon as it has learnt of it: such answers do not
+    count, and a new client asks again.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            shown = admin_client(addresses).list_topics(topic, timeout=left)
+        except KafkaException:
+            return None
+        address, _, _ = str(shown.orig_broker_name).partition("/")
+        if address in addresses.split(","):
+            return shown
+    return None
+
+
 def live_brokers(address: str, timeout_seconds: float) -> frozenset[int]:
     """Ids of the brokers that the one at this address shows as alive (registered, not fenced); none without answer."""
-    try:
-        shown = admin_client(address).list_topics(topic="__consumer_offsets", timeout=timeout_seconds)
-    except KafkaException:
-        return frozenset()
-    return frozenset(shown.brokers)
+    shown = metadata_from(address, timeout_seconds, "__consumer_offsets")
+    return frozenset(shown.brokers) if shown else frozenset()
 
 
 def controller_answers(bootstrap_servers: str, timeout_seconds: float) -> bool:
@@ -57,12 +74,8 @@ def under_replicated(
 
     None when there is no answer, or the topic is not known yet.
     """
-    admin = admin_client(bootstrap_servers)
-    try:
-        shown = admin.list_topics(topic=topic, timeout=timeout_seconds)
-    except KafkaException:
-        return None
-    if any(not found.partitions for found in shown.topics.values()):
+    shown = metadata_from(bootstrap_servers, timeout_seconds, topic)
+    if shown is None or any(not found.partitions for found in shown.topics.values()):
         return None
     return [
         TopicPartition(name, partition.id)
