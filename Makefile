@@ -6,7 +6,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_NO_MANAGED_PYTHON=1 $(BIN)/uv
 # uv.lock names a package index in every line, so it stays on the machine that made it; the hashed exports are committed.
 EXPORT := -q --frozen --no-emit-workspace --no-header
 PYTEST := $(BIN)/python -m pytest
-# The tests of a module stay together.
+# Two processes, each takes the next module: tests/conftest.py.
 TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
@@ -45,7 +45,7 @@ quick: setup  ## the part of the tests that takes under a minute
 
 test: setup lint  ## everything CI runs: lint, then all tests but the slow ones
 	$(PYTEST) -m quick $(TWO_LANES)
-	$(PYTEST) -m "not slow and not quick"
+	$(PYTEST) -m "not slow and not quick" $(TWO_LANES)
 
 test-slow: setup  ## the long tests, hours included
 	$(PYTEST) -m slow

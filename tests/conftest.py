@@ -1,4 +1,6 @@
-"""Shared fixtures of all tests, and their order."""
+"""Shared fixtures of all tests, their order, and the lanes they run in."""
+
+from __future__ import annotations
 
 import os
 import signal
@@ -6,25 +8,46 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
-pytest_plugins = ["tests.kafka_fixtures", "tests.spark_fixtures", "tests.airflow_fixtures"]
+pytest_plugins = ["tests.kafka_fixtures", "tests.spark_fixtures"]
 
-# A script starts its background jobs with SIGINT ignored, and children inherit that: whoever runs the tests so
-# would wait for ever on those that press Ctrl-C.
+# A script starts its background jobs with SIGINT ignored, and children inherit that: tests that press Ctrl-C would wait
+# for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before 3.3 Airflow adds its examples to every DAG bag.
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 
-TURNS = {"airflow": 3, "kafka": 1, "spark": 2}
-"""When modules with these marks come, after those without; of several marks the first here counts. The session's Airflow
-takes CPU time from whatever runs after it; and a plan step that runs within a test on brokers ends Spark's Java process."""
+TURNS = ("quick", "airflow", "kafka", "spark", "")
+"""The order of modules, by the strongest of their marks (Airflow, brokers, Spark). What takes longest comes first, so that
+lanes end together; Spark comes after the brokers, because a plan step in a test on brokers ends the session's Spark."""
+
+LONGEST = ("kips/test_zookeeper_era.py", "contract/test_zookeeper.py", "faults/test_faults.py")
+"""Modules on brokers that take minutes, the longest first."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    turns: defaultdict[Path, int] = defaultdict(int)
+    marks: defaultdict[Path, set[str]] = defaultdict(set)
     for item in items:
-        marks = {mark.name for mark in item.iter_markers()}
-        turns[item.path] = max(turns[item.path], next((turn for mark, turn in TURNS.items() if mark in marks), 0))
+        marks[item.path].update(mark.name for mark in item.iter_markers())
 
-    items.sort(key=lambda item: (item.get_closest_marker("slow") is not None, turns[item.path]))
+    def turn(item: pytest.Item) -> tuple[bool, int, int]:
+        strongest = next((m for m in ("airflow", "kafka", "spark", "quick") if m in marks[item.path]), "")
+        name = "/".join(item.path.parts[-2:])
+        length = LONGEST.index(name) if name in LONGEST else len(LONGEST)
+        return item.get_closest_marker("slow") is not None, TURNS.index(strongest), length
+
+    items.sort(key=turn)
+
+
+class Lanes(LoadFileScheduling):  # type: ignore[misc]
+    """Each lane takes the next module and runs all its tests; the modules with an Airflow share one, so one lane."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = super()._split_scope(nodeid)
+        return "tests/airflow" if module.startswith("tests/airflow/") else module
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling | None:
+    return Lanes(config, log) if config.getvalue("dist") == "loadfile" else None

@@ -1,10 +1,41 @@
-"""The brokers behind the real Airflow, seen by themselves."""
+"""A real Airflow with the shared brokers behind it, and the brokers seen by themselves."""
+
+import json
+from pathlib import Path
 
 import pytest
+from tests.airflow.reassignments import Reassignments
 
+from kafka_lab.airflow import LocalAirflow, kafka_connection
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
 from kafka_reassignment.model import ConfigResource
+from kafka_reassignment_airflow import example_dags
+
+EXAMPLES = Path(example_dags.__file__).parent
+"""DAGs of a user's own: a bundle beside the project's."""
+
+
+@pytest.fixture(scope="package")
+def airflow(kafka):
+    """Shared by the modules of this folder, and ended after the last of them: it takes CPU time even when idle."""
+    connections = {"kafka_default": kafka_connection(kafka.bootstrap_servers)}
+    local = "airflow.dag_processing.bundles.local.LocalDagBundle"
+    bundles = [
+        {"name": "dags-folder", "classpath": local, "kwargs": {}},
+        {"name": "examples", "classpath": local, "kwargs": {"path": str(EXAMPLES)}},
+    ]
+    environment = {
+        "AIRFLOW__KAFKA_REASSIGNMENT__RETRY_DELAY_SECONDS": "3",
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
+    }
+    with LocalAirflow(connections=connections, environment=environment) as running:
+        yield running
+
+
+@pytest.fixture
+def reassignments(airflow, kafka):
+    return Reassignments(airflow, kafka.cluster_id)
 
 
 @pytest.fixture(scope="module")

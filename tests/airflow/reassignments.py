@@ -1,22 +1,15 @@
-"""A real Airflow, shared by all tests of the session that need one, connected to the shared brokers."""
+"""What the tests do with reassignments on a real Airflow."""
 
-import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import pytest
 from upath import UPath
 
-from kafka_lab.airflow import LocalAirflow, kafka_connection
+from kafka_lab.airflow import LocalAirflow
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
-from kafka_reassignment_airflow import example_dags
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
-
-EXAMPLES = Path(example_dags.__file__).parent
-"""DAGs of a user's own: a bundle beside the project's."""
 
 
 class Reassignments:
@@ -132,24 +125,3 @@ class Reassignments:
                 return found
             time.sleep(0.5)
         raise AssertionError(describe())
-
-
-@pytest.fixture(scope="session")
-def airflow(kafka):
-    connections = {"kafka_default": kafka_connection(kafka.bootstrap_servers)}
-    local = "airflow.dag_processing.bundles.local.LocalDagBundle"
-    bundles = [
-        {"name": "dags-folder", "classpath": local, "kwargs": {}},
-        {"name": "examples", "classpath": local, "kwargs": {"path": str(EXAMPLES)}},
-    ]
-    environment = {
-        "AIRFLOW__KAFKA_REASSIGNMENT__RETRY_DELAY_SECONDS": "3",
-        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
-    }
-    with LocalAirflow(connections=connections, environment=environment) as running:
-        yield running
-
-
-@pytest.fixture
-def reassignments(airflow, kafka):
-    return Reassignments(airflow, kafka.cluster_id)

@@ -1,0 +1,1 @@
+"""All tests; what they share is imported from here."""
