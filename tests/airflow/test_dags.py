@@ -6,10 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.definitions._internal.types import ArgNotSet
 from airflow.sdk.definitions.mappedoperator import MappedOperator
+
 from kafka_lab.airflow import PROJECT
 from kafka_reassignment.decisions.windows import MaintenanceWindows
 from kafka_reassignment.errors import InvalidRequestError

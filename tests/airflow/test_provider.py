@@ -5,11 +5,11 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import airflow
 import pytest
 from airflow.plugins_manager import AirflowPlugin
 from jsonschema import validate
 
-import airflow
 from kafka_lab.airflow import PROJECT
 from kafka_reassignment_airflow.bundle import KafkaReassignmentDagBundle
 from kafka_reassignment_airflow.provider_info import OPTIONS, get_provider_info
