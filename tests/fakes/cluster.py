@@ -15,7 +15,7 @@ from typing import Literal, Self, TypeVar
 from tests.fakes.configs import FakeConfigs
 from tests.fakes.controller import FakeController, FakePartition
 
-from kafka_reassignment.cluster.kafka.configs import UNREACHABLE
+from kafka_reassignment.cluster.kafka.errors import UNREACHABLE
 from kafka_reassignment.cluster.kafka.partitions import check_new_partitions
 from kafka_reassignment.cluster.kafka.reassignments import check_size
 from kafka_reassignment.errors import ClusterUnavailableError, UnsupportedClusterError

@@ -21,7 +21,7 @@ from kafka_lab.cluster import LocalCluster
 from kafka_lab.data import fill_topics
 from kafka_lab.zookeeper import ZooKeeperCluster
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
-from kafka_reassignment.cluster.kafka.client import Conversation
+from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     InfeasiblePlanError,
@@ -197,7 +197,7 @@ def mutation_rate(settings: ClusterSettings, client_id: str, per_second: float) 
     def alter(*, remove: bool) -> None:
         entity = row.EntityData(entity_type="client-id", entity_name=client_id)
         change = row.OpData(key="controller_mutation_rate", value=per_second, remove=remove)
-        with Conversation(settings) as conversation:
+        with ProtocolConversation(settings) as conversation:
             asked = AlterClientQuotasRequest(entries=[row(entity=[entity], ops=[change])], validate_only=False)
             assert conversation.ask_controller(asked, seconds=10).entries[0].error_code == 0
 

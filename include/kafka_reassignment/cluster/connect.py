@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import socket
 
-from kafka_reassignment.cluster.kafka.client import Conversation, NothingSentError
 from kafka_reassignment.cluster.kafka.cluster import READ_AGAIN, KafkaCluster
+from kafka_reassignment.cluster.kafka.errors import NothingSentError
 from kafka_reassignment.cluster.kafka.metadata import describe_cluster
+from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.cluster.zookeeper.cluster import ZookeeperCluster
 from kafka_reassignment.errors import InvalidRequestError, UnsupportedClusterError
@@ -43,7 +44,7 @@ def open_cluster(settings: ClusterSettings) -> ClusterPort:
 
 
 def _describe(settings: ClusterSettings) -> ClusterDescription:
-    with Conversation(settings) as conversation:
+    with ProtocolConversation(settings) as conversation:
         return describe_cluster(conversation)
 
 

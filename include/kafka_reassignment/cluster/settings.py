@@ -24,6 +24,9 @@ REQUEST_SECONDS = 15.0
 CONNECT_SECONDS = 5.0
 """How long reaching one broker may take when the connection does not say (``socket.connection.setup.timeout.ms``)."""
 
+CLIENT_ID = "kafka-reassignment"
+"""What the brokers' logs and quotas know us by when the connection does not say (``client.id``)."""
+
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 
@@ -59,7 +62,14 @@ _UNDERSTOOD = frozenset(
 )
 _SECRET_WORDS = ("password", "secret", ".pem", "oauthbearer.config", "token", "jwt", "assertion", "jaas")
 
+RECEIVE_MAX_BYTES = 500_000_000
+"""Largest reply taken; the metadata of two million partitions is 92 MB."""
+
+# What fails is raised here with its reason; librdkafka's own lines, one for each try to connect, would bury the task's
+# log. An operator may still set the level.
 _librdkafka_log = logging.getLogger("kafka_reassignment.librdkafka")
+if _librdkafka_log.level == logging.NOTSET:
+    _librdkafka_log.setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +144,8 @@ class ClusterSettings:
         return {
             "socket.timeout.ms": int(REQUEST_SECONDS * 1000),
             "socket.connection.setup.timeout.ms": int(CONNECT_SECONDS * 1000),
+            "receive.message.max.bytes": RECEIVE_MAX_BYTES,
+            "client.id": CLIENT_ID,
             **self.librdkafka,
             "logger": _librdkafka_log,
         }
@@ -142,8 +154,9 @@ class ClusterSettings:
         """The same connection as arguments of kafka-python."""
         config: dict[str, Any] = {
             "bootstrap_servers": [s.strip() for s in self.bootstrap_servers.split(",")],
-            "client_id": str(self.librdkafka.get("client.id", "kafka-reassignment")),
+            "client_id": str(self.librdkafka.get("client.id", CLIENT_ID)),
             "security_protocol": self.security_protocol,
+            "receive_message_max_bytes": RECEIVE_MAX_BYTES,
             "request_timeout_ms": int(self.request_seconds * 1000),
             "socket_connection_setup_timeout_ms": int(self.connect_seconds * 1000),
             "socket_connection_setup_timeout_max_ms": int(self.connect_seconds * 1000),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_reassignment.cluster.kafka.client import code_name
+from kafka_reassignment.cluster.kafka.errors import code_name
 from kafka_reassignment.cluster.kafka.list_configs import joined
 from kafka_reassignment.cluster.kafka.reassignments import refusals_of_guard
 from kafka_reassignment.model import ConfigOperation, InFlight, PartitionState, Refusal, TopicPartition

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Self, TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop_after_delay, wait_random_exponential
 
-from kafka_reassignment.cluster.kafka import configs, metadata, partitions, reassignments
-from kafka_reassignment.cluster.kafka.client import Conversation
+from kafka_reassignment.cluster.kafka import (
+    configs,
+    default_broker_configs,
+    elections,
+    log_dirs,
+    metadata,
+    offsets,
+    partitions,
+    reassignments,
+)
+from kafka_reassignment.cluster.kafka.admin import AdminConversation
+from kafka_reassignment.cluster.kafka.default_broker_configs import DEFAULT_OF_BROKERS
+from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
 from kafka_reassignment.cluster.kafka.reassignments import refusals_of_guard
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.errors import ClusterUnavailableError, UnsupportedClusterError
@@ -24,6 +35,7 @@ from kafka_reassignment.model import (
     PartitionState,
     Refusal,
     Replicas,
+    ResourceKind,
     TopicPartition,
 )
 
@@ -55,15 +67,16 @@ class KafkaCluster:
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings
+        self._is_kraft: bool | None = None
 
     def describe_cluster(self) -> ClusterDescription:
-        """See the port. Fenced brokers are told from Kafka 4.0 on (KIP-1073); before, only live ones are there."""
-        return self._read(metadata.describe_cluster)
+        """See the port. Fenced brokers are named from Kafka 4.0 on (KIP-1073); before, only live ones are there."""
+        return self._ask_protocol(metadata.describe_cluster)
 
     def describe_partitions(self, topics: Collection[str] | None = None) -> dict[TopicPartition, PartitionState]:
         """See the port."""
         seconds = self._settings.request_seconds
-        return self._read(lambda c: metadata.describe_partitions(c, topics, seconds=seconds))
+        return self._ask_admin(lambda c: metadata.describe_partitions(c, topics, seconds=seconds))
 
     def list_reassignments(
         self, partitions: Collection[TopicPartition] | None = None
@@ -72,7 +85,7 @@ class KafkaCluster:
         if partitions is not None and not partitions:
             return {}
         seconds = self._settings.request_seconds
-        return self._read(lambda c: reassignments.list_reassignments(c, partitions, seconds=seconds))
+        return self._ask_protocol(lambda c: reassignments.list_reassignments(c, partitions, seconds=seconds))
 
     def alter_reassignments(
         self,
@@ -83,7 +96,7 @@ class KafkaCluster:
         """See the port."""
         reassignments.check_size(targets)
         seconds = self._settings.request_seconds
-        with Conversation(self._settings) as conversation:
+        with ProtocolConversation(self._settings) as conversation:
             alter = partial(reassignments.alter_reassignments, conversation, seconds=seconds)
             try:
                 return alter(targets, allow_replication_factor_change=allow_replication_factor_change)
@@ -102,7 +115,7 @@ class KafkaCluster:
         self, topic: str, assignments: Mapping[int, Replicas], *, validate_only: bool = False
     ) -> Refusal | None:
         """See the port. KRaft accepts this in the middle of a reassignment of the topic, clusters with ZooKeeper do not."""
-        with Conversation(self._settings) as conversation:
+        with AdminConversation(self._settings) as conversation:
             return partitions.create_partitions(
                 conversation, topic, assignments, validate_only=validate_only, seconds=self._settings.request_seconds
             )
@@ -112,43 +125,72 @@ class KafkaCluster:
     ) -> dict[ConfigResource, dict[str, ConfigValue]]:
         """See the port. A broker rate that is set nowhere is left out: Kafka lists no value for it."""
         seconds = self._settings.request_seconds
-        return self._read(lambda c: configs.describe_configs(c, resources, keys, seconds=seconds))
+        topics, brokers, default = _by_kind(resources)
+
+        def ask(conversation: AdminConversation) -> dict[ConfigResource, dict[str, ConfigValue]]:
+            described = configs.describe_topics(conversation, topics, keys, seconds=seconds)
+            return described | configs.describe_brokers(conversation, brokers, keys, seconds=seconds)
+
+        described = self._ask_admin(ask) if topics or brokers else {}
+        if default:
+            described[DEFAULT_OF_BROKERS] = self._ask_protocol(
+                lambda c: default_broker_configs.describe_default(c, keys, seconds=seconds)
+            )
+        return described
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[ConfigResource, Refusal | None]:
         """See the port."""
-        if not changes:
-            return {}
-        with Conversation(self._settings) as conversation:
-            return configs.alter_configs(conversation, changes, seconds=self._settings.request_seconds)
+        seconds = self._settings.request_seconds
+        asked: dict[ConfigResource, Sequence[ConfigChange]] = {}
+        for change in changes:
+            asked[change.resource] = [*asked.get(change.resource, ()), change]
+        replies: dict[ConfigResource, Refusal | None] = {}
+        with AdminConversation(self._settings) as conversation:
+            if configs.has_list_operations(asked) and not self._runs_kraft():
+                asked, refused = configs.with_lists_set(conversation, asked, seconds=seconds)
+                replies |= refused
+            topics, brokers, default = _by_kind(asked)
+            replies |= configs.alter_topics(conversation, {t: asked[t] for t in topics}, seconds=seconds)
+            if default:
+                with ProtocolConversation(self._settings) as by_protocol:
+                    replies[DEFAULT_OF_BROKERS] = default_broker_configs.alter_default(
+                        by_protocol, asked[DEFAULT_OF_BROKERS], seconds=seconds
+                    )
+            return replies | configs.alter_brokers(conversation, {b: asked[b] for b in brokers}, seconds=seconds)
 
     def describe_log_dirs(
         self, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None
     ) -> LogDirsReport:
-        """See the port. ``offset_lag`` is measured against the leader where partitions are named, else as brokers tell."""
+        """See the port. ``offset_lag`` is measured against the leader where partitions are named, else as brokers report."""
         seconds = self._settings.request_seconds
-        return self._read(lambda c: reassignments.describe_log_dirs(c, brokers, partitions, seconds=seconds))
+
+        def ask(conversation: ProtocolConversation) -> LogDirsReport:
+            report = log_dirs.describe_log_dirs(conversation, brokers, partitions)
+            if partitions is None:
+                return report
+            return log_dirs.with_measured_lags(conversation, report, self._leaders, seconds=seconds)
+
+        return self._ask_protocol(ask)
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """See the port; a partition whose leader does not answer is left out as well."""
-        offsets: dict[TopicPartition, int] = {}
+        found: dict[TopicPartition, int] = {}
         asked = set(partitions)
         for wait in _LEADER_WAITS_SECONDS:
-            time.sleep(wait)
-            ask = partial(metadata.end_offsets, partitions=asked, seconds=self._settings.request_seconds)
-            found, asked = self._read(ask)
-            offsets |= found
             if not asked:
                 break
-        return offsets
+            time.sleep(wait)
+            ask = partial(offsets.end_offsets, leaders=self._leaders(asked), seconds=self._settings.request_seconds)
+            ends, asked = self._ask_protocol(ask)
+            found |= ends
+        return found
 
     def elect_preferred_leaders(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal | None]:
         """See the port."""
         if not partitions:
             return {}
-        with Conversation(self._settings) as conversation:
-            return reassignments.elect_preferred_leaders(
-                conversation, partitions, seconds=self._settings.request_seconds
-            )
+        with AdminConversation(self._settings) as conversation:
+            return elections.elect_preferred_leaders(conversation, partitions, seconds=self._settings.request_seconds)
 
     def close(self) -> None:
         """See the port; nothing is held open between calls."""
@@ -159,9 +201,35 @@ class KafkaCluster:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _read(self, ask: Callable[[Conversation], _Answer]) -> _Answer:
+    def _leaders(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        states = self.describe_partitions({p.topic for p in partitions})
+        leaders = {p: states[p].leader for p in partitions if p in states}
+        return {p: leader for p, leader in leaders.items() if leader is not None}
+
+    def _runs_kraft(self) -> bool:
+        """Whether the cluster runs without ZooKeeper; asked once, because that stays as it is."""
+        if self._is_kraft is None:
+            self._is_kraft = self._ask_protocol(lambda c: c.is_kraft)
+        return self._is_kraft
+
+    def _ask_admin(self, ask: Callable[[AdminConversation], _Answer]) -> _Answer:
         def once() -> _Answer:
-            with Conversation(self._settings) as conversation:
+            with AdminConversation(self._settings) as conversation:
                 return ask(conversation)
 
         return READ_AGAIN(once)
+
+    def _ask_protocol(self, ask: Callable[[ProtocolConversation], _Answer]) -> _Answer:
+        def once() -> _Answer:
+            with ProtocolConversation(self._settings) as conversation:
+                return ask(conversation)
+
+        return READ_AGAIN(once)
+
+
+def _by_kind(resources: Iterable[ConfigResource]) -> tuple[list[ConfigResource], list[ConfigResource], bool]:
+    """Topics, brokers, and whether the default of all brokers is among them."""
+    each = list(dict.fromkeys(resources))
+    topics = [r for r in each if r.kind is ResourceKind.TOPIC]
+    brokers = [r for r in each if r.kind is ResourceKind.BROKER and r != DEFAULT_OF_BROKERS]
+    return topics, brokers, DEFAULT_OF_BROKERS in each

@@ -1,54 +1,32 @@
-"""Altering and listing reassignments, electing leaders (KIP-455, 460, 860), and asking for log dirs (KIP-113, 827)."""
+"""Altering and listing reassignments (KIP-455, 860), by kafka-python: confluent-kafka has no such requests."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Any
 
-from kafka.protocol.admin import (
-    AlterPartitionReassignmentsRequest,
-    DescribeLogDirsRequest,
-    ElectLeadersRequest,
-    ListPartitionReassignmentsRequest,
-)
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest
 
-from kafka_reassignment.cluster.kafka.client import (
-    ELECTION_NOT_NEEDED,
-    NO_ERROR,
+from kafka_reassignment.cluster.kafka.errors import (
     NOT_CONTROLLER,
-    Conversation,
     NothingSentError,
-    code_name,
     raise_for,
+    refusal_of,
+    server_seconds,
 )
-from kafka_reassignment.cluster.kafka.metadata import end_offsets, log_end_offsets
+from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     InvalidRequestError,
     ReassignmentError,
     name_some,
 )
-from kafka_reassignment.model import (
-    InFlight,
-    LogDir,
-    LogDirsReport,
-    LogReplica,
-    PartitionState,
-    Refusal,
-    Replicas,
-    TopicPartition,
-)
+from kafka_reassignment.model import InFlight, PartitionState, Refusal, Replicas, TopicPartition
 from kafka_reassignment.ports import MAX_PARTITIONS, by_topic
-
-LOG_DIRS_SECONDS = 30.0
-"""A broker adds up its segments' sizes for the reply: some seconds where it has very many."""
-
-_ANSWER_MARGIN_SECONDS = 5.0
 
 
 def list_reassignments(
-    conversation: Conversation, partitions: Collection[TopicPartition] | None, *, seconds: float
+    conversation: ProtocolConversation, partitions: Collection[TopicPartition] | None, *, seconds: float
 ) -> dict[TopicPartition, InFlight]:
     """Return what the controller has in flight, of all partitions or of some: its own view, no cache."""
     topics = None
@@ -56,7 +34,8 @@ def list_reassignments(
         listed = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
         topics = [listed(name=t, partition_indexes=indexes) for t, indexes in by_topic(partitions).items()]
     response = conversation.ask_controller(
-        ListPartitionReassignmentsRequest(timeout_ms=server_milliseconds(seconds), topics=topics), seconds=seconds
+        ListPartitionReassignmentsRequest(timeout_ms=int(server_seconds(seconds) * 1000), topics=topics),
+        seconds=seconds,
     )
     raise_for(response.error_code, response.error_message, "listing reassignments")
     return {
@@ -69,7 +48,7 @@ def list_reassignments(
 
 
 def alter_reassignments(
-    conversation: Conversation,
+    conversation: ProtocolConversation,
     targets: Mapping[TopicPartition, Replicas | None],
     *,
     allow_replication_factor_change: bool,
@@ -90,7 +69,7 @@ def alter_reassignments(
         wanted = None if replicas is None else list(replicas)
         grouped.setdefault(p.topic, []).append(row.ReassignablePartition(partition_index=p.partition, replicas=wanted))
     request = AlterPartitionReassignmentsRequest(
-        timeout_ms=server_milliseconds(seconds),
+        timeout_ms=int(server_seconds(seconds) * 1000),
         allow_replication_factor_change=allow_replication_factor_change,
         topics=[row(name=topic, partitions=partitions) for topic, partitions in grouped.items()],
         min_version=0 if allow_replication_factor_change else 1,
@@ -123,91 +102,6 @@ def alter_reassignments(
     return replies
 
 
-def elect_preferred_leaders(
-    conversation: Conversation, partitions: Collection[TopicPartition], *, seconds: float
-) -> dict[TopicPartition, Refusal | None]:
-    """Make the preferred leader lead (KIP-460).
-
-    By kafka-python: confluent-kafka 2.16.1 raises SystemError when a timeout is given, and waits a
-    minute when not.
-    """
-    if not partitions:
-        return {}
-    response = conversation.ask_controller(
-        ElectLeadersRequest(
-            election_type=0,
-            topic_partitions=list(by_topic(partitions).items()),
-            timeout_ms=server_milliseconds(seconds),
-        ),
-        seconds=seconds,
-    )
-    raise_for(
-        getattr(response, "error_code", NO_ERROR) or NO_ERROR, None, f"electing leaders of {name_some(partitions)}"
-    )
-    return {
-        TopicPartition(t.topic, p.partition_id): (
-            None if p.error_code == ELECTION_NOT_NEEDED else refusal_of(p.error_code, p.error_message)
-        )
-        for t in response.replica_election_results
-        for p in t.partition_result
-    }
-
-
-def describe_log_dirs(
-    conversation: Conversation,
-    brokers: Collection[int],
-    partitions: Collection[TopicPartition] | None,
-    *,
-    seconds: float,
-) -> LogDirsReport:
-    """Ask every broker at once; one that does not answer is told in ``unreachable``.
-
-    Where partitions are named, ``offset_lag`` is the distance to the leader's log end. What brokers
-    report themselves is the distance to the high watermark they know: 0 for a replica that is still
-    copying.
-    """
-    topics = None
-    if partitions is not None:
-        wanted = DescribeLogDirsRequest.DescribableLogDirTopic
-        topics = [wanted(topic=t, partitions=indexes) for t, indexes in by_topic(partitions).items()]
-    answers = conversation.ask_each(
-        {broker: DescribeLogDirsRequest(topics=topics) for broker in brokers}, seconds=LOG_DIRS_SECONDS
-    )
-    log_dirs: list[LogDir] = []
-    replicas: list[LogReplica] = []
-    unreachable: dict[int, str] = {}
-    for broker, answer in sorted(answers.items()):
-        if isinstance(answer, Exception):
-            unreachable[broker] = str(answer)
-            continue
-        raise_for(getattr(answer, "error_code", NO_ERROR) or NO_ERROR, None, f"describing log dirs of broker {broker}")
-        for found in answer.results:
-            log_dirs.append(
-                LogDir(
-                    broker,
-                    found.log_dir,
-                    total_bytes=_known(found.total_bytes),
-                    usable_bytes=_known(found.usable_bytes),
-                    error=code_name(found.error_code) if found.error_code != NO_ERROR else None,
-                )
-            )
-            replicas.extend(
-                LogReplica(
-                    broker,
-                    found.log_dir,
-                    TopicPartition(t.name, p.partition_index),
-                    size_bytes=p.partition_size,
-                    offset_lag=p.offset_lag,
-                    is_future=p.is_future_key,
-                )
-                for t in found.topics
-                for p in t.partitions
-            )
-    if partitions is not None:
-        replicas = _measured_lags(conversation, replicas, seconds=seconds)
-    return LogDirsReport(tuple(log_dirs), tuple(replicas), unreachable)
-
-
 def refusals_of_guard(
     targets: Mapping[TopicPartition, Replicas | None],
     states: Mapping[TopicPartition, PartitionState],
@@ -229,11 +123,6 @@ def refusals_of_guard(
     return refused
 
 
-def refusal_of(code: int, message: str | None) -> Refusal | None:
-    """One item's error code and message as a Refusal; None for success."""
-    return None if code == NO_ERROR else Refusal(code_name(code), message or "")
-
-
 def check_size(targets: Collection[TopicPartition]) -> None:
     """Refuse more partitions than one request may hold.
 
@@ -247,34 +136,8 @@ def check_size(targets: Collection[TopicPartition]) -> None:
         )
 
 
-def _measured_lags(conversation: Conversation, replicas: list[LogReplica], *, seconds: float) -> list[LogReplica]:
-    hosted: dict[int, list[TopicPartition]] = {}
-    for replica in replicas:
-        if not replica.is_future:
-            hosted.setdefault(replica.broker, []).append(replica.partition)
-    ends = log_end_offsets(conversation, hosted, seconds=seconds)
-    leaders, _ = end_offsets(conversation, {r.partition for r in replicas}, seconds=seconds)
-    measured = []
-    for replica in replicas:
-        end, leader = ends.get((replica.broker, replica.partition)), leaders.get(replica.partition)
-        if replica.is_future or end is None or leader is None:
-            measured.append(replica)
-        else:
-            measured.append(replace(replica, offset_lag=max(leader - end, 0)))
-    return measured
-
-
 def _ambiguous(targets: Mapping[TopicPartition, Replicas | None], why: str) -> str:
     return (
         f"No answer for the reassignment of {name_some(targets)} ({why}). It may have been applied or not: "
         "list the reassignments and compare before asking again."
     )
-
-
-def server_milliseconds(seconds: float) -> int:
-    """The time the controller is given: less than ours, so that its own timeout is what we hear of."""
-    return int(max(seconds - _ANSWER_MARGIN_SECONDS, seconds / 2) * 1000)
-
-
-def _known(count: int | None) -> int | None:
-    return count if count is not None and count >= 0 else None

@@ -1,11 +1,11 @@
-"""One conversation with a cluster by kafka-python.
+"""One conversation with a cluster by kafka-python, for what confluent-kafka lacks (docs/decisions/0008-two-clients.md).
 
-confluent-kafka has no reassignment requests; so that there is one way to reach a cluster, not two, all
-requests go this way. They are built as protocol messages, because kafka-python's admin client hides
-what is needed here: the broker's own words for each refused partition, the flag of KIP-860, and whom
-to ask. Each conversation is a client of its own (10-20 ms), so nothing in it is older than the question:
-the admin client keeps the controller it saw first, and after that broker died says
-``UnknownBrokerIdError`` for good.
+Requests are protocol messages of ``kafka.protocol``, sent by ``kafka.net``. Neither is public API, so the range of
+kafka-python is pinned to one minor release. The public admin client of 3.0.12 hides what is needed here: it drops the
+controller's message for each refused partition and has no flag for KIP-860; it asks brokers for their log dirs one after
+the other and raises at the first dead one; it cannot ask a replica for its log end; and it keeps the controller it saw
+first, so that after that broker died every call raises ``UnknownBrokerIdError``. Each conversation is a client of its own
+(10-20 ms), so nothing in it is older than the question.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import kafka.errors as kafka_errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
+from kafka_reassignment.cluster.kafka.errors import NothingSentError, credentials_refused, no_broker_answers
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
-    NotAuthorizedError,
     ReassignmentError,
     UnsupportedClusterError,
     name_some,
@@ -33,39 +33,17 @@ from kafka_reassignment.model import Broker
 Message: TypeAlias = Any
 """A request or response of kafka-python, which publishes no types."""
 
-RECEIVE_MAX_BYTES = 500_000_000
-"""Largest reply taken; the metadata of two million partitions is 92 MB."""
-
 # Each failure is raised to us with its reason, or asked for below; kafka-python's own log lines (five
 # for a healthy connection) would only bury the task's log. An operator may still set the level.
 for _name in ("kafka.net", "kafka.cluster"):
     if logging.getLogger(_name).level == logging.NOTSET:
         logging.getLogger(_name).setLevel(logging.CRITICAL)
 
-# kafka-python 3.0 has names of its own for some of Kafka's error codes (org.apache.kafka.common.protocol.Errors).
-_NAMES = {
-    -1: "UNKNOWN_SERVER_ERROR",
-    6: "NOT_LEADER_OR_FOLLOWER",
-    17: "INVALID_TOPIC_EXCEPTION",
-    39: "INVALID_REPLICA_ASSIGNMENT",
-}
-
-NO_ERROR = 0
-UNKNOWN_TOPIC_OR_PARTITION = 3
-NOT_CONTROLLER = 41
-THROTTLING_QUOTA_EXCEEDED = 89
-ELECTION_NOT_NEEDED = 84
 _DESCRIBE_QUORUM = 55
 """API key that only KRaft brokers have."""
-_AUTHORIZATION = frozenset({29, 31, 53})  # topic, cluster, transactional id
-_UNAVAILABLE = frozenset({5, 6, 7, 8, 13, 14, 41, 56})  # leader, broker or controller moved, or disk of it failed
 
 
-class NothingSentError(ClusterUnavailableError):
-    """No broker could be connected to, so the request certainly had no effect."""
-
-
-class Conversation:
+class ProtocolConversation:
     """Requests to one cluster over one client; a context manager.
 
     ``versions`` has the highest version of each API key the answering broker knows.
@@ -73,7 +51,7 @@ class Conversation:
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings
-        config = {"receive_message_max_bytes": RECEIVE_MAX_BYTES, **settings.kafka_python_config()}
+        config = settings.kafka_python_config()
         self._net = NetworkSelector(**config)
         self._manager = KafkaConnectionManager(self._net, **config)
         self._answering: str | None = None
@@ -100,7 +78,7 @@ class Conversation:
 
     @property
     def brokers(self) -> dict[int, Broker]:
-        """The live brokers, as one broker told when the conversation began."""
+        """The live brokers, as one broker named them when the conversation began."""
         return {b.node_id: Broker(b.node_id, b.rack or None) for b in self._manager.cluster.brokers()}
 
     @property
@@ -123,7 +101,7 @@ class Conversation:
             NotAuthorizedError: the broker refused the credentials.
             UnsupportedClusterError: the broker does not know the request.
         """
-        with self._told(f"Broker {broker}" if broker is not None else f"A broker of {self._settings}"):
+        with self._translate_errors(f"Broker {broker}" if broker is not None else f"A broker of {self._settings}"):
             node = self._answering if broker is None else broker
             return self._manager.run(self._send, request, node, seconds)
 
@@ -140,7 +118,7 @@ class Conversation:
         if controller is None:
             raise NothingSentError(f"{self._settings} has no controller now. Nothing was sent. Try again.")
         try:
-            with self._told(f"The controller, broker {controller},"):
+            with self._translate_errors(f"The controller, broker {controller},"):
                 self._manager.run(self._connect, controller)
         except ClusterUnavailableError as gone:
             raise NothingSentError(f"{gone}. Nothing was sent. Try again when a new controller is elected.") from None
@@ -157,7 +135,7 @@ class Conversation:
         for broker, answer in answers.items():
             if isinstance(answer, Exception):
                 try:
-                    with self._told(f"Broker {broker}"):
+                    with self._translate_errors(f"Broker {broker}"):
                         raise answer
                 except (ClusterUnavailableError, UnsupportedClusterError) as gone:
                     results[broker] = gone
@@ -181,7 +159,7 @@ class Conversation:
         for broker, future in pending.items():
             try:
                 answers[broker] = await future
-            except Exception as failed:  # noqa: BLE001  # handed over, and told by the caller
+            except Exception as failed:  # noqa: BLE001  # handed over to the caller
                 answers[broker] = failed
         return answers
 
@@ -203,7 +181,7 @@ class Conversation:
         random.shuffle(servers)  # another try should not meet the same sick broker first
         for server in servers:
             try:
-                with self._told(f"{server.host}:{server.port}"):
+                with self._translate_errors(f"{server.host}:{server.port}"):
                     connection = self._manager.run(self._connect, server.node_id)
                     self._manager.run(self._manager.cluster.refresh_metadata, server.node_id)
                 self._answering = server.node_id
@@ -214,14 +192,10 @@ class Conversation:
                 reasons.append(f"{server.host}:{server.port} is a KRaft controller, not a broker")
             except ClusterUnavailableError as gone:
                 reasons.append(str(gone))
-        raise NothingSentError(
-            f"No broker of {self._settings} answers: {name_some(reasons)}. "
-            "Check that the brokers are up, that 'bootstrap.servers' names them as seen from here, and that "
-            "'security.protocol' is that of this listener."
-        )
+        raise no_broker_answers(self._settings, name_some(reasons))
 
     @contextmanager
-    def _told(self, who: str) -> Iterator[None]:
+    def _translate_errors(self, who: str) -> Iterator[None]:
         """Turn kafka-python's errors into ours, without secrets."""
         try:
             yield
@@ -234,50 +208,9 @@ class Conversation:
             kafka_errors.AuthorizationError,
             kafka_errors.UnsupportedSaslMechanismError,
         ) as refused:
-            raise NotAuthorizedError(
-                f"{who} refused the credentials of {self._settings}: {self._settings.redact(_reason(refused))}. "
-                "Check security.protocol, sasl.mechanism, sasl.username and sasl.password of the connection."
-            ) from None
+            raise credentials_refused(who, self._settings, self._settings.redact(_reason(refused))) from None
         except (kafka_errors.KafkaError, OSError) as failed:
             raise ClusterUnavailableError(f"{who} did not answer: {self._settings.redact(_reason(failed))}") from None
-
-
-def code_name(code: int) -> str:
-    """Kafka's name of an error code, such as ``INVALID_REPLICA_ASSIGNMENT``."""
-    if code in _NAMES:
-        return _NAMES[code]
-    known = kafka_errors.kafka_errors.get(code)
-    return str(known.message) if known is not None else f"ERROR_{code}"
-
-
-def raise_if_general(code: int, message: str | None, doing: str) -> None:
-    """Raise if an error code means the cluster or our rights as a whole, not the one item it came with.
-
-    Args:
-        code: Kafka's error code.
-        message: the broker's own words, if any.
-        doing: what was asked, for the message: ``listing reassignments``.
-
-    Raises:
-        NotAuthorizedError: an ACL is missing.
-        ClusterUnavailableError: leader, controller or broker is moving, or too slow.
-    """
-    told = f"{code_name(code)}: {message}" if message else code_name(code)
-    if code in _AUTHORIZATION:
-        raise NotAuthorizedError(
-            f"Not authorised for {doing} ({told}). Give the connection's principal ALTER, ALTER_CONFIGS, DESCRIBE and "
-            "DESCRIBE_CONFIGS on the cluster and the topics (KIP-455)."
-        )
-    if code in _UNAVAILABLE:
-        raise ClusterUnavailableError(f"The cluster could not answer while {doing} ({told}). Try again.")
-
-
-def raise_for(code: int, message: str | None, doing: str) -> None:
-    """Raise if an error code is anything but success; arguments as in ``raise_if_general``."""
-    raise_if_general(code, message, doing)
-    if code != NO_ERROR:
-        told = f"{code_name(code)}: {message}" if message else code_name(code)
-        raise ReassignmentError(f"The cluster refused {doing} ({told}).")
 
 
 def _reason(failed: BaseException) -> str:

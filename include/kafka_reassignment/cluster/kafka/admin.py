@@ -1,0 +1,201 @@
+"""One conversation with a cluster by confluent-kafka: a client of its own, with errors that say what happened.
+
+librdkafka reports through callbacks which wait for ``poll``: refused credentials, brokers that cannot be connected to,
+log lines, requests for OAuth tokens. So every wait here polls. Without that a wrong password looks like a timeout.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future
+from typing import Any, Self, TypeAlias, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ClusterMetadata
+
+from kafka_reassignment.cluster.kafka.errors import NothingSentError, credentials_refused, no_broker_answers
+from kafka_reassignment.cluster.settings import ClusterSettings
+from kafka_reassignment.errors import (
+    ClusterUnavailableError,
+    ReassignmentError,
+    UnsupportedClusterError,
+    name_some,
+)
+
+_Item = TypeVar("_Item", bound=Hashable)
+_Value = TypeVar("_Value")
+
+Answer: TypeAlias = _Value | KafkaError | ReassignmentError
+"""What was asked for, a broker's error, or why no broker answered."""
+
+_POLL_SECONDS = 0.01
+_REFRESH_SECONDS = 0.3
+"""How long a request may be unanswered before the client asks for metadata again (see ``AdminConversation.wait``)."""
+
+_REFRESH_TIMEOUT_SECONDS = 1.0
+_MARGIN_SECONDS = 2.0
+"""How much later than librdkafka's own timeout a request counts as lost."""
+
+_NO_TOPIC = "?"
+"""No legal name: asking for the metadata of one that is would create it, where brokers create topics by themselves."""
+
+_NEVER_SENT = re.compile(r"waiting for (broker|controller)\b")
+"""librdkafka 2.16: the request was not sent. After sending, it says ``waiting for response from broker``."""
+
+
+class AdminConversation:
+    """Requests to one cluster over one confluent-kafka client; a context manager."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self._settings = settings
+        self._errors: list[KafkaError] = []
+        # The bound method of a list, not of this object: the client would be kept alive by its own callback.
+        config: dict[str, Any] = {**settings.confluent_config(), "error_cb": self._errors.append}
+        self._client = AdminClient(config)
+        self._refresh: threading.Thread | None = None
+        self._metadata: list[ClusterMetadata] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._client.poll(0)  # log lines that came meanwhile
+        if self._refresh is not None:
+            self._refresh.join()
+        self._client.__exit__(None, None, None)
+
+    @property
+    def client(self) -> AdminClient:
+        """The client, to make a request whose futures are given to ``wait``."""
+        return self._client
+
+    def metadata(self, *, seconds: float) -> ClusterMetadata:
+        """Return every topic, and the live brokers, as the broker that answered knows them.
+
+        Raises:
+            ClusterUnavailableError: no broker answers.
+            NotAuthorizedError: a broker refused the credentials.
+        """
+        end = time.monotonic() + seconds
+        while not self._metadata and time.monotonic() < end:
+            self._serve()
+            self._start_refresh()
+        self._serve()
+        try:
+            return self._client.list_topics(timeout=max(end - time.monotonic(), _REFRESH_TIMEOUT_SECONDS))
+        except KafkaException as failed:
+            raise self._translate(failed.args[0], f"A broker of {self._settings}") from None
+
+    def wait(
+        self,
+        asked: Mapping[_Item, Future[_Value]],
+        *,
+        seconds: float,
+        who: Callable[[_Item], int | None] = lambda _: None,
+    ) -> dict[_Item, Answer[_Value]]:
+        """Return the answer to each request; an item that no broker answers has the error as its value.
+
+        While a request is unanswered the client asks for metadata every 0.3 s. KRaft brokers name a live broker at
+        random as "the controller", and one that has just died still counts as alive: librdkafka 2.16 waits for it to the
+        end of the timeout (2 to 5 of 30 clients), unless new metadata names another (0 of 30, within 0.7 s).
+
+        Args:
+            asked: futures by item.
+            seconds: the timeout the requests were made with.
+            who: the broker an item is asked of; None for any.
+
+        Raises:
+            NothingSentError: no broker can be connected to.
+            NotAuthorizedError: a broker refused the credentials.
+        """
+        began = time.monotonic()
+        pending = dict(asked)
+        answers: dict[_Item, Answer[_Value]] = {}
+        while pending:
+            for item, future in list(pending.items()):
+                if future.done():
+                    del pending[item]
+                    answer = self._answer(future, who(item))
+                    answers[item] = answer
+            waited = time.monotonic() - began
+            if pending and waited > seconds + _MARGIN_SECONDS:
+                lost = ClusterUnavailableError(f"{self._name(None)} did not answer in {seconds:g} s")
+                return answers | dict.fromkeys(pending, lost)
+            for item in [i for i in pending if self._is_unknown(who(i))]:
+                del pending[item]
+                answers[item] = NothingSentError(f"Broker {who(item)} did not answer: it is not among the live brokers")
+            if pending:
+                self._serve()
+                if waited > _REFRESH_SECONDS:
+                    self._start_refresh()
+        return answers
+
+    def words_of(self, error: KafkaError) -> str | None:
+        """The broker's own message; None when it sent none, and librdkafka filled in one of its own."""
+        return None if error.str() == KafkaError(error.code()).str() else self._settings.redact(error.str())
+
+    def _serve(self) -> None:
+        """Let librdkafka call back, and raise what concerns every request.
+
+        Raises:
+            NothingSentError: every bootstrap server failed, before one told who is in the cluster.
+            NotAuthorizedError: a broker refused the credentials: so would all others.
+        """
+        self._client.poll(_POLL_SECONDS)
+        for error in self._errors:
+            if error.code() == KafkaError._AUTHENTICATION:
+                raise credentials_refused(
+                    f"A broker of {self._settings}", self._settings, self._settings.redact(error.str())
+                )
+        if any(e.code() == KafkaError._ALL_BROKERS_DOWN for e in self._errors) and not self._knows_cluster():
+            all_down = KafkaError._ALL_BROKERS_DOWN
+            reasons = [self._settings.redact(e.str()) for e in self._errors if e.code() != all_down]
+            reasons = reasons or ["each closes the connection, or does not answer"]
+            raise no_broker_answers(self._settings, name_some(reasons))
+
+    def _knows_cluster(self) -> bool:
+        """Whether a broker has told who is in the cluster: no request is sent before that."""
+        return bool(self._metadata) or self._client.cluster_id(timeout=0) is not None
+
+    def _is_unknown(self, broker: int | None) -> bool:
+        return broker is not None and bool(self._metadata) and broker not in self._metadata[-1].brokers
+
+    def _start_refresh(self) -> None:
+        """Ask for metadata, unless that is being done; in a thread, because the call blocks and does not poll."""
+        if self._refresh is not None and self._refresh.is_alive():
+            return
+        self._refresh = threading.Thread(target=_refresh, args=(self._client, self._metadata), daemon=True)
+        self._refresh.start()
+
+    def _answer(self, done: Future[_Value], broker: int | None) -> Answer[_Value]:
+        error = done.exception()
+        if error is None:
+            return done.result()
+        if not isinstance(error, KafkaException):
+            raise error
+        failed: KafkaError = error.args[0]
+        return failed if failed.code() >= KafkaError.UNKNOWN else self._translate(failed, self._name(broker))
+
+    def _name(self, broker: int | None) -> str:
+        return f"A broker of {self._settings}" if broker is None else f"Broker {broker}"
+
+    def _translate(self, error: KafkaError, who: str) -> ReassignmentError:
+        """Turn an error of librdkafka's own into ours, without secrets."""
+        reason = self._settings.redact(error.str())
+        if error.code() == KafkaError._UNSUPPORTED_FEATURE:
+            return UnsupportedClusterError(f"{who}: {reason}")
+        if _NEVER_SENT.search(reason):
+            return NothingSentError(f"{who} did not answer: {reason}")
+        if error.code() in {KafkaError._INVALID_ARG, KafkaError._CONFLICT}:
+            return ReassignmentError(f"The request was not sent: {reason}")
+        return ClusterUnavailableError(f"{who} did not answer: {reason}")
+
+
+def _refresh(client: AdminClient, found: list[ClusterMetadata]) -> None:
+    try:
+        found.append(client.list_topics(topic=_NO_TOPIC, timeout=_REFRESH_TIMEOUT_SECONDS))
+    except KafkaException:
+        return  # the request that waits has the reason

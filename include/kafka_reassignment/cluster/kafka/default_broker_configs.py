@@ -1,0 +1,82 @@
+"""The dynamic default config of all brokers (KIP-226), by kafka-python.
+
+confluent-kafka 2.16.1 cannot name it: a broker resource with the name "" raises ``Invalid ConfigResource(4,)``, and with
+any name that is no number ``_INVALID_ARG``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+
+from kafka_reassignment.cluster.kafka.errors import raise_for, raise_if_general, refusal_of
+from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
+from kafka_reassignment.errors import ClusterUnavailableError
+from kafka_reassignment.model import (
+    ConfigChange,
+    ConfigOperation,
+    ConfigResource,
+    ConfigSource,
+    ConfigValue,
+    Refusal,
+    ResourceKind,
+)
+
+DEFAULT_OF_BROKERS = ConfigResource(ResourceKind.BROKER, "")
+
+_BROKER = 4
+_OPERATIONS = {
+    ConfigOperation.SET: 0,
+    ConfigOperation.DELETE: 1,
+    ConfigOperation.APPEND: 2,
+    ConfigOperation.SUBTRACT: 3,
+}
+SOURCES = {
+    1: ConfigSource.DYNAMIC_TOPIC,
+    2: ConfigSource.DYNAMIC_BROKER,
+    3: ConfigSource.DYNAMIC_DEFAULT_BROKER,
+    4: ConfigSource.STATIC_BROKER,
+    5: ConfigSource.DEFAULT,
+}
+"""Kafka's numbers, which both clients pass on."""
+
+
+def describe_default(
+    conversation: ProtocolConversation, keys: Collection[str], *, seconds: float
+) -> dict[str, ConfigValue]:
+    """Return the asked keys that are set as default of all brokers."""
+    row = DescribeConfigsRequest.DescribeConfigsResource
+    request = DescribeConfigsRequest(
+        resources=[row(resource_type=_BROKER, resource_name="", configuration_keys=sorted(set(keys)))],
+        include_synonyms=False,
+    )
+    [result] = conversation.ask(request, seconds=seconds).results
+    raise_for(result.error_code, result.error_message, f"describing configs of {DEFAULT_OF_BROKERS}")
+    return {c.name: ConfigValue(c.value, SOURCES.get(c.config_source, ConfigSource.UNKNOWN)) for c in result.configs}
+
+
+def alter_default(
+    conversation: ProtocolConversation, changes: Sequence[ConfigChange], *, seconds: float
+) -> Refusal | None:
+    """Change the default of all brokers in one request.
+
+    Raises:
+        ClusterUnavailableError: no answer; the changes may have been applied or not.
+    """
+    row = IncrementalAlterConfigsRequest.AlterConfigsResource
+    configs = [
+        row.AlterableConfig(name=c.key, config_operation=_OPERATIONS[c.operation], value=c.value) for c in changes
+    ]
+    request = IncrementalAlterConfigsRequest(
+        resources=[row(resource_type=_BROKER, resource_name="", configs=configs)], validate_only=False
+    )
+    try:
+        [result] = conversation.ask(request, seconds=seconds).responses
+    except ClusterUnavailableError as lost:
+        raise ClusterUnavailableError(
+            f"No answer to the changes of {DEFAULT_OF_BROKERS} ({lost}). They may have been applied or not: "
+            "describe the configs and compare before asking again."
+        ) from None
+    raise_if_general(result.error_code, result.error_message, f"changing configs of {DEFAULT_OF_BROKERS}")
+    return refusal_of(result.error_code, result.error_message)
