@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,10 @@ from kafka_lab import data
 from kafka_lab.cluster import LocalCluster
 from kafka_lab.nodes import Node, Role, free_ports
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
+from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
+from kafka_reassignment.ports import ClusterPort
 
 pytestmark = pytest.mark.kafka
 
@@ -125,6 +127,52 @@ def test_a_token_function_is_enough_to_be_let_in(connection: dict[str, Any]) -> 
     extra |= {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": tokens}
     with open_cluster(ClusterSettings.of(extra)) as cluster:
         assert cluster.list_reassignments() == {}
+        assert cluster.describe_partitions([P.topic]).keys() == {P}
+
+
+ASKED_BY_EITHER_CLIENT = pytest.mark.parametrize(
+    "ask",
+    [
+        lambda cluster: cluster.list_reassignments(),
+        lambda cluster: cluster.describe_partitions([P.topic]),
+        lambda cluster: cluster.describe_partitions(),
+        lambda cluster: cluster.alter_configs(
+            [ConfigChange(ConfigResource.broker(1), "leader.replication.throttled.rate", ConfigOperation.DELETE)]
+        ),
+    ],
+    ids=["kafka-python", "confluent-kafka", "confluent-kafka, all topics", "confluent-kafka, one broker"],
+)
+Ask = Callable[[ClusterPort], object]
+
+
+@ASKED_BY_EITHER_CLIENT
+def test_a_wrong_password_is_the_same_error_whichever_client_meets_it(connection: dict[str, Any], ask: Ask) -> None:
+    settings = ClusterSettings.of({**connection, "sasl.password": "hunter4"}, name="my_kafka")
+    began = time.monotonic()
+    with pytest.raises(NotAuthorizedError) as refused:
+        ask(KafkaCluster(settings))
+    assert "refused the credentials of connection 'my_kafka'" in str(refused.value)
+    assert "Check security.protocol, sasl.mechanism, sasl.username and sasl.password" in str(refused.value)
+    assert "hunter" not in str(refused.value)
+    assert time.monotonic() - began < 5
+
+
+@ASKED_BY_EITHER_CLIENT
+def test_an_unknown_authority_is_the_same_error_whichever_client_meets_it(
+    connection: dict[str, Any], tmp_path: Path, ask: Ask
+) -> None:
+    other = Certificates.make(tmp_path)
+    with pytest.raises(ClusterUnavailableError, match=r"No broker of .*(?i:certificate.verify.failed)"):
+        ask(KafkaCluster(ClusterSettings.of({**connection, "ssl.ca.location": str(other.ca)})))
+
+
+@ASKED_BY_EITHER_CLIENT
+def test_plain_text_to_a_tls_listener_is_the_same_error_whichever_client_meets_it(
+    connection: dict[str, Any], ask: Ask
+) -> None:
+    extra = {"bootstrap.servers": connection["bootstrap.servers"], "socket.connection.setup.timeout.ms": 1000}
+    with pytest.raises(ClusterUnavailableError, match="'security.protocol' is that of this listener"):
+        ask(KafkaCluster(ClusterSettings.of(extra)))
 
 
 def test_a_wrong_password_is_told_at_once_and_without_it(connection: dict[str, Any]) -> None:
@@ -152,6 +200,7 @@ def test_a_principal_without_rights_is_told_what_it_lacks(connection: dict[str, 
             lambda: cluster.describe_partitions([P.topic]),
             lambda: cluster.describe_log_dirs([1]),
             lambda: cluster.elect_preferred_leaders([P]),
+            lambda: cluster.create_partitions(P.topic, {1: (1,)}, validate_only=True),
         ):
             with pytest.raises(NotAuthorizedError, match=r"Not authorised for .* Give the connection's principal"):
                 ask()

@@ -96,6 +96,37 @@ def test_a_controller_that_hangs_leaves_an_alter_open_and_says_so(sick: LocalClu
     sick.resume_controller()
 
 
+def test_a_controller_that_hangs_ends_every_other_write_in_time(sick: LocalCluster, cluster: ClusterPort) -> None:
+    sick.pause_controller()
+    with (
+        within(8),
+        pytest.raises(ClusterUnavailableError, match=f"No answer to adding 1 partitions to topic {P.topic}"),
+    ):
+        cluster.create_partitions(P.topic, {1: (1, 2)}, validate_only=True)
+    with within(8), pytest.raises(ClusterUnavailableError, match="did not answer"):
+        cluster.elect_preferred_leaders([P])
+    sick.resume_controller()
+
+
+def test_a_broker_that_has_just_died_holds_up_nothing_that_others_can_answer(
+    sick: LocalCluster, cluster: ClusterPort
+) -> None:
+    """For some seconds the others name it as live, and as "the controller" of KRaft clients in a third of the replies."""
+    topic = ConfigResource.topic(P.topic)
+    sick.kill(3)
+    for _ in range(6):
+        with within(2.5):
+            assert P in cluster.describe_partitions([P.topic])
+        with within(2.5):
+            assert cluster.describe_configs([topic, ConfigResource.broker(3)], ["retention.ms"]).keys() == {topic}
+        with within(2.5):
+            assert cluster.alter_configs([ConfigChange(topic, "retention.ms", ConfigOperation.DELETE)]) == {topic: None}
+        with within(2.5):
+            assert cluster.create_partitions(P.topic, {1: (1, 2)}, validate_only=True) is None
+        with within(2.5):
+            assert cluster.elect_preferred_leaders([P]) == {P: None}
+
+
 def test_without_any_broker_nothing_was_sent(sick: LocalCluster, cluster: ClusterPort) -> None:
     for broker in sick.brokers:
         sick.kill(broker)

@@ -141,14 +141,16 @@ class ClusterSettings:
 
     def confluent_config(self) -> dict[str, Any]:
         """The keys for a confluent-kafka client, with a logger: librdkafka writes to stderr without one."""
-        return {
+        config = {
             "socket.timeout.ms": int(REQUEST_SECONDS * 1000),
             "socket.connection.setup.timeout.ms": int(CONNECT_SECONDS * 1000),
             "receive.message.max.bytes": RECEIVE_MAX_BYTES,
             "client.id": CLIENT_ID,
-            **self.librdkafka,
+            **{key: value for key, value in self.librdkafka.items() if key not in _MECHANISM},
             "logger": _librdkafka_log,
         }
+        # librdkafka knows mechanisms in capitals only.
+        return config if self.sasl_mechanism is None else {**config, _MECHANISM[0]: self.sasl_mechanism}
 
     def kafka_python_config(self) -> dict[str, Any]:
         """The same connection as arguments of kafka-python."""

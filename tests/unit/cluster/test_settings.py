@@ -47,6 +47,7 @@ def test_servers_alone_make_a_plaintext_connection() -> None:
         "bootstrap_servers": ["a:9092", "b:9093"],
         "client_id": "kafka-reassignment",
         "security_protocol": "PLAINTEXT",
+        "receive_message_max_bytes": 500_000_000,
         "request_timeout_ms": 15_000,
         "socket_connection_setup_timeout_ms": 5_000,
         "socket_connection_setup_timeout_max_ms": 5_000,
@@ -75,6 +76,8 @@ def test_passwords_reach_both_clients(spelling: str, mechanism: str) -> None:
     assert config["security_protocol"] == "SASL_PLAINTEXT"
     assert config["sasl_mechanism"] == mechanism
     assert (config["sasl_plain_username"], config["sasl_plain_password"]) == ("mover", "hunter2")
+    AdminClient(settings.confluent_config())
+    assert settings.confluent_config()["sasl.mechanism"] == mechanism
     assert settings.confluent_config()["sasl.password"] == "hunter2"
 
 

@@ -20,6 +20,7 @@ from kafka_reassignment.cluster.kafka.errors import NothingSentError, credential
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
+    InvalidRequestError,
     ReassignmentError,
     UnsupportedClusterError,
     name_some,
@@ -45,6 +46,9 @@ _NO_TOPIC = "?"
 _NEVER_SENT = re.compile(r"waiting for (broker|controller)\b")
 """librdkafka 2.16: the request was not sent. After sending, it says ``waiting for response from broker``."""
 
+_NOT_CONNECTED = re.compile(r"/(\d+): Connect to ")
+"""librdkafka 2.16 names a broker ``host:port/id``. It would try to connect to the end of the timeout."""
+
 
 class AdminConversation:
     """Requests to one cluster over one confluent-kafka client; a context manager."""
@@ -54,7 +58,14 @@ class AdminConversation:
         self._errors: list[KafkaError] = []
         # The bound method of a list, not of this object: the client would be kept alive by its own callback.
         config: dict[str, Any] = {**settings.confluent_config(), "error_cb": self._errors.append}
-        self._client = AdminClient(config)
+        try:
+            self._client = AdminClient(config)
+        except KafkaException as failed:
+            raise InvalidRequestError(
+                f"Kafka connection '{settings.name}': confluent-kafka cannot use it: "
+                f"{settings.redact(failed.args[0].str())}. Nothing was sent. Correct the connection's extra (Admin, "
+                "Connections); GSSAPI needs a confluent-kafka that was built with libsasl2, its wheels are not."
+            ) from None
         self._refresh: threading.Thread | None = None
         self._metadata: list[ClusterMetadata] = []
 
@@ -124,9 +135,10 @@ class AdminConversation:
             if pending and waited > seconds + _MARGIN_SECONDS:
                 lost = ClusterUnavailableError(f"{self._name(None)} did not answer in {seconds:g} s")
                 return answers | dict.fromkeys(pending, lost)
-            for item in [i for i in pending if self._is_unknown(who(i))]:
-                del pending[item]
-                answers[item] = NothingSentError(f"Broker {who(item)} did not answer: it is not among the live brokers")
+            for item in list(pending):
+                if reason := self._why_not_reached(who(item)):
+                    del pending[item]
+                    answers[item] = NothingSentError(f"{self._name(who(item))} did not answer: {reason}")
             if pending:
                 self._serve()
                 if waited > _REFRESH_SECONDS:
@@ -158,10 +170,20 @@ class AdminConversation:
 
     def _knows_cluster(self) -> bool:
         """Whether a broker has told who is in the cluster: no request is sent before that."""
-        return bool(self._metadata) or self._client.cluster_id(timeout=0) is not None
+        if self._metadata:
+            return True
+        try:
+            return self._client.cluster_id(timeout=0) is not None
+        except KafkaException:
+            return False
 
-    def _is_unknown(self, broker: int | None) -> bool:
-        return broker is not None and bool(self._metadata) and broker not in self._metadata[-1].brokers
+    def _why_not_reached(self, broker: int | None) -> str | None:
+        if broker is None:
+            return None
+        if self._metadata and broker not in self._metadata[-1].brokers:
+            return "it is not among the live brokers"
+        failed = (e.str() for e in self._errors if e.code() == KafkaError._TRANSPORT)
+        return next((self._settings.redact(s) for s in failed if _names(_NOT_CONNECTED.search(s), broker)), None)
 
     def _start_refresh(self) -> None:
         """Ask for metadata, unless that is being done; in a thread, because the call blocks and does not poll."""
@@ -199,3 +221,7 @@ def _refresh(client: AdminClient, found: list[ClusterMetadata]) -> None:
         found.append(client.list_topics(topic=_NO_TOPIC, timeout=_REFRESH_TIMEOUT_SECONDS))
     except KafkaException:
         return  # the request that waits has the reason
+
+
+def _names(found: re.Match[str] | None, broker: int) -> bool:
+    return found is not None and int(found[1]) == broker

@@ -65,7 +65,7 @@ class TlsOptions:
         )
 
     def context(self) -> ssl.SSLContext:
-        """Build the context anew, so that rotated certificate files are seen.
+        """Build a new context each time, so that rotated certificate files are seen.
 
         Raises:
             InvalidRequestError: a file is missing, or holds no such thing as its key says.
@@ -74,15 +74,15 @@ class TlsOptions:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = self.check_hostname and self.verify
         context.verify_mode = ssl.CERT_REQUIRED if self.verify else ssl.CERT_NONE
-        with self._told("ssl.ca.location or ssl.ca.pem"):
+        with self._translate_errors("ssl.ca.location or ssl.ca.pem"):
             self._trust(context)
-        with self._told("ssl.certificate and ssl.key"):
+        with self._translate_errors("ssl.certificate and ssl.key"):
             self._identify(context)
-        with self._told("ssl.crl.location"):
+        with self._translate_errors("ssl.crl.location"):
             if self.crl_location:
                 context.load_verify_locations(self.crl_location)
                 context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
-        with self._told("ssl.cipher.suites"):
+        with self._translate_errors("ssl.cipher.suites"):
             if self.cipher_suites:
                 context.set_ciphers(self.cipher_suites)
         return context
@@ -109,7 +109,7 @@ class TlsOptions:
             context.load_cert_chain(certificate, key, password=self.key_password or "")
 
     @contextlib.contextmanager
-    def _told(self, keys: str) -> Iterator[None]:
+    def _translate_errors(self, keys: str) -> Iterator[None]:
         try:
             yield
         except (OSError, ValueError) as problem:  # ssl.SSLError is an OSError

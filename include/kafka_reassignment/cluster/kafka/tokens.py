@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import ssl
 import threading
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
+from urllib.parse import urlsplit
 
+import httpx
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
@@ -95,7 +92,7 @@ class OidcTokens(TokenSource):
         self._url = url
         self._scope = scope
         self._extensions = dict(extensions or {})
-        self._credentials = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
+        self._credentials = (client_id, client_secret)
         self._trust = (ca_location, ca_pem)
 
     def fetch(self) -> OAuthToken:
@@ -105,33 +102,32 @@ class OidcTokens(TokenSource):
             NotAuthorizedError: it refused the client id or secret.
             ClusterUnavailableError: it did not answer, or not with a token.
         """
+        scheme = urlsplit(self._url).scheme
+        if scheme not in {"http", "https"}:
+            raise NotAuthorizedError(f"Token endpoint {self._url}: expected http or https, found {scheme}.")
         form = {"grant_type": "client_credentials"} | ({"scope": self._scope} if self._scope else {})
-        request = urllib.request.Request(  # noqa: S310  # the scheme is checked on the next lines
-            self._url,
-            data=urllib.parse.urlencode(form).encode(),
-            headers={
-                "Authorization": f"Basic {self._credentials}",
-                "Accept": "application/json",
-                "Content-Type": "application/x-www-form-urlencoded",
-            },
-        )
-        if request.type not in {"http", "https"}:
-            raise NotAuthorizedError(f"Token endpoint {self._url}: expected http or https, found {request.type}.")
         try:
-            with urllib.request.urlopen(request, timeout=_ENDPOINT_SECONDS, context=self._tls()) as answer:  # noqa: S310
-                reply = json.load(answer)
+            answer = httpx.post(
+                self._url,
+                data=form,
+                auth=self._credentials,
+                headers={"Accept": "application/json"},
+                verify=self._tls() or True,
+                timeout=_ENDPOINT_SECONDS,
+            )
+            if answer.is_client_error:
+                raise NotAuthorizedError(
+                    f"Token endpoint {self._url} refused the client credentials (HTTP {answer.status_code}). Check "
+                    "sasl.oauthbearer.client.id, client.secret and scope of the connection."
+                )
+            if not answer.is_success:
+                raise self._no_token(f"HTTP {answer.status_code}")
+            reply = answer.json()
             if not isinstance(reply, dict):
                 raise self._no_token("the answer is no JSON object")
             lifetime = float(reply.get("expires_in", 300))
             return OAuthToken(str(reply["access_token"]), time.time() + lifetime, self._extensions)
-        except urllib.error.HTTPError as refused:
-            if refused.code < 500:
-                raise NotAuthorizedError(
-                    f"Token endpoint {self._url} refused the client credentials (HTTP {refused.code}). Check "
-                    "sasl.oauthbearer.client.id, client.secret and scope of the connection."
-                ) from None
-            raise self._no_token(f"HTTP {refused.code}") from None
-        except (OSError, ValueError, KeyError, TypeError) as problem:
+        except (httpx.HTTPError, OSError, ValueError, KeyError, TypeError) as problem:
             raise self._no_token(type(problem).__name__ if isinstance(problem, KeyError) else problem) from None
 
     def _no_token(self, why: object) -> ClusterUnavailableError:
