@@ -11,7 +11,6 @@ from kafka_reassignment.decisions.moves import (
     expansions_to_submit,
     phase,
 )
-from kafka_reassignment.decisions.single_batch_controller import that_can_complete
 from kafka_reassignment.errors import (
     BatchIncompleteError,
     NotSubmittedError,
@@ -39,7 +38,6 @@ from kafka_reassignment.steps.moves import (
     wait_until_settled,
 )
 from kafka_reassignment.steps.recorded_batch import taking_part, whole_batch
-from kafka_reassignment.steps.single_batch_controller import busy_with, takes_turns
 from kafka_reassignment.steps.supersede import supersede_foreign
 from kafka_reassignment.steps.throttle import adopt_debts, ensure_throttle, restore_configs
 from kafka_reassignment.steps.view import observe
@@ -88,11 +86,9 @@ def submit_batch(run: RunContext, number: int) -> None:
         wanted = expansions_to_submit(batch, view)
         if wanted.to_submit:
             ensure_throttle(run, left_to_copy(batch, view), event)
-        to_submit = wanted.to_submit
-        if to_submit and takes_turns(run.cluster):
-            to_submit = that_can_complete(batch, view, to_submit)
+        to_submit = run.controller.submissions(batch, view, wanted.to_submit) if wanted.to_submit else {}
         refused = submit(run, view, to_submit)
-        if busy := busy_with(refused):
+        if refused and (busy := run.controller.busy_message(refused)):
             raise ReassignmentInProgressError(f"Batch {number} was not submitted: {busy} Then rerun this step")
         left_out = as_texts({**wanted.stale, **wanted.foreign, **kept, **wanted.waiting, **refused})
         run.record.write_submitted(
@@ -144,7 +140,7 @@ def drop_old_replicas(run: RunContext, number: int) -> None:
             kept |= wanted.waiting
             refused |= submit(run, now, wanted.to_submit)
             dropped |= wanted.to_submit
-            if busy_with(refused):
+            if refused and run.controller.busy_message(refused):
                 break
         event.facts |= {
             "submitted": {str(p): list(r) for p, r in dropped.items()},

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kafka_reassignment.decisions.cancel import Settling, settling
-from kafka_reassignment.decisions.single_batch_controller import in_turn
+from kafka_reassignment.decisions.single_batch_controller import controller_of
 from kafka_reassignment.errors import (
     InvalidRequestError,
     ThrottleInUseError,
@@ -24,7 +24,6 @@ from kafka_reassignment.request.topics import partition_matches
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, format_reasons, submit
 from kafka_reassignment.steps.recorded_batch import whole_batch
-from kafka_reassignment.steps.single_batch_controller import takes_turns
 from kafka_reassignment.steps.throttle import restore_configs
 from kafka_reassignment.steps.waiting import Done, Waiting, WaitResult, waiting_step
 
@@ -232,7 +231,7 @@ def _act(run: RunContext, scope: CancelScope) -> tuple[CancelResult, Settling]:
 
 def _decide(cluster: ClusterPort, steps: Collection[Step], view: View, scope: CancelScope) -> Settling:
     decided = settling(steps, view, foreign_too=scope.foreign)
-    return in_turn(decided, view) if takes_turns(cluster) else decided
+    return controller_of(cluster.describe_cluster()).settle(decided, view)
 
 
 def _time_to_settle(run: RunContext) -> timedelta:

@@ -20,7 +20,6 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons, left_to_copy
 from kafka_reassignment.steps.rate import adjust_rate_to_health
 from kafka_reassignment.steps.recorded_batch import taking_part
-from kafka_reassignment.steps.single_batch_controller import controller_not_finished
 from kafka_reassignment.steps.throttle import restore_throttle
 from kafka_reassignment.steps.view import tiered_topics
 from kafka_reassignment.steps.waiting import Done, SizeSamples, Waiting, WaitResult, waiting_step
@@ -48,7 +47,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     _refuse_what_needs_a_rerun(batch, seen)
     deadline = started_at + timedelta(minutes=run.request.catch_up_timeout_minutes)
     if seen.complete:
-        if unfinished := controller_not_finished(run.cluster, view):
+        if unfinished := run.controller.unfinished(view):
             return Waiting(f"batch {number}: every target is in sync, but {unfinished}", until=deadline)
         return Done(f"batch {number}: {len(seen.in_sync)} partitions have their whole target in sync")
     adjust_rate_to_health(run)

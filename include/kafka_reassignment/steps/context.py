@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Protocol
 
+from kafka_reassignment.decisions.controller import Controller
+from kafka_reassignment.decisions.single_batch_controller import controller_of
 from kafka_reassignment.errors import RecordError, StoppedError
 from kafka_reassignment.model import Batch
 from kafka_reassignment.ports import ClusterPort
@@ -53,7 +55,7 @@ class AuditDraft:
 class RunContext:
     """One try of one step: the cluster it acts on, the record it writes, and who asked.
 
-    What never changes during a run (``recorded``, ``request``) is read once per try. ``now`` and ``sleep`` are
+    What never changes during a run (``controller``, ``recorded``, ``request``) is read once per try. ``now`` and ``sleep`` are
     given so that tests need not wait.
     """
 
@@ -64,6 +66,11 @@ class RunContext:
     log: Log
     now: Callable[[], datetime] = utc_now
     sleep: Callable[[float], None] = time.sleep
+
+    @cached_property
+    def controller(self) -> Controller:
+        """What the cluster's controller takes."""
+        return controller_of(self.cluster.describe_cluster())
 
     @cached_property
     def recorded(self) -> RecordedRequest:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from kafka_reassignment.decisions.single_batch_controller import controller_of
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import ClusterDescription
 from kafka_reassignment.plan.rebatch import RemainingPlan, rebatch
-from kafka_reassignment.ports import MAX_PARTITIONS
 from kafka_reassignment.record.operator_commands import LimitsCommand, Revision
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.request import Limits, parse_limits
@@ -40,9 +40,10 @@ def check_limits(limits: Limits, description: ClusterDescription) -> None:
         InvalidRequestError: it takes one batch at a time, and this would be too large for one.
     """
     movements = limits.partition_movements
-    if movements > MAX_PARTITIONS and not description.has_reassignment_api:
+    largest = controller_of(description).max_batch
+    if largest is not None and movements > largest:
         raise InvalidRequestError(
-            f"'partition_movements' is {movements}, expected at most {MAX_PARTITIONS}: cluster {description.cluster_id} is "
+            f"'partition_movements' is {movements}, expected at most {largest}: cluster {description.cluster_id} is "
             "below Kafka 2.4, whose controller takes one batch at a time, and all of it at once. Lower the limit"
         )
 

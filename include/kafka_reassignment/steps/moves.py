@@ -6,16 +6,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
+from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.decisions.moves import Phase, phase
 from kafka_reassignment.errors import UnsafeDropError, name_some
 from kafka_reassignment.model import Batch, Refusal, Replicas, Step, TopicPartition, View
-from kafka_reassignment.ports import MAX_PARTITIONS, in_slices
-from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.single_batch_controller import alter_in_turn, busy_with, takes_turns
+from kafka_reassignment.ports import in_slices
+from kafka_reassignment.steps.context import RunContext, refuse_stopped
 from kafka_reassignment.steps.view import observe, observe_twice
 
-SLICE = 100
-"""Partitions per submission: replies are per partition (F13), and a drop stalls its partitions a moment (F35)."""
+SLICE = Controller.slice_size
+"""Partitions whose ISR is looked at together before they are dropped, and of one cancel."""
 
 DOUBTFUL = frozenset({Phase.NOT_SUBMITTED, Phase.PARTIALLY_EXPANDED, Phase.STALE})
 """Phases to be seen twice before they are believed: brokers' metadata lags the controller's list, and right after
@@ -52,22 +52,41 @@ def submit(
 ) -> dict[TopicPartition, Refusal]:
     """Submit in slices and return the refusals.
 
-    KIP-860's guard stays on wherever the number of replicas is meant to stay as it was just seen. Where the
-    controller takes one batch at a time, a slice is as large as it may be, because the next one waits for it;
-    when it stays busy with another, that is the refusal, and nothing more is asked for.
+    KIP-860's guard stays on wherever the number of replicas is meant to stay as it was just seen. When the controller
+    stays busy with an earlier submission, that is the refusal, and nothing more is asked for.
 
     Raises:
         StoppedError: the reassignment was stopped, and this does not settle it.
     """
-    size = MAX_PARTITIONS if targets and takes_turns(run.cluster) else SLICE
     refused: dict[TopicPartition, Refusal] = {}
     for changes in (False, True):
         due = {p: t for p, t in targets.items() if (len(t) != len(view.partitions[p].replicas)) is changes}
-        for part in in_slices(due, size):
-            refused |= alter_in_turn(run, {p: due[p] for p in part}, changes=changes, although_stopped=although_stopped)
-            if busy_with(refused):
+        for part in in_slices(due, run.controller.slice_size) if due else ():
+            refused |= _submit_when_free(
+                run, {p: due[p] for p in part}, changes=changes, although_stopped=although_stopped
+            )
+            if run.controller.busy_message(refused):
                 return refused
     return refused
+
+
+def _submit_when_free(
+    run: RunContext, targets: Mapping[TopicPartition, Replicas], *, changes: bool, although_stopped: bool
+) -> dict[TopicPartition, Refusal]:
+    """Submit one slice when the controller is free; what brings a stopped reassignment to rest is not waited for here."""
+    until = run.now() + timedelta(seconds=0 if although_stopped else run.controller.busy_seconds)
+    asked = dict(targets)
+    refused: dict[TopicPartition, Refusal] = {}
+    while True:
+        if not although_stopped:
+            refuse_stopped(run.record)
+        replies = run.cluster.alter_reassignments(asked, allow_replication_factor_change=changes)
+        refused = {p: r for p, r in refused.items() if p not in asked}
+        refused |= {p: r for p, r in replies.items() if r is not None}
+        asked = {p: targets[p] for p, r in refused.items() if run.controller.is_busy(r)}
+        if not asked or run.now() >= until:
+            return refused
+        run.sleep(0.5)
 
 
 def cancel(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal]:

@@ -4,11 +4,12 @@ import pytest
 
 from kafka_reassignment.decisions.cancel import Cancels, Settling, settling
 from kafka_reassignment.decisions.moves import Phase, expansions_to_submit, phase
-from kafka_reassignment.decisions.single_batch_controller import in_turn, not_finished, that_can_complete
+from kafka_reassignment.decisions.single_batch_controller import SingleBatchController
 from kafka_reassignment.model import Batch, InFlight, PartitionState, Reassignment, Replicas, Step, TopicPartition, View
 
 pytestmark = pytest.mark.quick
 
+OLD = SingleBatchController()
 P, Q = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
@@ -28,7 +29,7 @@ def view(
 
 def submitted(one: Step, seen: View) -> Replicas:
     batch = Batch(1, (one,))
-    return that_can_complete(batch, seen, expansions_to_submit(batch, seen).to_submit)[one.partition]
+    return OLD.submissions(batch, seen, expansions_to_submit(batch, seen).to_submit)[one.partition]
 
 
 def test_with_every_old_replica_in_sync_the_expansion_is_submitted():
@@ -60,16 +61,16 @@ def test_a_replica_that_stays_and_is_out_of_sync_does_not_make_our_expansion_for
 
 def test_a_batch_in_sync_is_not_finished_while_an_old_replica_is_out_of_sync():
     seen = view({P: state((1, 2, 3), 1, 3)}, in_flight={P: InFlight((1, 2, 3), (2,), ())})
-    assert not_finished(seen) == (
+    assert OLD.unfinished(seen) == (
         "the controller has not finished orders-0 and takes no other batch meanwhile; broker 2 is out of sync: bring it back"
     )
-    assert not_finished(view({P: state((1, 2, 3))})) is None
+    assert OLD.unfinished(view({P: state((1, 2, 3))})) is None
 
 
 def test_what_was_stopped_goes_on_and_what_is_done_waits_for_its_turn():
     steps = [step(P, (1, 2), (1, 3)), step(Q, (1, 2), (1, 3))]
     seen = view({P: state((1, 2, 3), 1, 2), Q: state((1, 2, 3))}, in_flight={P: InFlight((1, 2, 3), (3,), ())})
-    assert in_turn(settling(steps, seen), seen) == Settling(
+    assert OLD.settle(settling(steps, seen), seen) == Settling(
         Cancels(carry_on={P: "Kafka below 2.4 cannot cancel: it goes on to 1,2,3, and can be taken back then"}),
         stranded={Q: "its turn comes when the controller has finished what is in flight"},
     )
@@ -77,5 +78,5 @@ def test_what_was_stopped_goes_on_and_what_is_done_waits_for_its_turn():
 
 def test_when_nothing_is_in_flight_everything_is_taken_back():
     seen = view({P: state((1, 2, 3))})
-    decided = in_turn(settling([step(P, (1, 2), (1, 3))], seen), seen)
+    decided = OLD.settle(settling([step(P, (1, 2), (1, 3))], seen), seen)
     assert decided.to_submit == {P: (1, 2)}

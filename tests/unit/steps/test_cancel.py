@@ -103,7 +103,7 @@ def test_after_a_stop_no_step_does_anything_and_says_who_stopped_it(reassignment
 
 def test_a_stop_ends_a_submission_that_is_under_way(reassignment, cluster, monkeypatch):
     """What a task submits after the stop would be cancelled by nobody."""
-    monkeypatch.setattr("kafka_reassignment.steps.moves.SLICE", 1)
+    monkeypatch.setattr("kafka_reassignment.decisions.controller.Controller.slice_size", 1)
     run = reassignment(MOVES)
     alter = cluster.alter_reassignments
 

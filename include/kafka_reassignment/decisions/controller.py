@@ -1,0 +1,47 @@
+"""What a controller takes, and how: chosen once from the description of the cluster, so that no step asks for its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafka_reassignment.decisions.cancel import Settling
+from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
+
+
+class Controller:
+    """A controller with the reassignment API (KIP-455, Kafka 2.4 and later): takes any number of batches, and cancels.
+
+    Pure: each method decides from what the cluster shows.
+
+    Attributes:
+        slice_size: partitions per submission: replies are per partition (F13), and a drop stalls its partitions a
+            moment (F35).
+        busy_seconds: how long a submission waits for the controller to be free of an earlier one.
+        max_batch: most partitions of a batch; None for any number.
+    """
+
+    slice_size: int = 100
+    busy_seconds: int = 0
+    max_batch: int | None = None
+
+    def submissions(
+        self, _batch: Batch, _seen: View, expansions: Mapping[TopicPartition, Replicas]
+    ) -> dict[TopicPartition, Replicas]:
+        """Return what to submit in order to expand the partitions of a batch."""
+        return dict(expansions)
+
+    def is_busy(self, _refusal: Refusal) -> bool:
+        """Whether a refusal says that an earlier submission has to complete first."""
+        return False
+
+    def unfinished(self, _seen: View) -> str | None:
+        """Say why a batch whose targets are all in sync cannot be dropped yet; None when it can."""
+        return None
+
+    def settle(self, decided: Settling, _seen: View) -> Settling:
+        """Return how stopped steps come to rest on this controller."""
+        return decided
+
+    def busy_message(self, refused: Mapping[TopicPartition, Refusal]) -> str | None:
+        """Return the words of a refusal by which the controller is busy; None when there is none."""
+        return next((r.message for r in refused.values() if self.is_busy(r)), None)
