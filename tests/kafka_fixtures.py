@@ -6,6 +6,7 @@ import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import KafkaException
@@ -73,15 +74,22 @@ def kafka_admin(kafka: LocalCluster) -> AdminClient:
 @pytest.fixture
 def create_topic(kafka: LocalCluster) -> Iterator[CreateTopic]:
     """Create topics with given replicas on the shared cluster; they are deleted after the test."""
+    with topics_of(kafka.bootstrap_servers) as create:
+        yield create
+
+
+@contextmanager
+def topics_of(bootstrap_servers: str) -> Iterator[CreateTopic]:
+    """Create topics with given replicas; they are deleted in the end."""
     created: list[str] = []
 
     def create(
         replicas: Mapping[int, Sequence[int]], *, configs: Mapping[str, str] | None = None, name: str | None = None
     ) -> str:
         topic = name or fresh_topic_name()
-        data.create_topic(kafka.bootstrap_servers, topic, [tuple(replicas[p]) for p in range(len(replicas))], configs)
+        data.create_topic(bootstrap_servers, topic, [tuple(replicas[p]) for p in range(len(replicas))], configs)
         created.append(topic)
         return topic
 
     yield create
-    delete_topics(kafka.bootstrap_servers, created)
+    delete_topics(bootstrap_servers, created)

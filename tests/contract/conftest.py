@@ -1,34 +1,67 @@
-"""One suite, two clusters: every test below runs on the fake and on real brokers."""
+"""One suite, three clusters: every test below runs on the fake, on brokers of today and on brokers of 2.3.1."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from tests.contract.lab import FakeLab, KafkaLab, Lab, set_rates
+from tests.contract.lab import FakeLab, KafkaLab, Lab, ZookeeperLab
+from tests.kafka_fixtures import CreateTopic, topics_of
+
+from kafka_lab.zookeeper import ZooKeeperCluster
 
 FAKE = pytest.param("fake", marks=pytest.mark.quick)
 REAL = pytest.param("kafka", marks=pytest.mark.kafka)
+OLD = pytest.param("zookeeper", marks=pytest.mark.kafka)
 
 
-@pytest.fixture(params=[FAKE, REAL])
+@pytest.fixture(scope="package")
+def old_kafka() -> Iterator[ZooKeeperCluster]:
+    """Six brokers of 2.3.1 on racks a, b, c, shared by all tests of this folder: leave nothing behind on it.
+
+    Broker 2 has a static rate of 3 MB/s.
+    """
+    static = {2: {"leader.replication.throttled.rate": "3000000"}}
+    with ZooKeeperCluster(brokers=6, version="2.3.1", static_configs=static) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def create_old_topic(old_kafka: ZooKeeperCluster) -> Iterator[CreateTopic]:
+    """Create topics on the old brokers; they are deleted after the test."""
+    with topics_of(old_kafka.bootstrap_servers) as create:
+        yield create
+
+
+@pytest.fixture(params=[FAKE, REAL, OLD])
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A cluster to set up and ask; nothing is left behind on a real one."""
     if request.param == "fake":
         yield FakeLab()
         return
-    lab = KafkaLab(request.getfixturevalue("kafka"), request.getfixturevalue("create_topic"))
+    lab = _real_lab(request)
     try:
         yield lab
     finally:
-        set_rates(lab.cluster, None)
+        lab.clean_up()
 
 
-@pytest.fixture(params=[FAKE, REAL])
+@pytest.fixture(params=[FAKE, REAL, OLD])
 def breakable_lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     """As ``lab``; brokers may be killed, and are brought back afterwards."""
     if request.param == "fake":
         yield FakeLab()
         return
-    create_topic = request.getfixturevalue("create_topic")
-    yield KafkaLab(request.getfixturevalue("breakable_kafka"), create_topic)
+    kafka = request.getfixturevalue("kafka" if request.param == "kafka" else "old_kafka")
+    lab = _real_lab(request)
+    try:
+        yield lab
+    finally:
+        kafka.heal()
+        lab.clean_up()
+
+
+def _real_lab(request: pytest.FixtureRequest) -> KafkaLab:
+    if request.param == "kafka":
+        return KafkaLab(request.getfixturevalue("kafka"), request.getfixturevalue("create_topic"))
+    return ZookeeperLab(request.getfixturevalue("old_kafka"), request.getfixturevalue("create_old_topic"))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+import pytest
 from confluent_kafka import Producer
 from tests.fakes.cluster import FakeCluster
 from tests.kafka_fixtures import CreateTopic, fresh_topic_name
 
-from kafka_lab.cluster import LocalCluster
-from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
+from kafka_lab.base import EmbeddedCluster
+from kafka_lab.zookeeper import ZooKeeperCluster
+from kafka_reassignment.cluster import open_cluster
 from kafka_reassignment.cluster.settings import ClusterSettings
-from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Replicas, TopicPartition
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Refusal, Replicas, TopicPartition
 from kafka_reassignment.ports import ClusterPort
 
 HELD_BYTES = 8_000_000
@@ -26,6 +29,7 @@ class Lab(Protocol):
     """A cluster of brokers 1..6 on racks a, b, c, and how a test sets it up."""
 
     cluster: ClusterPort
+    version: str
 
     def create_topic(
         self, replicas: Sequence[Replicas], *, configs: Mapping[str, str] | None = None
@@ -53,9 +57,19 @@ class Lab(Protocol):
         """Start a killed broker again."""
         ...
 
+    def assert_refused(self, refusal: Refusal | None, expected: Refusal) -> None:
+        """Check a refusal of the brokers against that of Kafka 4.3.1: the same code, and what it says."""
+        ...
+
+    def skip_below_2_4(self, reason: str) -> None:
+        """Leave a test out on brokers of 2.3.1, which cannot do it."""
+        ...
+
 
 class FakeLab:
-    """The lab of the fake cluster."""
+    """The lab of the fake cluster, which behaves as Kafka 4.3.1 does."""
+
+    version = "4.3.1"
 
     def __init__(self) -> None:
         self.fake = FakeCluster()
@@ -79,6 +93,12 @@ class FakeLab:
         for partition in partitions:
             self.fake.catch_up(partition)
 
+    def assert_refused(self, refusal: Refusal | None, expected: Refusal) -> None:
+        assert refusal == expected
+
+    def skip_below_2_4(self, reason: str) -> None:
+        """Nothing is left out."""
+
     def kill(self, broker: int) -> None:
         self.fake.kill(broker)
 
@@ -89,13 +109,17 @@ class FakeLab:
 class KafkaLab:
     """The lab of real brokers: moves are held by a throttle of one byte per second on this topic's replicas."""
 
-    def __init__(self, kafka: LocalCluster, create_topic: CreateTopic) -> None:
-        settings = ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers}, name="contract")
-        self.cluster: ClusterPort = KafkaCluster(settings)
+    def __init__(self, kafka: EmbeddedCluster, create_topic: CreateTopic) -> None:
+        settings = self._settings(kafka)
+        self.cluster: ClusterPort = open_cluster(settings)
+        self.version = kafka.version
         self._producer = Producer({**settings.confluent_config(), "acks": "all"})
         self._kafka = kafka
         self._dead: set[int] = set()
         self._create = create_topic
+
+    def _settings(self, kafka: EmbeddedCluster) -> ClusterSettings:
+        return ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers}, name="contract")
 
     def create_topic(
         self, replicas: Sequence[Replicas], *, configs: Mapping[str, str] | None = None
@@ -129,6 +153,76 @@ class KafkaLab:
     def restart(self, broker: int) -> None:
         self._kafka.start_broker(broker)
         self._kafka.wait_until_up()
+
+    def assert_refused(self, refusal: Refusal | None, expected: Refusal) -> None:
+        assert refusal == expected
+
+    def skip_below_2_4(self, reason: str) -> None:
+        """Nothing is left out."""
+
+    def clean_up(self) -> None:
+        """Leave nothing behind but topics, which are deleted afterwards."""
+        set_rates(self.cluster, None)
+
+
+WORDS_OF_2_3 = {
+    r"The manual partition assignment includes broker (-?\d+), but no such broker is registered\.": (
+        r"Unknown broker\(s\) in replica assignment: {0}(, \d+)*\."
+    ),
+    r"The manual partition assignment includes the broker (\d+) more than once\.": (
+        r"Duplicate brokers not allowed in replica assignment: {0}, {0} for partition id \d+\."
+    ),
+    r"The manual partition assignment includes a partition with (\d+) replica\(s\), but .*": (
+        r"Inconsistent replication factor between partitions, .* have replication factors \[{0}\], respectively\."
+    ),
+    r"Topic already has (\d+) partition\(s\)\.": r"Topic already has {0} partitions\.",
+    r"The topic \S+ currently has (\d+) partition\(s\); (\d+) would not be an increase\.": (
+        r"Topic currently has {0} partitions, which is higher than the requested {1}\."
+    ),
+    r"Attempted to add (\d+) additional partition\(s\), but only (\d+) assignment\(s\) were specified\.": (
+        r"Increasing the number of partitions by {0} but {1} assignments provided\."
+    ),
+    r"No such partition as \S+|No such topic as \S+": r"The partition does not exist\.",
+    r"": r"The topic 'no-such-topic' does not exist\.",
+}
+"""What Kafka 2.3.1 says (as a pattern) where Kafka 4.3.1 says that."""
+
+
+class ZookeeperLab(KafkaLab):
+    """The lab of brokers of 2.3.1, which take reassignments through ZooKeeper."""
+
+    def _settings(self, kafka: EmbeddedCluster) -> ClusterSettings:
+        assert isinstance(kafka, ZooKeeperCluster)
+        zookeeper = {"connect": kafka.zookeeper_connect}
+        return ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers, "zookeeper": zookeeper}, name="old")
+
+    def create_held_topic(self, replicas: Sequence[Replicas]) -> list[TopicPartition]:
+        partitions = self.create_topic(replicas)
+        throttle_every_replica(self.cluster, partitions[0].topic)
+        for partition in partitions:
+            self.write(partition, messages=80, size_bytes=HELD_BYTES)
+        set_rates(self.cluster, "1")
+        time.sleep(2)  # these brokers hear of a rate through ZooKeeper, a moment after it is written
+        return partitions
+
+    def assert_refused(self, refusal: Refusal | None, expected: Refusal) -> None:
+        assert refusal is not None
+        assert refusal.code == {"INVALID_CONFIG": "INVALID_REQUEST"}.get(expected.code, expected.code)
+        patterns = [
+            old.format(*map(re.escape, found.groups()))
+            for new, old in WORDS_OF_2_3.items()
+            if (found := re.fullmatch(new, expected.message))
+        ]
+        same = refusal.message == expected.message or refusal.message.endswith(f": {expected.message}")
+        assert same or any(re.fullmatch(p, refusal.message) for p in patterns), refusal
+
+    def skip_below_2_4(self, reason: str) -> None:
+        pytest.skip(f"Kafka 2.3.1: {reason}")
+
+    def clean_up(self) -> None:
+        """Also wait for what is in flight: a batch of a topic that is deleted stays for ever, and keeps others out."""
+        super().clean_up()
+        eventually(self.cluster.list_reassignments, lambda listed: listed == {}, seconds=60)
 
 
 def set_rates(cluster: ClusterPort, rate: str | None, brokers: Sequence[int] = (1, 2, 3, 4, 5, 6)) -> None:

@@ -37,7 +37,10 @@ def change(
 
 
 def sees(lab: Lab, resource: ConfigResource, key: str, expected: ConfigValue | None) -> None:
-    eventually(lambda: lab.cluster.describe_configs([resource], [key])[resource].get(key), lambda v: v == expected)
+    accepted = [expected]
+    if expected is None and lab.version == "2.3.1":  # it goes on listing a key that was set once, without a value
+        accepted.append(ConfigValue(None, ConfigSource.DEFAULT))
+    eventually(lambda: lab.cluster.describe_configs([resource], [key])[resource].get(key), lambda v: v in accepted)
 
 
 @pytest.fixture
@@ -85,7 +88,7 @@ def test_deleting_what_is_not_set_is_accepted(lab: Lab) -> None:
 )
 def test_a_rate_that_is_none_is_refused(lab: Lab, value: str, why: str) -> None:
     refusal = change(lab, ConfigResource.broker(1), RATE, SET, value)
-    assert refusal == Refusal("INVALID_REQUEST", f"Invalid value {value} for configuration {RATE}: {why}")
+    lab.assert_refused(refusal, Refusal("INVALID_REQUEST", f"Invalid value {value} for configuration {RATE}: {why}"))
 
 
 @pytest.mark.parametrize(
@@ -119,12 +122,13 @@ def test_what_is_no_list_of_replicas_is_refused(lab: Lab, before: str | None, va
     topic = topic_of(lab, before)
     refusal = change(lab, topic, LIST, APPEND, value)
     assert refusal is not None
-    assert refusal.code == "INVALID_CONFIG"
+    assert refusal.code in ({"INVALID_CONFIG", "INVALID_REQUEST"} if lab.version == "2.3.1" else {"INVALID_CONFIG"})
     assert "must be the literal '*' or a list of replicas" in refusal.message
     sees(lab, topic, LIST, NEVER_SET if before is None else ConfigValue(before, ConfigSource.DYNAMIC_TOPIC))
 
 
 def test_a_scalar_cannot_be_appended_to(lab: Lab) -> None:
+    lab.skip_below_2_4("its brokers do not say which configs are lists")
     assert change(lab, topic_of(lab), MIN_ISR, APPEND, "1") == Refusal(
         "INVALID_CONFIG", f"Can't APPEND to key {MIN_ISR} because its type is not LIST."
     )
@@ -140,10 +144,10 @@ def test_the_changes_of_one_resource_are_all_applied_or_none(lab: Lab) -> None:
             ConfigChange(good, MIN_ISR, SET, "2"),
         ]
     )
-    assert replies == {
-        good: None,
-        bad: Refusal("INVALID_CONFIG", f"Invalid value many for configuration {MIN_ISR}: Not a number of type INT"),
-    }
+    assert replies.keys() == {good, bad}
+    assert replies[good] is None
+    words = f"Invalid value many for configuration {MIN_ISR}: Not a number of type INT"
+    lab.assert_refused(replies[bad], Refusal("INVALID_CONFIG", words))
     sees(lab, good, MIN_ISR, ConfigValue("2", ConfigSource.DYNAMIC_TOPIC))
     sees(lab, good, LIST, ConfigValue("0:3", ConfigSource.DYNAMIC_TOPIC))
     sees(lab, bad, LIST, NEVER_SET)
@@ -187,7 +191,8 @@ def test_an_unknown_key_is_left_out_of_the_description_and_refused_in_a_change(l
 def test_min_insync_replicas_shows_the_layer_it_comes_from(lab: Lab) -> None:
     """A fresh 4.x cluster holds a dynamic default of its own (KIP-966)."""
     topic = topic_of(lab)
-    sees(lab, topic, MIN_ISR, ConfigValue("1", ConfigSource.DYNAMIC_DEFAULT_BROKER))
+    fresh = ConfigSource.DEFAULT if lab.version == "2.3.1" else ConfigSource.DYNAMIC_DEFAULT_BROKER
+    sees(lab, topic, MIN_ISR, ConfigValue("1", fresh))
     change(lab, topic, MIN_ISR, SET, "2")
     sees(lab, topic, MIN_ISR, ConfigValue("2", ConfigSource.DYNAMIC_TOPIC))
 

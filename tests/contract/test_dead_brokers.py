@@ -11,6 +11,7 @@ RATE = "follower.replication.throttled.rate"
 
 def test_a_dead_broker_is_told_everywhere_and_raises_nowhere(breakable_lab: Lab) -> None:
     lab, cluster = breakable_lab, breakable_lab.cluster
+    lab.skip_below_2_4("it forgets dead brokers, and refuses them as a target")
     [led] = lab.create_topic([(2, 1, 3)])
     [followed] = lab.create_topic([(1, 2)])
     [alone] = lab.create_topic([(2,)])
@@ -66,6 +67,7 @@ def test_a_dead_broker_is_told_everywhere_and_raises_nowhere(breakable_lab: Lab)
 def test_a_cancel_that_would_leave_only_dead_replicas_is_refused(breakable_lab: Lab) -> None:
     """F15: going back would need an unclean election."""
     lab, cluster = breakable_lab, breakable_lab.cluster
+    lab.skip_below_2_4("it cannot cancel (KIP-455)")
     [p] = lab.create_topic([(2,)])
     lab.kill(5)
     cluster.alter_reassignments({p: (4, 5)}, allow_replication_factor_change=True)

@@ -1,4 +1,7 @@
-"""Clusters of ZooKeeper's time, on real 2.3.1 (before KIP-455) and real 3.9.2 brokers."""
+"""What only clusters of ZooKeeper's time do, on real 2.3.1 (before KIP-455) and real 3.9.2 brokers.
+
+What they do as all others is in the other modules, which run on them too.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +47,7 @@ pytestmark = pytest.mark.kafka
 
 RATE = "leader.replication.throttled.rate"
 LIST = "follower.replication.throttled.replicas"
-BROKERS = (1, 2, 3, 4)
-
-
-@pytest.fixture(scope="module")
-def old_kafka() -> Iterator[ZooKeeperCluster]:
-    with ZooKeeperCluster(brokers=4, version="2.3.1", static_configs={2: {RATE: "3000000"}}) as cluster:
-        yield cluster
+BROKERS = (1, 2, 3, 4, 5, 6)
 
 
 @pytest.fixture(scope="module")
@@ -224,11 +221,11 @@ def test_while_a_batch_is_there_it_is_listed_others_wait_and_it_cannot_be_cancel
 @pytest.mark.parametrize(
     ("target", "refusal"),
     [
-        ((1, 99), Refusal("INVALID_REPLICA_ASSIGNMENT", "The manual partition assignment includes broker 99, but no such broker is alive.")),
-        ((-1, 2), Refusal("INVALID_REPLICA_ASSIGNMENT", "The manual partition assignment includes broker -1, but no such broker is alive.")),
+        ((1, 99), Refusal("INVALID_REPLICA_ASSIGNMENT", "The manual partition assignment includes broker 99, but no such broker is registered.")),
+        ((-1, 2), Refusal("INVALID_REPLICA_ASSIGNMENT", "The manual partition assignment includes broker -1, but no such broker is registered.")),
         ((3, 3), Refusal("INVALID_REPLICA_ASSIGNMENT", "The manual partition assignment includes the broker 3 more than once.")),
         ((), Refusal("INVALID_REPLICA_ASSIGNMENT", "The manual partition assignment includes an empty replica list.")),
-        (("1", "2"), Refusal("INVALID_REPLICA_ASSIGNMENT", "The manual partition assignment includes broker '1', but no such broker is alive.")),
+        (("1", "2"), Refusal("INVALID_REPLICA_ASSIGNMENT", "The manual partition assignment includes broker '1', but no such broker is registered.")),
         ((1, 2, 3), Refusal("INVALID_REPLICATION_FACTOR", "The replication factor is changed from 2 to 3")),
     ],
     ids=["unknown", "negative", "repeated", "empty", "strings", "factor"],
@@ -244,7 +241,7 @@ def test_what_would_break_the_controller_never_reaches_zookeeper_and_the_rest_go
     )
     assert replies[bad] == refusal
     assert replies[good] is None
-    assert replies[unknown] == Refusal("UNKNOWN_TOPIC_OR_PARTITION", "The topic no-such-topic does not exist.")
+    assert replies[unknown] == Refusal("UNKNOWN_TOPIC_OR_PARTITION", "Unable to find a topic named no-such-topic.")
     assert replies[TopicPartition(bad.topic, 77)] is not None
     wait_for_replicas(old, good, (1, 3))
     assert old.describe_partitions([bad.topic])[bad].replicas == (1, 2)
@@ -330,49 +327,6 @@ def test_dynamic_rates_that_the_brokers_hide_are_read_from_zookeeper(old: Cluste
     change(old, one, RATE, ConfigOperation.DELETE)
     change(old, everyone, RATE, ConfigOperation.DELETE)
     sees(one, ConfigValue(None, ConfigSource.DEFAULT))
-
-
-@pytest.mark.parametrize(
-    ("before", "operation", "value", "after"),
-    [
-        (None, ConfigOperation.APPEND, "0:3", "0:3"),
-        ("0:3", ConfigOperation.APPEND, "0:3,1:2", "0:3,1:2"),
-        ("0:3,1:2", ConfigOperation.SUBTRACT, "0:3", "1:2"),
-        ("0:3", ConfigOperation.SUBTRACT, "0:3", ""),
-        (None, ConfigOperation.SUBTRACT, "0:3", ""),
-        ("*", ConfigOperation.SUBTRACT, "0:3", "*"),
-    ],
-)
-def test_lists_end_as_they_do_on_newer_clusters(
-    old: ClusterPort,
-    old_kafka: ZooKeeperCluster,
-    before: str | None,
-    operation: ConfigOperation,
-    value: str,
-    after: str,
-) -> None:
-    """By itself 2.3.1 answers a NullPointerException where the list is not set yet."""
-    topic = ConfigResource.topic(make(old_kafka, (1, 2))[0].topic)
-    if before is not None:
-        assert change(old, topic, LIST, ConfigOperation.SET, before) is None
-    assert change(old, topic, LIST, operation, value) is None
-    expected = ConfigValue(after, ConfigSource.DYNAMIC_TOPIC)
-    eventually(lambda: old.describe_configs([topic], [LIST])[topic][LIST], lambda v: v == expected)
-
-
-def test_appending_to_all_replicas_is_refused_as_on_newer_clusters(
-    old: ClusterPort, old_kafka: ZooKeeperCluster
-) -> None:
-    """By itself 2.3.1 makes ``*,0:3`` of it, which throttles nothing."""
-    topic = ConfigResource.topic(make(old_kafka, (1, 2))[0].topic)
-    change(old, topic, LIST, ConfigOperation.SET, "*")
-    refusal = change(old, topic, LIST, ConfigOperation.APPEND, "0:3")
-    assert refusal is not None
-    assert refusal.message.startswith(f"Invalid value [*, 0:3] for configuration {LIST}")
-    unknown = ConfigResource.topic("no-such-topic")
-    assert change(old, unknown, LIST, ConfigOperation.APPEND, "0:3") == Refusal(
-        "UNKNOWN_TOPIC_OR_PARTITION", "The topic 'no-such-topic' does not exist."
-    )
 
 
 # ------------------------------------------------------------------ looking, and failing

@@ -51,7 +51,7 @@ def test_true_is_no_broker() -> None:
     """It equals 1, and would be written as ``true``."""
     told = refusal(P, (True, 2), seen())
     assert told is not None
-    assert told.message == "The manual partition assignment includes broker True, but no such broker is alive."
+    assert told.message == "The manual partition assignment includes broker True, but no such broker is registered."
 
 
 def test_the_guard_counts_the_batch_in_flight() -> None:

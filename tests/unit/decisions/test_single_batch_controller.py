@@ -4,8 +4,19 @@ import pytest
 
 from kafka_reassignment.decisions.cancel import Cancels, Settling, settling
 from kafka_reassignment.decisions.moves import Phase, expansions_to_submit, phase
-from kafka_reassignment.decisions.single_batch_controller import SingleBatchController
-from kafka_reassignment.model import Batch, InFlight, PartitionState, Reassignment, Replicas, Step, TopicPartition, View
+from kafka_reassignment.decisions.single_batch_controller import SingleBatchController, controller_of
+from kafka_reassignment.model import (
+    Batch,
+    ClusterDescription,
+    InFlight,
+    PartitionState,
+    Reassignment,
+    Refusal,
+    Replicas,
+    Step,
+    TopicPartition,
+    View,
+)
 
 pytestmark = pytest.mark.quick
 
@@ -80,3 +91,22 @@ def test_when_nothing_is_in_flight_everything_is_taken_back():
     seen = view({P: state((1, 2, 3))})
     decided = OLD.settle(settling([step(P, (1, 2), (1, 3))], seen), seen)
     assert decided.to_submit == {P: (1, 2)}
+
+
+def test_a_controller_with_the_reassignment_api_is_never_busy_and_changes_no_decision():
+    new = controller_of(ClusterDescription("c", {}))
+    seen = view({P: state((1, 2, 3), 1, 2)}, in_flight={P: InFlight((1, 2, 3), (3,), ())})
+    decided = settling([step(P, (1, 2), (1, 3))], seen)
+    assert new.settle(decided, seen) == decided
+    assert new.submissions(Batch(1, ()), seen, {P: (1, 2, 3)}) == {P: (1, 2, 3)}
+    assert new.unfinished(seen) is None
+    assert new.busy_message({P: Refusal("REASSIGNMENT_IN_PROGRESS", "busy")}) is None
+    assert (new.max_batch, new.busy_seconds) == (None, 0)
+
+
+def test_the_description_of_a_cluster_says_which_controller_it_has():
+    assert isinstance(controller_of(ClusterDescription("c", {}, has_reassignment_api=False)), SingleBatchController)
+    assert (
+        OLD.busy_message({P: Refusal("POLICY_VIOLATION", "no"), Q: Refusal("REASSIGNMENT_IN_PROGRESS", "busy")})
+        == "busy"
+    )

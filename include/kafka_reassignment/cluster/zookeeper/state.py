@@ -130,11 +130,9 @@ def refusal_before_writing(
     partition: TopicPartition, target: Replicas | None, seen: Observation, *, allow_change: bool
 ) -> Refusal | None:
     """Return why a partition must not go into the batch, in the words newer controllers use; None if it may."""
-    if partition.topic not in seen.topics or partition.topic in seen.being_deleted:
-        gone = "is being deleted" if partition.topic in seen.topics else "does not exist"
-        return Refusal("UNKNOWN_TOPIC_OR_PARTITION", f"The topic {partition.topic} {gone}.")
-    if partition not in seen.partitions:
-        return Refusal("UNKNOWN_TOPIC_OR_PARTITION", f"Unable to find partition {partition}.")
+    missing = _missing(partition, seen)
+    if missing is not None:
+        return Refusal("UNKNOWN_TOPIC_OR_PARTITION", missing)
     batch = seen.pending.targets if seen.pending is not None else {}
     if target is None:
         return _no_cancel(partition, batch)
@@ -163,12 +161,22 @@ def _paths_of(topics: Collection[str]) -> dict[str, str]:
     return {topic: f"/brokers/topics/{topic}" for topic in topics if _LEGAL_TOPIC.fullmatch(topic)}
 
 
+def _missing(partition: TopicPartition, seen: Observation) -> str | None:
+    if partition.topic not in seen.topics:
+        return f"Unable to find a topic named {partition.topic}."
+    if partition.topic in seen.being_deleted:
+        return f"The topic {partition.topic} is being deleted."
+    if partition not in seen.partitions:
+        return f"Unable to find partition {partition.topic}:{partition.partition}."
+    return None
+
+
 def _impossible(target: Replicas, live: frozenset[int]) -> str | None:
     if not target:
         return "an empty replica list."
     for broker in target:
         if type(broker) is not int or broker not in live:
-            return f"broker {broker!r}, but no such broker is alive."
+            return f"broker {broker!r}, but no such broker is registered."
         if target.count(broker) > 1:
             return f"the broker {broker} more than once."
     return None
