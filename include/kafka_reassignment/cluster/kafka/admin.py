@@ -76,7 +76,7 @@ class AdminConversation:
         self._client.poll(0)  # log lines that came meanwhile
         if self._refresh is not None:
             self._refresh.join()
-        self._client.__exit__(None, None, None)
+        del self._client  # what closes it: below 2.13 it has no other way
 
     @property
     def client(self) -> AdminClient:
@@ -90,15 +90,25 @@ class AdminConversation:
             ClusterUnavailableError: no broker answers.
             NotAuthorizedError: a broker refused the credentials.
         """
-        end = time.monotonic() + seconds
-        while not self._metadata and time.monotonic() < end:
-            self._serve()
-            self._start_refresh()
-        self._serve()
+        self.reach(seconds=seconds)
         try:
-            return self._client.list_topics(timeout=max(end - time.monotonic(), _REFRESH_TIMEOUT_SECONDS))
+            return self._client.list_topics(timeout=seconds)
         except KafkaException as failed:
             raise self._translate(failed.args[0], f"A broker of {self._settings}") from None
+
+    def reach(self, *, seconds: float) -> None:
+        """Return once a broker has told who is in the cluster; whatever writes starts with this.
+
+        Raises:
+            NothingSentError: no broker can be connected to, or none answers.
+            NotAuthorizedError: a broker refused the credentials.
+        """
+        end = time.monotonic() + seconds
+        while not self._metadata:
+            if time.monotonic() > end:
+                raise no_broker_answers(self._settings, f"none in {seconds:g} s")
+            self._start_refresh()
+            self._serve()
 
     def wait(
         self,
@@ -153,7 +163,7 @@ class AdminConversation:
         """Let librdkafka call back, and raise what concerns every request.
 
         Raises:
-            NothingSentError: every bootstrap server failed, before one told who is in the cluster.
+            NothingSentError: every broker failed, before one told us (see ``reach``) who is in the cluster.
             NotAuthorizedError: a broker refused the credentials: so would all others.
         """
         self._client.poll(_POLL_SECONDS)
@@ -162,20 +172,11 @@ class AdminConversation:
                 raise credentials_refused(
                     f"A broker of {self._settings}", self._settings, self._settings.redact(error.str())
                 )
-        if any(e.code() == KafkaError._ALL_BROKERS_DOWN for e in self._errors) and not self._knows_cluster():
-            all_down = KafkaError._ALL_BROKERS_DOWN
+        all_down = KafkaError._ALL_BROKERS_DOWN
+        if not self._metadata and any(e.code() == all_down for e in self._errors):
             reasons = [self._settings.redact(e.str()) for e in self._errors if e.code() != all_down]
             reasons = reasons or ["each closes the connection, or does not answer"]
             raise no_broker_answers(self._settings, name_some(reasons))
-
-    def _knows_cluster(self) -> bool:
-        """Whether a broker has told who is in the cluster: no request is sent before that."""
-        if self._metadata:
-            return True
-        try:
-            return self._client.cluster_id(timeout=0) is not None
-        except KafkaException:
-            return False
 
     def _why_not_reached(self, broker: int | None) -> str | None:
         if broker is None:

@@ -115,7 +115,7 @@ class KafkaCluster:
         self, topic: str, assignments: Mapping[int, Replicas], *, validate_only: bool = False
     ) -> Refusal | None:
         """See the port. KRaft accepts this in the middle of a reassignment of the topic, clusters with ZooKeeper do not."""
-        with AdminConversation(self._settings) as conversation:
+        with ProtocolConversation(self._settings) as conversation:
             return partitions.create_partitions(
                 conversation, topic, assignments, validate_only=validate_only, seconds=self._settings.request_seconds
             )
@@ -145,7 +145,10 @@ class KafkaCluster:
         for change in changes:
             asked[change.resource] = [*asked.get(change.resource, ()), change]
         replies: dict[ConfigResource, Refusal | None] = {}
+        if not asked:
+            return replies
         with AdminConversation(self._settings) as conversation:
+            conversation.reach(seconds=seconds)
             if configs.has_list_operations(asked) and not self._runs_kraft():
                 asked, refused = configs.with_lists_set(conversation, asked, seconds=seconds)
                 replies |= refused
@@ -189,8 +192,10 @@ class KafkaCluster:
         """See the port."""
         if not partitions:
             return {}
+        seconds = self._settings.request_seconds
         with AdminConversation(self._settings) as conversation:
-            return elections.elect_preferred_leaders(conversation, partitions, seconds=self._settings.request_seconds)
+            conversation.reach(seconds=seconds)
+            return elections.elect_preferred_leaders(conversation, partitions, seconds=seconds)
 
     def close(self) -> None:
         """See the port; nothing is held open between calls."""
