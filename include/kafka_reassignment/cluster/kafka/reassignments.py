@@ -118,8 +118,8 @@ def refusals_of_guard(
             continue
         present = in_flight[p].target if p in in_flight else states[p].replicas
         if len(target) != len(present):
-            told = f"The replication factor is changed from {len(present)} to {len(target)}"
-            refused[p] = Refusal("INVALID_REPLICATION_FACTOR", told)
+            words = f"The replication factor is changed from {len(present)} to {len(target)}"
+            refused[p] = Refusal("INVALID_REPLICATION_FACTOR", words)
     return refused
 
 

@@ -58,7 +58,7 @@ class ZookeeperSession:
 
     def __enter__(self) -> Self:
         try:
-            with self._told("connecting"):
+            with self._translate_errors("connecting"):
                 self._client.start(timeout=CONNECT_SECONDS)
                 # A refused password still ends in a started client: only the first answer tells.
                 self._client.exists_async("/").get(timeout=CONNECT_SECONDS)
@@ -112,11 +112,11 @@ class ZookeeperSession:
         return self._wait(f"creating {path}", created)
 
     def _wait(self, doing: str, result: Callable[[], _Result]) -> _Result:
-        with self._told(doing):
+        with self._translate_errors(doing):
             return result()
 
     @contextmanager
-    def _told(self, doing: str) -> Iterator[None]:
+    def _translate_errors(self, doing: str) -> Iterator[None]:
         where = f"ZooKeeper {self._zookeeper} of connection '{self._connection}'"
         try:
             yield

@@ -83,7 +83,7 @@ class ZookeeperCluster:
     def list_reassignments(
         self, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, InFlight]:
-        """See the port. Which replicas are adding is told from the ISR: ZooKeeper does not keep it.
+        """See the port. Which replicas are adding is read from the ISR: ZooKeeper does not keep it.
 
         Raises:
             ClusterUnavailableError: also when the controller takes no notice of the batch that is there.

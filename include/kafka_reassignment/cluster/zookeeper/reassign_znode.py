@@ -86,23 +86,23 @@ def refusal_beside(
 
 def _held(pending: Pending, states: Mapping[TopicPartition, PartitionState]) -> str:
     """Say what is there, what it waits for, and what to do."""
-    told = f"Kafka below 2.4 takes one batch at a time, and {REASSIGN} holds {pending}"
+    summary = f"Kafka below 2.4 takes one batch at a time, and {REASSIGN} holds {pending}"
     if not pending.is_readable:
         return (
-            f"{told}: the controller does nothing until it is gone. Find out who wrote it; delete it and restart the "
+            f"{summary}: the controller does nothing until it is gone. Find out who wrote it; delete it and restart the "
             "controller's broker, which listens again only then."
         )
     left = in_flight(pending.targets, states)
     joining = sorted({b for p, flight in left.items() for b in flight.target if b not in states[p].isr})
     if joining:
-        return f"{told}: it waits for broker {name_some(joining)} to be in sync. Submit again when it is done."
+        return f"{summary}: it waits for broker {name_some(joining)} to be in sync. Submit again when it is done."
     deleted = sorted(p for p in pending.targets if p not in states)
     if deleted and not left:
         return (
-            f"{told}: {name_some(deleted)} was deleted meanwhile, and the controller never finishes that. Restart the "
+            f"{summary}: {name_some(deleted)} was deleted meanwhile, and the controller never finishes that. Restart the "
             "controller's broker: its successor clears it away."
         )
-    return f"{told}. Submit again when it is done."
+    return f"{summary}. Submit again when it is done."
 
 
 def _some_join(states: Mapping[TopicPartition, PartitionState], targets: Mapping[TopicPartition, Replicas]) -> bool:
@@ -116,14 +116,12 @@ def _some_join(states: Mapping[TopicPartition, PartitionState], targets: Mapping
 
 def _deaf(session: ZookeeperSession, pending: Pending) -> str:
     controller = session.read("/controller")
-    told = f"has taken no notice of {pending} in {REASSIGN} for {EFFECT_SECONDS:g} s"
+    silence = f"has taken no notice of {pending} in {REASSIGN} for {EFFECT_SECONDS:g} s"
     if controller is None:
-        return (
-            f"The cluster has no controller now (no /controller in ZooKeeper), so nobody {told}. Look at its brokers."
-        )
+        return f"The cluster has no controller now (no /controller in ZooKeeper), so nobody {silence}. Look at its brokers."
     broker = controller.content.get("brokerid") if controller.content else "unknown"
     return (
-        f"The controller, broker {broker}, {told}: it does not listen any more, as happens after somebody deleted an "
+        f"The controller, broker {broker}, {silence}: it does not listen any more, as happens after somebody deleted an "
         f"earlier batch there. Do not delete this one. Restart broker {broker}: the next controller takes the batch up "
         "by itself."
     )

@@ -113,7 +113,7 @@ def in_flight(
     """Return what is still to do of a batch, from the topics and their states.
 
     ZooKeeper before 2.4 does not keep which replicas a move adds: those of the target that are not in sync are
-    told as adding, so ``original`` may hold some that have joined already. A partition is done when
+    reported as adding, so ``original`` may hold some that have joined already. A partition is done when
     its replicas are the target and all of them in sync; that its entry is gone says nothing.
     """
     found: dict[TopicPartition, InFlight] = {}
@@ -136,9 +136,9 @@ def refusal_before_writing(
     batch = seen.pending.targets if seen.pending is not None else {}
     if target is None:
         return _no_cancel(partition, batch)
-    told = _impossible(target, seen.live_brokers)
-    if told is not None:
-        return Refusal("INVALID_REPLICA_ASSIGNMENT", f"The manual partition assignment includes {told}")
+    fault = _impossible(target, seen.live_brokers)
+    if fault is not None:
+        return Refusal("INVALID_REPLICA_ASSIGNMENT", f"The manual partition assignment includes {fault}")
     present = batch.get(partition, seen.partitions[partition].replicas)
     if not allow_change and len(target) != len(present):
         return Refusal(
