@@ -39,7 +39,7 @@ class Controller:
         return None
 
     def settle(self, decided: Settling, _seen: View) -> Settling:
-        """Return how stopped steps come to rest on this controller."""
+        """Return how stopped steps are settled on this controller."""
         return decided
 
     def busy_message(self, refused: Mapping[TopicPartition, Refusal]) -> str | None:

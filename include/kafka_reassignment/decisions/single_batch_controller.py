@@ -53,7 +53,7 @@ class SingleBatchController(Controller):
     def settle(self, decided: Settling, seen: View) -> Settling:
         """Let what is in flight go on, and the rest wait: nothing can be cancelled.
 
-        When the batch is done its partitions are at rest in between, and are taken back by ``settling`` itself.
+        When the batch is done its partitions are settled half-way, and are taken back by ``settling`` itself.
         """
         if not seen.in_flight:
             return decided

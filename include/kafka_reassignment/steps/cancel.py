@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kafka_reassignment.decisions.cancel import Settling, settling
-from kafka_reassignment.decisions.single_batch_controller import controller_of
+from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.errors import (
     InvalidRequestError,
     ThrottleInUseError,
@@ -213,7 +213,7 @@ def _act(run: RunContext, scope: CancelScope) -> tuple[CancelResult, Settling]:
     """Cancel and submit what can be settled now."""
     steps = _steps_in(run.cluster, run.record, scope)
     view = confirmed_view(run, steps)
-    decided = _decide(run.cluster, steps, view, scope)
+    decided = _decide(run.controller, steps, view, scope)
     refused = cancel(run, decided.cancels.to_cancel)
     refused |= submit(run, view, decided.to_submit, although_stopped=True)
     return (
@@ -229,9 +229,9 @@ def _act(run: RunContext, scope: CancelScope) -> tuple[CancelResult, Settling]:
     )
 
 
-def _decide(cluster: ClusterPort, steps: Collection[Step], view: View, scope: CancelScope) -> Settling:
+def _decide(controller: Controller, steps: Collection[Step], view: View, scope: CancelScope) -> Settling:
     decided = settling(steps, view, foreign_too=scope.foreign)
-    return controller_of(cluster.describe_cluster()).settle(decided, view)
+    return controller.settle(decided, view)
 
 
 def _time_to_settle(run: RunContext) -> timedelta:

@@ -73,7 +73,7 @@ def submit(
 def _submit_when_free(
     run: RunContext, targets: Mapping[TopicPartition, Replicas], *, changes: bool, although_stopped: bool
 ) -> dict[TopicPartition, Refusal]:
-    """Submit one slice when the controller is free; what brings a stopped reassignment to rest is not waited for here."""
+    """Submit one slice when the controller is free. What settles a stopped reassignment does not wait: it looks again."""
     until = run.now() + timedelta(seconds=0 if although_stopped else run.controller.busy_seconds)
     asked = dict(targets)
     refused: dict[TopicPartition, Refusal] = {}
