@@ -175,6 +175,9 @@ WORDS_OF_2_3 = {
     r"The manual partition assignment includes a partition with (\d+) replica\(s\), but .*": (
         r"Inconsistent replication factor between partitions, .* have replication factors \[{0}\], respectively\."
     ),
+    r"The manual partition assignment includes an empty replica list\.": (
+        r"Cannot have replication factor of 0 for partition id \d+\."
+    ),
     r"Topic already has (\d+) partition\(s\)\.": r"Topic already has {0} partitions\.",
     r"The topic \S+ currently has (\d+) partition\(s\); (\d+) would not be an increase\.": (
         r"Topic currently has {0} partitions, which is higher than the requested {1}\."

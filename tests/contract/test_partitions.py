@@ -106,6 +106,7 @@ def test_where_partitions_differ_in_replicas_only_one_of_their_factors_is_accept
     p, wide, _ = lab.create_topic([(1,), (1,), (1,)])
     lab.cluster.alter_reassignments({wide: (1, 2)}, allow_replication_factor_change=True)
     eventually(lambda: replicas_of(lab, p.topic)[1], lambda replicas: replicas == (1, 2))
+    eventually(lab.cluster.list_reassignments, lambda listed: listed == {})
     replies = [
         lab.cluster.create_partitions(p.topic, {3: tuple(range(1, factor + 1))}, validate_only=True)
         for factor in (1, 2, 3)
