@@ -1,4 +1,4 @@
-"""One conversation with a cluster by kafka-python, for what confluent-kafka lacks (docs/decisions/0018-two-kafka-clients.md).
+"""One conversation with a cluster by kafka-python, for what confluent-kafka lacks (docs/decisions/0021-two-kafka-clients.md).
 
 Requests are protocol messages of ``kafka.protocol``, sent by ``kafka.net``. Neither is public API, so the range of
 kafka-python is pinned to one minor release. The public admin client of 3.0.12 hides what is needed here: it drops the
