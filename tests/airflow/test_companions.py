@@ -68,9 +68,9 @@ def test_one_click_stops_it_all_and_rolls_back_what_was_done(reassignments, port
     assert reassignments.wait(run) == "failed"
     assert "was stopped by admin at" in reassignments.log(run, "wait_for_batches")
     assert "weekend is over" in reassignments.log(run, "wait_for_batches")
-    told = reassignments.result(CANCEL_DAG_ID, "stop-1", "cancel_moves")
-    assert all(left.startswith("replicas 1,2") for left in told["cancelled"].values())
-    assert told["cancelled"]
+    message = reassignments.result(CANCEL_DAG_ID, "stop-1", "cancel_moves")
+    assert all(left.startswith("replicas 1,2") for left in message["cancelled"].values())
+    assert message["cancelled"]
     assert reassignments.wait_for_run(DAG_ID, "stop-1__roll_back") == "success", reassignments.story(
         "stop-1__roll_back"
     )

@@ -50,8 +50,8 @@ def test_a_running_reassignment_is_listed_and_described_beside_its_own_steps(kaf
     assert {m["reassignment_id"] for m in listing["moves"]} == {run}
     assert f"In flight of reassignment {run}: 2 partitions" in logs["list_reassignments"]
 
-    told = results["describe"]
-    described, _ = told["partitions"]
+    message = results["describe"]
+    described, _ = message["partitions"]
     assert (described["reassignment_id"], described["state"]) == (run, "in flight")
     assert described["started_at_seconds"] == active["started_at_seconds"]
     assert (described["current"], described["target"]) == ([1, 2], [1, 3])

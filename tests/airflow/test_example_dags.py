@@ -64,8 +64,8 @@ def test_what_another_client_moves_is_throttled_until_it_has_landed(kafka, port,
     assert port.alter_reassignments({moving: (1, 3)}) == {moving: None}
     reassignments.airflow.trigger(THROTTLE, {"partitions": [topic], "throttle_mb_per_second": 10}, "throttle-1")
     assert reassignments.wait_for_run(THROTTLE, "throttle-1") == "success"
-    told = reassignments.result(THROTTLE, "throttle-1", "throttle")
-    assert told == f"1 partitions in flight are throttled to 10 MB/s per broker: {moving}"
+    message = reassignments.result(THROTTLE, "throttle-1", "throttle")
+    assert message == f"1 partitions in flight are throttled to 10 MB/s per broker: {moving}"
     assert configs(topic) != before
     eventually(port.list_reassignments, lambda listed: not listed, seconds=120)
     reassignments.airflow.trigger(SWEEP_DAG_ID, {"kafka_conn_id": "kafka_default"}, "sweep-example")

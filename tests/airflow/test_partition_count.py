@@ -56,7 +56,7 @@ def replicas(port, topic):
     return {p.partition: s.replicas for p, s in sorted(port.describe_partitions([topic]).items())}
 
 
-def test_a_topic_grows_by_planned_partitions_and_every_other_wish_is_told(port, create_topic, growth):
+def test_a_topic_grows_by_planned_partitions_and_every_other_wish_is_reported(port, create_topic, growth):
     topic, looked_at = create_topic({0: (1, 2), 1: (2, 3)}), create_topic({0: (1, 2)})
     growth.trigger("grow", topic=topic, partitions=5, exclude_brokers=[6])
     growth.trigger("only-look", topic=looked_at, partitions=3, validate_only=True)
@@ -80,7 +80,7 @@ def test_a_topic_grows_by_planned_partitions_and_every_other_wish_is_told(port, 
     assert f"| {looked_at}-1 |" in growth.log("only-look", "plan_placement")
     assert replicas(port, looked_at) == {0: (1, 2)}
 
-    # No increase: told at once, and not tried again.
+    # No increase: reported at once, and not retried.
     assert growth.wait("lower") == "failed"
     assert "partitions already, expected fewer than the 2 asked for" in growth.log("lower", "preflight")
     assert len(growth.events("lower")) == 1

@@ -52,9 +52,9 @@ def test_a_decommission_under_throttle_ends_verified_with_everything_as_before(
         )
         assert reassignments.wait(run) == "success", reassignments.story(run)
         ledger.stop()
-        told = ledger.verify()
-    assert told.lost == 0
-    assert told.acknowledged > 0
+        text = ledger.verify()
+    assert text.lost == 0
+    assert text.acknowledged > 0
     assert configs(topic) == before
     assert all(6 not in r and len(r) == 2 for r in replicas(port, topic).values())
 
@@ -100,7 +100,7 @@ def test_a_failed_sensor_is_rerun_and_the_chain_goes_on_by_itself(kafka, port, c
     )
     reassignments.wait_for_task(run, "sense_isr_catch_up", "running", "deferred", batch=1)
 
-    # Another request for the same cluster is told who has it.
+    # Another request for the same cluster is refused with the name of the lock's owner.
     second = reassignments.trigger("second", job="rebalance", throttle_mb_per_second=5)
     assert reassignments.wait(second) == "failed"
     assert "locked by reassignment failed-sensor, asked for by admin, since" in reassignments.log(second, "preflight")
@@ -124,7 +124,7 @@ def test_a_failed_sensor_is_rerun_and_the_chain_goes_on_by_itself(kafka, port, c
     assert configs(topic) == before
 
 
-def test_somebody_elses_cancel_is_told_and_the_step_can_be_submitted_again(
+def test_another_clients_cancel_is_reported_and_the_step_can_be_submitted_again(
     kafka, port, create_topic, reassignments, configs
 ):
     topic = create_topic({0: (1, 2)})
@@ -150,7 +150,9 @@ def test_somebody_elses_cancel_is_told_and_the_step_can_be_submitted_again(
     assert configs(topic) == before
 
 
-def test_a_partition_that_moved_since_the_plan_is_left_out_and_told(kafka, port, create_topic, reassignments, configs):
+def test_a_partition_that_moved_since_the_plan_is_left_out_and_reported(
+    kafka, port, create_topic, reassignments, configs
+):
     topic = create_topic({0: (1, 2), 1: (1, 2)})
     before = configs(topic)
     run = reassignments.trigger(

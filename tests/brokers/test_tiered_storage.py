@@ -82,7 +82,7 @@ class TieredCluster:
             inside.unlink()
             elsewhere.rename(inside)
 
-    def told_until(self, word: str, run: Run) -> str:
+    def format_until(self, word: str, run: Run) -> str:
         """Look as the trigger does until it tells of this; return what it tells."""
         end, samples = time.monotonic() + 60, SizeSamples()
         while True:
@@ -118,15 +118,15 @@ def test_a_new_replica_with_next_to_nothing_of_its_own_does_not_lead_until_it_ha
     run.finish()
     state = tiered.port.describe_partitions([topic])[partition]
     assert (state.replicas, state.leader) == ((3, 1), 1)
-    [told] = [e.summary for e in run.record.audit if e.step == "elect_leaders"]
-    assert "1 keep their leader until the new replica has more of their tiered topic on its own disk" in told
-    assert f"{partition} (broker 3 has" in told
+    [message] = [e.summary for e in run.record.audit if e.step == "elect_leaders"]
+    assert "1 keep their leader until the new replica has more of their tiered topic on its own disk" in message
+    assert f"{partition} (broker 3 has" in message
     tiered.write(topic)
     elect_leaders(run.context)
     eventually(lambda: tiered.port.describe_partitions([topic])[partition].leader, lambda leader: leader == 3)
 
 
-def test_a_replica_that_cannot_reach_the_remote_store_is_told_as_stuck_and_joins_when_it_can(tiered, tmp_path):
+def test_a_replica_that_cannot_reach_the_remote_store_is_reported_as_stuck_and_joins_when_it_can(tiered, tmp_path):
     topic = tiered.topic((1, 2))
     size = tiered.local_bytes(topic)[1]
     run = Run(
@@ -134,10 +134,10 @@ def test_a_replica_that_cannot_reach_the_remote_store_is_told_as_stuck_and_joins
     )
     with tiered.store_gone():
         run.do_all("set_throttle", "submit_batch")
-        told = tiered.told_until("stuck", run)
-    assert f"1 stuck: {topic}-0 on 3: nothing was copied for" in told
+        message = tiered.format_until("stuck", run)
+    assert f"1 stuck: {topic}-0 on 3: nothing was copied for" in message
     hint = "remote log auxiliary state"
-    assert f"with tiered storage, look for '{hint}' in the broker's log" in told
+    assert f"with tiered storage, look for '{hint}' in the broker's log" in message
     assert hint in (tiered.kafka.directory / "broker-3" / "server.log").read_text()
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     run.finish()

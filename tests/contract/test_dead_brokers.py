@@ -9,7 +9,7 @@ from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResour
 RATE = "follower.replication.throttled.rate"
 
 
-def test_a_dead_broker_is_told_everywhere_and_raises_nowhere(breakable_lab: Lab) -> None:
+def test_a_dead_broker_is_reported_everywhere_and_raises_nowhere(breakable_lab: Lab) -> None:
     lab, cluster = breakable_lab, breakable_lab.cluster
     lab.skip_below_2_4("it forgets dead brokers, and refuses them as a target")
     [led] = lab.create_topic([(2, 1, 3)])

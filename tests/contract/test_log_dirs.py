@@ -48,7 +48,7 @@ def move_inside_broker(kafka: LocalCluster, broker: int, log_dir: str) -> None:
     admin.close()
 
 
-def test_a_copy_moving_between_log_dirs_is_told_apart_from_the_replica(
+def test_a_copy_moving_between_log_dirs_is_reported_apart_from_the_replica(
     kafka: LocalCluster, cluster: ClusterPort
 ) -> None:
     one = ConfigResource.broker(1)
@@ -69,7 +69,7 @@ def test_a_copy_moving_between_log_dirs_is_told_apart_from_the_replica(
     assert moved.log_dir == other
 
 
-def test_a_log_dir_that_fails_is_told_with_its_error_beside_the_others(
+def test_a_log_dir_that_fails_is_reported_with_its_error_beside_the_others(
     kafka: LocalCluster, cluster: ClusterPort
 ) -> None:
     metadata, failing = (str(kafka.data_dir(2, d)) for d in (0, 1))  # without the first, a KRaft broker stops

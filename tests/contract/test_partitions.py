@@ -32,9 +32,9 @@ def test_new_partitions_get_the_replicas_asked_for_in_their_order(lab: Lab) -> N
 def test_validating_only_changes_nothing_and_tells_the_same_refusals(lab: Lab) -> None:
     [p] = lab.create_topic([(1, 2)])
     assert lab.cluster.create_partitions(p.topic, {1: (3, 4)}, validate_only=True) is None
-    told = "includes broker 98, but no such broker is registered."
+    message = "includes broker 98, but no such broker is registered."
     refused = lab.cluster.create_partitions(p.topic, {1: (3, 98)}, validate_only=True)
-    lab.assert_refused(refused, Refusal("INVALID_REPLICA_ASSIGNMENT", f"The manual partition assignment {told}"))
+    lab.assert_refused(refused, Refusal("INVALID_REPLICA_ASSIGNMENT", f"The manual partition assignment {message}"))
     # The controller knows of one partition still: the same again is as valid as before.
     assert lab.cluster.create_partitions(p.topic, {1: (3, 4)}, validate_only=True) is None
     assert replicas_of(lab, p.topic) == {0: (1, 2)}
@@ -51,22 +51,22 @@ def test_asking_again_adds_nothing(lab: Lab) -> None:
 def test_a_count_that_is_no_increase_is_refused(lab: Lab) -> None:
     p, *_ = lab.create_topic([(1, 2), (2, 3), (3, 4)])
     refused = lab.cluster.create_partitions(p.topic, {1: (3, 4)})
-    told = f"The topic {p.topic} currently has 3 partition(s); 2 would not be an increase."
-    lab.assert_refused(refused, Refusal("INVALID_PARTITIONS", told))
+    message = f"The topic {p.topic} currently has 3 partition(s); 2 would not be an increase."
+    lab.assert_refused(refused, Refusal("INVALID_PARTITIONS", message))
 
 
 @pytest.mark.parametrize(
-    ("present", "told"),
+    ("present", "message"),
     [
         (1, "Attempted to add 3 additional partition(s), but only 2 assignment(s) were specified."),
         (3, "Attempted to add 1 additional partition(s), but only 2 assignment(s) were specified."),
     ],
     ids=["smaller than thought", "grown meanwhile"],
 )
-def test_a_topic_of_another_size_than_thought_gets_no_partition_at_all(lab: Lab, present: int, told: str) -> None:
+def test_a_topic_of_another_size_than_thought_gets_no_partition_at_all(lab: Lab, present: int, message: str) -> None:
     p, *_ = lab.create_topic([(1, 2)] * present)
     refused = lab.cluster.create_partitions(p.topic, {2: (3, 4), 3: (4, 5)})
-    lab.assert_refused(refused, Refusal("INVALID_REPLICA_ASSIGNMENT", told))
+    lab.assert_refused(refused, Refusal("INVALID_REPLICA_ASSIGNMENT", message))
     assert len(replicas_of(lab, p.topic)) == present
 
 
@@ -153,8 +153,8 @@ def test_a_partition_may_be_made_on_a_dead_broker_but_not_on_dead_ones_only(brea
     born = TopicPartition(p.topic, 1)
     states = eventually(lambda: lab.cluster.describe_partitions([p.topic]), lambda seen: born in seen)
     assert states[born] == PartitionState((4, 3), frozenset({3}), 3)
-    told = (
+    message = (
         "All brokers specified in the manual partition assignment for partition 1 are fenced or in controlled shutdown."
     )
     refused = lab.cluster.create_partitions(single.topic, {1: (4,)})
-    assert refused == Refusal("INVALID_REPLICA_ASSIGNMENT", told)
+    assert refused == Refusal("INVALID_REPLICA_ASSIGNMENT", message)

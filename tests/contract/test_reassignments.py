@@ -138,7 +138,7 @@ def test_superseding_by_replicas_already_there_leaves_a_broker_both_added_and_re
     wait_for_replicas(lab, p, (2, 1))
 
 
-def test_a_mixed_request_is_a_partial_success_told_per_partition(lab: Lab) -> None:
+def test_a_mixed_request_is_a_partial_success_reported_per_partition(lab: Lab) -> None:
     good, bad = lab.create_topic([(1, 2), (1, 2)])
     unknown = TopicPartition("no-such-topic", 0)
     replies = lab.cluster.alter_reassignments({good: (1, 3), bad: (1, 98), unknown: (1, 2)})

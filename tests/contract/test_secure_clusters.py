@@ -175,19 +175,19 @@ def test_plain_text_to_a_tls_listener_is_the_same_error_whichever_client_meets_i
         ask(KafkaCluster(ClusterSettings.of(extra)))
 
 
-def test_a_wrong_password_is_told_at_once_and_without_it(connection: dict[str, Any]) -> None:
+def test_a_wrong_password_is_reported_at_once_and_without_it(connection: dict[str, Any]) -> None:
     settings = ClusterSettings.of({**connection, "sasl.password": "hunter4"}, name="my_kafka")
     began = time.monotonic()
     with pytest.raises(NotAuthorizedError) as refused:
         open_cluster(settings)
-    told = str(refused.value)
-    assert "refused the credentials of connection 'my_kafka'" in told
-    assert "Check security.protocol, sasl.mechanism, sasl.username and sasl.password" in told
-    assert "hunter" not in told
+    text = str(refused.value)
+    assert "refused the credentials of connection 'my_kafka'" in text
+    assert "Check security.protocol, sasl.mechanism, sasl.username and sasl.password" in text
+    assert "hunter" not in text
     assert time.monotonic() - began < 5
 
 
-def test_a_principal_without_rights_is_told_what_it_lacks(connection: dict[str, Any]) -> None:
+def test_a_principal_without_rights_learns_what_it_lacks(connection: dict[str, Any]) -> None:
     settings = ClusterSettings.of({**connection, "sasl.username": "nobody", "sasl.password": "hunter3"})
     with open_cluster(settings) as cluster:
         for ask in (
@@ -206,13 +206,13 @@ def test_a_principal_without_rights_is_told_what_it_lacks(connection: dict[str, 
                 ask()
 
 
-def test_an_unknown_authority_is_told_as_such(connection: dict[str, Any], tmp_path: Path) -> None:
+def test_an_unknown_authority_is_reported_as_such(connection: dict[str, Any], tmp_path: Path) -> None:
     other = Certificates.make(tmp_path)
     with pytest.raises(ClusterUnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
         open_cluster(ClusterSettings.of({**connection, "ssl.ca.location": str(other.ca)}))
 
 
-def test_plain_text_to_a_tls_listener_is_told_with_the_likely_key(connection: dict[str, Any]) -> None:
+def test_plain_text_to_a_tls_listener_is_reported_with_the_likely_key(connection: dict[str, Any]) -> None:
     extra = {"bootstrap.servers": connection["bootstrap.servers"], "socket.connection.setup.timeout.ms": 1000}
     with pytest.raises(ClusterUnavailableError, match="'security.protocol' is that of this listener"):
         open_cluster(ClusterSettings.of(extra))

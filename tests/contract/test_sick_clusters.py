@@ -85,9 +85,9 @@ def test_a_controller_that_hangs_leaves_an_alter_open_and_says_so(sick: LocalClu
     sick.pause_controller()
     with within(8), pytest.raises(ClusterUnavailableError) as lost:
         cluster.alter_reassignments({P: (1, 3)})
-    told = str(lost.value)
-    assert told.startswith(f"No answer for the reassignment of {P} (")
-    assert "It may have been applied or not: list the reassignments and compare before asking again." in told
+    message = str(lost.value)
+    assert message.startswith(f"No answer for the reassignment of {P} (")
+    assert "It may have been applied or not: list the reassignments and compare before asking again." in message
     with within(20), pytest.raises(ClusterUnavailableError):
         cluster.list_reassignments()
     with within(8), pytest.raises(ClusterUnavailableError, match="They may have been applied or not"):

@@ -63,16 +63,16 @@ def test_log_dirs_show_the_size_of_each_replica(lab: Lab) -> None:
     assert report.unreachable == {}
 
 
-def test_cordoned_log_dirs_are_told_and_take_a_reassignment_all_the_same(lab: Lab) -> None:
+def test_cordoned_log_dirs_are_reported_and_take_a_reassignment_all_the_same(lab: Lab) -> None:
     lab.skip_below_2_4("it has no cordoned log dirs (KIP-1066)")
     [p] = lab.create_topic([(1, 2)])
     cordon, five = "cordoned.log.dirs", ConfigResource.broker(5)
     assert lab.cluster.alter_configs([ConfigChange(five, cordon, ConfigOperation.SET, "*")]) == {five: None}
     try:
-        told = eventually(
+        message = eventually(
             lambda: log_dirs_and_cordons(lab.cluster, [4, 5]), lambda r: any(d.cordoned for d in r.log_dirs)
         )
-        assert {d.broker: d.cordoned for d in told.log_dirs} == {4: False, 5: True}
+        assert {d.broker: d.cordoned for d in message.log_dirs} == {4: False, 5: True}
         assert lab.cluster.alter_reassignments({p: (1, 5)}) == {p: None}
         moved = eventually(lambda: lab.cluster.describe_partitions([p.topic])[p], lambda s: s.replicas == (1, 5))
         assert moved.isr == {1, 5}
@@ -80,7 +80,7 @@ def test_cordoned_log_dirs_are_told_and_take_a_reassignment_all_the_same(lab: La
         lab.cluster.alter_configs([ConfigChange(five, cordon, ConfigOperation.DELETE)])
 
 
-def test_log_dirs_of_all_partitions_are_told_when_none_is_named(lab: Lab) -> None:
+def test_log_dirs_of_all_partitions_are_reported_when_none_is_named(lab: Lab) -> None:
     first, second = lab.create_topic([(1, 2), (1, 3)])
     report = lab.cluster.describe_log_dirs([1])
     assert {r.partition for r in report.replicas} >= {first, second}

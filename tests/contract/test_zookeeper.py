@@ -135,11 +135,11 @@ def test_a_cluster_below_2_4_without_a_zookeeper_section_is_refused_with_the_way
     settings = ClusterSettings.of({"bootstrap.servers": old_kafka.bootstrap_servers}, name="old")
     with pytest.raises(UnsupportedClusterError) as refused:
         open_cluster(settings)
-    told = str(refused.value)
-    assert old_kafka.cluster_id in told
-    assert "connection 'old'" in told
-    assert "no reassignment API, expected Kafka 2.4 or later" in told
-    assert "add a section 'zookeeper' with 'connect'" in told
+    text = str(refused.value)
+    assert old_kafka.cluster_id in text
+    assert "connection 'old'" in text
+    assert "no reassignment API, expected Kafka 2.4 or later" in text
+    assert "add a section 'zookeeper' with 'connect'" in text
 
 
 def test_a_zookeeper_given_as_bootstrap_server_is_recognised(old_kafka: ZooKeeperCluster) -> None:
@@ -247,7 +247,7 @@ def test_what_would_break_the_controller_never_reaches_zookeeper_and_the_rest_go
     assert old.describe_partitions([bad.topic])[bad].replicas == (1, 2)
 
 
-def test_a_znode_that_is_no_batch_is_told_and_left_alone(old: ClusterPort, old_kafka: ZooKeeperCluster) -> None:
+def test_a_znode_that_is_no_batch_is_reported_and_left_alone(old: ClusterPort, old_kafka: ZooKeeperCluster) -> None:
     [p] = make(old_kafka, (1, 2))
     with zookeeper(old_kafka) as client:
         client.create(REASSIGN, b'{"version":1}')
@@ -265,7 +265,7 @@ def test_a_znode_that_is_no_batch_is_told_and_left_alone(old: ClusterPort, old_k
             fail_over(old_kafka, client)  # the present controller hears of nothing any more
 
 
-def test_a_controller_that_does_not_listen_any_more_is_told_and_its_successor_takes_the_batch(
+def test_a_controller_that_does_not_listen_any_more_is_reported_and_its_successor_takes_the_batch(
     old: ClusterPort, old_kafka: ZooKeeperCluster
 ) -> None:
     [p] = make(old_kafka, (1, 2))
@@ -294,10 +294,10 @@ def test_the_zookeeper_of_another_cluster_is_not_written_to(old_kafka: ZooKeeper
         "zookeeper": {"connect": f"{old_kafka.zookeeper_connect}/other"},
     }
     with open_cluster(ClusterSettings.of(extra, name="old")) as cluster:
-        told = r"belongs to cluster another-cluster, expected .*zookeeper.connect"
-        with pytest.raises(WrongClusterError, match=told):
+        text = r"belongs to cluster another-cluster, expected .*zookeeper.connect"
+        with pytest.raises(WrongClusterError, match=text):
             cluster.describe_partitions()
-        with pytest.raises(WrongClusterError, match=told):
+        with pytest.raises(WrongClusterError, match=text):
             cluster.alter_reassignments({p: (1, 3)})
         with zookeeper(old_kafka) as client:
             assert client.get_children("/other/admin") == []

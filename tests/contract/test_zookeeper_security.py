@@ -127,7 +127,7 @@ def test_a_digest_is_an_identity_too(server: Server) -> None:
         other.create("/digested/child", {})
 
 
-def test_a_wrong_password_is_told_and_not_shown(server: Server) -> None:
+def test_a_wrong_password_is_reported_and_not_shown(server: Server) -> None:
     """kazoo reports such a client as connected: only its first question fails."""
     with (
         pytest.raises(NotAuthorizedError, match=r"of connection 'old' refused connecting") as refused,
@@ -147,6 +147,6 @@ def test_tls_checks_the_servers_certificate(server: Server, tmp_path: Path) -> N
 
 
 def test_plain_text_to_the_tls_port_hints_at_tls(server: Server) -> None:
-    told = "a server that wants TLS answers nothing without it"
-    with pytest.raises(ConnectionLostError, match=told), session({"connect": server.secure}):
+    message = "a server that wants TLS answers nothing without it"
+    with pytest.raises(ConnectionLostError, match=message), session({"connect": server.secure}):
         pass

@@ -1,4 +1,4 @@
-"""What must hold after every run, whatever struck: exact, and told in words where it does not."""
+"""What must hold after every run, whatever fault struck; each violation is one sentence."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def _try(order: Order, watch: Watch) -> Ended:
     except ReassignmentError as error:
         kind = type(error).__name__
         return Ended("failed", error=kind, text=str(error), retried=is_worth_a_retry(error), entered=entered)
-    except Exception as error:  # noqa: BLE001 - told to the parent; Airflow retries what it does not know
+    except Exception as error:  # noqa: BLE001 - reported to the parent; Airflow retries what it does not know
         return Ended("failed", error=type(error).__name__, text=str(error), retried=True, entered=entered)
 
 

@@ -72,7 +72,7 @@ class Suite:
                 run = ScenarioRun(planned, world, self.processes, self._tell)
                 run.run()
                 found = tuple(problems(run))
-        except Exception as error:  # noqa: BLE001 - told with the seed, and the next seed goes on
+        except Exception as error:  # noqa: BLE001 - reported with the seed; the next seed runs
             self._tell(traceback.format_exc())
             found = (f"{type(error).__name__}: {error}",)
         if found:

@@ -133,9 +133,9 @@ class Tasks:
 
     def say(self, line: str) -> None:
         """Keep a line of the story."""
-        told = f"{time.monotonic() - self._began:6.1f} s  {line}"
-        self.story.lines.append(told)
-        self._tell(told)
+        message = f"{time.monotonic() - self._began:6.1f} s  {line}"
+        self.story.lines.append(message)
+        self._tell(message)
 
     def _try(self, step: str, batch: int | None, started_at: datetime, arguments: Mapping[str, Any]) -> Ended | None:
         if time.monotonic() - self._began > SEED_SECONDS:

@@ -35,7 +35,7 @@ def test_whatever_strikes_nothing_is_lost_and_nothing_left_behind(suite: Suite, 
 
 
 def test_the_checks_find_what_is_wrong(suite: Suite):
-    """A run that went well, then spoilt in four ways: each is told, and nothing else is."""
+    """A run that went well, then spoilt in four ways: each is reported, and nothing else is."""
     with suite.world_of(scenario(SEEDS[0])) as world:
         run = ScenarioRun(world.scenario, world, suite.processes)
         run.run()

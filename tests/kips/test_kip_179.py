@@ -83,8 +83,8 @@ def test_the_rate_is_changed_while_a_move_runs_for_chosen_brokers_and_sides(movi
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     assert moving.replicas(partition) == (1, 3)
     assert run.configs(partition.topic) == before
-    told = [e.summary for e in run.record.audit if e.step == "change_rate"]
-    assert told[0].startswith("rate of broker 3 (leader and follower side): 3 MB/s")
+    message = [e.summary for e in run.record.audit if e.step == "change_rate"]
+    assert message[0].startswith("rate of broker 3 (leader and follower side): 3 MB/s")
 
 
 def test_a_rate_under_a_megabyte_is_refused_unless_forced(moving: MovingLab):
@@ -129,7 +129,7 @@ def plan(topic: str, *entries: tuple[int, list[int]]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("request_of", "error", "told"),
+    ("request_of", "error", "message"),
     [
         (lambda t: {"job": "decommission", "brokers": [77]}, UnknownBrokerError, "'brokers' names broker 77"),
         (lambda t: {"job": "decommission", "brokers": [1, 1]}, DuplicatePartitionError, "1 is named twice"),
@@ -166,14 +166,14 @@ def plan(topic: str, *entries: tuple[int, list[int]]) -> str:
         (lambda t: {"job": "rebalance", "throttle_mb_per_second": -1}, InvalidThrottleError, "throttle_mb_per_second"),
     ],
 )
-def test_each_error_has_its_own_class_and_says_what_to_do(moving: MovingLab, request_of, error, told):
+def test_each_error_has_its_own_class_and_says_what_to_do(moving: MovingLab, request_of, error, message):
     topic = moving.create_topic([(1, 2)])[0].topic
-    with pytest.raises(error, match=told) as raised:
+    with pytest.raises(error, match=message) as raised:
         preflight(moving.without_reassignment(), {"throttle_mb_per_second": 5} | request_of(topic), "ann")
     assert type(raised.value) is error
 
 
-def test_a_reassignment_in_progress_is_told(moving: MovingLab):
+def test_a_reassignment_in_progress_is_reported(moving: MovingLab):
     (partition,) = moving.create_held_topic([(1, 2)])
     moving.move_elsewhere(partition, (1, 2, 3))
     with pytest.raises(ReassignmentInProgressError, match=f"are being reassigned already .{partition}"):

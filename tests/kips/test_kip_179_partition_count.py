@@ -96,15 +96,15 @@ def test_validate_only_says_exactly_what_would_be_added(create_topic: CreateTopi
 
 
 @pytest.mark.parametrize(
-    ("count", "told"),
+    ("count", "message"),
     [
         (4, "has 6 partitions, asked for 4: Kafka cannot lower the count"),
         (6, "has 6 partitions already, expected fewer than the 6 asked for"),
     ],
 )
-def test_a_count_that_is_no_increase_is_invalid(create_topic: CreateTopic, growing, count: int, told: str):
+def test_a_count_that_is_no_increase_is_invalid(create_topic: CreateTopic, growing, count: int, message: str):
     topic = create_topic(dict.fromkeys(range(6), (1, 2)))
-    with pytest.raises(InvalidPartitionsError, match=told):
+    with pytest.raises(InvalidPartitionsError, match=message):
         growing(topic, count).do("preflight")
 
 
@@ -131,10 +131,10 @@ def test_a_topic_in_a_reassignment_waits_until_it_has_landed(kafka, cluster, cre
     set_rates(cluster, "1")
     try:
         assert cluster.alter_reassignments({moving: (3, 4)}) == {moving: None}
-        told = rf"1 of 1 partitions of topic {topic} are being reassigned \({topic}-0\)"
-        with pytest.raises(ReassignmentInProgressError, match=told):
+        message = rf"1 of 1 partitions of topic {topic} are being reassigned \({topic}-0\)"
+        with pytest.raises(ReassignmentInProgressError, match=message):
             growing(topic, 2, exclude_brokers=[5]).do("preflight")
-        with pytest.raises(ReassignmentInProgressError, match=told):
+        with pytest.raises(ReassignmentInProgressError, match=message):
             run.do("create_partitions")
     finally:
         set_rates(cluster, None)
@@ -144,7 +144,7 @@ def test_a_topic_in_a_reassignment_waits_until_it_has_landed(kafka, cluster, cre
     assert len(run.replicas(topic)) == 2
 
 
-def test_partitions_that_differ_in_replicas_are_told_or_refused_by_the_controllers_own_choice(
+def test_partitions_that_differ_in_replicas_are_reported_or_refused_by_the_controllers_own_choice(
     cluster, create_topic: CreateTopic, growing
 ):
     """Kafka 4.3.1 demands the number of a partition that its hash table names; most have two here."""
@@ -184,8 +184,8 @@ def test_a_controller_whose_quota_is_used_up_is_asked_again_later(kafka, create_
                 refused = error
         assert refused is not None
         assert is_worth_a_retry(refused)
-        told = f"quota for mutations (KIP-599) is used up; adding 1 partitions to topic {topic} was not done. Try again later"
-        assert told in str(refused)
+        message = f"quota for mutations (KIP-599) is used up; adding 1 partitions to topic {topic} was not done. Try again later"
+        assert message in str(refused)
         eventually(lambda: hurried.describe_partitions([topic]), lambda seen: len(seen) == present)
 
 

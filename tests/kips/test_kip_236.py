@@ -20,7 +20,7 @@ IDS = ["the KIP's example, 1,2 to 2,3 to 2,4", "where Kafka hangs for ever, 1,2 
 
 
 @pytest.mark.parametrize(("first", "then"), EXAMPLES, ids=IDS)
-def test_a_new_target_over_somebody_elses_move_in_flight(moving: MovingLab, first: Replicas, then: Replicas):
+def test_a_new_target_over_another_clients_move_in_flight(moving: MovingLab, first: Replicas, then: Replicas):
     (partition,) = moving.create_held_topic([(1, 2)])
     moving.move_elsewhere(partition, first)
     assert moving.cluster.list_reassignments()[partition].target == first

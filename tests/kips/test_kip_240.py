@@ -15,8 +15,8 @@ def described(views, *arguments, **more):
     return views.json("describe", "--watch-seconds", "0", *arguments, **more)
 
 
-def statuses(told):
-    return [(row["partition"], row["broker"], row["status"]) for row in told["statuses"]]
+def statuses(message):
+    return [(row["partition"], row["broker"], row["status"]) for row in message["statuses"]]
 
 
 def test_two_successive_reassignments_of_one_partition_differ_and_each_keeps_its_start_for_life(views):
@@ -37,9 +37,9 @@ def test_two_successive_reassignments_of_one_partition_differ_and_each_keeps_its
     first.finish()
 
     views.submitted([move(p.topic, 0, (1, 3), (1, 4))], reassignment_id="second")
-    told = views.json("list")
-    assert [r["reassignment_id"] for r in told["active"]] == ["second"]
-    [second] = told["active"]
+    message = views.json("list")
+    assert [r["reassignment_id"] for r in message["active"]] == ["second"]
+    [second] = message["active"]
     assert second["started_at_seconds"] > one["started_at_seconds"]
 
 
@@ -51,9 +51,9 @@ def test_a_finished_reassignment_is_no_longer_listed_as_active_but_stays_in_the_
     views.release([p])
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     run.finish()
-    told = views.json("list")
-    assert (told["active"], told["moves"], told["in_flight"]["partitions"]) == ([], [], [])
-    assert told["finished"] == [active | {"status": "finished"}]
+    message = views.json("list")
+    assert (message["active"], message["moves"], message["in_flight"]["partitions"]) == ([], [], [])
+    assert message["finished"] == [active | {"status": "finished"}]
     assert described(views, "--reassignment", "r")["notes"] == [
         "All 1 batches of reassignment r are finished: nothing of it is left to describe"
     ]
@@ -64,9 +64,9 @@ def test_a_move_under_throttle_is_described_with_lag_and_bytes_that_fit_what_was
     views.write(p, messages=80, size_bytes=HELD_BYTES)
     run = views.submitted([move(p.topic, 0, (1, 2), (3, 2), HELD_BYTES)], mb_per_second=ONE_BYTE_PER_SECOND)
     eventually(lambda: views.cluster.describe_log_dirs([3], [p]).replicas, lambda found: len(found) == 1)
-    told = described(views)
-    assert (told["reassignment_id"], told["batch"], told["batches"]) == ("r", 1, 1)
-    [found] = told["partitions"]
+    message = described(views)
+    assert (message["reassignment_id"], message["batch"], message["batches"]) == ("r", 1, 1)
+    [found] = message["partitions"]
     assert (found["topic"], found["partition"]) == (p.topic, 0)
     assert (found["state"], found["reason"]) == ("in flight", "in flight to 1,2,3, waiting for 3")
     assert (found["current"], found["target"], found["adding"], found["removing"]) == ([1, 2], [3, 2], [3], [1])
@@ -81,7 +81,7 @@ def test_a_move_under_throttle_is_described_with_lag_and_bytes_that_fit_what_was
     assert replica["log_end_offset"] + replica["messages_behind"] == 80
     assert replica["messages_behind"] > 0
     assert (replica["bytes_per_second"], replica["seconds_left"]) == (None, None)  # one look tells no speed
-    assert statuses(told) == [(0, 3, f"Behind: {replica['messages_behind']} messages behind"), (0, 2, "In sync")]
+    assert statuses(message) == [(0, 3, f"Behind: {replica['messages_behind']} messages behind"), (0, 2, "In sync")]
 
     views.write(p, messages=5, size_bytes=500)
     [replica] = described(views)["partitions"][0]["replicas"]
@@ -93,27 +93,27 @@ def test_speed_and_time_left_are_those_of_the_throttle(views):
     [p] = views.create_topic([(1, 2)])
     views.write(p, messages=400, size_bytes=60_000_000)
     views.submitted([move(p.topic, 0, (1, 2), (1, 3), 60_000_000)], mb_per_second=1)
-    told = views.json("describe")
-    [replica] = told["partitions"][0]["replicas"]
+    message = views.json("describe")
+    [replica] = message["partitions"][0]["replicas"]
     assert replica["state"] == "moving"
     assert 500_000 < replica["bytes_per_second"] < 1_600_000
     assert 0 < replica["bytes_left"] < 50_000_000
     assert replica["seconds_left"] == pytest.approx(replica["bytes_left"] / replica["bytes_per_second"])
-    assert told["seconds_left"] == pytest.approx(replica["seconds_left"])
-    assert told["partitions"][0]["leader_throttle"] == told["partitions"][0]["throttles"]["3"] > 1_000_000
+    assert message["seconds_left"] == pytest.approx(replica["seconds_left"])
+    assert message["partitions"][0]["leader_throttle"] == message["partitions"][0]["throttles"]["3"] > 1_000_000
 
 
-def test_somebody_elses_move_is_described_too_without_an_identity(views):
+def test_another_clients_move_is_described_too_without_an_identity(views):
     moving, still = views.create_held_topic([(1, 2), (2, 3)])
     views.move_elsewhere(moving, (4, 2))
-    for told in (described(views, records=False), described(views, "--topic", moving.topic)):
-        [found] = told["partitions"]
+    for message in (described(views, records=False), described(views, "--topic", moving.topic)):
+        [found] = message["partitions"]
         assert (found["reassignment_id"], found["started_at_seconds"], found["elapsed_seconds"]) == (None, None, None)
         assert (found["current"], found["target"], found["state"]) == ([2, 1], [4, 2], "in flight")
         assert found["replicas"][0]["messages_behind"] > 0
-    told = described(views, "--partition", str(still))
-    assert told["partitions"] == []
-    assert statuses(told) == [(1, 2, "In sync"), (1, 3, "In sync")]
+    message = described(views, "--partition", str(still))
+    assert message["partitions"] == []
+    assert statuses(message) == [(1, 2, "In sync"), (1, 3, "In sync")]
 
 
 def test_the_text_has_every_status_of_the_kip(views):
@@ -123,9 +123,9 @@ def test_the_text_has_every_status_of_the_kip(views):
     plan = {"version": 1, "partitions": [{"topic": t, "partition": n, "replicas": r} for t, n, r in entries]}
     file = views.file(json.dumps(plan))
     eventually(lambda: views.cluster.describe_log_dirs([3], [p]).replicas, lambda found: len(found) == 1)
-    told = views.cli("describe", "--watch-seconds", "0", "--reassignment-json-file", file).stdout
+    message = views.cli("describe", "--watch-seconds", "0", "--reassignment-json-file", file).stdout
     [behind] = {s for _, broker, s in statuses(described(views, "--partition", str(p))) if broker == 3}
-    table = told[told.index("Topic ") :].splitlines()
+    table = message[message.index("Topic ") :].splitlines()
     assert [line.split(maxsplit=3) for line in table if not line.startswith("-")] == [
         ["Topic", "Partition", "Broker", "Status"],
         [p.topic, "0", "1", "In sync"],
@@ -136,5 +136,5 @@ def test_the_text_has_every_status_of_the_kip(views):
         ["no-such-topic", "0", "1", "Unknown topic"],
     ]
     assert behind.startswith("Behind: ")
-    assert told.startswith("r: batch 1 of 1, 0 of 1 partitions in sync, 8.0 MB left")
-    assert f"{p}: 1,2 → 1,3, leader 1 (1 byte/s), r, for " in told
+    assert message.startswith("r: batch 1 of 1, 0 of 1 partitions in sync, 8.0 MB left")
+    assert f"{p}: 1,2 → 1,3, leader 1 (1 byte/s), r, for " in message

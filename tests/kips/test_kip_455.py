@@ -24,7 +24,7 @@ def moves(partitions: list[TopicPartition], current: Replicas, target: Replicas)
 # Submit, modify, cancel: answers are per partition
 
 
-def test_a_mixed_reply_is_a_partial_success_told_as_one_in_the_brokers_words(moving: MovingLab):
+def test_a_mixed_reply_is_a_partial_success_reported_as_one_in_the_brokers_words(moving: MovingLab):
     known = moving.filled_topic((1, 2))
     unknown = TopicPartition("no-such-topic", 0)
     run = moving.run(moves(known, (1, 2), (1, 3)), throttle_mb_per_second=None, unthrottled=True)
@@ -138,9 +138,9 @@ def test_a_cancel_without_the_original_replicas_is_refused_and_carried_on_to_the
     breaking.kill(6)
     outcome = cancel.cancel_moves(run.context, CancelScope())
     assert outcome.cancelled == {}
-    told = outcome.carried_on[str(partition)]
-    assert "broker 6 of the original replicas 6 is out of sync: going back would take an unclean election" in told
-    assert "carried on to 6,5" in told
+    text = outcome.carried_on[str(partition)]
+    assert "broker 6 of the original replicas 6 is out of sync: going back would take an unclean election" in text
+    assert "carried on to 6,5" in text
     refused = breaking.cluster.alter_reassignments({partition: None})[partition]
     assert refused is not None, "and Kafka itself says so"
     breaking.restart(6)

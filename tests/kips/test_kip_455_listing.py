@@ -12,8 +12,8 @@ from kafka_reassignment.plan.reassignment_json import parse_plan, render_plan, w
 pytestmark = pytest.mark.kafka
 
 
-def states(told):
-    [one] = told["reassignments"]
+def states(message):
+    [one] = message["reassignments"]
     return {f"{p['topic']}-{p['partition']}": (p["state"], p["reason"]) for p in one["partitions"]}
 
 
@@ -67,8 +67,8 @@ def test_kafkas_own_cancel_takes_what_we_print_and_nothing_else(views, whose):
     views.submitted([move(first.topic, 0, (1, 2), (1, 3))])
     views.move_elsewhere(second, (4, 3))
     cancelled, kept = (first, second) if whose == "ours" else (second, first)
-    told = views.tool("--cancel", views.cli("list", "--whose", whose).stdout)
-    assert f"Successfully cancelled partition reassignment for: {cancelled}" in told
+    message = views.tool("--cancel", views.cli("list", "--whose", whose).stdout)
+    assert f"Successfully cancelled partition reassignment for: {cancelled}" in message
     assert list(parse_plan(views.cli("list").stdout)) == [kept]
 
 
@@ -83,8 +83,8 @@ def test_our_list_shows_a_plan_that_kafkas_tool_executed(views):
 def test_we_read_the_plan_that_kafkas_tool_generates(views):
     partitions = views.create_topic([(1, 2), (2, 1), (1, 2)])
     topics = views.file(json.dumps({"version": 1, "topics": [{"topic": partitions[0].topic}]}))
-    told = views.kafka.tool("--generate", "--topics-to-move-json-file", topics, "--broker-list", "4,5,6")
-    plan = parse_plan(told.partition("Proposed partition reassignment configuration\n")[2])
+    message = views.kafka.tool("--generate", "--topics-to-move-json-file", topics, "--broker-list", "4,5,6")
+    plan = parse_plan(message.partition("Proposed partition reassignment configuration\n")[2])
     assert list(plan) == partitions
     assert all(len(r) == 2 and set(r) <= {4, 5, 6} for r in plan.values())
 
@@ -133,14 +133,14 @@ def test_a_move_in_flight_and_a_completed_one_are_recognised(views):
     assert states(views.json("list"))[str(done)] == ("completed", "at 1,3, target in sync")
 
 
-def test_a_cancel_by_somebody_else_is_recognised_gone_but_not_at_its_target(views):
+def test_a_cancel_by_another_client_is_recognised_gone_but_not_at_its_target(views):
     [p] = views.create_held_topic([(1, 2)])
     run = views.submitted([move(p.topic, 0, (1, 2), (1, 3))])
     views.move_elsewhere(p, None)
     assert views.replicas(p) == (1, 2)
-    told = views.cli("list")
-    assert f"Look at {p}: cancelled by another client: at 1,2: the controller had accepted its move" in told.stderr
-    assert parse_or_empty(told.stdout) == {}
+    message = views.cli("list")
+    assert f"Look at {p}: cancelled by another client: at 1,2: the controller had accepted its move" in message.stderr
+    assert parse_or_empty(message.stdout) == {}
     with pytest.raises(CancelledByOtherError):  # the batch's own sensor says the same
         run.do("sense_isr_catch_up")
 
@@ -178,13 +178,13 @@ def test_a_move_to_a_dead_broker_is_recognised_as_stuck(breakable_kafka, views):
     )
 
 
-def test_somebody_elses_move_of_a_partition_of_ours_is_recognised(views):
+def test_another_clients_move_of_a_partition_of_ours_is_recognised(views):
     [p] = views.create_held_topic([(1, 2)])
     views.submitted([move(p.topic, 0, (1, 2), (1, 3))])
     views.move_elsewhere(p, (1, 2, 5))
-    told = views.json("list")
-    assert states(told)[str(p)][0] == "another client's move"
-    assert [m["reassignment_id"] for m in told["moves"]] == [None]
+    message = views.json("list")
+    assert states(message)[str(p)][0] == "another client's move"
+    assert [m["reassignment_id"] for m in message["moves"]] == [None]
 
 
 def parse_or_empty(text):

@@ -206,7 +206,7 @@ def test_killed_between_the_znode_and_the_record_a_rerun_goes_on_from_there(
 # ------------------------------------------------------------------ somebody else's znode
 
 
-def test_a_znode_of_somebody_else_is_waited_for_and_named(either: Era) -> None:
+def test_a_znode_of_another_client_is_waited_for_and_named(either: Era) -> None:
     theirs, ours = either.held_topic((1, 2)), either.topic((1, 2))
     run = either.unthrottled([move(ours, 0, (1, 2), (1, 4))])
     with either.held():
@@ -232,10 +232,10 @@ def test_a_znode_that_comes_between_admit_and_submit_keeps_the_batch_out_and_a_r
         old.somebody_submits(theirs, (1, 3))
         with pytest.raises(ReassignmentInProgressError) as refused:
             run.do("submit_batch")
-        told = str(refused.value)
-        assert told.startswith("Batch 1 was not submitted: Kafka below 2.4 takes one batch at a time, and")
-        assert f"{REASSIGN} holds a batch of {theirs}-0, there since 20" in told
-        assert "UTC: it waits for broker 3 to be in sync. Submit again when it is done. Then rerun this step" in told
+        text = str(refused.value)
+        assert text.startswith("Batch 1 was not submitted: Kafka below 2.4 takes one batch at a time, and")
+        assert f"{REASSIGN} holds a batch of {theirs}-0, there since 20" in text
+        assert "UTC: it waits for broker 3 to be in sync. Submit again when it is done. Then rerun this step" in text
         assert old.replicas(ours) == [(1, 2)]
         assert run.record.submitted(1) is None
     old.wait_for(theirs, (1, 3))
@@ -243,30 +243,30 @@ def test_a_znode_that_comes_between_admit_and_submit_keeps_the_batch_out_and_a_r
     assert old.replicas(ours) == [(1, 4)]
 
 
-def test_a_znode_that_is_no_batch_is_told_before_anything_is_done_and_left_alone(old: Era) -> None:
+def test_a_znode_that_is_no_batch_is_reported_before_anything_is_done_and_left_alone(old: Era) -> None:
     old.zookeeper.create(REASSIGN, b"{}")
     try:
-        with pytest.raises(ReassignmentInProgressError) as told:
+        with pytest.raises(ReassignmentInProgressError) as text:
             preflight(old.step("no-batch"), {"job": "rebalance", "unthrottled": True}, "ann")
-        assert f"{REASSIGN} holds something that is no batch, there since 20" in str(told.value)
-        assert "Find out who wrote it; delete it and restart the controller's broker" in str(told.value)
+        assert f"{REASSIGN} holds something that is no batch, there since 20" in str(text.value)
+        assert "Find out who wrote it; delete it and restart the controller's broker" in str(text.value)
         assert old.znode() == b"{}"
     finally:
         old.zookeeper.delete(REASSIGN)
         old.fail_over()  # the present controller hears of nothing any more
 
 
-def test_a_batch_of_a_deleted_topic_that_stays_for_ever_is_told_with_what_clears_it(old: Era) -> None:
+def test_a_batch_of_a_deleted_topic_that_stays_for_ever_is_reported_with_what_clears_it(old: Era) -> None:
     theirs, ours = old.held_topic((1, 2)), old.topic((1, 2))
     run = old.unthrottled([move(ours, 0, (1, 2), (1, 4))])
     with old.held():
         old.somebody_submits(theirs, (1, 3))
         eventually(lambda: old.replicas(theirs), lambda r: r == [(1, 3, 2)])
         old.delete(theirs)
-        with pytest.raises(ReassignmentInProgressError) as told:
+        with pytest.raises(ReassignmentInProgressError) as text:
             run.do("admit")
-    assert f"holds a batch of {theirs}-0" in str(told.value)
-    assert f"{theirs}-0 was deleted meanwhile, and the controller never finishes that. Restart the" in str(told.value)
+    assert f"holds a batch of {theirs}-0" in str(text.value)
+    assert f"{theirs}-0 was deleted meanwhile, and the controller never finishes that. Restart the" in str(text.value)
     old.fail_over()
     run.do_all()
     assert old.replicas(ours) == [(1, 4)]
@@ -275,36 +275,36 @@ def test_a_batch_of_a_deleted_topic_that_stays_for_ever_is_told_with_what_clears
 # ------------------------------------------------------------------ a controller that does not listen
 
 
-def test_a_deaf_controller_is_told_as_such_by_each_step_and_its_successor_carries_on(old: Era) -> None:
+def test_a_deaf_controller_is_reported_as_such_by_each_step_and_its_successor_carries_on(old: Era) -> None:
     topic = old.topic((1, 2))
     run = old.unthrottled([move(topic, 0, (1, 2), (1, 4))])
     old.make_controller_deaf()
     for name in ("submit_batch", "sense_isr_catch_up"):
-        assert_told_deaf(old, run, name, topic)
+        assert_reported_deaf(old, run, name, topic)
     old.kafka.restart(old.controller)
     run.do_all("submit_batch", "sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     assert old.replicas(topic) == [(1, 4)]
 
 
-def test_a_controller_deaf_to_a_drop_is_told_too(old: Era) -> None:
+def test_a_controller_deaf_to_a_drop_is_reported_too(old: Era) -> None:
     """A drop shows nothing by which one could tell afterwards that the controller has begun."""
     topic = old.topic((1, 2))
     run = old.unthrottled([move(topic, 0, (1, 2), (1, 4))])
     run.do_all("submit_batch", "sense_isr_catch_up")
     old.make_controller_deaf()
-    assert_told_deaf(old, run, "drop_old_replicas", topic)
+    assert_reported_deaf(old, run, "drop_old_replicas", topic)
     old.fail_over()
     run.do_all("drop_old_replicas", "clear_throttle")
     assert old.replicas(topic) == [(1, 4)]
 
 
-def assert_told_deaf(era: Era, run: Run, name: str, topic: str) -> None:
+def assert_reported_deaf(era: Era, run: Run, name: str, topic: str) -> None:
     controller = era.controller
     with pytest.raises(ClusterUnavailableError) as deaf:
         run.do(name)
-    told = str(deaf.value)
-    assert f"The controller, broker {controller}, has taken no notice of a batch of {topic}-0, there since 20" in told
-    assert f"Do not delete this one. Restart broker {controller}: the next controller takes the batch up" in told
+    text = str(deaf.value)
+    assert f"The controller, broker {controller}, has taken no notice of a batch of {topic}-0, there since 20" in text
+    assert f"Do not delete this one. Restart broker {controller}: the next controller takes the batch up" in text
 
 
 # ------------------------------------------------------------------ cancel

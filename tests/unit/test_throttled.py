@@ -29,25 +29,25 @@ def cluster():
     return fake
 
 
-def told(cluster, *ours, shaken=()):
+def message(cluster, *ours, shaken=()):
     return unthrottled(cluster, ours, shaken=shaken, sleep=lambda _: None)
 
 
 def test_a_copy_with_rates_and_entries_on_both_sides_is_throttled(cluster):
     cluster.alter_configs(THROTTLE)
-    assert told(cluster, ORDERS_0) == []
+    assert message(cluster, ORDERS_0) == []
 
 
 @pytest.mark.parametrize("missing", range(4))
-def test_whatever_is_missing_is_told(cluster, missing):
+def test_whatever_is_missing_is_reported(cluster, missing):
     cluster.alter_configs([c for number, c in enumerate(THROTTLE) if number != missing])
-    (found,) = told(cluster, ORDERS_0)
+    (found,) = message(cluster, ORDERS_0)
     assert found.startswith("orders-0 copies though")
     assert THROTTLE[missing].key in found
 
 
 def test_moves_of_others_and_brokers_that_were_down_are_not_asked(cluster):
     cluster.alter_configs(THROTTLE[2:])
-    assert told(cluster, ORDERS_0, shaken=(1, 3)) == []
+    assert message(cluster, ORDERS_0, shaken=(1, 3)) == []
     cluster.alter_configs([ConfigChange(ORDERS, LEADER_REPLICAS, ConfigOperation.DELETE)])
-    assert told(cluster) == []
+    assert message(cluster) == []

@@ -1,4 +1,4 @@
-"""Opening what is no Kafka broker: told quickly, and told what it is."""
+"""Connecting to what is no Kafka broker: refused quickly, with what it is."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def test_a_port_nobody_listens_on_is_unavailable_with_the_reason_per_server() ->
         port = free.getsockname()[1]
     with pytest.raises(ClusterUnavailableError) as gone:
         open_cluster(settings(f"127.0.0.1:{port}"))
-    told = str(gone.value)
-    assert told.startswith(
+    message = str(gone.value)
+    assert message.startswith(
         f"No broker of connection 'my_kafka' (127.0.0.1:{port}, PLAINTEXT) answers: 127.0.0.1:{port}"
     )
-    assert "ECONNREFUSED" in told
-    assert "Check that the brokers are up" in told
+    assert "ECONNREFUSED" in message
+    assert "Check that the brokers are up" in message
 
 
 def test_a_server_that_says_nothing_is_not_waited_for_long() -> None:

@@ -152,10 +152,10 @@ def test_an_encrypted_key_without_its_password_is_refused_and_never_asks_the_ter
     ClusterSettings.of({**extra, "ssl.key.password": "hunter2"}).kafka_python_config()
 
 
-def test_a_missing_certificate_file_is_told_with_its_key() -> None:
-    told = refused({**SERVERS, "security.protocol": "SSL", "ssl.ca.location": "/no/such/ca.pem"})
-    assert told.startswith("Kafka connection 'my_kafka': ssl.ca.location or ssl.ca.pem cannot be used: No such file")
-    assert "put the file where every worker and the triggerer see it" in told
+def test_a_missing_certificate_file_is_reported_with_its_key() -> None:
+    message = refused({**SERVERS, "security.protocol": "SSL", "ssl.ca.location": "/no/such/ca.pem"})
+    assert message.startswith("Kafka connection 'my_kafka': ssl.ca.location or ssl.ca.pem cannot be used: No such file")
+    assert "put the file where every worker and the triggerer see it" in message
 
 
 def test_client_credentials_become_a_token_source() -> None:
@@ -186,9 +186,9 @@ def test_an_oauth_function_becomes_a_token_source_and_is_given_its_config() -> N
 
 @pytest.mark.parametrize("extra", [{}, {"bootstrap.servers": " "}, {"bootstrap.server": "a:9092"}])
 def test_a_connection_without_servers_is_refused_by_name_with_the_next_step(extra: dict[str, str]) -> None:
-    told = refused(extra)
-    assert told.startswith("Kafka connection 'my_kafka' has no 'bootstrap.servers', expected host:port")
-    assert told.endswith("Edit the connection in Airflow (Admin, Connections).")
+    message = refused(extra)
+    assert message.startswith("Kafka connection 'my_kafka' has no 'bootstrap.servers', expected host:port")
+    assert message.endswith("Edit the connection in Airflow (Admin, Connections).")
 
 
 @pytest.mark.parametrize("servers", ["a", "a:", "a:port", ":9092", "a:0", "a:70000", "a:9092,", "a:9092;b:9092"])
@@ -201,7 +201,7 @@ def test_ipv6_servers_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"security.protocol": "TLS"}, "'security.protocol' cannot be used here, found 'TLS': expected one of PLAINTEXT"),
         ({"sasl.mechanism": "MD5"}, "'sasl.mechanism' cannot be used here, found 'MD5': expected one of PLAIN,"),
@@ -215,12 +215,12 @@ def test_ipv6_servers_are_taken() -> None:
         ({"zookeeper": {"connect": "x y"}}, "section 'zookeeper': 'connect' expected host:port"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_said_to_every_client_is_refused(change: dict[str, Any], told: str) -> None:
-    assert told in refused({**SCRAM, **change})
+def test_what_cannot_be_said_to_every_client_is_refused(change: dict[str, Any], message: str) -> None:
+    assert message in refused({**SCRAM, **change})
 
 
 @pytest.mark.parametrize("missing", ["token.endpoint.url", "client.id", "client.secret"])
 def test_client_credentials_have_to_be_complete(missing: str) -> None:
     key = f"sasl.oauthbearer.{missing}"
-    told = refused({k: v for k, v in OIDC.items() if k != key})
-    assert told == f"Kafka connection 'my_kafka' has no '{key}', which OAUTHBEARER needs. Edit the connection."
+    message = refused({k: v for k, v in OIDC.items() if k != key})
+    assert message == f"Kafka connection 'my_kafka' has no '{key}', which OAUTHBEARER needs. Edit the connection."

@@ -78,7 +78,9 @@ def test_a_token_is_kept_until_shortly_before_it_expires(endpoint: Endpoint, sou
     assert short.token() == "token-3"
 
 
-def test_refused_credentials_are_told_without_the_secret(endpoint: Endpoint, source: Callable[[], OidcTokens]) -> None:
+def test_refused_credentials_are_reported_without_the_secret(
+    endpoint: Endpoint, source: Callable[[], OidcTokens]
+) -> None:
     endpoint.reply = (401, {"error": "invalid_client"})
     with pytest.raises(NotAuthorizedError, match=r"refused the client credentials \(HTTP 401\)") as refused:
         source().token()

@@ -49,7 +49,7 @@ def test_tls_sasl_and_acls_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "told"),
+    ("section", "message"),
     [
         (7, "'zookeeper' expected to be an object with 'connect'"),
         ({}, "'connect' expected host:port,host:port/chroot"),
@@ -61,8 +61,8 @@ def test_tls_sasl_and_acls_are_read() -> None:
         ({"connect": "z:2181", "digest": "nopassword"}, "'digest' expected user:password"),
     ],
 )
-def test_a_section_that_cannot_be_used_is_refused_by_key(section: object, told: str) -> None:
+def test_a_section_that_cannot_be_used_is_refused_by_key(section: object, message: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         read(section)
-    assert str(refused.value).startswith(f"Kafka connection 'old', section 'zookeeper': {told}")
+    assert str(refused.value).startswith(f"Kafka connection 'old', section 'zookeeper': {message}")
     assert str(refused.value).endswith("Edit the connection in Airflow (Admin, Connections).")

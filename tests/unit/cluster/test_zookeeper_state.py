@@ -49,9 +49,9 @@ def test_a_topic_that_is_being_deleted_would_leave_the_batch_stuck() -> None:
 
 def test_true_is_no_broker() -> None:
     """It equals 1, and would be written as ``true``."""
-    told = refusal(P, (True, 2), seen())
-    assert told is not None
-    assert told.message == "The manual partition assignment includes broker True, but no such broker is registered."
+    text = refusal(P, (True, 2), seen())
+    assert text is not None
+    assert text.message == "The manual partition assignment includes broker True, but no such broker is registered."
 
 
 def test_the_guard_counts_the_batch_in_flight() -> None:

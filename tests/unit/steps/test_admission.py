@@ -34,21 +34,21 @@ def run_preflight(run, **request):
 # Preflight
 
 
-def test_an_unwell_cluster_is_refused_and_given_back(reassignment, cluster):
+def test_an_unhealthy_cluster_is_refused_and_the_lock_is_released(reassignment, cluster):
     run = reassignment(MOVES)
     cluster.fall_behind(ORDERS_3, 2)
-    told = r"1 partitions are unhealthy, expected at most 0 \('allowed_unhealthy_partitions'\): 1 under-replicated \(orders-3\)\. Moving"
-    with pytest.raises(UnhealthyClusterError, match=told):
+    message = r"1 partitions are unhealthy, expected at most 0 \('allowed_unhealthy_partitions'\): 1 under-replicated \(orders-3\)\. Moving"
+    with pytest.raises(UnhealthyClusterError, match=message):
         run_preflight(run)
     assert run.store.lock_owner(run.cluster_id) is None
 
 
-def test_as_many_unwell_partitions_as_the_request_tolerates_are_let_pass(reassignment, cluster):
+def test_as_many_unhealthy_partitions_as_the_request_tolerates_are_let_pass(reassignment, cluster):
     cluster.fall_behind(ORDERS_3, 2)
     run_preflight(reassignment(MOVES), allowed_unhealthy_partitions=1)
 
 
-def test_what_the_request_empties_may_be_unwell(reassignment, cluster):
+def test_what_the_request_empties_may_be_unhealthy(reassignment, cluster):
     """Emptying a dead broker is what mends its partitions."""
     cluster.kill(2)
     run_preflight(reassignment(MOVES), job="decommission", brokers=[2])
@@ -124,7 +124,7 @@ def test_what_moves_already_is_brought_to_its_end_whatever_the_clock_says(reassi
     run.do("admit")
 
 
-def test_a_rate_that_producers_outrun_is_waited_for_and_told(reassignment, cluster):
+def test_a_rate_that_producers_outrun_is_waited_for_and_reported(reassignment, cluster):
     """F1: at 1 MB/s a partition that gets 3 MB/s never catches up."""
     run = reassignment(MOVES, throttle_mb_per_second=1)
     seconds = [0.0]
@@ -134,10 +134,10 @@ def test_a_rate_that_producers_outrun_is_waited_for_and_told(reassignment, clust
         cluster.produce(ORDERS_0, messages=10, size_bytes=round(3_000_000 * wait))
 
     context = replace(run.context, sleep=pass_time)
-    told = reasons_to_wait(context, context.batch(1), SizeSamples(clock=lambda: seconds[0]))
-    assert len(told) == 2
-    assert "can never finish: broker 3 would have to receive 3.0 MB/s of new writes alone" in told[0]
-    assert "can never finish: broker 1 would have to send 3.0 MB/s of new writes alone" in told[1]
+    message = reasons_to_wait(context, context.batch(1), SizeSamples(clock=lambda: seconds[0]))
+    assert len(message) == 2
+    assert "can never finish: broker 3 would have to receive 3.0 MB/s of new writes alone" in message[0]
+    assert "can never finish: broker 1 would have to send 3.0 MB/s of new writes alone" in message[1]
 
 
 def test_trouble_elsewhere_pauses_the_chain_when_that_is_asked(reassignment, cluster):

@@ -191,7 +191,7 @@ def policed(cluster):
     return cluster
 
 
-def test_a_partition_the_controller_refuses_is_left_out_and_told(reassignment, policed):
+def test_a_partition_the_controller_refuses_is_left_out_and_reported(reassignment, policed):
     run = reassignment(MOVES)
     policed.refused = frozenset({ORDERS_1})
     run.do_all()
@@ -305,7 +305,7 @@ def test_sensing_and_dropping_refuse_before_anything_was_submitted(reassignment)
     assert run.cluster.altered == []
 
 
-def test_somebody_elses_cancel_is_told_as_such(reassignment, cluster):
+def test_another_clients_cancel_is_reported_as_such(reassignment, cluster):
     run = reassignment(MOVES)
     run.do_all("admit", "set_throttle", "submit_batch")
     cluster.alter_reassignments({ORDERS_0: None})

@@ -79,7 +79,7 @@ def test_a_move_whose_old_replica_is_lost_is_carried_on_to_its_target(reassignme
     assert run.replicas() == BEFORE | {"orders-0": (1, 3), "orders-1": (4, 3)}
 
 
-def test_what_cannot_come_to_rest_keeps_its_throttle_and_is_told(reassignment, cluster):
+def test_what_cannot_be_settled_keeps_its_throttle_and_is_reported(reassignment, cluster):
     run = reassignment(MOVES)
     run.do_all("admit", "set_throttle", "submit_batch")
     cluster.kill(2)

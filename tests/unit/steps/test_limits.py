@@ -50,7 +50,7 @@ def test_fewer_at_once_make_more_batches(reassignment):
     assert run.replicas() == TARGET
 
 
-def test_another_number_of_new_replicas_cuts_the_steps_anew(reassignment, cluster):
+def test_another_number_of_new_replicas_re_batches_the_steps(reassignment, cluster):
     """R = 2 instead of 1: what were two steps in two batches is one."""
     steps = [move("orders", 0, (1, 2), (3, 2)), move("orders", 0, (3, 2), (3, 4))]
     run = reassignment([MOVES[1]], [steps[0]], [steps[1]])
@@ -75,7 +75,7 @@ def test_the_revision_is_in_the_audit_trail(reassignment):
     assert events["start_next_batch"].plan_hash == revision["plan_hash"]
 
 
-def test_cutting_anew_happens_once_however_often_the_step_is_rerun(reassignment):
+def test_re_batching_happens_once_however_often_the_step_is_rerun(reassignment):
     run = reassignment(*([m] for m in MOVES))
     run.do_all()
     change_limits(run.context, {"partition_movements": 3}, by="bob")
@@ -83,7 +83,7 @@ def test_cutting_anew_happens_once_however_often_the_step_is_rerun(reassignment)
     assert len(run.record.revisions.all()) == 1
 
 
-def test_a_crash_while_cutting_anew_leaves_the_batches_as_they_were(reassignment, monkeypatch):
+def test_a_crash_while_re_batching_leaves_the_batches_as_they_were(reassignment, monkeypatch):
     run = reassignment(*([m] for m in MOVES))
     run.do_all()
     change_limits(run.context, {"partition_movements": 3}, by="bob")
@@ -96,7 +96,7 @@ def test_a_crash_while_cutting_anew_leaves_the_batches_as_they_were(reassignment
     assert run.record.plan_in_force().batches == 2
 
 
-def test_a_batch_that_has_begun_is_not_cut_anew(reassignment):
+def test_a_batch_that_has_begun_is_not_re_batched(reassignment):
     run = reassignment(*([m] for m in MOVES))
     run.do_all()
     assert next_batch(run.context, 1) == 2
@@ -107,7 +107,7 @@ def test_a_batch_that_has_begun_is_not_cut_anew(reassignment):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"partition_movements": 0}, "'partition_movements': Input should be greater than or equal to 1"),
         ({"partition_movement": 5}, "'partition_movement' is not a known field"),
@@ -115,8 +115,8 @@ def test_a_batch_that_has_begun_is_not_cut_anew(reassignment):
         ({"replica_movements": "many"}, "'replica_movements': Input should be a valid integer"),
     ],
 )
-def test_limits_that_make_no_sense_are_refused(reassignment, changes, told):
-    with pytest.raises(InvalidRequestError, match=told):
+def test_limits_that_make_no_sense_are_refused(reassignment, changes, message):
+    with pytest.raises(InvalidRequestError, match=message):
         change_limits(reassignment([MOVES[0]], [MOVES[1]]).context, changes, by="bob")
 
 

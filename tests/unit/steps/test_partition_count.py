@@ -26,16 +26,17 @@ class ProcessDiedError(BaseException):
 
 def test_a_topic_gets_the_partitions_it_was_promised(growing):
     run = growing()
-    told = run.do_all()
+    message = run.do_all()
     assert run.replicas("orders") == AFTER
     assert (
-        told == "topic orders has 4 partitions; those that were added (2) are where they were planned, led and in sync"
+        message
+        == "topic orders has 4 partitions; those that were added (2) are where they were planned, led and in sync"
     )
     assert run.summaries() == [
         "preflight succeeded: topic orders has 2 partitions, 4 are wanted",
         "plan_placement succeeded: orders grows from 2 to 4 partitions: 2 new, with 2 replicas each",
         "create_partitions succeeded: 2 partitions added: orders has 4 now",
-        f"verify succeeded: {told}",
+        f"verify succeeded: {message}",
     ]
     assert run.record.audit.verify() == 4
 
@@ -59,7 +60,7 @@ def test_every_step_may_run_again_and_adds_nothing(growing, small_cluster):
     )
 
 
-def test_that_keys_move_is_told_when_planning_and_when_adding(growing, caplog):
+def test_that_keys_move_is_reported_when_planning_and_when_adding(growing, caplog):
     run = growing()
     text = run.do_all("preflight", "plan_placement")
     note = (
@@ -71,7 +72,7 @@ def test_that_keys_move_is_told_when_planning_and_when_adding(growing, caplog):
     assert ("tests", 30, note) in caplog.record_tuples
 
 
-def test_a_compacted_topic_is_told_apart(growing, small_cluster):
+def test_a_compacted_topic_is_reported_apart(growing, small_cluster):
     small_cluster.create_topic("state", [(1, 2)], configs={"cleanup.policy": "compact,delete"})
     text = growing(topic="state", partitions=2).do_all("preflight", "plan_placement")
     assert "* state is compacted: the last value of a key that moves stays in its old partition too, for ever." in text
@@ -105,8 +106,8 @@ def test_a_rerun_after_dying_at_the_call_adds_what_is_missing_and_no_more(growin
         run.do("create_partitions")
     run.do_all("create_partitions", "verify")
     assert run.replicas("orders") == AFTER
-    told = "2 partitions added" if applied == 0 else "nothing left to add, an earlier try has done it"
-    assert f"create_partitions succeeded: {told}: orders has 4 now" in run.summaries()
+    message = "2 partitions added" if applied == 0 else "nothing left to add, an earlier try has done it"
+    assert f"create_partitions succeeded: {message}: orders has 4 now" in run.summaries()
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -159,7 +160,7 @@ def test_metadata_that_lags_behind_a_crash_does_not_lead_to_a_second_growth(grow
 
 
 @pytest.mark.parametrize("others", [[(1, 2)], [(1, 2), (3, 4)], [(1, 2), (3, 4), (5, 6)]], ids=["3", "4", "5"])
-def test_a_topic_grown_meanwhile_by_somebody_else_is_told_and_left_alone(growing, small_cluster, others):
+def test_a_topic_grown_meanwhile_by_another_client_is_reported_and_left_alone(growing, small_cluster, others):
     run = growing()
     run.do_all("preflight", "plan_placement")
     small_cluster.add_partitions("orders", others)
@@ -183,7 +184,7 @@ def test_a_topic_grown_between_our_look_and_our_request_is_left_alone(growing, s
     assert len(run.replicas("orders")) == 3
 
 
-def test_more_that_somebody_adds_behind_ours_is_told(growing, small_cluster):
+def test_more_that_somebody_adds_behind_ours_is_reported(growing, small_cluster):
     run = growing()
     run.do_all("preflight", "plan_placement", "create_partitions")
     small_cluster.add_partitions("orders", [(1, 2)])

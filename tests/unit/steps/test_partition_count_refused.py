@@ -65,7 +65,7 @@ def test_fewer_replicas_than_min_insync_replicas_are_refused(growing, small_clus
         run.do("plan_placement")
 
 
-def test_a_new_partition_whose_broker_died_at_birth_is_told(growing, small_cluster):
+def test_a_new_partition_whose_broker_died_at_birth_is_reported(growing, small_cluster):
     run = growing()
     run.do_all("preflight", "plan_placement", "create_partitions")
     small_cluster.kill(4)
@@ -79,7 +79,7 @@ def test_a_new_partition_whose_broker_died_at_birth_is_told(growing, small_clust
     run.do("verify")
 
 
-def test_a_partition_that_was_moved_since_is_told(growing, small_cluster):
+def test_a_partition_that_was_moved_since_is_reported(growing, small_cluster):
     run = growing()
     run.do_all()
     small_cluster.alter_reassignments({TopicPartition("orders", 2): (4, 6)})
@@ -91,7 +91,7 @@ def test_a_partition_that_was_moved_since_is_told(growing, small_cluster):
 
 
 @pytest.mark.parametrize(
-    ("request_", "error", "told"),
+    ("request_", "error", "message"),
     [
         (
             {"partitions": 2},
@@ -149,12 +149,12 @@ def test_a_partition_that_was_moved_since_is_told(growing, small_cluster):
     ],
     ids=["the same", "far too many", "text", "unknown topic", "unknown broker", "named twice", "unknown field"],
 )
-def test_a_request_that_does_not_fit_is_refused_at_preflight(growing, request_, error, told):
+def test_a_request_that_does_not_fit_is_refused_at_preflight(growing, request_, error, message):
     run = growing(**request_)
     with pytest.raises(error) as refused:
         run.do("preflight")
     assert type(refused.value) is error
-    assert str(refused.value) == told
+    assert str(refused.value) == message
     assert run.replicas("orders") == BEFORE
 
 
@@ -179,11 +179,11 @@ def test_a_run_keeps_its_request_for_life(growing):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [("plan_placement", "Run its preflight first"), ("create_partitions", "Run its preflight first")],
 )
-def test_a_step_without_a_record_says_what_to_run_first(growing, name, told):
-    with pytest.raises(RecordError, match=told):
+def test_a_step_without_a_record_says_what_to_run_first(growing, name, message):
+    with pytest.raises(RecordError, match=message):
         growing().do(name)
 
 
@@ -207,7 +207,7 @@ def test_partitions_that_differ_in_replicas_where_the_controller_wants_another_n
         run.do("plan_placement")
 
 
-def test_partitions_that_differ_in_replicas_are_told_where_the_controller_agrees(growing, small_cluster):
+def test_partitions_that_differ_in_replicas_are_reported_where_the_controller_agrees(growing, small_cluster):
     small_cluster.create_topic("uneven", [(1, 2), (2, 3), (3,)])
     run = growing(topic="uneven", partitions=4)
     text = run.do_all("preflight", "plan_placement")

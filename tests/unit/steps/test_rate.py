@@ -94,7 +94,7 @@ def test_a_batch_that_sets_its_throttle_meanwhile_loses_nothing(reassignment, cl
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "told"),
+    ("change", "error", "message"),
     [
         (
             {"asked_bytes_per_second": 0},
@@ -109,8 +109,8 @@ def test_a_batch_that_sets_its_throttle_meanwhile_loses_nothing(reassignment, cl
         ),
     ],
 )
-def test_a_rate_that_makes_no_sense_is_refused(moving, change, error, told):
-    with pytest.raises(error, match=told):
+def test_a_rate_that_makes_no_sense_is_refused(moving, change, error, message):
+    with pytest.raises(error, match=message):
         change_rate(moving.context, **change)
     assert rates(moving, FOLLOWER_RATE) == {3: 10, 4: 10}
 
@@ -126,7 +126,7 @@ def test_an_unthrottled_reassignment_has_no_rate_to_change(reassignment):
         change_rate(run.context, asked_bytes_per_second=5_000_000)
 
 
-def test_a_broker_that_does_not_take_it_is_told(moving, cluster):
+def test_a_broker_that_does_not_take_it_is_reported(moving, cluster):
     cluster.kill(4, fenced=False)
     with pytest.raises(ThrottleMissingError, match="journalled, but not in force everywhere: broker 4"):
         change_rate(moving.context, asked_bytes_per_second=25_000_000)

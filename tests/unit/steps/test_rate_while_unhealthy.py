@@ -67,8 +67,8 @@ def test_the_rate_goes_down_during_a_batch_and_up_again(reassignment, cluster):
         run.do("sense_isr_catch_up")
     assert rate_in_force(run.context.request, run.record.journal()) == 2_000_000
     assert max(rates(run)) < min(high)
-    told = next(e for e in run.record.audit if e.step == "change_rate")
-    assert "1 partitions are unhealthy (orders-3): rate of all brokers" in told.summary
+    message = next(e for e in run.record.audit if e.step == "change_rate")
+    assert "1 partitions are unhealthy (orders-3): rate of all brokers" in message.summary
     cluster.catch_up(ELSEWHERE, 2)
     with pytest.raises(StillWaiting):
         run.do("sense_isr_catch_up")

@@ -62,7 +62,7 @@ def test_a_submission_waits_for_the_batch_before_it(run, cluster, name):
     assert sum(cluster.taken) == (150 if name == "submit_batch" else 300)
 
 
-def test_a_batch_that_stays_is_told_after_a_minute_and_nothing_is_left_out(run, cluster):
+def test_a_batch_that_stays_is_reported_after_a_minute_and_nothing_is_left_out(run, cluster):
     cluster.busy_for = 1_000
     began = run.clock.now
     with pytest.raises(ReassignmentInProgressError) as refused:

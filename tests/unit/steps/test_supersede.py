@@ -33,7 +33,7 @@ def test_a_move_in_flight_is_cancelled_and_the_new_target_reached(reassignment, 
     assert set(superseded) == {"orders-0"}
 
 
-def test_without_being_asked_somebody_elses_move_is_waited_for(reassignment, cluster):
+def test_without_being_asked_another_clients_move_is_waited_for(reassignment, cluster):
     start_elsewhere(cluster, (2, 3))
     run = reassignment([move("orders", 0, (1, 2), (2, 4))])
     with pytest.raises(StillWaiting, match="another client is reassigning orders-0"):
@@ -81,7 +81,7 @@ def second(run: Run) -> RunContext:
     return run.context_of(run.store.record(run.cluster_id, "second"))
 
 
-def test_a_second_reassignment_is_told_who_holds_the_cluster(reassignment):
+def test_a_second_reassignment_is_reported_who_holds_the_cluster(reassignment):
     run = reassignment([move("orders", 0, (1, 2), (1, 3))])
     with pytest.raises(ReassignmentInProgressError, match=r"is locked by reassignment r, asked for by ann, since 2026"):
         preflight(second(run), REQUEST | {"supersede": False}, "bob")

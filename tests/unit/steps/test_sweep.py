@@ -29,7 +29,7 @@ def owing(reassignment):
     return run
 
 
-def test_what_a_reassignment_left_is_put_back_and_told_in_its_own_trail(owing):
+def test_what_a_reassignment_left_is_put_back_and_reported_in_its_own_trail(owing):
     done = sweep(sweeper(owing), by="cron")
     assert done.summaries == {"r": "earlier throttle values restored"}
     assert done.left == ()

@@ -38,20 +38,20 @@ def test_nothing_is_changed_and_the_cluster_is_given_back(reassignment, cluster)
     assert run.store.lock_owner(run.cluster_id) is None
 
 
-def test_people_are_told_in_words(reassignment, cluster):
+def test_people_are_reported_in_words(reassignment, cluster):
     run = reassignment(MOVES, validate_only=True)
     approval(run.context)
-    told = next(e for e in run.record.audit if e.step == "approve").facts["would_do"]
-    assert "1 batches would be run" in told
-    assert "Batch 1 would start at once" in told
-    assert "broker 1: set leader.replication.throttled.rate 12987013" in told
-    assert "then submit orders-0 to 1,2,3, orders-1 to 2,3,4" in told
-    assert "and, with all of it in sync, orders-0 to 1,3, orders-1 to 4,3" in told
+    message = next(e for e in run.record.audit if e.step == "approve").facts["would_do"]
+    assert "1 batches would be run" in message
+    assert "Batch 1 would start at once" in message
+    assert "broker 1: set leader.replication.throttled.rate 12987013" in message
+    assert "then submit orders-0 to 1,2,3, orders-1 to 2,3,4" in message
+    assert "and, with all of it in sync, orders-0 to 1,3, orders-1 to 4,3" in message
 
 
-def test_what_would_keep_the_first_batch_waiting_is_told(reassignment, cluster):
+def test_what_would_keep_the_first_batch_waiting_is_reported(reassignment, cluster):
     run = reassignment(MOVES, validate_only=True)
     cluster.kill(3)
     approval(run.context)
-    told = next(e for e in run.record.audit if e.step == "approve").facts["would_do"]
-    assert "Batch 1 would wait now: none of its 2 partitions can be moved now" in told
+    message = next(e for e in run.record.audit if e.step == "approve").facts["would_do"]
+    assert "Batch 1 would wait now: none of its 2 partitions can be moved now" in message

@@ -113,9 +113,9 @@ def test_catch_up_waits_with_its_progress_and_is_done_in_sync(submitted, cluster
 
 
 def test_the_task_and_its_trigger_see_the_same(submitted):
-    with pytest.raises(StillWaiting) as told:
+    with pytest.raises(StillWaiting) as report_text:
         submitted.do("sense_isr_catch_up")
-    assert submitted.look("sense_isr_catch_up").reason == str(told.value)
+    assert submitted.look("sense_isr_catch_up").reason == str(report_text.value)
 
 
 def test_a_throttle_that_is_gone_is_put_back_by_whatever_looks_with_an_event_of_its_own(submitted, cluster):

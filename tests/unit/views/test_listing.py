@@ -60,17 +60,17 @@ def test_moves_in_flight_are_kafkas_json_and_have_their_owner(submitted, cluster
 
 
 def test_an_overview_has_the_current_batch_and_what_is_left_of_the_plan(submitted):
-    [told] = listed(submitted).as_json()["reassignments"]
-    assert (told["batch"], told["batches"], told["batches_finished"]) == (1, 2, 0)
-    assert told["current_batch"] == {"version": 1, "partitions": [entry(0, 1, 3), entry(1, 4, 3)]}
-    assert told["remaining_partitions"] == 3
-    assert told["remaining"] == {"version": 1, "partitions": [entry(0, 1, 3), entry(1, 4, 3), entry(2, 5, 1)]}
-    assert told["reassignment_json"] == str(submitted.record.root / "reassignment.json")
+    [message] = listed(submitted).as_json()["reassignments"]
+    assert (message["batch"], message["batches"], message["batches_finished"]) == (1, 2, 0)
+    assert message["current_batch"] == {"version": 1, "partitions": [entry(0, 1, 3), entry(1, 4, 3)]}
+    assert message["remaining_partitions"] == 3
+    assert message["remaining"] == {"version": 1, "partitions": [entry(0, 1, 3), entry(1, 4, 3), entry(2, 5, 1)]}
+    assert message["reassignment_json"] == str(submitted.record.root / "reassignment.json")
     submitted.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
-    [told] = listed(submitted).as_json()["reassignments"]
-    assert (told["batch"], told["batches_finished"]) == (2, 1)
-    assert told["current_batch"]["partitions"] == told["remaining"]["partitions"] == [entry(2, 5, 1)]
-    assert [p["state"] for p in told["partitions"]] == ["not submitted"]
+    [message] = listed(submitted).as_json()["reassignments"]
+    assert (message["batch"], message["batches_finished"]) == (2, 1)
+    assert message["current_batch"]["partitions"] == message["remaining"]["partitions"] == [entry(2, 5, 1)]
+    assert [p["state"] for p in message["partitions"]] == ["not submitted"]
 
 
 def test_what_is_left_of_a_large_plan_is_only_listed_when_asked_for(submitted, monkeypatch):
@@ -104,8 +104,8 @@ def test_nothing_in_flight_is_an_empty_plan(reassignment):
 
 
 def test_an_active_reassignment_is_listed_with_its_identity(submitted):
-    [told] = listed(submitted).as_json()["active"]
-    assert told == {
+    [message] = listed(submitted).as_json()["active"]
+    assert message == {
         "reassignment_id": "r",
         "started_at": "2026-01-01T12:00:00+00:00",
         "started_at_seconds": 1767268800.0,
@@ -119,9 +119,9 @@ def test_a_finished_reassignment_is_no_longer_active_but_stays_in_the_records(su
     submitted.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     submitted.do_all(batch=2)
     submitted.finish()
-    told = listed(submitted).as_json()
-    assert (told["active"], told["reassignments"], told["moves"]) == ([], [], [])
-    [finished] = told["finished"]
+    message = listed(submitted).as_json()
+    assert (message["active"], message["reassignments"], message["moves"]) == ([], [], [])
+    [finished] = message["finished"]
     assert (finished["reassignment_id"], finished["status"]) == ("r", "finished")
     [named] = listed(submitted, reassignment_id="r").as_json()["reassignments"]
     assert (named["batch"], named["batches"], named["batches_finished"]) == (None, 2, 2)
@@ -187,9 +187,9 @@ def test_a_reassignment_that_is_not_in_the_records_is_an_error(submitted):
 def test_the_latest_progress_note_is_included(submitted, cluster):
     with pytest.raises(StillWaiting):
         submitted.do("sense_isr_catch_up")
-    [told] = listed(submitted).as_json()["reassignments"]
-    assert told["progress"]["batch"] == 1
-    assert told["progress"]["bytes_left"] == 2_000_000
+    [message] = listed(submitted).as_json()["reassignments"]
+    assert message["progress"]["batch"] == 1
+    assert message["progress"]["bytes_left"] == 2_000_000
 
 
 # Commands while it runs
@@ -205,10 +205,10 @@ def test_a_stopped_reassignment_is_cancelled_by_itself_and_may_be_resumed(submit
     }
     cancel.clear_after_stop(submitted.context, CancelScope())
     cancel.report_stop(submitted.context, CancelScope())
-    told = listed(submitted)
-    assert [r.reassignment_id for r in told.known.of(ReassignmentStatus.STOPPED)] == ["r"]
-    assert "Earlier: 1 stopped" in list(told.lines())
-    assert told.overviews == ()
+    message = listed(submitted)
+    assert [r.reassignment_id for r in message.known.of(ReassignmentStatus.STOPPED)] == ["r"]
+    assert "Earlier: 1 stopped" in list(message.lines())
+    assert message.overviews == ()
 
 
 def test_withdrawn_partitions_say_so_and_are_not_left_of_the_plan(submitted):
@@ -226,9 +226,9 @@ def test_rebatched_batches_are_listed_as_they_are_now(reassignment):
     change_limits(run.context, {"partition_movements": 3}, by="bob")
     run.do_all()
     next_batch(run.context, 1)
-    [told] = listed(run).as_json()["reassignments"]
-    assert (told["batch"], told["batches"], told["batches_finished"]) == (2, 2, 1)
-    assert told["current_batch"]["partitions"] == [entry(1, 4, 3), entry(2, 5, 1)]
+    [message] = listed(run).as_json()["reassignments"]
+    assert (message["batch"], message["batches"], message["batches_finished"]) == (2, 2, 1)
+    assert message["current_batch"]["partitions"] == [entry(1, 4, 3), entry(2, 5, 1)]
 
 
 def test_what_was_left_out_and_is_retried_later_says_so(reassignment, cluster):
@@ -237,6 +237,6 @@ def test_what_was_left_out_and_is_retried_later_says_so(reassignment, cluster):
     cluster.kill(4)
     run.do_all("submit_batch")
     [shown] = listed(run).overviews
-    told = shown.move_statuses[ORDERS[1]]
-    assert told.status is MoveStatus.LEFT_OUT
-    assert told.reason == ("broker 4 of the target 4,3 is down; a later batch tries it again; now at 2,3")
+    message = shown.move_statuses[ORDERS[1]]
+    assert message.status is MoveStatus.LEFT_OUT
+    assert message.reason == ("broker 4 of the target 4,3 is down; a later batch tries it again; now at 2,3")
