@@ -6,7 +6,17 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_NO_MANAGED_PYTHON=1 $(BIN)/uv
 # uv.lock names a package index in every line, so it stays on the machine that made it; the hashed exports are committed.
 EXPORT := -q --frozen --no-emit-workspace --no-header
 PYTEST := $(BIN)/python -m pytest
-# Two processes, each takes the next module: tests/conftest.py.
+# The tests, by folder:
+#   unit       pure logic; tests/unit/planner also with a local Spark (mark spark)
+#   contract   promises of the cluster adapters: the same tests on the fake (quick) and on real brokers (kafka)
+#   kips       each KIP's behaviour on real brokers, ZooKeeper's included (kafka)
+#   brokers    what brokers themselves do with throttles and tiered storage (kafka)
+#   faults     reassignments with faults at seeded points (kafka); `make faults` runs more seeds
+#   airflow    DAGs, form, page (quick), and whole runs on a real Airflow with real brokers (airflow, kafka)
+#   lab        the lab itself (kafka)
+#   fakes      no tests: the fake cluster
+# Marks: quick (in-process, all of them under a minute), kafka, spark, airflow (what is started), slow (only by `make test-slow`).
+# Two processes (lanes), each of which takes the next module and runs all of it: tests/conftest.py says in which order.
 TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
