@@ -38,7 +38,7 @@ def batch_conf(kafka_conn_id: str, reassignment_id: str, batch: int) -> dict[str
 
 
 def roll_back_conf(kafka_conn_id: str, reassignment_id: str, request: ReassignmentRequest) -> dict[str, Any]:
-    """Return the request by which a reassignment is rolled back: at its own rate and within its own limits."""
+    """Return the request by which a reassignment is rolled back, at its own rate."""
     kept = {
         "throttle_mb_per_second",
         "unthrottled",

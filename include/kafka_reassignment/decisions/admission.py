@@ -31,8 +31,8 @@ class Health:
 def health(seen: View, *, leaving_brokers: Collection[int] = ()) -> Health:
     """Return the unhealthy partitions.
 
-    Replicas that are being added do not make a partition under-replicated (F32, KIP-352), nor do those on brokers
-    that the reassignment empties: it is what restores their replication factor.
+    A replica that is being added does not count as missing (F32, KIP-352). A replica on a broker that the reassignment
+    empties does not count either, because the reassignment replaces it.
     """
     offline: list[TopicPartition] = []
     under_min_isr: list[TopicPartition] = []
@@ -63,8 +63,8 @@ def admission(
 ) -> Admission:
     """Return every reason why a batch may not start now; call again until there is none.
 
-    A batch that was started already is judged by the same rules, without what its own moves cause. Steps that cannot
-    go now do not keep the others waiting.
+    A batch that has started is judged by the same rules; its own moves are no reason to wait. A step that cannot
+    start now is no reason for the others to wait.
 
     Args:
         batch: the batch to start.

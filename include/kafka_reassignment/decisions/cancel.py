@@ -56,8 +56,8 @@ def cancels(steps: Iterable[Step], seen: View, *, foreign_too: bool = False) -> 
 def hung_drops(steps: Iterable[Step], seen: View) -> Mapping[TopicPartition, str]:
     """Return targets of ours that Kafka never completes and a cancel frees safely, with what the cancel leaves (F34).
 
-    A drop checks right before it submits. A move that another client begins in between is superseded by it, and Kafka
-    4.3.1 then hangs. The cancel returns to the old and new replicas, from where the target can be submitted again.
+    A drop looks at the partition right before it submits. When another client starts a move in between, the drop
+    supersedes that move, and Kafka 4.3.1 hangs. The cancel returns to the old and new replicas, from where the target can be submitted again.
     """
     return cancels([s for s in steps if drop_hangs(s.reassignment, seen)], seen).to_cancel
 
@@ -66,8 +66,8 @@ def hung_drops(steps: Iterable[Step], seen: View) -> Mapping[TopicPartition, str
 class Settling:
     """How the steps of a stopped batch are settled: each partition ends at its current or at its target replicas.
 
-    ``cancels`` are about moves in flight. ``to_submit`` are expanded partitions: back to ``current`` where all of it is
-    in sync, else on to ``target`` where that is, which also ends moves that are carried on. ``stranded`` says why
+    ``cancels`` are about moves in flight. ``to_submit`` are expanded partitions: back to ``current`` when all of it is
+    in sync, else on to ``target`` when all of that is in sync. The latter also ends moves that are carried on. ``stranded`` says why
     neither is safe now; that may change later. ``settled`` need nothing.
     """
 

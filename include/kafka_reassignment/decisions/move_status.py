@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kafka_reassignment.decisions.moves import Phase, StepState, catch_up, phase
+from kafka_reassignment.decisions.catch_up import catch_up
+from kafka_reassignment.decisions.moves import Phase, StepState, phase
 from kafka_reassignment.model import Batch, Step, TopicPartition, View
 
 

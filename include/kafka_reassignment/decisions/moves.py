@@ -184,7 +184,7 @@ def expansions_to_submit(batch: Batch, seen: View) -> Expansions:
             case Phase.STALE:
                 stale[step.partition] = at.reason
             case Phase.NOT_SUBMITTED | Phase.PARTIALLY_EXPANDED:
-                if blocked := _blocked(step.reassignment, seen):
+                if blocked := reason_blocked(step.reassignment, seen):
                     waiting[step.partition] = blocked
                 else:
                     to_submit[step.partition] = step.reassignment.expanded
@@ -193,67 +193,6 @@ def expansions_to_submit(batch: Batch, seen: View) -> Expansions:
             case _:
                 already.append(step.partition)
     return Expansions(to_submit, tuple(already), waiting, stale, foreign, tuple(gone))
-
-
-@dataclass(frozen=True, slots=True)
-class CatchUp:
-    """How far the replicas of a batch have caught up.
-
-    ``waiting`` has the target's brokers that are not in sync yet; ``blocked`` says for some of these why that
-    does not change by itself. ``stale`` and ``cancelled_by_other`` mean that another client interfered.
-    """
-
-    in_sync: tuple[TopicPartition, ...] = ()
-    waiting: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
-    blocked: Mapping[TopicPartition, str] = field(default_factory=dict)
-    not_submitted: tuple[TopicPartition, ...] = ()
-    cancelled_by_other: tuple[TopicPartition, ...] = ()
-    stale: Mapping[TopicPartition, str] = field(default_factory=dict)
-    gone: tuple[TopicPartition, ...] = ()
-
-    @property
-    def complete(self) -> bool:
-        """Whether every partition that still exists has every replica of its target in sync."""
-        return not (self.waiting or self.not_submitted or self.cancelled_by_other or self.stale)
-
-
-def catch_up(batch: Batch, seen: View, *, submitted: bool) -> CatchUp:
-    """Return which partitions have every replica of their target in the ISR, and what the others wait for.
-
-    ``submitted`` says that the controller had accepted the expansions: one that is gone was cancelled by another
-    client (F30). A partition counts as in sync as soon as every replica of its target is, even while its expansion
-    is still listed: before Kafka 4.3 a dead old replica keeps it listed, and the drop ends it.
-    """
-    in_sync: list[TopicPartition] = []
-    unsubmitted: list[TopicPartition] = []
-    gone: list[TopicPartition] = []
-    waiting: dict[TopicPartition, Replicas] = {}
-    blocked: dict[TopicPartition, str] = {}
-    stale: dict[TopicPartition, str] = {}
-    for step in batch.steps:
-        at = phase(step, seen)
-        missing = tuple(b for b in step.reassignment.target if b not in seen.in_sync(step.partition))
-        match at.phase:
-            case Phase.GONE:
-                gone.append(step.partition)
-            case Phase.STALE:
-                stale[step.partition] = at.reason
-            case Phase.NOT_SUBMITTED | Phase.PARTIALLY_EXPANDED:
-                unsubmitted.append(step.partition)
-            case _ if not at.ours or (
-                at.phase is Phase.STUCK
-                and never_completes(seen.in_flight[step.partition])
-                and not drop_hangs(step.reassignment, seen)
-            ):
-                waiting[step.partition], blocked[step.partition] = missing, at.reason
-            case _ if at.phase is Phase.DONE or not missing:
-                in_sync.append(step.partition)
-            case _:
-                waiting[step.partition] = missing
-                if why := _blocked(step.reassignment, seen) or _held_up_by_kept(step.reassignment, missing):
-                    blocked[step.partition] = why
-    cancelled, not_submitted = (tuple(unsubmitted), ()) if submitted else ((), tuple(unsubmitted))
-    return CatchUp(tuple(in_sync), waiting, blocked, not_submitted, cancelled, stale, tuple(gone))
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,16 +314,9 @@ def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verificat
     return Verification(tuple(at_target), tuple(in_flight), elsewhere, tuple(gone), under_replicated, wrong_leader)
 
 
-def _blocked(move: Reassignment, seen: View) -> str | None:
+def reason_blocked(move: Reassignment, seen: View) -> str | None:
     """Return why a step cannot catch up: Kafka accepts a target broker that is down and waits for ever (F12)."""
     if dead := format_brokers(b for b in move.target if b not in seen.live_brokers):
         return f"broker {dead} of the target {format_brokers(move.target)} is down"
     state = seen.partitions.get(move.partition)
     return "the partition is offline: it has no leader" if state is not None and state.leader is None else None
-
-
-def _held_up_by_kept(move: Reassignment, missing: Replicas) -> str | None:
-    """Return the text for an out-of-sync replica that stays: it blocks completion though it does not move (F11)."""
-    if set(missing) & set(move.adding):
-        return None
-    return f"broker {format_brokers(missing)}, which stays, is out of sync; every adding replica has caught up"

@@ -98,8 +98,8 @@ def next_step(
         isr: in-sync replicas.
         live_brokers: brokers that are alive.
         min_insync: the topic's ``min.insync.replicas``.
-        max_replicas: bound on the replicas while the step runs; max(len(current), len(target)) + R when None,
-            which after a leader's step is one more than from the start.
+        max_replicas: bound on the replicas while the step runs; max(len(current), len(target)) + R when None.
+            After a step that adds the new leader, that is one more than before it.
 
     Raises:
         InvalidAssignmentError: a replica list is empty or repeats a broker, or R is below 1.

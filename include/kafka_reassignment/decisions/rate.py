@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from kafka_reassignment.decisions.admission import Health
-from kafka_reassignment.decisions.throttle import Journal, Side
-from kafka_reassignment.errors import name_some
-from kafka_reassignment.request import ReassignmentRequest
+from kafka_reassignment.decisions.throttle.journal import Journal
+from kafka_reassignment.decisions.throttle.set import SeenConfigs, changes_to_throttle
+from kafka_reassignment.decisions.throttle.wanted import (
+    BrokerRate,
+    RateChange,
+    Side,
+    WantedThrottle,
+)
+from kafka_reassignment.errors import InvalidThrottleError, name_some
+from kafka_reassignment.model import (
+    ConfigChange,
+)
+from kafka_reassignment.request import LOWEST_RATE_MB, MEGABYTE, ReassignmentRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +67,67 @@ def rate_in_force(request: ReassignmentRequest, journal: Journal) -> int | None:
         everywhere = change.brokers is None and set(change.sides) == set(Side)
         rate = change.asked_bytes_per_second if everywhere else min(rate, change.asked_bytes_per_second)
     return rate
+
+
+def change_rates(
+    journal: Journal,
+    seen: SeenConfigs,
+    *,
+    asked_bytes_per_second: int,
+    brokers: Collection[int] | None = None,
+    sides: Collection[Side] = tuple(Side),
+    allow_low: bool = False,
+    rate_before_slowdown_bytes_per_second: int | None = None,
+) -> tuple[Journal, list[ConfigChange]]:
+    """Change the rate while moves run; return the journal to store first, and then the changes.
+
+    Rates in force are changed at once; later batches take the new rate from ``Journal.rate_changes`` through
+    ``throttle_for``.
+
+    Args:
+        journal: of the running reassignment.
+        seen: configs of ``journal.resources``.
+        asked_bytes_per_second: what each of the brokers may send or receive.
+        brokers: only these; all when None.
+        sides: leader, follower, or both.
+        allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
+        rate_before_slowdown_bytes_per_second: the rate to go back to, where it is lowered because the cluster is unhealthy.
+
+    Raises:
+        InvalidThrottleError: the rate is not positive, or below 1 MB/s and that was not allowed.
+    """
+    refuse_low_rate(asked_bytes_per_second, allow_low=allow_low)
+    change = RateChange(
+        asked_bytes_per_second=asked_bytes_per_second,
+        brokers=None if brokers is None else tuple(sorted(brokers)),
+        sides=tuple(side for side in Side if side in sides),
+        rate_before_slowdown_bytes_per_second=rate_before_slowdown_bytes_per_second,
+    )
+    kept = tuple(old for old in journal.rate_changes if not _covers(change, old))
+    wanted = WantedThrottle(
+        tuple(
+            BrokerRate(r.broker, r.side, asked_bytes_per_second)
+            for r in journal.rates
+            if change.concerns(r.broker, r.side)
+        )
+    )
+    return changes_to_throttle(wanted, journal.model_copy(update={"rate_changes": (*kept, change)}), seen)
+
+
+def refuse_low_rate(asked_bytes_per_second: int, *, allow_low: bool) -> None:
+    """Refuse a rate that Kafka cannot hold accurately (F9).
+
+    Raises:
+        InvalidThrottleError: the rate is not positive, or below 1 MB/s and that was not allowed.
+    """
+    lowest = 1 if allow_low else round(LOWEST_RATE_MB * MEGABYTE)
+    if asked_bytes_per_second < lowest:
+        raise InvalidThrottleError(
+            f"The new rate is {asked_bytes_per_second} bytes per second, expected at least {lowest}: Kafka cannot hold "
+            "lower rates accurately, and 0 would stop replication. Nothing was changed; ask for a higher rate"
+        )
+
+
+def _covers(new: RateChange, old: RateChange) -> bool:
+    brokers_covered = new.brokers is None or (old.brokers is not None and set(old.brokers) <= set(new.brokers))
+    return brokers_covered and set(old.sides) <= set(new.sides)

@@ -89,7 +89,7 @@ class Record:
         return reaching[-1] if reaching else self.plan_uri
 
     def plan_in_force(self) -> FrozenPlan | None:
-        """Return the frozen plan with the number of batches and the hash of its last revision."""
+        """Return the frozen plan; where it was re-batched, with the number of batches and the hash of the last revision."""
         frozen = self.frozen_plan()
         _, revision = self.revisions.last()
         if frozen is None or revision is None:

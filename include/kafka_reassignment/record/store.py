@@ -12,7 +12,7 @@ Layout under the base URI::
                                   /run-commands/, withdraw-commands/, limits-commands/   what operators ordered
                                   /revisions/000001.json …   re-planned batches, their plans in /revised-plans/
                                   /audit/000001.json …
-                                  /progress.json, report.json
+                                  /progress.json, report.txt, plan.html
 """
 
 from __future__ import annotations

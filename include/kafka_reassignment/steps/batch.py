@@ -1,4 +1,4 @@
-"""The steps of one batch: admit, throttle, submit, sense, drop, clear, next. Each may run again at any time."""
+"""The steps of one batch that act: set the throttle, submit, drop, clear the throttle, start the next batch."""
 
 from __future__ import annotations
 

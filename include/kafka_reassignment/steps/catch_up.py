@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from kafka_reassignment.decisions.moves import CatchUp, catch_up
+from kafka_reassignment.decisions.catch_up import CatchUp, catch_up
 from kafka_reassignment.decisions.progress import Progress, progress
 from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.errors import (
@@ -20,7 +20,7 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons, left_to_copy
 from kafka_reassignment.steps.rate import adjust_rate_to_health
 from kafka_reassignment.steps.recorded_batch import taking_part
-from kafka_reassignment.steps.throttle import restore_throttle
+from kafka_reassignment.steps.throttle import reinstate_throttle
 from kafka_reassignment.steps.view import tiered_topics
 from kafka_reassignment.steps.waiting import Done, SizeSamples, Waiting, WaitResult, waiting_step
 
@@ -51,7 +51,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             return Waiting(f"batch {number}: every target is in sync, but {unfinished}", until=deadline)
         return Done(f"batch {number}: {len(seen.in_sync)} partitions have their whole target in sync")
     adjust_rate_to_health(run)
-    restore_throttle(run, left_to_copy(batch, view))
+    reinstate_throttle(run, left_to_copy(batch, view))
     now = run.now()
     if now >= deadline:
         raise CatchUpTimeoutError(

@@ -125,7 +125,7 @@ class RunContext:
         self.log.info("%s: %s (audit event %d)", draft.outcome, draft.summary or step, written.sequence)
 
     def require_go_ahead(self) -> None:
-        """Make sure that this reassignment may change something now; a rerun days later takes a free cluster's lock again.
+        """Refuse to go on when the reassignment is stopped or another one has the cluster's lock; take the lock when it is free.
 
         Raises:
             StoppedError: it was stopped.

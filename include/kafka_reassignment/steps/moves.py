@@ -52,8 +52,8 @@ def submit(
 ) -> dict[TopicPartition, Refusal]:
     """Submit in slices and return the refusals.
 
-    KIP-860's guard stays on wherever the number of replicas is meant to stay as it was just seen. When the controller
-    stays busy with an earlier submission, that is the refusal, and nothing more is asked for.
+    KIP-860's guard is on for each partition whose number of replicas stays the same. When the controller stays busy with
+    an earlier submission, that is the refusal, and the remaining slices are not submitted.
 
     Raises:
         StoppedError: the reassignment was stopped, and this does not settle it.
@@ -73,7 +73,7 @@ def submit(
 def _submit_when_free(
     run: RunContext, targets: Mapping[TopicPartition, Replicas], *, changes: bool, although_stopped: bool
 ) -> dict[TopicPartition, Refusal]:
-    """Submit one slice when the controller is free. What settles a stopped reassignment does not wait: it looks again."""
+    """Submit one slice when the controller is free. A stopped reassignment does not wait here: its next look tries again."""
     until = run.now() + timedelta(seconds=0 if although_stopped else run.controller.busy_seconds)
     asked = dict(targets)
     refused: dict[TopicPartition, Refusal] = {}

@@ -1,4 +1,4 @@
-"""Before the first batch: preflight, approval, and where the chain of batches stands."""
+"""The first step of a reassignment: it checks the request against the cluster, and takes the cluster's lock."""
 
 from __future__ import annotations
 

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kafka_reassignment.decisions.brokers import check_brokers_known
-from kafka_reassignment.decisions.rate import rate_due, rate_in_force
-from kafka_reassignment.decisions.throttle import (
-    BrokerRate,
-    Journal,
-    Side,
-    WantedThrottle,
-    change_rates,
-)
+from kafka_reassignment.decisions.rate import change_rates, rate_due, rate_in_force
+from kafka_reassignment.decisions.throttle import BrokerRate, Journal, Side, WantedThrottle
 from kafka_reassignment.errors import InvalidThrottleError, ThrottleMissingError, name_some
 from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.steps.context import RunContext

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kafka_reassignment.decisions.throttle import (
-    Journal,
-    changes_to_restore,
-    changes_to_throttle,
-    refuse_low_rate,
-    throttle_for,
-    union,
-)
+from kafka_reassignment.decisions.rate import refuse_low_rate
+from kafka_reassignment.decisions.throttle import Journal, changes_to_restore, changes_to_throttle, throttle_for, union
 from kafka_reassignment.errors import ThrottleMissingError, name_some
 from kafka_reassignment.model import Batch, ConfigChange, Step
 from kafka_reassignment.record.models import ClusterLock
@@ -71,7 +65,7 @@ def _put_in_place(run: RunContext, batch: Batch, rate: int, event: AuditDraft, *
     return bool(setting.changes)
 
 
-def restore_throttle(run: RunContext, batch: Batch) -> None:
+def reinstate_throttle(run: RunContext, batch: Batch) -> None:
     """Put the batch's throttle back where it is missing, with an audit event of its own where something had to be set.
 
     Raises:
@@ -80,7 +74,7 @@ def restore_throttle(run: RunContext, batch: Batch) -> None:
     event, began = AuditDraft(), run.now()
     if ensure_throttle(run, batch, event):
         event.summary = f"the throttle of batch {batch.number} was missing and is in place again"
-        run.write_event("restore_throttle", batch.number, began, event)
+        run.write_event("reinstate_throttle", batch.number, began, event)
 
 
 def throttle_in_flight(
@@ -141,7 +135,7 @@ def throttle_changes(run: RunContext, batch: Batch) -> tuple[ConfigChange, ...]:
 def restore_configs(run: RunContext, event: AuditDraft) -> tuple[str, ...]:
     """Take back what the journal says is ours, and return what is still owed.
 
-    The journal is written again only when it is seen what came of it, so a crash anywhere loses nothing.
+    The journal keeps a record until the cluster shows its earlier value, so a crash at any point loses nothing.
     """
     journal = run.record.journal()
     before = describe_throttles(run, journal.resources)
@@ -169,7 +163,7 @@ def restore_configs(run: RunContext, event: AuditDraft) -> tuple[str, ...]:
 def adopt_debts(run: RunContext, *, although_in_flight: bool = False) -> tuple[str, ...]:
     """Take over what earlier reassignments of this cluster still owe its configs (KIP-179); return from which ones.
 
-    Only where nothing that they throttle is in flight, unless that makes no difference (``although_in_flight``). This
+    A reassignment whose topics have moves in flight keeps its debts, unless ``although_in_flight`` is set. This
     reassignment has the lock of the cluster, so none of them is at work; their journals are emptied once their debts are
     in this one.
     """

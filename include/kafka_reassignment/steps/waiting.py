@@ -37,7 +37,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Something that can pass has to pass first; the task looks by itself at ``until`` at the latest."""
+    """The step waits for something that can pass. The task looks by itself at ``until`` at the latest."""
 
     reason: str
     until: datetime
@@ -56,7 +56,7 @@ P = ParamSpec("P")
 
 
 def waiting_step(look: Callable[P, WaitResult]) -> Callable[P, WaitResult]:
-    """Return ``Failed`` for an error that no later look can change; the others are raised, and the next look may not meet them."""
+    """Turn an error that no later look can change into ``Failed``; raise the others, because the next look may succeed."""
 
     @wraps(look)
     def looked(*args: P.args, **kwargs: P.kwargs) -> WaitResult:

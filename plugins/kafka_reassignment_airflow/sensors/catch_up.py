@@ -15,7 +15,7 @@ from kafka_reassignment_airflow.triggers.catch_up import CatchUpTrigger
 class IsrCatchUpSensor(DeferringBatchOperator):
     """Wait until every adding replica of the batch is in the ISR.
 
-    Each look puts the throttle back where it is missing, since a rerun of this task alone comes after it was cleared.
+    Each look sets the throttle again where it is missing: a rerun of this task alone starts after the throttle was cleared.
     Leaves nothing else behind; when it fails the copies go on, under the throttle.
 
     .. seealso:: :class:`~kafka_reassignment_airflow.base.BatchStepOperator` and

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.decisions.controller import Controller
 
+from kafka_reassignment.decisions.catch_up import catch_up
 from kafka_reassignment.decisions.moves import (
     Phase,
-    catch_up,
     drops_to_submit,
     expansions_to_submit,
     never_completes,

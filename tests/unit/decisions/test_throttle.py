@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.decisions.configs import Configs
 
+from kafka_reassignment.decisions.rate import change_rates
 from kafka_reassignment.decisions.throttle import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -13,7 +14,6 @@ from kafka_reassignment.decisions.throttle import (
     Journal,
     Side,
     ThrottledReplicas,
-    change_rates,
     changes_to_restore,
     changes_to_throttle,
     missing_throttle,

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.decisions.configs import Configs
 
+from kafka_reassignment.decisions.rate import change_rates
 from kafka_reassignment.decisions.throttle import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -17,7 +18,6 @@ from kafka_reassignment.decisions.throttle import (
     LEADER_REPLICAS,
     Journal,
     WantedThrottle,
-    change_rates,
     changes_to_restore,
     changes_to_throttle,
     missing_throttle,

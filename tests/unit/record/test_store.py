@@ -38,7 +38,7 @@ def test_one_reassignment_locks_a_cluster_and_the_second_is_refused_with_who_and
         store.acquire("c", lock("second"))
 
 
-def test_the_holder_may_take_its_cluster_again(store):
+def test_the_lock_owner_may_take_the_lock_again(store):
     store.acquire("c", lock("first"))
     assert store.acquire("c", lock("first").model_copy(update={"requested_by": "bob"})).requested_by == "ann"
 
@@ -49,7 +49,7 @@ def test_different_clusters_do_not_wait_for_each_other(store):
     assert store.lock_owner("d").reassignment_id == "second"
 
 
-def test_only_the_holder_can_release(store):
+def test_only_the_lock_owner_can_release(store):
     store.acquire("c", lock("first"))
     assert not store.release("c", "second")
     assert store.release("c", "first")
@@ -163,7 +163,7 @@ def test_an_empty_store_owes_nothing(store):
     assert list(store.records("c")) == []
 
 
-def test_records_are_found_beside_the_hold(store):
+def test_records_are_found_beside_the_lock(store):
     store.acquire("c", lock("r"))
     store.record("c", "r").write_request(recorded_request())
     assert [record.reassignment_id for record in store.records("c")] == ["r"]

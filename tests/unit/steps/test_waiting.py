@@ -126,7 +126,7 @@ def test_a_throttle_that_is_gone_is_put_back_by_whatever_looks_with_an_event_of_
     assert submitted.configs("orders") != throttled
     assert isinstance(submitted.look("sense_isr_catch_up"), Waiting)
     assert submitted.configs("orders") == throttled
-    assert steps(submitted)[-1] == "restore_throttle"
+    assert steps(submitted)[-1] == "reinstate_throttle"
     before = len(steps(submitted))
     assert isinstance(submitted.look("sense_isr_catch_up"), Waiting)
     assert len(steps(submitted)) == before, "a look that finds everything in place leaves no event"

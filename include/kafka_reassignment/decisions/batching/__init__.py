@@ -4,11 +4,10 @@ Terms: a step's *sender* is the broker it copies from (the leader), its *receive
 get a new replica. A batch is *level* when its busiest sender has at most 1.10 times the mean of the
 brokers that send in it, and its busiest receiver likewise: then the batch does not wait for one broker alone.
 
-A batch takes leader movements first. Of the steps that copy it takes some of nearly one size, an equal
-number for each broker that takes part: as many senders with m steps each as there are, to receivers with
-one step each, or the other way round, or m on both sides. Steps that copy nothing fill what is left. Few
-steps of many sizes cannot be packed so; they are packed by total size, and then exchanged between batches
-while that levels them.
+A batch takes leader movements first. Then it takes steps of nearly one size, so that each sender has the same
+number of steps (m or 1), and each receiver too (1 or m). Steps that copy nothing fill the rest of the batch. A
+few steps of many sizes cannot be packed like this. They are packed by total size, and then exchanged between
+batches as long as that levels the batches.
 """
 
 from kafka_reassignment.decisions.batching.columns import NOBODY, StepColumns

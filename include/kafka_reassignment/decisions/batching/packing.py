@@ -22,10 +22,10 @@ WINDOW = 3
 """Candidates looked at for a batch, times the copies there is room for."""
 
 CHOICE = 8
-"""Copies of which the one with the least busy brokers is taken, where a batch is not levelled."""
+"""In a batch that is not levelled: of this many copies, the one between the least busy brokers is taken."""
 
 LEVEL_BATCHES = 4
-"""Level batches may be this many times the batches that the limits alone need; what is left then is not levelled."""
+"""Level batches may be this many times the batches that the limits alone need. The remaining steps are packed without levelling."""
 
 
 def batches_of(steps: StepColumns, limits: Limits) -> Longs:

@@ -8,10 +8,8 @@ from kafka_reassignment.decisions.throttle.clear import Clearing, changes_to_res
 from kafka_reassignment.decisions.throttle.journal import Journal, ListRecord, RateRecord, union
 from kafka_reassignment.decisions.throttle.set import (
     SeenConfigs,
-    change_rates,
     changes_to_throttle,
     missing_throttle,
-    refuse_low_rate,
 )
 from kafka_reassignment.decisions.throttle.wanted import (
     DELIVERED_SHARE,
@@ -46,12 +44,10 @@ __all__ = [
     "Side",
     "ThrottledReplicas",
     "WantedThrottle",
-    "change_rates",
     "changes_to_restore",
     "changes_to_throttle",
     "covers",
     "missing_throttle",
-    "refuse_low_rate",
     "throttle_for",
     "union",
 ]

@@ -84,7 +84,7 @@ class ListRecord(_Frozen):
 
 
 class Journal(_Frozen):
-    """Every config that we set and have not restored. A record is in here exactly as long as it is owed.
+    """Every config that we set and have not restored yet. A record leaves the journal when its config is restored.
 
     ``rate_changes`` are the rates requested while the reassignment runs, in order; they are not owed.
     """
@@ -112,9 +112,9 @@ class Journal(_Frozen):
 def union(journal: Journal, older: Journal) -> Journal:
     """Take over what an older journal still owes, of a reassignment that ended without restoring it.
 
-    Where both have a record, the older one has the earlier value, unless another client changed it in between: a value
-    that the older reassignment had set itself never counts as earlier. Once this is written, the older journal is to
-    be emptied.
+    Where both journals have a record of a config, the earlier value is that of the older journal, unless another client
+    changed the config in between. A value that the older reassignment set is never an earlier value. The caller empties
+    the older journal after writing the result.
     """
     rates = {(r.broker, r.side): r for r in older.rates}
     for rate in journal.rates:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from kafka_reassignment.decisions.throttle.journal import UNSET, Earlier, Journal, ListRecord, RateRecord
 from kafka_reassignment.decisions.throttle.wanted import (
     EVERY_REPLICA,
     BrokerRate,
-    RateChange,
-    Side,
     ThrottledReplicas,
     WantedThrottle,
     entries_of,
 )
-from kafka_reassignment.errors import InvalidThrottleError
 from kafka_reassignment.model import (
     ConfigChange,
     ConfigOperation,
@@ -22,7 +19,6 @@ from kafka_reassignment.model import (
     ConfigSource,
     ConfigValue,
 )
-from kafka_reassignment.request import LOWEST_RATE_MB, MEGABYTE
 
 SeenConfigs = Mapping[ConfigResource, Mapping[str, ConfigValue]]
 """Configs as described: a resource that did not answer or does not exist is absent, so is a key set nowhere."""
@@ -34,9 +30,9 @@ def changes_to_throttle(
     """Return the journal to store first, and then the changes that put the throttle in place.
 
     A rate that another client had set on a broker is replaced, and restored exactly later. Entries that another
-    client had put on a topic's list before are not ours; a list that is ``*`` covers all and is left as it is (F4). Brokers
-    that did not answer, and rates hidden by brokers before 2.6 that are not ours (they could not be put back,
-    F31), are left alone: ``missing_throttle`` reports them.
+    client had put on a topic's list before are not ours; a list that is ``*`` covers all and is left as it is (F4). Two
+    kinds of rates are left alone, and ``missing_throttle`` reports them: those of brokers that did not answer, and those
+    of another client that brokers before 2.6 hide, since they could not be restored (F31).
     """
     rates = {(r.broker, r.side): r for r in journal.rates}
     lists = {(r.topic, r.side): r for r in journal.lists}
@@ -109,65 +105,6 @@ def missing_throttle(wanted: WantedThrottle, seen: SeenConfigs, journal: Journal
     return tuple(missing)
 
 
-def change_rates(
-    journal: Journal,
-    seen: SeenConfigs,
-    *,
-    asked_bytes_per_second: int,
-    brokers: Collection[int] | None = None,
-    sides: Collection[Side] = tuple(Side),
-    allow_low: bool = False,
-    rate_before_slowdown_bytes_per_second: int | None = None,
-) -> tuple[Journal, list[ConfigChange]]:
-    """Change the rate while moves run; return the journal to store first, and then the changes.
-
-    Rates in force are changed at once; later batches take the new rate from ``Journal.rate_changes`` through
-    ``throttle_for``.
-
-    Args:
-        journal: of the running reassignment.
-        seen: configs of ``journal.resources``.
-        asked_bytes_per_second: what each of the brokers may send or receive.
-        brokers: only these; all when None.
-        sides: leader, follower, or both.
-        allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
-        rate_before_slowdown_bytes_per_second: the rate to go back to, where it is lowered because the cluster is unhealthy.
-
-    Raises:
-        InvalidThrottleError: the rate is not positive, or below 1 MB/s and that was not allowed.
-    """
-    refuse_low_rate(asked_bytes_per_second, allow_low=allow_low)
-    change = RateChange(
-        asked_bytes_per_second=asked_bytes_per_second,
-        brokers=None if brokers is None else tuple(sorted(brokers)),
-        sides=tuple(side for side in Side if side in sides),
-        rate_before_slowdown_bytes_per_second=rate_before_slowdown_bytes_per_second,
-    )
-    kept = tuple(old for old in journal.rate_changes if not _covers(change, old))
-    wanted = WantedThrottle(
-        tuple(
-            BrokerRate(r.broker, r.side, asked_bytes_per_second)
-            for r in journal.rates
-            if change.concerns(r.broker, r.side)
-        )
-    )
-    return changes_to_throttle(wanted, journal.model_copy(update={"rate_changes": (*kept, change)}), seen)
-
-
-def refuse_low_rate(asked_bytes_per_second: int, *, allow_low: bool) -> None:
-    """Refuse a rate that Kafka cannot hold accurately (F9).
-
-    Raises:
-        InvalidThrottleError: the rate is not positive, or below 1 MB/s and that was not allowed.
-    """
-    lowest = 1 if allow_low else round(LOWEST_RATE_MB * MEGABYTE)
-    if asked_bytes_per_second < lowest:
-        raise InvalidThrottleError(
-            f"The new rate is {asked_bytes_per_second} bytes per second, expected at least {lowest}: Kafka cannot hold "
-            "lower rates accurately, and 0 would stop replication. Nothing was changed; ask for a higher rate"
-        )
-
-
 def _needs_setting(rate: BrokerRate, present: ConfigValue, record: RateRecord | None) -> bool:
     want = str(rate.set_bytes_per_second)
     if _is_hidden(present):
@@ -191,7 +128,7 @@ def _recorded(rate: BrokerRate, present: ConfigValue, record: RateRecord | None)
 def _listed(
     topic_list: ThrottledReplicas, missing: tuple[str, ...], present: ConfigValue, record: ListRecord | None
 ) -> ListRecord:
-    """Journal entries that were not there. A list that was deleted since then counts as unset before us."""
+    """Journal the missing entries. When another client deleted the list, its earlier value is "unset"."""
     if record is None:
         return ListRecord(topic=topic_list.topic, side=topic_list.side, earlier=Earlier.of(present), added=missing)
     deleted = record.earlier.was_set_here and present.source is not ConfigSource.DYNAMIC_TOPIC
@@ -211,8 +148,3 @@ def _missing_entries(topic_list: ThrottledReplicas, present: ConfigValue) -> tup
 
 def _is_hidden(value: ConfigValue) -> bool:
     return value.value is None and value.source is ConfigSource.DYNAMIC_BROKER
-
-
-def _covers(new: RateChange, old: RateChange) -> bool:
-    brokers_covered = new.brokers is None or (old.brokers is not None and set(old.brokers) <= set(new.brokers))
-    return brokers_covered and set(old.sides) <= set(new.sides)

@@ -94,7 +94,7 @@ def finishes(spec: MaintenanceWindows, now: datetime, batch_seconds: Iterable[fl
 
 
 def _first_of(times: Iterable[Occurrence], now: datetime, needed: float) -> tuple[datetime | None, float | None]:
-    """Return when ``needed`` seconds fit first, and the longest occurrence that was too short; None where there is none."""
+    """Return the start of the first occurrence that lasts ``needed`` seconds, and the length of the longest one that is too short."""
     longest: float | None = None
     for time in times:
         lasts = time.seconds_from(now)

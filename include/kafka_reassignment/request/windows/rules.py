@@ -107,7 +107,7 @@ class Blackout:
     last: date
 
     def span(self, zone: Timezone) -> Span:
-        """Return the span from the first moment of the first day to that of the day after the last."""
+        """Return the span of these days: it ends when the day after the last one begins."""
         start, end = (datetime.combine(day, time.min) for day in (self.first, self.last + _DAY))
         return Span(first_moment(start, zone), first_moment(end, zone))
 

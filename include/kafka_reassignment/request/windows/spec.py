@@ -21,7 +21,7 @@ class MaintenanceWindows(BaseModel):
     """When a reassignment may move data; always when no field is given.
 
     Times without an offset are on the clocks of ``time_zone``. Windows that touch or overlap are one window (see
-    ``parse_window``). Blackouts close every window, and hold without one too.
+    ``parse_window``). A blackout closes every window. It also applies when there is no window.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -77,7 +77,7 @@ class MaintenanceWindows(BaseModel):
     @field_validator("not_before", "must_end_by", mode="before")
     @classmethod
     def _read_time(cls, given: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 - whatever was sent
-        """Take a date with a time only: of a bare day, one could think that all of it is meant, or its start."""
+        """Refuse a date without a time: it could mean the start of the day or the end."""
         if given is None:
             return None
         expected = f"{info.field_name}: expected a time such as '2026-03-14 22:00' or '2026-03-14T22:00+01:00'"
