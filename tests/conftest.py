@@ -8,6 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 pytest_plugins = ["tests.kafka_fixtures", "tests.spark_fixtures"]
@@ -18,6 +19,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before 3.3 Airflow adds its examples to every DAG bag.
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+
+# How long an example takes says something about the machine's load only.
+settings.register_profile("lanes", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("lanes")
 
 TURNS = ("quick", "airflow", "kafka", "spark", "")
 """The order of modules, by the strongest of their marks (Airflow, brokers, Spark). What takes longest comes first, so that
