@@ -193,8 +193,7 @@ class KafkaCluster:
         if not partitions:
             return {}
         seconds = self._settings.request_seconds
-        with AdminConversation(self._settings) as conversation:
-            conversation.reach(seconds=seconds)
+        with ProtocolConversation(self._settings) as conversation:
             return elections.elect_preferred_leaders(conversation, partitions, seconds=seconds)
 
     def close(self) -> None:

@@ -1,38 +1,45 @@
-"""Electing leaders (KIP-460), by confluent-kafka."""
+"""Electing leaders (KIP-460).
+
+By kafka-python: confluent-kafka 2.16.1 raises SystemError when a timeout is given. Without one the controller of a cluster
+with ZooKeeper may take longer than this client waits, and the replies of all partitions are lost.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from confluent_kafka import ElectionType, KafkaError
-from confluent_kafka import TopicPartition as ClientPartition
+from kafka.protocol.admin import ElectLeadersRequest
 
-from kafka_reassignment.cluster.kafka.admin import AdminConversation
-from kafka_reassignment.cluster.kafka.errors import ELECTION_NOT_NEEDED, raise_for, refusal_of
-from kafka_reassignment.errors import ReassignmentError, name_some
+from kafka_reassignment.cluster.kafka.errors import (
+    ELECTION_NOT_NEEDED,
+    NO_ERROR,
+    raise_for,
+    refusal_of,
+    server_seconds,
+)
+from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
+from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Refusal, TopicPartition
+from kafka_reassignment.ports import by_topic
 
 
 def elect_preferred_leaders(
-    conversation: AdminConversation, partitions: Collection[TopicPartition], *, seconds: float
+    conversation: ProtocolConversation, partitions: Collection[TopicPartition], *, seconds: float
 ) -> dict[TopicPartition, Refusal | None]:
-    """Make the preferred leader lead; see ``ClusterPort.elect_preferred_leaders``.
-
-    ``elect_leaders`` of confluent-kafka 2.16.1 raises SystemError when any timeout is given. Without one it keeps the
-    client's own (``socket.timeout.ms``): with a controller that hangs it ended after 5.4 s of 5.
-    """
-    asked = [ClientPartition(p.topic, p.partition) for p in dict.fromkeys(partitions)]
-    future = conversation.client.elect_leaders(ElectionType.PREFERRED, asked)
-    answer = conversation.wait({"election": future}, seconds=seconds)["election"]
-    if isinstance(answer, ReassignmentError):
-        raise answer
-    if isinstance(answer, KafkaError):
-        raise_for(answer.code(), conversation.words_of(answer), f"electing leaders of {name_some(partitions)}")
-        return {}
-    replies: dict[TopicPartition, Refusal | None] = {}
-    for elected, error in answer.items():
-        code = error.code() if error is not None else ELECTION_NOT_NEEDED
-        words = conversation.words_of(error) if error is not None else None
-        refusal = None if code == ELECTION_NOT_NEEDED else refusal_of(code, words)
-        replies[TopicPartition(elected.topic, elected.partition)] = refusal
-    return replies
+    """Make the preferred leader lead; see ``ClusterPort.elect_preferred_leaders``."""
+    request = ElectLeadersRequest(
+        election_type=0,
+        topic_partitions=list(by_topic(partitions).items()),
+        timeout_ms=int(server_seconds(seconds) * 1000),
+    )
+    response = conversation.ask_controller(request, seconds=seconds)
+    raise_for(
+        getattr(response, "error_code", NO_ERROR) or NO_ERROR, None, f"electing leaders of {name_some(partitions)}"
+    )
+    return {
+        TopicPartition(t.topic, p.partition_id): (
+            None if p.error_code == ELECTION_NOT_NEEDED else refusal_of(p.error_code, p.error_message)
+        )
+        for t in response.replica_election_results
+        for p in t.partition_result
+    }
