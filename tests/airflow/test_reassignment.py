@@ -20,7 +20,7 @@ LEADER_LIST = "leader.replication.throttled.replicas"
 
 @pytest.fixture
 def by_hand(port):
-    """Configs somebody else has set before; taken back after the test."""
+    """Configs that another client set before; taken back after the test."""
     done = []
 
     def set_config(resource, key, value):

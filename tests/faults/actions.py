@@ -167,7 +167,7 @@ class Actions:
         partition = self._pick(sorted(candidates), fault)
         refused = self._submit(partition, candidates[partition])
         self.others.notes.append(
-            f"{partition} moved by somebody else to {candidates[partition]}: {refused or 'accepted'}"
+            f"{partition} moved by another client to {candidates[partition]}: {refused or 'accepted'}"
         )
         if not isinstance(refused, Refusal):
             self.others.moved[partition] = candidates[partition]

@@ -25,7 +25,7 @@ STATIC_RATES = {2: Side.LEADER, 5: Side.FOLLOWER}
 STATIC_RATE = "71000000"
 
 LATER = 99
-"""A partition number no topic has: entries of it in a list of throttled replicas are somebody else's for sure."""
+"""A partition number no topic has: entries of it in a list of throttled replicas are another client's for sure."""
 
 
 AROUND = ("preflight", "start_batches", "elect_leaders", "verify", "report")
@@ -62,10 +62,10 @@ class Kind(StrEnum):
     STORE_FULL = "fill the record store"
     DELETE_TOPIC = "delete a topic"
     ADD_PARTITIONS = "add partitions"
-    FOREIGN_MOVE = "somebody else moves a partition"
-    FOREIGN_CANCEL = "somebody else cancels a move"
-    FOREIGN_RATE = "somebody else changes a rate"
-    FOREIGN_LIST = "somebody else throttles a replica"
+    FOREIGN_MOVE = "another client moves a partition"
+    FOREIGN_CANCEL = "another client cancels a move"
+    FOREIGN_RATE = "another client changes a rate"
+    FOREIGN_LIST = "another client throttles a replica"
     STOP = "stop for good"
     STOP_AND_RESUME = "stop, then resume"
     CHANGE_RATE = "change the rate"

@@ -96,7 +96,7 @@ def test_from_2_4_on_the_same_goes_by_the_api_and_never_by_the_znode(new: Era) -
 
 
 def ends_at_its_target_with_configs_and_messages_intact(era: Era, run: Run, topic: str) -> None:
-    """Carry out all batches while somebody writes, beside a rate and a throttled replica of somebody else's."""
+    """Carry out all batches while somebody writes, beside a rate and a throttled replica of another client."""
     one, rate = ConfigResource.broker(1), "200000000"
     era.cluster.alter_configs([ConfigChange(one, RATE, ConfigOperation.SET, rate)])
     eventually(
@@ -203,7 +203,7 @@ def test_killed_between_the_znode_and_the_record_a_rerun_goes_on_from_there(
     assert old.batches_in_zookeeper == before + 2, "nothing was written twice"
 
 
-# ------------------------------------------------------------------ somebody else's znode
+# ------------------------------------------------------------------ another client's znode
 
 
 def test_a_znode_of_another_client_is_waited_for_and_named(either: Era) -> None:

@@ -1,6 +1,6 @@
 """A DAG of your own: move topics to chosen brokers in one batch, and lower the rate while it copies.
 
-The id of the DAG run is the identity of the reassignment: every operator uses it unless told otherwise.
+The id of the DAG run is the identity of the reassignment: every operator uses it unless another one is given.
 """
 
 from __future__ import annotations

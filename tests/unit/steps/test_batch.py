@@ -122,7 +122,7 @@ def test_what_another_adds_meanwhile_is_left_alone(reassignment, cluster):
 
 
 class RacedCluster(FakeCluster):
-    """Somebody else moves a partition between our look and our drop."""
+    """Another client moves a partition between our look and our drop."""
 
     raced = False
 
