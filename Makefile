@@ -13,14 +13,16 @@ PYTEST := $(BIN)/python -m pytest
 #   brokers    what brokers themselves do with throttles and tiered storage (kafka)
 #   faults     reassignments with faults at seeded points (kafka); `make faults` runs more seeds
 #   airflow    DAGs, form, page (quick), and whole runs on a real Airflow with real brokers (airflow, kafka)
+#   faults_airflow  whole reassignments on a real Airflow with acts at cues; `make faults-airflow` runs them
 #   lab        the lab itself (kafka)
+#   simulation reassignments in a simulated world (simulation): a seed each; `make simulate` runs more
 #   fakes      no tests: the fake cluster
-# Marks: quick (in-process, all of them under a minute), kafka, spark, airflow (what is started), slow (only by `make test-slow`).
+# Marks: quick (in-process, all of them under a minute), simulation (in-process, minutes), kafka, spark, airflow (what is started), slow (only by `make test-slow`).
 # Two processes (lanes), each of which takes the next module and runs all of it: tests/conftest.py says in which order.
 TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow faults quick lint lock bounds clean bench-plan
+.PHONY: help setup demo test test-slow simulate faults faults-airflow quick lint lock bounds clean bench-plan
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -65,6 +67,12 @@ bench-plan: setup  ## plan clusters of up to two million partitions, judge the p
 
 faults: setup  ## reassignments with faults at seeded points (SEEDS=1-200; ARGS=-v prints every step)
 	@$(BIN)/python -m tests.faults --seeds $(or $(SEEDS),1-20) $(ARGS)
+
+faults-airflow: setup  ## reassignments on a real Airflow while things go wrong (SEEDS=1-50; ARGS=-v prints everything)
+	@$(BIN)/python -m tests.faults_airflow --seeds $(or $(SEEDS),1-5) $(ARGS)
+
+simulate: setup  ## reassignments in a simulated world, a seed each (SEEDS=1-1000; ARGS="--replay 17" tells one of them)
+	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),1-1000) $(ARGS)
 
 lock: setup  ## resolve the locked dependencies again, newest releases first
 	$(UV) lock --upgrade

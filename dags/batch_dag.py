@@ -6,7 +6,7 @@ Airflow skips teardowns when one strikes, and the throttle would stay.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, TriggerRule
 
 from kafka_reassignment_airflow.form import BatchForm, form_params
 from kafka_reassignment_airflow.operators.batch import (
@@ -41,8 +41,11 @@ with DAG(
 
     set_throttle.as_setup()
     clear_throttle.as_teardown(setups=set_throttle, on_failure_fail_dagrun=True)
-    # Not to tear anything down: when a person marks the run as failed, Airflow skips every task to come but the
-    # teardowns, and a run whose last task is skipped ends green. This one then fails, and the run with it.
+    # Not to tear anything down. Airflow takes the state of a run from its last task alone: this one. When a person marks
+    # the run, Airflow skips every task to come but the teardowns, and a run whose last task is skipped ends green; when a
+    # person clears one task, Airflow clears the setup and the teardowns with it. So the last task is a teardown, which
+    # runs in any case, even when the setup was skipped, and fails unless every task has succeeded.
     start_next_batch.as_teardown(setups=set_throttle, on_failure_fail_dagrun=True)
+    start_next_batch.trigger_rule = TriggerRule.ALL_DONE
     admit >> set_throttle >> submit_batch >> sense_isr_catch_up >> drop_old_replicas >> clear_throttle
     [drop_old_replicas, clear_throttle] >> start_next_batch

@@ -1,7 +1,8 @@
 """Stop a reassignment, or some of its partitions, now; safe from any state.
 
 No new batch starts. What is in flight is cancelled where the old replicas are alive and in sync, else carried on to
-its target; then the throttle goes back to what was there before, and a report says what is left. With `roll_back`
+its target. A cancel starts a new leader epoch, as the drop of old replicas does: producers of the partition wait for a moment. So
+cancels go at the pace of drops, 100 partitions after another look. Then the throttle goes back to what was there before, and a report says what is left. With `roll_back`
 the finished batches are moved back too, newest first, by a run of `kafka_reassignment` of their own.
 """
 
@@ -28,6 +29,7 @@ with DAG(
     **dag_arguments(
         kafka_conn_id="{{ params.kafka_conn_id }}",
         partitions="{{ params.partitions | tojson }}",
+        topics="{{ params.topics | tojson }}",
         foreign="{{ params.foreign }}",
     ),
 ) as dag:
@@ -35,6 +37,7 @@ with DAG(
         task_id="stop",
         reassignment_id="{{ params.reassignment_id or '' }}",
         reason="{{ params.reason or '' }}",
+        roll_back="{{ params.roll_back }}",
     )
     # From here on the tasks follow what was stopped, even when another reassignment locks the cluster.
     stopped = "{{ ti.xcom_pull(task_ids='stop') }}"

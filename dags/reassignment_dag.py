@@ -18,7 +18,7 @@ from kafka_reassignment_airflow.operators.reassignment import (
     StartBatchesOperator,
     VerifyOperator,
 )
-from kafka_reassignment_airflow.runs import DAG_ID
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID
 from kafka_reassignment_airflow.sensors.reassignment import BatchesSensor
 from kafka_reassignment_airflow.settings import dag_arguments
 
@@ -32,6 +32,7 @@ with DAG(
         task_id="preflight",
         # The conf as well: it has the fields that the form does not know, and they are refused.
         request="{{ dict(params, **(dag_run.conf or {})) | tojson }}",
+        batch_dag_id=BATCH_DAG_ID,
     )
     plan = PlanOperator(task_id="plan", spark_conn_id="{{ params.spark_conn_id or '' }}")
     approve = ApprovePlanOperator(

@@ -14,10 +14,11 @@ from upath import UPath
 
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
 from kafka_reassignment.model import ConfigResource, Reassignment, Replicas, Step, TopicPartition
-from kafka_reassignment.plan.hash import plan_hash
+from kafka_reassignment.plan.hash import plan_hash, target_hash
 from kafka_reassignment.plan.schemas import STEPS, TARGET
+from kafka_reassignment.plan.steps import batching_columns
 from kafka_reassignment.plan.store import write_batches, write_summary, write_target
-from kafka_reassignment.plan.summary import BatchSummary, PlanSummary
+from kafka_reassignment.plan.summary import BatchSummary, PlanSummary, batch_summaries
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.models import ClusterLock, FrozenPlan, RecordedRequest
@@ -25,24 +26,20 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.admission import admit
-from kafka_reassignment.steps.batch import (
-    BATCH_STEPS,
-    clear_throttle,
-    drop_old_replicas,
-    next_batch,
-    set_throttle,
-    submit_batch,
-)
-from kafka_reassignment.steps.cancel import CancelScope, settle_moves
+from kafka_reassignment.steps.batch import BATCH_STEPS, next_batch, set_throttle, submit_batch
+from kafka_reassignment.steps.cancel import settle_moves
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.catch_up import sense_isr_catch_up
 from kafka_reassignment.steps.chain import first_batch
+from kafka_reassignment.steps.clear import clear_throttle
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.drop import drop_old_replicas
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.verify import verify, write_report
-from kafka_reassignment.steps.waiting import Failed, SizeSamples, Waiting, WaitResult, audited_look
+from kafka_reassignment.steps.waiting import Done, Failed, SizeSamples, Waiting, WaitResult, audited_look
 
 _STEPS: dict[str, Callable[..., object]] = {
-    step.__name__: step for step in (set_throttle, submit_batch, drop_old_replicas, clear_throttle, next_batch)
+    step.__name__: step for step in (set_throttle, submit_batch, clear_throttle, next_batch)
 }
 
 OWN_STEPS = BATCH_STEPS[:-1]
@@ -117,8 +114,7 @@ class Run:
         self.store.acquire(
             self.cluster_id, ClusterLock(reassignment_id=reassignment_id, since=self.clock.now, requested_by="ann")
         )
-        write_plan(self.record.plan_uri, batches)
-        self.record.freeze_plan(FrozenPlan(plan_hash="h", batches=len(batches), frozen_at=self.clock.now))
+        self.record.freeze_plan(write_plan(self.record.plan_uri, batches, frozen_at=self.clock.now))
         self.tries = 0
         self.when_waiting: Callable[[], None] = lambda: time.sleep(0.5)
 
@@ -166,7 +162,9 @@ class Run:
         """Look once at what a step of a batch waits for, as its trigger does."""
         kept = samples or SizeSamples()
         if name == "admit":
-            return admit(self.context, batch, kept)
+            return admit(self.context, batch, kept, started_at)
+        if name == "drop_old_replicas":
+            return drop_old_replicas(self.context, batch, started_at or self.clock.now)
         return sense_isr_catch_up(self.context, batch, started_at or self.clock.now, kept)
 
     def do_all(self, *names: str, batch: int = 1) -> None:
@@ -181,6 +179,14 @@ class Run:
             StillWaiting: something is not settled.
         """
         require_done(settle_moves(self.context, scope, started_at or self.clock.now))
+
+    def until_settled(self, scope: CancelScope) -> Done:
+        """Look and act until what was stopped is settled."""
+        while not isinstance(result := settle_moves(self.context, scope, self.clock.now), Done):
+            if isinstance(result, Failed):
+                raise result.error
+            self.when_waiting()
+        return result
 
     def until_done(self, sensor: Callable[[], object]) -> None:
         """Look until there is nothing more to wait for."""
@@ -219,17 +225,23 @@ def move(topic: str, partition: int, current: Replicas, target: Replicas, size: 
     return Step(Reassignment(TopicPartition(topic, partition), current, target, size))
 
 
-def write_plan(plan_dir: str, batches: list[list[Step]]) -> None:
-    """Write a plan's tables as the planner does."""
+def write_plan(plan_dir: str, batches: list[list[Step]], *, frozen_at: datetime) -> FrozenPlan:
+    """Write a plan's tables as the planner does, and return it as it is frozen."""
     steps = [s for batch in batches for s in batch]
     numbers = np.array([n for n, batch in enumerate(batches, 1) for _ in batch], dtype=np.int64)
     rows = [
         _row(s.reassignment) | {"step": s.step, "steps": s.steps, "leader_movement": s.reassignment.is_leader_movement}
         for s in steps
     ]
-    write_target(plan_dir, pa.Table.from_pylist(_whole(steps), schema=TARGET))
-    hashes = write_batches(plan_dir, pa.Table.from_pylist(rows, schema=STEPS), numbers)
-    write_summary(plan_dir, _summary(hashes, batches))
+    target = pa.Table.from_pylist(_whole(steps), schema=TARGET)
+    write_target(plan_dir, target)
+    table = pa.Table.from_pylist(rows, schema=STEPS)
+    hashes = write_batches(plan_dir, table, numbers)
+    summary = _summary(hashes, batch_summaries(batching_columns(table), numbers, hashes))
+    write_summary(plan_dir, summary)
+    return FrozenPlan(
+        plan_hash=summary.plan_hash, batches=len(batches), frozen_at=frozen_at, target_hash=target_hash(target)
+    )
 
 
 def _whole(steps: Iterable[Step]) -> list[dict[str, object]]:
@@ -251,7 +263,7 @@ def _row(r: Reassignment) -> dict[str, object]:
     }
 
 
-def _summary(hashes: tuple[str, ...], batches: list[list[Step]]) -> PlanSummary:
+def _summary(hashes: tuple[str, ...], batches: tuple[BatchSummary, ...]) -> PlanSummary:
     return PlanSummary(
         job=Job.REBALANCE,
         mode="fewest_bytes",
@@ -266,20 +278,7 @@ def _summary(hashes: tuple[str, ...], batches: list[list[Step]]) -> PlanSummary:
         outside_after=0,
         seconds_at_rate=None,
         brokers=(),
-        batches=tuple(
-            BatchSummary(
-                number=n,
-                steps=len(b),
-                bytes_to_copy=0,
-                leader_movements=0,
-                receivers=0,
-                senders=0,
-                busiest_receiver_bytes=0,
-                busiest_sender_bytes=0,
-                steps_hash=h,
-            )
-            for n, (h, b) in enumerate(zip(hashes, batches, strict=True), 1)
-        ),
+        batches=batches,
         log_dirs=(),
         biggest_moves=(),
         assumptions=(),

@@ -6,8 +6,10 @@ without reading texts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
+from kafka_reassignment.advice import Advice, Correct, sentence
 from kafka_reassignment.model import Refusal, TopicPartition
 
 
@@ -19,7 +21,22 @@ def name_some(items: Iterable[object], most: int = 3) -> str:
 
 
 class ReassignmentError(Exception):
-    """Anything the engine raises on purpose."""
+    """Anything the engine raises on purpose.
+
+    Args:
+        problem: subject, expected and found; without a full stop where advice follows.
+        advice: what to do about it, in order; ends the message in words and is kept as data.
+    """
+
+    def __init__(self, problem: str, *advice: Advice) -> None:
+        self.problem = problem
+        self.advice = advice
+        super().__init__(f"{problem}. {sentence(advice)}" if advice else problem)
+
+    def add_advice(self, *advice: Advice) -> None:
+        """Add what is to be done after the rest, for whoever knows more than the raiser."""
+        self.advice = (*self.advice, *advice)
+        self.args = (f"{self.problem}. {sentence(self.advice)}",)
 
 
 class InvalidRequestError(ReassignmentError):
@@ -86,6 +103,18 @@ class ReassignmentInProgressError(ReassignmentError):
     """Another reassignment has locked the cluster of this request, or moves its partitions."""
 
 
+class LockLostError(ReassignmentError):
+    """This reassignment has not the lock of the cluster (any more), and no other one has: it must not act."""
+
+
+class OtherAirflowError(ReassignmentError):
+    """The reassignment of this id was begun by another Airflow, which shares the record store."""
+
+
+class ControllerBusyError(ReassignmentInProgressError):
+    """The controller takes one batch at a time (Kafka below 2.4), and has another."""
+
+
 class UnhealthyClusterError(ReassignmentError):
     """More partitions are unhealthy than the request allows; nothing was started."""
 
@@ -104,13 +133,13 @@ class PartialRefusalError(ReassignmentError):
     ``refused`` has each refused partition's reason in the controller's words.
     """
 
-    def __init__(self, accepted: int, refused: Mapping[TopicPartition, Refusal], next_step: str) -> None:
+    def __init__(self, accepted: int, refused: Mapping[TopicPartition, Refusal], *advice: Advice) -> None:
         self.accepted = accepted
         self.refused = dict(refused)
         reasons = name_some(f"{p} ({r})" for p, r in sorted(self.refused.items()))
         super().__init__(
-            f"The controller refused {len(self.refused)} of {accepted + len(self.refused)} partitions: "
-            f"{reasons}. {next_step}"
+            f"The controller refused {len(self.refused)} of {accepted + len(self.refused)} partitions: {reasons}",
+            *advice,
         )
 
 
@@ -142,16 +171,40 @@ class UnsafeDropError(ReassignmentError):
     """Dropping the old replicas now could lose data or stop producers."""
 
 
-class CancelledByOtherError(ReassignmentError):
-    """A reassignment of ours is gone though the partition is not at its target: another client cancelled it."""
-
-
 class VerificationError(ReassignmentError):
     """The end state is not what the plan asked for."""
 
 
 class RecordError(ReassignmentError):
-    """The record of the reassignment is missing, incomplete or was altered."""
+    """The record of the reassignment is missing or incomplete."""
+
+
+class RecordUnavailableError(RecordError):
+    """The record store does not answer, or takes nothing. Retrying may help."""
+
+
+class RecordDamagedError(RecordError):
+    """An object of the record is not readable, was altered, or was written by a newer version."""
+
+
+@contextmanager
+def store_errors(verb: str, place: object, expected: tuple[type[OSError], ...] = ()) -> Iterator[None]:
+    """Turn what a store raises into the error of a store that does not answer; those of object stores are of any type.
+
+    Args:
+        verb: what is done, as in "read".
+        place: path or URI, for the message.
+        expected: errors that the caller handles; they pass.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, (*expected, ReassignmentError)):
+            raise
+        raise RecordUnavailableError(
+            f"Cannot {verb} {place}: {error}. The record must be readable and writable before anything is done to the cluster",
+            Correct("free space or repair access to the record store, then rerun the step"),
+        ) from error
 
 
 _REFUSED: Mapping[str, type[ReassignmentError]] = {
@@ -166,17 +219,38 @@ _REFUSED: Mapping[str, type[ReassignmentError]] = {
 }
 
 
-def error_of(refusal: Refusal, doing: str, next_step: str) -> ReassignmentError:
+def error_of(refusal: Refusal, doing: str, *advice: Advice) -> ReassignmentError:
     """Return a broker's refusal of a whole request as the error of its kind (KIP-179), in the broker's words.
 
     Args:
         refusal: the code and words.
         doing: what was asked, as in "adding 2 partitions to topic orders".
-        next_step: what to do now; ends the message.
+        advice: what to do now; ends the message.
     """
-    return _REFUSED.get(refusal.code, ReassignmentError)(f"The cluster refused {doing} ({refusal}). {next_step}")
+    return _REFUSED.get(refusal.code, ReassignmentError)(f"The cluster refused {doing} ({refusal})", *advice)
+
+
+PASSING: Mapping[type[ReassignmentError], bool] = {
+    ClusterUnavailableError: True,
+    ControllerBusyError: True,
+    RecordUnavailableError: True,
+    ThrottleMissingError: True,
+}
+"""Which errors can pass without a person. The nearest class of an error counts, so that a kind can be final though its
+base passes; what is not here is final. A waiting step waits for a passing one to pass; other tasks are retried by Airflow.
+
+What an unsafe drop, an unhealthy cluster or a window waits for is no error at all: the steps return ``Waiting``.
+"""
+
+RACED = "RACED_BY_ANOTHER_CLIENT"
+"""The refusal of what another client moved while it was submitted; no controller gives it."""
+
+PASSING_REFUSALS = frozenset(
+    {"INVALID_REPLICA_ASSIGNMENT", "REASSIGNMENT_IN_PROGRESS", "UNKNOWN_TOPIC_OR_PARTITION", RACED}
+)
+"""Refusals of one partition that can pass: a broker of it is not registered now, or another client is at work on it."""
 
 
 def is_worth_a_retry(error: BaseException) -> bool:
-    """Whether another try may not meet this error; every other ``ReassignmentError`` is final."""
-    return isinstance(error, (ClusterUnavailableError, RecordError))
+    """Whether the error is a passing one: another try may not meet it."""
+    return next((PASSING[kind] for kind in type(error).__mro__ if kind in PASSING), False)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, is_worth_a_retry
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
-from kafka_reassignment.steps.context import RunContext, utc_now
+from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.waiting import SizeSamples, Waiting, WaitResult, audited_look
 from kafka_reassignment_airflow.arguments import read_integer, read_number
 from kafka_reassignment_airflow.context import open_run
@@ -143,16 +143,35 @@ class DagRunToTrigger:
     conf: dict[str, Any] | None = None
 
 
+def refuse_paused(context: Context, dag_id: str) -> None:
+    """Make sure that the runs of a DAG would start.
+
+    Raises:
+        InvalidRequestError: the DAG is paused.
+    """
+    if context["ti"].get_dag(dag_id).is_paused:
+        raise InvalidRequestError(
+            f"DAG {dag_id} is paused, so that its run would stay queued; nothing was done",
+            Correct(f"unpause {dag_id} in Airflow"),
+        )
+
+
 class TriggerReassignmentRunOperator(ReassignmentStepOperator, TriggerDagRunOperator):
     """A step that ends by triggering a DAG run: ``which_run`` says which one.
+
+    It fails before it does anything when that DAG is paused, unless ``may_be_paused``.
 
     :param trigger_dag_id: the DAG (templated).
     """
 
     template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "trigger_dag_id")
+    may_be_paused: ClassVar[bool] = False
 
     def execute(self, context: Context) -> Any:
         """Decide with the run open, then trigger with it closed, as Airflow's own operator does."""
+        if not self.may_be_paused:
+            with translate_errors(self.log):
+                refuse_paused(context, self.trigger_dag_id)
         chosen: DagRunToTrigger | None = super().execute(context)
         if chosen is None:
             return None
@@ -193,7 +212,7 @@ class DeferringStepOperator(ReassignmentStepOperator):
 
     def run_step(self, run: RunContext, context: Context) -> str:
         """Look for the first time; return what is done."""
-        return self._wait(run, context, utc_now())
+        return self._wait(run, context, run.now())
 
     def resume(self, context: Context, event: WaitEnded, started_at: str) -> str:
         """Look again after the trigger fired; return what is done."""
@@ -202,8 +221,8 @@ class DeferringStepOperator(ReassignmentStepOperator):
             return self._wait(run, context, datetime.fromisoformat(started_at))
 
     def _wait(self, run: RunContext, context: Context, started_at: datetime) -> str:
-        samples = SizeSamples()
-        patient_until = time.monotonic() + read_number("patience_seconds", self.patience_seconds)
+        samples = SizeSamples.by_clock_of(run)
+        patient_until = run.now() + timedelta(seconds=read_number("patience_seconds", self.patience_seconds))
         while True:
             result = audited_look(
                 run,
@@ -215,7 +234,7 @@ class DeferringStepOperator(ReassignmentStepOperator):
             if not isinstance(result, Waiting):
                 return result.message
             self.log.info("%s", result.reason)
-            if time.monotonic() >= patient_until:
+            if run.now() >= patient_until:
                 break
             run.sleep(1)
         trigger = self.trigger(

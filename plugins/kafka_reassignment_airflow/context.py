@@ -10,6 +10,7 @@ from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps.context import Log, RunContext
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.hooks.record import record_store
+from kafka_reassignment_airflow.settings import instance
 
 
 @contextmanager
@@ -28,4 +29,4 @@ def open_run(
         store = record_store()
         cluster_id = cluster.describe_cluster().cluster_id
         record = store.record(cluster_id, which(store, cluster_id))
-        yield RunContext(cluster=cluster, store=store, record=record, actor=actor, log=log)
+        yield RunContext(cluster=cluster, store=store, record=record, actor=actor, log=log, instance=instance())

@@ -60,6 +60,16 @@ class ClusterForm(BaseModel):
     kafka_conn_id: KafkaConnectionId = DEFAULT_KAFKA_CONNECTION_ID
 
 
+class SweepForm(BaseModel):
+    """Which clusters are swept."""
+
+    kafka_conn_id: str | None = Field(
+        default=None,
+        title="Kafka connection",
+        description="Airflow connection of the cluster to sweep. Empty: every cluster that the records show in debt.",
+    )
+
+
 class RunningForm(ClusterForm):
     """Which running reassignment."""
 
@@ -82,7 +92,11 @@ class BatchForm(ClusterForm):
 class CancelForm(RunningForm):
     """What to cancel."""
 
-    reason: str | None = Field(default=None, title="Reason", description="Why, for the audit trail.")
+    reason: str | None = Field(
+        default=None,
+        title="Reason",
+        description="Why, for the audit trail. As a drop does, each cancel lets the producers of its partition wait for a moment.",
+    )
     roll_back: bool = Field(
         default=False,
         title="Roll back",
@@ -91,7 +105,13 @@ class CancelForm(RunningForm):
     partitions: tuple[str, ...] = Field(
         default=(),
         title="Partitions",
-        description="Cancel only these: orders-3, a topic, or a pattern, one per line. Empty: all.",
+        description="Cancel only these partitions, such as orders-3, one per line, and the topics below. Both empty: all.",
+        json_schema_extra={"section": "Expert"},
+    )
+    topics: tuple[str, ...] = Field(
+        default=(),
+        title="Topics",
+        description="Cancel all partitions of these topics, by name or pattern, one per line.",
         json_schema_extra={"section": "Expert"},
     )
     foreign: bool = Field(

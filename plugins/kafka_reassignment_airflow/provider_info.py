@@ -25,6 +25,16 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "example": "s3://my_conn@bucket/reassignments",
         "default": None,
     },
+    "instance": {
+        "description": (
+            "Name of this Airflow among those that share the records. Two of them never continue each other's "
+            "reassignments. Default: [api] base_url."
+        ),
+        "version_added": "0.1.0",
+        "type": "string",
+        "example": "airflow-berlin",
+        "default": None,
+    },
     "retry_delay_seconds": {
         "description": "Seconds between the tries of a task.",
         "version_added": "0.1.0",

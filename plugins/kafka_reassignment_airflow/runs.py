@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_reassignment.request import Job, ReassignmentRequest
+from kafka_reassignment.request import Job, Limits, ReassignmentRequest
 
 DAG_ID = "kafka_reassignment"
 BATCH_DAG_ID = "kafka_reassignment_batch"
@@ -37,8 +37,10 @@ def batch_conf(kafka_conn_id: str, reassignment_id: str, batch: int) -> dict[str
     return {"kafka_conn_id": kafka_conn_id, "reassignment_id": reassignment_id, "batch": batch}
 
 
-def roll_back_conf(kafka_conn_id: str, reassignment_id: str, request: ReassignmentRequest) -> dict[str, Any]:
-    """Return the request by which a reassignment is rolled back, at its own rate."""
+def roll_back_conf(
+    kafka_conn_id: str, reassignment_id: str, request: ReassignmentRequest, limits: Limits
+) -> dict[str, Any]:
+    """Return the request by which a reassignment is rolled back, at its own rate and within its limits."""
     kept = {
         "throttle_mb_per_second",
         "unthrottled",
@@ -51,4 +53,5 @@ def roll_back_conf(kafka_conn_id: str, reassignment_id: str, request: Reassignme
         "job": str(Job.ROLL_BACK),
         "roll_back_of": reassignment_id,
         **request.model_dump(mode="json", include=kept, exclude_none=True),
+        **limits.model_dump(mode="json", exclude_none=True),
     }

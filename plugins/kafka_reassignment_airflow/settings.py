@@ -11,10 +11,21 @@ from kafka_reassignment_airflow.provider_info import OPTIONS, SECTION
 
 RETRIES = 4
 
+MAX_ACTIVE_RUNS = 200
+"""Runs of one DAG at a time, over all clusters. Each cluster has at most one reassignment at work, by its lock, and so one
+batch; but each of them may wait for weeks, for a window or a person, and Airflow's default of 16 runs would then be used up
+by 16 clusters. Waiting runs are deferred: they take no worker. The bound is there because the scheduler looks at 20 active
+runs of a DAG at a time."""
+
 
 def setting(key: str) -> str:
     """Return what is configured in the section, or the default; empty where there is none."""
     return str(conf.get(SECTION, key, fallback=OPTIONS[key]["default"] or ""))
+
+
+def instance() -> str:
+    """Return the name of this Airflow among those that share the records; empty where it has neither name nor address."""
+    return setting("instance") or str(conf.get("api", "base_url", fallback="") or "")
 
 
 def step_defaults() -> dict[str, Any]:
@@ -28,8 +39,13 @@ def step_defaults() -> dict[str, Any]:
     return {"retries": RETRIES, "retry_delay": timedelta(seconds=seconds)}
 
 
-def dag_arguments(*, schedule: Any = None, max_active_runs: int = 16, **task_arguments: Any) -> dict[str, Any]:
+def dag_arguments(
+    *, schedule: Any = None, max_active_runs: int = MAX_ACTIVE_RUNS, **task_arguments: Any
+) -> dict[str, Any]:
     """Return the arguments that the DAGs share: triggered by a person unless scheduled, no catch-up, tasks retried.
+
+    They are not paused when Airflow first sees them: a run of a paused DAG stays queued without a word, and batches, roll
+    backs, cancels and the sweep are runs that must start by themselves.
 
     Args:
         schedule: when the DAG runs by itself.
@@ -39,6 +55,7 @@ def dag_arguments(*, schedule: Any = None, max_active_runs: int = 16, **task_arg
     return {
         "schedule": schedule,
         "catchup": False,
+        "is_paused_upon_creation": False,
         "max_active_runs": max_active_runs,
         "tags": ["kafka", "reassignment"],
         "default_args": step_defaults() | task_arguments,

@@ -7,6 +7,7 @@ from typing import Any
 from upath import UPath
 
 from kafka_lab.airflow import LocalAirflow
+from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
@@ -99,9 +100,9 @@ class Reassignments:
             downstream=downstream,
         )
 
-    def release(self, run_id: str) -> None:
-        """Give the cluster back for a run that is meant to stay failed."""
-        assert self._store.release(self._cluster_id, run_id)
+    def lock_owner(self) -> ClusterLock | None:
+        """The lock of the cluster; None when it is not locked."""
+        return self._store.lock_owner(self._cluster_id)
 
     def story(self, run_id: str) -> str:
         """Everything a reader of a failed test needs: states of all tasks, and the audit trail."""

@@ -14,10 +14,11 @@ from kafka_lab.airflow import PROJECT
 from kafka_reassignment.decisions.windows import MaintenanceWindows
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.request import Limits, ReassignmentRequest
-from kafka_reassignment.steps.cancel import CancelScope
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment_airflow import example_dags
 from kafka_reassignment_airflow.arguments import read_integers, read_json, read_object
 from kafka_reassignment_airflow.form import request_params
+from kafka_reassignment_airflow.runs import roll_back_conf
 from kafka_reassignment_airflow.triggers.admission import AdmissionTrigger
 from kafka_reassignment_airflow.triggers.cancel import SettleTrigger
 from kafka_reassignment_airflow.triggers.catch_up import CatchUpTrigger
@@ -219,6 +220,8 @@ def test_the_fields_of_the_form_reach_the_operators(dags):
     some = task("kafka_reassignment_cancel", "settle_moves", partitions=["orders-3"], foreign=True)
     assert some.scope == CancelScope(("orders-3",), foreign=True)
     assert some.reassignment_id == "<stop>"
+    topics = task("kafka_reassignment_cancel", "stop", topics=["orders-3", "pay*"])
+    assert topics.scope == CancelScope(topics=("orders-3", "pay*"))
     everything = task("kafka_reassignment_cancel", "cancel_moves")
     assert everything.scope == CancelScope()
     assert everything.reassignment_id == "<stop>"
@@ -273,3 +276,12 @@ def test_a_trigger_is_the_same_after_serialization(trigger):
     module, _, name = path.rpartition(".")
     rebuilt = getattr(import_module(module), name)(**arguments)
     assert rebuilt.serialize() == trigger.serialize()
+
+
+def test_a_roll_back_has_the_rate_and_the_limits_asked_for_last():
+    request = ReassignmentRequest.model_validate({"job": "rebalance", "throttle_mb_per_second": 7})
+    limits = Limits(partition_movements=3, replica_movements=2, leader_movements=4, batch_bytes=5, max_batches=6)
+    conf = roll_back_conf("k", "r-1", request, limits)
+    assert conf.pop("kafka_conn_id") == "k"
+    asked = ReassignmentRequest.model_validate(conf)
+    assert (asked.limits, asked.throttle_mb_per_second, asked.roll_back_of) == (limits, 7, "r-1")

@@ -26,11 +26,11 @@ def parsed(airflow):
 
 @pytest.fixture
 def slow_by_hand(port, create_topic):
-    """A topic whose replication somebody has throttled to 100 kB/s."""
+    """A topic whose replication another client has throttled to 2 MB/s: more than ours will allow."""
     topic = create_topic({0: (1, 2)})
     brokers = sorted(port.describe_cluster().live_brokers)
     wanted = {
-        **{(ConfigResource.broker(b), key): "100000" for b in brokers for key in (LEADER_RATE, FOLLOWER_RATE)},
+        **{(ConfigResource.broker(b), key): "2000000" for b in brokers for key in (LEADER_RATE, FOLLOWER_RATE)},
         **{(ConfigResource.topic(topic), key): "*" for key in (LEADER_REPLICAS, FOLLOWER_REPLICAS)},
     }
     changes = [ConfigChange(r, key, ConfigOperation.SET, value) for (r, key), value in wanted.items()]
@@ -56,20 +56,21 @@ def test_the_steps_of_a_reassignment_run_in_a_dag_of_ones_own(kafka, port, creat
     assert "1 batches, 2 steps" in reassignments.result(OWN, "own-1", "report")
 
 
-def test_what_another_client_moves_is_throttled_until_it_has_landed(kafka, port, reassignments, configs, slow_by_hand):
+def test_what_another_client_moves_is_throttled_until_it_is_over(kafka, port, reassignments, configs, slow_by_hand):
     topic = slow_by_hand
-    fill_topics(kafka.bootstrap_servers, [topic], 20_000_000)
+    fill_topics(kafka.bootstrap_servers, [topic], 200_000_000)
     before = configs(topic)
     moving = TopicPartition(topic, 0)
     assert port.alter_reassignments({moving: (1, 3)}) == {moving: None}
-    reassignments.airflow.trigger(THROTTLE, {"partitions": [topic], "throttle_mb_per_second": 10}, "throttle-1")
+    reassignments.airflow.trigger(THROTTLE, {"partitions": [topic], "throttle_mb_per_second": 1}, "throttle-1")
     assert reassignments.wait_for_run(THROTTLE, "throttle-1") == "success"
     message = reassignments.result(THROTTLE, "throttle-1", "throttle")
-    assert message == f"1 partitions in flight are throttled to 10 MB/s per broker: {moving}"
+    assert message == f"1 partitions in flight are throttled to 1 MB/s per broker: {moving}"
     assert configs(topic) != before
-    eventually(port.list_reassignments, lambda listed: not listed, seconds=120)
+    assert port.alter_reassignments({moving: None}) == {moving: None}
+    eventually(port.list_reassignments, lambda listed: not listed)
     reassignments.airflow.trigger(SWEEP_DAG_ID, {"kafka_conn_id": "kafka_default"}, "sweep-example")
     assert reassignments.wait_for_run(SWEEP_DAG_ID, "sweep-example") == "success"
     assert reassignments.result(SWEEP_DAG_ID, "sweep-example", "sweep_throttles")["left"] == []
     assert configs(topic) == before
-    assert replicas(port, topic) == {0: (1, 3)}
+    assert replicas(port, topic) == {0: (1, 2)}

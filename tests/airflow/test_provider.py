@@ -13,7 +13,7 @@ from jsonschema import validate
 from kafka_lab.airflow import PROJECT
 from kafka_reassignment_airflow.bundle import KafkaReassignmentDagBundle
 from kafka_reassignment_airflow.provider_info import OPTIONS, get_provider_info
-from kafka_reassignment_airflow.settings import setting, step_defaults
+from kafka_reassignment_airflow.settings import instance, setting, step_defaults
 
 pytestmark = pytest.mark.quick
 
@@ -55,6 +55,11 @@ def test_the_bundle_of_a_checkout_has_its_dags():
 def test_settings_are_those_of_the_configuration_and_their_defaults_otherwise(monkeypatch):
     assert (setting("maintenance_schedule"), setting("maintenance_time_zone"), setting("record_uri")) == ("", "UTC", "")
     assert step_defaults()["retry_delay"].total_seconds() == float(OPTIONS["retry_delay_seconds"]["default"])
+    assert instance() == ""
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example")
+    assert instance() == "https://airflow.example"
+    monkeypatch.setenv("AIRFLOW__KAFKA_REASSIGNMENT__INSTANCE", "berlin")
+    assert instance() == "berlin"
     monkeypatch.setenv("AIRFLOW__KAFKA_REASSIGNMENT__MAINTENANCE_TIME_ZONE", "Europe/Berlin")
     monkeypatch.setenv("AIRFLOW__KAFKA_REASSIGNMENT__RETRY_DELAY_SECONDS", "2.5")
     assert setting("maintenance_time_zone") == "Europe/Berlin"

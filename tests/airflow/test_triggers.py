@@ -1,13 +1,17 @@
 """When a trigger wakes its task."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.fakes.cluster import FakeCluster
 
 from kafka_reassignment.errors import CatchUpTimeoutError, ClusterUnavailableError
 from kafka_reassignment.steps.waiting import Done, Failed, Waiting
-from kafka_reassignment_airflow.triggers.base import WaitTrigger
+from kafka_reassignment_airflow import context
+from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
+from kafka_reassignment_airflow.triggers import base
+from kafka_reassignment_airflow.triggers.base import MAX_FAILING, StepTrigger, WaitTrigger
 
 pytestmark = pytest.mark.quick
 
@@ -44,6 +48,99 @@ def test_it_waits_until_a_look_is_done():
 def test_it_outlives_a_cluster_that_is_away_for_a_moment():
     trigger = Scripted(ClusterUnavailableError("no broker answers"), WAITING, Done("done"))
     assert reason(trigger) == "done"
+
+
+class EndpointConnectionError(Exception):
+    """What an object store's client raises when the store is away: neither ours nor an OSError."""
+
+
+def test_it_outlives_a_store_that_is_away_whatever_its_client_raises():
+    away = [EndpointConnectionError("could not connect")] * 3
+    assert reason(Scripted(*away, WAITING, *away, Done("done"))) == "done"
+
+
+def test_errors_that_do_not_pass_wake_the_task_after_half_an_hour_so_that_they_are_seen(monkeypatch):
+    looks = []
+
+    class Broken(Scripted):
+        def look(self):
+            looks.append(clock[0])
+            clock[0] += timedelta(minutes=5)
+            raise KeyError("a bug")
+
+    clock = [datetime(2026, 1, 1, tzinfo=UTC)]
+    monkeypatch.setattr(base, "utc_now", lambda: clock[0])
+    assert reason(Broken()) == "for 0:30:00 every look failed, at last with KeyError('a bug')"
+    assert looks[-1] - looks[0] == MAX_FAILING
+
+
+def test_a_cluster_that_is_away_for_hours_is_waited_for(monkeypatch):
+    clock = [datetime(2026, 1, 1, tzinfo=UTC)]
+
+    class Away(Scripted):
+        def look(self):
+            clock[0] += timedelta(hours=1)
+            return super().look()
+
+    monkeypatch.setattr(base, "utc_now", lambda: clock[0])
+    assert reason(Away(*[ClusterUnavailableError("no broker answers")] * 9, Done("done"))) == "done"
+
+
+class Looking(StepTrigger):
+    """Looks with a script of what happens in each."""
+
+    def __init__(self, *looks):
+        super().__init__(
+            kafka_conn_id="k",
+            reassignment_id="r",
+            actor={"requested_by": "ann"},
+            started_at=FAR,
+            deadline=FAR,
+            poll_seconds=0,
+        )
+        self.looks = list(looks)
+
+    def look_at(self, run):
+        run.cluster.describe_cluster()
+        result = self.looks.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+
+@pytest.fixture
+def opened(monkeypatch, tmp_path):
+    """Every cluster that was opened, with whether it is closed."""
+    clusters = []
+
+    class Cluster(FakeCluster):
+        closed = False
+
+        def close(self):
+            self.closed = True
+
+    class Hook(KafkaReassignmentHook):
+        def get_conn(self):
+            clusters.append(Cluster())
+            return clusters[-1]
+
+    monkeypatch.setattr(context, "KafkaReassignmentHook", Hook)
+    monkeypatch.setenv("AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI", f"file://{tmp_path}")
+    return clusters
+
+
+def test_its_looks_share_one_connection_which_is_closed_at_its_end(opened):
+    trigger = Looking(*[WAITING] * 5, Done("done"))
+    assert reason(trigger) == "done"
+    assert [c.closed for c in opened] == [False]
+    asyncio.run(trigger.cleanup())
+    assert [c.closed for c in opened] == [True]
+
+
+def test_after_an_error_it_looks_through_a_new_connection(opened):
+    trigger = Looking(WAITING, ClusterUnavailableError("no broker answers"), WAITING, Done("done"))
+    assert reason(trigger) == "done"
+    assert [c.closed for c in opened] == [True, False]
 
 
 def test_it_wakes_the_task_with_a_failure_that_only_a_person_can_end():

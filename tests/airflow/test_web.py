@@ -1,18 +1,33 @@
 """The progress page, served to a logged-in user and to nobody else."""
 
 import json
+import re
+import shutil
+import subprocess
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
 
 import pytest
 from fastapi.testclient import TestClient
+from tests.airflow.file_calls import file_calls
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Run, StillWaiting, move
+from tests.unit.plan.test_report import CHARTS, CHROMIUM, summary
 from upath import UPath
 
-from kafka_reassignment.record.models import ProgressNote
+from kafka_reassignment.errors import ReassignmentError
+from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.plan.report import plan_page
+from kafka_reassignment.plan.store import read_summary, write_summary
+from kafka_reassignment.record.models import ProgressNote, SubmittedBatch
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import CancelScope
+from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.context import AuditDraft
 from kafka_reassignment_airflow.web import app as web
+from kafka_reassignment_airflow.web.rows import Rows
 
 pytestmark = pytest.mark.quick
 
@@ -54,12 +69,13 @@ def test_the_list_has_each_reassignment_with_what_it_does_now(client, run):
 
 
 def test_a_page_shows_why_a_batch_waits_and_its_audit_trail(client, run):
-    run.cluster.kill(3)
+    elsewhere = TopicPartition("orders", 1)
+    run.cluster.alter_reassignments({elsewhere: (5, 6)})
     with pytest.raises(StillWaiting):
         run.do("admit")
     shown = client.get("/reassignment", params=query(run)).text
     assert "batch 1 waits:" in shown
-    run.cluster.restart(3)
+    run.cluster.alter_reassignments({elsewhere: None})
     run.do_all(batch=1)
     shown = client.get("/reassignment", params=query(run)).text
     assert "expansions submitted" in shown
@@ -87,7 +103,190 @@ def test_an_id_never_becomes_a_path(client, run, id_):
         assert "root:" not in answer.text
 
 
-def test_without_the_plan_there_is_no_report(client, run):
-    assert client.get("/plan", params=query(run)).status_code == 404
-    run.record.write_file("plan.html", b"<html>report</html>")
-    assert "report" in client.get("/plan", params=query(run)).text
+SCRIPT = "<script>fetch('/api/v2/variables')</script>"
+
+
+def write_summary_with(run, **changed):
+    """Replace parts of the plan's numbers, as whoever can write records may."""
+    summary = read_summary(run.record.plan_uri).model_copy(update=changed)
+    write_summary(run.record.plan_uri, summary)
+
+
+def test_a_report_is_made_from_the_numbers_of_the_plan(client, run):
+    shown = client.get("/plan", params=query(run))
+    assert "Plan of reassignment manual__&lt;b&gt;1+2:3&lt;/b&gt; of cluster" in shown.text
+    assert "vegaEmbed" in shown.text
+
+
+def test_html_in_a_record_is_never_served(client, run):
+    """Whoever writes records would otherwise run scripts with the rights of whoever looks at the report."""
+    run.record.write_file("plan.html", SCRIPT.encode())
+    write_summary_with(run, mode=SCRIPT, assumptions=(SCRIPT,))
+    shown = client.get("/plan", params=query(run)).text
+    assert SCRIPT not in shown
+    assert "&lt;script&gt;fetch(" in shown
+
+
+def test_a_report_has_an_origin_of_its_own_and_runs_no_script_but_the_templates(client, run):
+    answer = client.get("/plan", params=query(run))
+    policy = dict(part.strip().partition(" ")[::2] for part in answer.headers["Content-Security-Policy"].split(";"))
+    assert policy["sandbox"] == "allow-scripts"  # and not allow-same-origin
+    assert policy["default-src"] == "'none'"  # so it cannot send anything anywhere
+    nonce = policy["script-src"].split()[0].removeprefix("'nonce-").removesuffix("'")
+    assert len(nonce) > 30
+    assert answer.text.count("<script") == answer.text.count(f'<script nonce="{nonce}">')
+    again = client.get("/plan", params=query(run)).headers["Content-Security-Policy"]
+    assert nonce not in again
+
+
+def test_every_page_forbids_scripts(client, run):
+    for path in ("/", "/reassignment", "/run"):
+        answer = client.get(path, params=query(run))
+        assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
+        assert "script-src" not in answer.headers["Content-Security-Policy"]
+        assert "<script" not in answer.text
+
+
+def test_a_damaged_summary_is_named_and_not_an_error_of_the_server(client, run):
+    (UPath(run.record.plan_uri) / "summary.json").write_text("{")
+    answer = client.get("/plan", params=query(run))
+    assert answer.status_code == 404
+    assert "is not readable" in answer.text
+
+
+@contextmanager
+def served(html, policy):
+    """A page on a server of its own, as a browser gets it; the paths that it asks for."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Security-Policy", policy)
+            self.end_headers()
+            self.wfile.write(html.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/", asked
+        server.shutdown()
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine (Debian: apt-get install chromium)")
+def test_a_browser_draws_the_charts_of_a_report_and_runs_nothing_else(tmp_path):
+    """With a script of the template's own that tries what one on Airflow's origin could do, and one that is not."""
+    page = plan_page(summary(), title="t", nonce="n")
+    tries = "let read; try { read = document.cookie } catch (e) { read = e.name }"
+    shown = "document.body.dataset.got = read + ' ' + origin; fetch('/secret')"
+    end = f"<script nonce=n>{tries} {shown}</script><script>document.body.dataset.ran = 1</script></body></html>"
+    page = page[: page.rindex("</body>")] + end
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000", "--dump-dom"]
+    with served(page, web.REPORT_POLICY.format(nonce="n")) as (address, asked):
+        run = [CHROMIUM, *options, f"--user-data-dir={tmp_path / 'profile'}", address]
+        dom = subprocess.run(run, capture_output=True, text=True, check=True, timeout=120).stdout
+    drawn = re.findall(r'<div class="chart[^"]*" id="(\w+)"[^>]*>(?:<details.*?</details>)?<svg', dom)
+    assert set(drawn) == CHARTS
+    assert 'data-got="SecurityError null"' in dom
+    assert "data-ran" not in dom
+    assert "/secret" not in asked
+
+
+@pytest.fixture
+def many(run, tmp_path):
+    """The records of 120 reassignments in one cluster: one at work, the others finished or ended."""
+    run.do_all(batch=1)
+    kept = run.record.root
+    for n in range(120):
+        folder = Path(kept.path).parent / f"r{n:03d}"
+        shutil.copytree(kept.path, folder)
+        request = json.loads((folder / "request.json").read_text())
+        request |= {"reassignment_id": folder.name, "started_at": f"2025-01-01T00:{n // 60:02d}:{n % 60:02d}Z"}
+        (folder / "request.json").write_text(json.dumps(request))
+        if n % 10:
+            (folder / "report.txt").write_text("done")
+    return tmp_path
+
+
+def test_the_list_is_paged_latest_first(client, many):
+    first, second = client.get("/").text, client.get("/", params={"page": 2}).text
+    assert first.index("manual__") < first.index("r119") < first.index("r071")
+    assert "r070" not in first
+    assert "r070" in second
+    assert "page 2 of 3" in second
+    assert "r000" in client.get("/", params={"page": 99}).text
+
+
+def test_a_request_for_the_list_costs_a_few_store_calls_however_many_records_there_are(client, many):
+    client.get("/")
+    with file_calls(many) as calls:
+        assert client.get("/").status_code == 200
+        assert client.get("/").status_code == 200  # another tab
+    assert len(calls) < 40
+    assert not [c for c in calls if "/r0" in c or "/r1" in c]
+
+
+def test_the_list_shows_what_changes_all_the_same(client, run, many, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(web, "Rows", lambda: Rows(lambda: now[0]))
+    fresh = web.create_app()
+    fresh.router.dependencies.clear()
+    for route in fresh.routes:
+        route.dependant.dependencies.clear()
+    client = TestClient(fresh)
+    assert "active" in client.get("/").text
+    run.record.write_progress(ProgressNote(batch=2, at=datetime(2026, 1, 1, tzinfo=UTC), text="waits for broker 3"))
+    now[0] += 5
+    assert "waits for broker 3" in client.get("/").text
+    run.store.release(run.cluster_id, "manual__<b>1+2:3</b>")
+    assert "active" not in client.get("/").text
+
+
+def test_a_page_reads_a_bounded_number_of_events_and_each_once(client, run):
+    run.do_all(batch=1)
+    for n in range(300):
+        draft = AuditDraft(summary=f"look {n}", facts={"partitions": ["orders-1"] * 1_000})
+        run.context.write_event("sense_isr_catch_up", 2, run.clock.now, draft)
+    root = Path(run.record.root.path)
+    with file_calls(root / "audit") as calls:
+        shown = client.get("/reassignment", params=query(run)).text
+    assert len(calls) <= 53
+    with file_calls(root) as calls:
+        client.get("/reassignment", params=query(run))
+    assert len(calls) <= 20
+    assert "look 299" in shown
+    assert "look 200" not in shown
+    older = re.search(r"before=(\d+)", shown)[1]
+    assert "look 249" in client.get("/reassignment", params=query(run) | {"before": older}).text
+
+
+def test_a_damaged_event_is_named_and_the_page_is_shown(client, run):
+    run.do_all(batch=1)
+    (Path(run.record.root.path) / "audit" / "000002.json").write_text("{")
+    shown = client.get("/reassignment", params=query(run))
+    assert shown.status_code == 200
+    assert "000002.json" in shown.text
+    assert "expansions submitted" in shown.text
+
+
+def test_a_page_says_what_failed_what_was_left_out_who_has_the_lock_and_what_is_owed(client, run):
+    run.do_all("admit", "set_throttle")
+    with pytest.raises(ReassignmentError):
+        run.do("sense_isr_catch_up")
+    shown = client.get("/reassignment", params=query(run)).text
+    assert "Batch 1 has failed at sense_isr_catch_up:" in shown
+    assert "It has the lock of the cluster since" in shown
+    assert "To restore: " in shown
+    run.store.release(run.cluster_id, "manual__<b>1+2:3</b>")
+    assert "The cluster is not locked." in client.get("/reassignment", params=query(run)).text
+
+
+def test_a_page_names_the_partitions_that_were_left_out_with_their_reasons(client, run):
+    run.do_all("admit", "set_throttle")
+    submitted = SubmittedBatch(submitted_at=run.clock.now, accepted=(), left_out={"orders-0": "stale plan"})
+    run.record.write_submitted(1, submitted)
+    assert "orders-0: stale plan" in client.get("/reassignment", params=query(run)).text

@@ -115,7 +115,7 @@ def test_a_new_replica_with_next_to_nothing_of_its_own_does_not_lead_until_it_ha
     run.do_all()
     partition = TopicPartition(topic, 0)
     assert tiered.local_bytes(topic)[3] < size / 2, "it joined without what is in the remote store already"
-    run.finish()
+    elect_leaders(run.context)
     state = tiered.port.describe_partitions([topic])[partition]
     assert (state.replicas, state.leader) == ((3, 1), 1)
     [message] = [e.summary for e in run.record.audit if e.step == "elect_leaders"]

@@ -9,7 +9,9 @@ from typing import Protocol, TypeVar
 
 import pytest
 from confluent_kafka import Producer
+from tests.contract.reassign_partitions import RealReassignPartitions, ReassignPartitionsTool
 from tests.fakes.cluster import FakeCluster
+from tests.fakes.operators import ReassignPartitions
 from tests.kafka_fixtures import CreateTopic, fresh_topic_name
 
 from kafka_lab.base import EmbeddedCluster
@@ -29,6 +31,7 @@ class Lab(Protocol):
     """A cluster of brokers 1..6 on racks a, b, c, and how a test sets it up."""
 
     cluster: ClusterPort
+    reassign_partitions: ReassignPartitionsTool
     version: str
 
     def create_topic(
@@ -53,8 +56,16 @@ class Lab(Protocol):
         """Kill a broker and wait until the controller has noticed."""
         ...
 
+    def stop(self, broker: int) -> None:
+        """Shut a broker down in an orderly way."""
+        ...
+
     def restart(self, broker: int) -> None:
-        """Start a killed broker again."""
+        """Start a broker again that was killed or stopped."""
+        ...
+
+    def let_time_pass(self, seconds: float) -> None:
+        """Do nothing for so long, in virtual time where there is no other."""
         ...
 
     def assert_refused(self, refusal: Refusal | None, expected: Refusal) -> None:
@@ -74,6 +85,7 @@ class FakeLab:
     def __init__(self) -> None:
         self.fake = FakeCluster()
         self.cluster: ClusterPort = self.fake
+        self.reassign_partitions: ReassignPartitionsTool = ReassignPartitions(self.fake.another_client())
 
     def create_topic(
         self, replicas: Sequence[Replicas], *, configs: Mapping[str, str] | None = None
@@ -93,6 +105,9 @@ class FakeLab:
         for partition in partitions:
             self.fake.catch_up(partition)
 
+    def let_time_pass(self, seconds: float) -> None:
+        self.fake.advance(seconds)
+
     def assert_refused(self, refusal: Refusal | None, expected: Refusal) -> None:
         assert refusal == expected
 
@@ -101,6 +116,9 @@ class FakeLab:
 
     def kill(self, broker: int) -> None:
         self.fake.kill(broker)
+
+    def stop(self, broker: int) -> None:
+        self.fake.stop(broker)
 
     def restart(self, broker: int) -> None:
         self.fake.restart(broker)
@@ -115,6 +133,7 @@ class KafkaLab:
         self.version = kafka.version
         self._producer = Producer({**settings.confluent_config(), "acks": "all"})
         self._kafka = kafka
+        self.reassign_partitions: ReassignPartitionsTool = RealReassignPartitions(kafka)
         self._dead: set[int] = set()
         self._create = create_topic
 
@@ -150,9 +169,18 @@ class KafkaLab:
         self._dead.add(broker)
         self._kafka.wait_until_live({1, 2, 3, 4, 5, 6} - self._dead)
 
+    def stop(self, broker: int) -> None:
+        self._kafka.stop_broker(broker)
+        self._dead.add(broker)
+        self._kafka.wait_until_live({1, 2, 3, 4, 5, 6} - self._dead)
+
     def restart(self, broker: int) -> None:
+        self._dead.discard(broker)
         self._kafka.start_broker(broker)
         self._kafka.wait_until_up()
+
+    def let_time_pass(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def assert_refused(self, refusal: Refusal | None, expected: Refusal) -> None:
         assert refusal == expected

@@ -138,6 +138,29 @@ def test_superseding_by_replicas_already_there_leaves_a_broker_both_added_and_re
     wait_for_replicas(lab, p, (2, 1))
 
 
+def test_an_expansion_submitted_over_a_move_keeps_what_the_move_removes_and_drops_it(lab: Lab) -> None:
+    """F36: nothing is removed by (1, 2, 3, 4), yet the move's removing replicas stay and go in the end."""
+    lab.skip_below_2_4("it takes no second batch while one is there")
+    [p] = lab.create_held_topic([(1, 2)])
+    submit(lab, p, (3, 4))
+    assert submit(lab, p, (1, 2, 3, 4)) is None
+    assert lab.cluster.list_reassignments([p]) == {p: InFlight((1, 2, 3, 4), adding=(3, 4), removing=(1, 2))}
+    lab.release([p])
+    wait_for_replicas(lab, p, (3, 4))
+
+
+def test_an_expansion_submitted_after_a_cancel_of_the_move_drops_nothing(lab: Lab) -> None:
+    """The way out of F36."""
+    lab.skip_below_2_4("it cannot cancel (KIP-455)")
+    [p] = lab.create_held_topic([(1, 2)])
+    submit(lab, p, (3, 4))
+    assert submit(lab, p, None) is None
+    assert submit(lab, p, (1, 2, 3, 4)) is None
+    assert lab.cluster.list_reassignments([p]) == {p: InFlight((1, 2, 3, 4), adding=(3, 4), removing=())}
+    lab.release([p])
+    wait_for_replicas(lab, p, (1, 2, 3, 4))
+
+
 def test_a_mixed_request_is_a_partial_success_reported_per_partition(lab: Lab) -> None:
     good, bad = lab.create_topic([(1, 2), (1, 2)])
     unknown = TopicPartition("no-such-topic", 0)

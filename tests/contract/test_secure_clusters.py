@@ -130,6 +130,30 @@ def test_a_token_function_is_enough_to_be_let_in(connection: dict[str, Any]) -> 
         assert cluster.describe_partitions([P.topic]).keys() == {P}
 
 
+def test_reads_share_their_logins_until_the_cluster_is_closed(connection: dict[str, Any]) -> None:
+    """A trigger looks every ten seconds for hours; each login of each look would be a token and a TLS handshake."""
+    asked: list[str] = []
+
+    def tokens(config: str) -> tuple[str, float]:
+        asked.append(config)
+        return unsecured_token("mover"), time.time() + 600
+
+    extra = {key: value for key, value in connection.items() if key not in {"sasl.username", "sasl.password"}}
+    extra |= {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": tokens}
+    with open_cluster(ClusterSettings.of(extra)) as cluster:
+
+        def look() -> int:
+            assert cluster.describe_cluster().live_brokers == {1, 2}
+            assert cluster.describe_partitions([P.topic]).keys() == {P}
+            assert cluster.list_reassignments([P]) == {}
+            assert cluster.describe_configs([ConfigResource.topic(P.topic)], ["min.insync.replicas"])
+            assert {r.partition for r in cluster.describe_log_dirs([1, 2], [P]).replicas} == {P}
+            return len(asked)
+
+        first = look()
+        assert [look() for _ in range(5)] == [first] * 5
+
+
 ASKED_BY_EITHER_CLIENT = pytest.mark.parametrize(
     "ask",
     [

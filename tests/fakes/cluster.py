@@ -1,77 +1,43 @@
 """A cluster in memory that behaves like Kafka 4.3.1 as far as the port shows, for tests that need no brokers.
 
 The contract suite runs the same tests on it and on real brokers. What it adds is control: replicas catch
-up when the test says so, brokers die and come back, calls fail before or after they took effect.
+up when the test says so or as virtual time goes by, brokers die and come back, calls fail before or after
+they took effect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from threading import RLock
-from typing import Literal, Self, TypeVar
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from math import inf
 
+from tests.fakes.brokers import SESSION_SECONDS, FakeBrokers
+from tests.fakes.client import FakeClient, Kafka
 from tests.fakes.configs import FakeConfigs
-from tests.fakes.controller import FakeController, FakePartition
+from tests.fakes.controller import Completion, FakeController
+from tests.fakes.faults import Call
+from tests.fakes.partition import FakePartition
+from tests.fakes.replication import FULL_SPEED, Copy, Replication
 
-from kafka_reassignment.cluster.kafka.errors import UNREACHABLE
-from kafka_reassignment.cluster.kafka.partitions import check_new_partitions
-from kafka_reassignment.cluster.kafka.reassignments import check_size
-from kafka_reassignment.errors import ClusterUnavailableError, UnsupportedClusterError
-from kafka_reassignment.model import (
-    Broker,
-    ClusterDescription,
-    ConfigChange,
-    ConfigResource,
-    ConfigValue,
-    InFlight,
-    LogDir,
-    LogDirsReport,
-    LogReplica,
-    PartitionState,
-    Refusal,
-    Replicas,
-    ResourceKind,
-    TopicPartition,
-)
+from kafka_reassignment.model import Replicas, TopicPartition
 
-Call = Literal[
-    "describe_cluster",
-    "describe_partitions",
-    "list_reassignments",
-    "alter_reassignments",
-    "create_partitions",
-    "describe_configs",
-    "alter_configs",
-    "describe_log_dirs",
-    "end_offsets",
-    "elect_preferred_leaders",
-]
-
-_Item = TypeVar("_Item")
+__all__ = ["Call", "Copy", "FakeClient", "FakeCluster"]
 
 
-@dataclass
-class _Fault:
-    call: Call
-    error: BaseException
-    applied: int | None
-    times: int
-
-
-class FakeCluster:
-    """A cluster in memory.
+class FakeCluster(FakeClient):
+    """A cluster in memory, and a client of it.
 
     Args:
         racks: rack by broker id; six brokers on racks a, b, c when not given.
-        auto_catch_up: whether live replicas join the ISR at once; else only by ``catch_up``.
+        auto_catch_up: whether live replicas join the ISR at once; else by ``catch_up``, or by ``advance``.
         static_configs: by broker, as in server.properties.
         disk_bytes: size of each broker's only log dir.
         has_replication_factor_guard: False as below Kafka 4.1: the check is made on our side.
+        completion: whose rule says when a reassignment is complete, that of Kafka 4.3 or that of 4.2 (F37).
+        full_speed: bytes per second of one copy that no throttle holds.
+        leader_rebalance_seconds: how often the controller lets preferred leaders lead, by itself: Kafka's
+            leader.imbalance.check.interval.seconds, 300 there; never when None.
     """
-
-    LOG_DIR = "/data"
 
     def __init__(
         self,
@@ -83,23 +49,45 @@ class FakeCluster:
         disk_bytes: int = 10**12,
         has_reassignment_api: bool = True,
         has_replication_factor_guard: bool = True,
+        completion: Completion = "4.3",
+        full_speed: float = FULL_SPEED,
+        leader_rebalance_seconds: float | None = None,
     ) -> None:
-        self._racks: dict[int, str | None] = dict(racks or {b: "abc"[(b - 1) % 3] for b in range(1, 7)})
-        self._controller = FakeController(self._racks, auto_catch_up=auto_catch_up)
-        self._configs = FakeConfigs(static_configs or {})
-        self._disk_bytes = disk_bytes
-        self._cluster_id = cluster_id
-        self._has_api = has_reassignment_api
-        self._has_guard = has_replication_factor_guard
-        self._silent: set[int] = set()
-        self._is_cut_off = False
-        self._faults: list[_Fault] = []
-        self._frozen: dict[TopicPartition, PartitionState] | None = None
-        self._lock = RLock()
-        self.calls: list[Call] = []
-        self.altered: list[dict[TopicPartition, Replicas | None]] = []
+        known = dict(racks or {b: "abc"[(b - 1) % 3] for b in range(1, 7)})
+        configs = FakeConfigs(static_configs or {})
+        controller = FakeController(known, configs, auto_catch_up=auto_catch_up, completion=completion)
+        replication = Replication(controller, configs, full_speed)
+        super().__init__(
+            Kafka(
+                cluster_id,
+                known,
+                controller,
+                configs,
+                replication,
+                disk_bytes,
+                has_reassignment_api,
+                has_replication_factor_guard,
+            )
+        )
+        self._controller = controller
+        self._configs = configs
+        self._replication = replication
+        self._brokers = FakeBrokers(controller, replication, leader_rebalance_seconds)
 
-    # ---------------------------------------------------------------- what a test sets up
+    def another_client(self) -> FakeClient:
+        """Return another client of this cluster: its calls do not meet the faults of this one's."""
+        return FakeClient(self._kafka)
+
+    @property
+    def disk_bytes(self) -> int:
+        """Size of each broker's only log dir."""
+        return self._kafka.disk_bytes
+
+    @disk_bytes.setter
+    def disk_bytes(self, size: int) -> None:
+        self._kafka.disk_bytes = size
+
+    # ---------------------------------------------------------------- topics
 
     def create_topic(
         self,
@@ -119,8 +107,7 @@ class FakeCluster:
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic, in flight or not."""
-        for partition, _ in list(self._controller.of_topic(topic)):
-            del self._controller.partitions[partition]
+        self._controller.delete_topic(topic)
         self._configs.forget_topic(topic)
 
     def add_partitions(self, topic: str, replicas: Sequence[Replicas]) -> None:
@@ -130,20 +117,30 @@ class FakeCluster:
             self._controller.create(TopicPartition(topic, number), tuple(assigned), 0, 0)
 
     def produce(self, partition: TopicPartition, *, messages: int, size_bytes: int) -> None:
-        """Write to the leader; the ISR has it at once."""
-        state = self._controller.partitions[partition]
-        state.end_offset += messages
-        state.size_bytes += size_bytes
-        for broker in state.isr:
-            state.copied_bytes[broker] = state.size_bytes
+        """Write to the leader once; the ISR has it at once."""
+        self._controller.partitions[partition].append(messages, size_bytes)
+        self._replication.changed()
+
+    def write(self, partition: TopicPartition, bytes_per_second: float) -> None:
+        """Let a producer with acks=all write at this rate from now on, while it can; 0 ends it."""
+        self._controller.partitions[partition].write_rate = float(bytes_per_second)
+        self._replication.changed()
+
+    def blocked_producers(self) -> frozenset[TopicPartition]:
+        """Return the partitions that no producer with acks=all can write to: no leader, or below min.insync.replicas."""
+        return frozenset(p for p, s in self._controller.partitions.items() if self._replication.is_blocked(s))
+
+    # ---------------------------------------------------------------- replicas, as the test says
 
     def hold_back(self, partition: TopicPartition, *brokers: int) -> None:
         """Keep these replicas, present or to come, out of the ISR until ``catch_up``."""
         self._controller.partitions[partition].held_back |= set(brokers)
+        self._replication.changed()
 
     def copy(self, partition: TopicPartition, broker: int, size_bytes: int) -> None:
         """Let a replica that is catching up have this much."""
         self._controller.partitions[partition].copied_bytes[broker] = size_bytes
+        self._replication.changed()
 
     def catch_up(self, partition: TopicPartition, *brokers: int) -> None:
         """Let these replicas join the ISR, all of the partition's when none is named; completes what is complete."""
@@ -152,6 +149,7 @@ class FakeCluster:
             state.held_back.discard(broker)
             self._controller.join(state, broker)
         self._controller.settle(state)
+        self._replication.changed()
 
     def catch_up_all(self) -> None:
         """Let every live replica of every partition join its ISR."""
@@ -160,216 +158,121 @@ class FakeCluster:
 
     def fall_behind(self, partition: TopicPartition, broker: int) -> None:
         """Take a live follower out of the ISR and keep it out until ``catch_up``."""
-        state = self._controller.partitions[partition]
+        state = self._follower(partition, broker)
         state.held_back.add(broker)
-        state.isr.discard(broker)
+        self._controller.leave(state, broker)
+        self._replication.changed()
 
-    def kill(self, broker: int, *, fenced: bool = True) -> None:
-        """Kill a broker. Unfenced it still counts as alive and in sync, as in the first seconds on a real cluster."""
-        self._silent.add(broker)
-        if fenced:
-            self._controller.fence(broker)
+    # ---------------------------------------------------------------- brokers
+
+    def kill(self, broker: int, *, fenced: bool = True, fenced_after: float | None = None) -> None:
+        """Kill a broker: what it had not flushed may be lost, so it is no eligible leader when it is back.
+
+        Args:
+            broker: its id.
+            fenced: whether the controller notices at once; unfenced it still counts as alive and in sync.
+            fenced_after: when the controller notices, in seconds of virtual time; over ``fenced``.
+        """
+        after = fenced_after if fenced_after is not None else 0 if fenced else None
+        self._brokers.kill(broker, fenced_after=after)
+
+    def stop(self, broker: int) -> None:
+        """Shut a broker down in an orderly way: leaderships move first, and it stays an eligible leader."""
+        self._brokers.stop(broker)
+
+    def pause(self, broker: int, *, fenced_after: float = SESSION_SECONDS) -> None:
+        """Freeze a broker or cut it off, until ``resume``; nothing that it has is lost."""
+        self._brokers.pause(broker, fenced_after=fenced_after)
+
+    def resume(self, broker: int) -> None:
+        """End ``pause``: if it was not fenced meanwhile, it is in sync as before."""
+        self._brokers.resume(broker)
 
     def restart(self, broker: int) -> None:
-        """Bring a broker back."""
-        self._silent.discard(broker)
-        self._controller.unfence(broker)
+        """Bring a broker back, also one that was not fenced yet: it copies what it lacks before it is in sync."""
+        self._brokers.start(broker)
+
+    def flap(self, partition: TopicPartition, broker: int, seconds: float) -> None:
+        """Let a follower fall out of the ISR now, and fetch again after so many seconds."""
+        self._brokers.flap(self._follower(partition, broker), broker, seconds)
+
+    def change_controller(self, seconds: float) -> None:
+        """Let there be no controller for a while: calls for it fail, no ISR grows, nobody is fenced."""
+        self._brokers.change_controller(seconds)
 
     def add_broker(self, broker: int, rack: str | None = None) -> None:
         """Register an empty broker."""
-        self._racks[broker] = rack
+        self._kafka.racks[broker] = rack
         self._controller.unfence(broker)
 
-    def cut_off(self) -> None:
-        """Make the cluster unreachable from here; it goes on by itself."""
-        self._is_cut_off = True
+    # ---------------------------------------------------------------- time
 
-    def reconnect(self) -> None:
-        """End ``cut_off``; dead brokers stay dead."""
-        self._is_cut_off = False
+    @property
+    def seconds(self) -> float:
+        """Virtual time since the cluster was made."""
+        return self._replication.now
 
-    @contextmanager
-    def stale_metadata(self) -> Iterator[None]:
-        """Let ``describe_partitions`` show what it shows now, as a broker's cache does for some 50 ms."""
-        self._frozen = self._controller.shown()
-        try:
-            yield
-        finally:
-            self._frozen = None
+    def copy_over_time(self) -> None:
+        """End ``auto_catch_up``: from now on copies take the time that they take."""
+        self._controller.auto_catch_up = False
 
-    def fail(self, call: Call, error: BaseException, *, applied: int | None = 0, times: int = 1) -> None:
-        """Let the next calls raise after ``applied`` items (partitions, resources) took effect; None: after all.
+    def advance(self, seconds: float) -> None:
+        """Let time go by: producers write, replicas out of sync copy and join the ISR, reassignments complete.
 
-        Give ``ClusterUnavailableError`` for a lost answer; give a BaseException of the test's own for the
-        death of the process.
+        A replica that a throttle applies to shares its brokers' rates, as they are configured at that moment, with
+        what else they throttle; in-sync traffic of listed replicas comes first, as in Kafka (KIP-73).
         """
-        self._faults.append(_Fault(call, error, applied, times))
+        self._replication.advance(seconds)
 
-    # ---------------------------------------------------------------- the port
+    def seconds_until_next_event(self) -> float:
+        """Return how long nothing but sizes changes if nobody acts; infinity where nothing is under way."""
+        due = self._replication.next_event_at()
+        return due if due == inf else due - self._replication.now
 
-    def describe_cluster(self) -> ClusterDescription:
-        """See the port."""
-        with self._called("describe_cluster"):
-            live = self._controller.live
-            return ClusterDescription(
-                self._cluster_id,
-                {b: Broker(b, rack, b in live) for b, rack in sorted(self._racks.items())},
-                controller=min(live, default=None),
-                has_reassignment_api=self._has_api,
-                has_replication_factor_guard=self._has_api and self._has_guard,
-            )
+    def copying(self) -> list[Copy]:
+        """Return every replica that copies now: (partition, broker, leader, bytes_per_second, throttled)."""
+        return self._replication.copying()
 
-    def describe_partitions(self, topics: Collection[str] | None = None) -> dict[TopicPartition, PartitionState]:
-        """See the port."""
-        with self._called("describe_partitions"):
-            shown = self._controller.shown() if self._frozen is None else self._frozen
-            return {p: state for p, state in shown.items() if topics is None or p.topic in topics}
+    def throttle_of(self, partition: TopicPartition, broker: int) -> dict[str, int]:
+        """Return the rates that hold a copying replica, by side ("leader", "follower"); empty: none does."""
+        return self._replication.limits(partition, broker)
 
-    def list_reassignments(
-        self, partitions: Collection[TopicPartition] | None = None
-    ) -> dict[TopicPartition, InFlight]:
-        """See the port."""
-        with self._called("list_reassignments"):
-            self._need_api()
-            return {p: f for p, f in self._controller.listed().items() if partitions is None or p in partitions}
+    # ---------------------------------------------------------------- what two runs are compared by
 
-    def alter_reassignments(
-        self,
-        targets: Mapping[TopicPartition, Replicas | None],
-        *,
-        allow_replication_factor_change: bool = False,
-    ) -> dict[TopicPartition, Refusal | None]:
-        """See the port."""
-        check_size(targets)
-        with self._called("alter_reassignments") as items:
-            self._need_api()
-            self.altered.append(dict(targets))
-            return {
-                p: self._controller.alter(p, targets[p], allow_change=allow_replication_factor_change)
-                for p in items.take(targets)
-            }
+    @property
+    def version(self) -> tuple[int, int]:
+        """Another value after each change of a partition, a broker's life or a config; sizes alone do not change it."""
+        return self._controller.version, self._configs.version
 
-    def create_partitions(
-        self, topic: str, assignments: Mapping[int, Replicas], *, validate_only: bool = False
-    ) -> Refusal | None:
-        """See the port."""
-        check_new_partitions(topic, assignments)
-        with self._called("create_partitions"):
-            refusal = self._controller.refusal_to_grow(topic, assignments)
-            if refusal is None and not validate_only:
-                for number, replicas in sorted(assignments.items()):
-                    self._controller.create(TopicPartition(topic, number), replicas, 0, 0)
-            return refusal
+    def topic_id(self, topic: str) -> int:
+        """Return the id of a topic: another one when it was deleted and made anew."""
+        return self._controller.partitions[TopicPartition(topic, 0)].topic_id
 
-    def describe_configs(
-        self, resources: Collection[ConfigResource], keys: Collection[str]
-    ) -> dict[ConfigResource, dict[str, ConfigValue]]:
-        """See the port."""
-        with self._called("describe_configs"):
-            return {r: self._configs.describe(r, keys) for r in resources if self._missing(r) is None}
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        """Return the leader epoch: it rises with each new leader, and when replicas go."""
+        return self._controller.partitions[partition].leader_epoch
 
-    def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[ConfigResource, Refusal | None]:
-        """See the port."""
-        grouped: dict[ConfigResource, list[ConfigChange]] = {}
-        for change in changes:
-            grouped.setdefault(change.resource, []).append(change)
-        with self._called("alter_configs") as items:
-            return {r: self._missing(r) or self._configs.alter(r, grouped[r]) for r in items.take(grouped)}
+    def eligible_leaders(self, partition: TopicPartition) -> frozenset[int]:
+        """Return who may lead without loss besides the ISR (KIP-966)."""
+        return frozenset(self._controller.partitions[partition].eligible)
 
-    def describe_log_dirs(
-        self, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None
-    ) -> LogDirsReport:
-        """See the port."""
-        with self._called("describe_log_dirs"):
-            dirs: list[LogDir] = []
-            found: list[LogReplica] = []
-            unreachable: dict[int, str] = {}
-            for broker in sorted(brokers):
-                if not self._answers(broker):
-                    unreachable[broker] = f"Broker {broker} did not answer: it is not among the live brokers"
-                    continue
-                hosted = [(p, s) for p, s in self._controller.partitions.items() if broker in s.copied_bytes]
-                used = sum(s.copied_bytes[broker] for _, s in hosted)
-                dirs.append(LogDir(broker, self.LOG_DIR, self._disk_bytes, self._disk_bytes - used))
-                for p, s in hosted:
-                    if partitions is None or p in partitions:
-                        lag = 0 if partitions is None else _lag(s, broker)
-                        found.append(LogReplica(broker, self.LOG_DIR, p, s.copied_bytes[broker], lag))
-            return LogDirsReport(tuple(dirs), tuple(found), unreachable)
+    def snapshot(self) -> tuple[object, ...]:
+        """Return all that the cluster is now, in plain sorted values."""
+        controller, replication = self._controller, self._replication
+        return (
+            replication.now,
+            tuple(sorted(controller.live)),
+            tuple(sorted(replication.silent)),
+            tuple(controller.partitions[p].snapshot() for p in sorted(controller.partitions)),
+            tuple((str(r), tuple(own.items())) for r, own in self._configs.dynamic().items()),
+        )
 
-    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """See the port."""
-        with self._called("end_offsets"):
-            known = self._controller.partitions
-            return {p: known[p].end_offset for p in partitions if p in known and self._answers(known[p].leader)}
+    def fingerprint(self) -> str:
+        """Return a short text that is the same for the same snapshot, in any process."""
+        return blake2b(repr(self.snapshot()).encode(), digest_size=12).hexdigest()
 
-    def elect_preferred_leaders(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal | None]:
-        """See the port."""
-        with self._called("elect_preferred_leaders") as items:
-            return {p: self._controller.elect_preferred(p) for p in items.take(partitions)}
-
-    def close(self) -> None:
-        """See the port; the cluster lives on, and the object can still be used."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    # ---------------------------------------------------------------- how calls fail
-
-    @contextmanager
-    def _called(self, call: Call) -> Iterator[_Items]:
-        with self._lock:
-            self.calls.append(call)
-            if not any(self._answers(b) for b in self._racks):
-                raise ClusterUnavailableError(
-                    f"No broker of fake cluster '{self._cluster_id}' answers. Check that the brokers are up."
-                )
-            fault = next((f for f in self._faults if f.call == call), None)
-            if fault is None:
-                yield _Items(None)
-                return
-            fault.times -= 1
-            if fault.times == 0:
-                self._faults.remove(fault)
-            if fault.applied == 0:
-                raise fault.error
-            yield _Items(fault.applied)
-            raise fault.error
-
-    def _answers(self, broker: int | None) -> bool:
-        return broker in self._racks and broker not in self._silent and not self._is_cut_off
-
-    def _missing(self, resource: ConfigResource) -> Refusal | None:
-        """Return why no broker answers for a resource; None when one does."""
-        if resource.kind is ResourceKind.TOPIC:
-            if any(True for _ in self._controller.of_topic(resource.name)):
-                return None
-            return Refusal("UNKNOWN_TOPIC_OR_PARTITION", f"The topic '{resource.name}' does not exist.")
-        if resource.name == "" or self._answers(int(resource.name)):
-            return None
-        return Refusal(UNREACHABLE, f"Broker {resource.name} did not answer: it is not among the live brokers")
-
-    def _need_api(self) -> None:
-        if not self._has_api:
-            raise UnsupportedClusterError(
-                f"Fake cluster '{self._cluster_id}' has no reassignment API (KIP-455), expected Kafka 2.4 or later."
-            )
-
-
-@dataclass(frozen=True)
-class _Items:
-    """How many items of a request take effect before its fault; None: all."""
-
-    limit: int | None
-
-    def take(self, items: Collection[_Item]) -> list[_Item]:
-        return list(items)[: self.limit]
-
-
-def _lag(state: FakePartition, broker: int) -> int:
-    if broker in state.isr or not state.size_bytes:
-        return 0
-    return state.end_offset - state.end_offset * state.copied_bytes[broker] // state.size_bytes
+    def _follower(self, partition: TopicPartition, broker: int) -> FakePartition:
+        state = self._controller.partitions[partition]
+        if broker == state.leader:
+            raise ValueError(f"broker {broker} leads {partition}, and a leader is always in the ISR")
+        return state

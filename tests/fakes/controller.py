@@ -1,241 +1,280 @@
 """The controller of the fake cluster: replicas, ISR, leaders and reassignments as Kafka 4.3.1 (KRaft) keeps them.
 
-Every rule and message here was seen on real brokers; the contract suite holds both to it.
+``change`` is Kafka's PartitionChangeBuilder: every change of a partition goes through it, so a reassignment
+completes, leaders are elected and epochs rise at the same moments. The contract suite holds both to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from itertools import count
+from typing import Literal
+
+from tests.fakes import refusals
+from tests.fakes.configs import FakeConfigs
+from tests.fakes.partition import MESSAGE_BYTES, FakePartition
 
 from kafka_reassignment.model import InFlight, PartitionState, Refusal, Replicas, TopicPartition
 
-
-@dataclass
-class FakePartition:
-    """One partition; ``replicas`` holds the adding ones too while a reassignment is in flight.
-
-    ``eligible`` are former ISR members that may lead again without loss (KIP-966).
-    """
-
-    replicas: Replicas
-    isr: set[int]
-    leader: int | None
-    size_bytes: int = 0
-    end_offset: int = 0
-    adding: Replicas = ()
-    removing: Replicas = ()
-    eligible: set[int] = field(default_factory=set)
-    copied_bytes: dict[int, int] = field(default_factory=dict)
-    held_back: set[int] = field(default_factory=set)
-
-    @property
-    def in_flight(self) -> bool:
-        """Whether a reassignment was accepted and is not complete."""
-        return bool(self.adding or self.removing)
+Completion = Literal["4.2", "4.3"]
+"""Whose rule says when a reassignment is complete (F37)."""
 
 
 class FakeController:
-    """Partitions and registered brokers; ``live`` are those not fenced."""
+    """Partitions and registered brokers; ``live`` are those not fenced.
 
-    def __init__(self, brokers: Collection[int], *, auto_catch_up: bool) -> None:
+    ``version`` rises with every change, so that what was computed from the state can be kept until then.
+    """
+
+    def __init__(
+        self, brokers: Collection[int], configs: FakeConfigs, *, auto_catch_up: bool, completion: Completion = "4.3"
+    ) -> None:
         self.registered = set(brokers)
         self.live = set(brokers)
         self.auto_catch_up = auto_catch_up
         self.partitions: dict[TopicPartition, FakePartition] = {}
+        self.version = 0
+        self._completion = completion
+        self._configs = configs
+        self._topic_ids = count(1)
+        self._first: dict[str, FakePartition] = {}
+        self._shown: tuple[int, dict[TopicPartition, PartitionState]] | None = None
 
     def of_topic(self, topic: str) -> Iterator[tuple[TopicPartition, FakePartition]]:
         """Partitions of a topic."""
         return ((p, state) for p, state in self.partitions.items() if p.topic == topic)
 
+    def has_topic(self, topic: str) -> bool:
+        """Whether a topic is there."""
+        return topic in self._first
+
     def create(self, partition: TopicPartition, replicas: Replicas, size_bytes: int, end_offset: int) -> None:
         """Make a partition whose live replicas are in sync."""
         isr = {b for b in replicas if b in self.live}
         leader = next((b for b in replicas if b in isr), None)
-        copied = dict.fromkeys(isr, size_bytes)
-        self.partitions[partition] = FakePartition(replicas, isr, leader, size_bytes, end_offset, copied_bytes=copied)
+        first = self._first.get(partition.topic)
+        topic_id = first.topic_id if first else next(self._topic_ids)
+        state = FakePartition(partition, topic_id, replicas, isr, leader, size_bytes, end_offset)
+        state.copied_bytes = {b: size_bytes if b in isr else 0 for b in replicas}
+        state.message_bytes = size_bytes / end_offset if size_bytes and end_offset else MESSAGE_BYTES
+        self.partitions[partition] = state
+        self._first.setdefault(partition.topic, state)
+        self.version += 1
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic, in flight or not."""
+        for partition, _ in list(self.of_topic(topic)):
+            del self.partitions[partition]
+        self._first.pop(topic, None)
+        self.version += 1
 
     def shown(self) -> dict[TopicPartition, PartitionState]:
-        """Every partition as the port shows it."""
-        return {p: PartitionState(s.replicas, frozenset(s.isr), s.leader) for p, s in self.partitions.items()}
+        """Every partition as the port shows it; the same object until something changes."""
+        if self._shown is None or self._shown[0] != self.version:
+            self._shown = self.version, {p: s.seen or s.state() for p, s in self.partitions.items()}
+        return self._shown[1]
 
     def listed(self) -> dict[TopicPartition, InFlight]:
         """Every reassignment in flight."""
-        return {p: InFlight(s.replicas, s.adding, s.removing) for p, s in self.partitions.items() if s.in_flight}
+        return {p: s.flight() for p, s in self.partitions.items() if s.in_flight}
+
+    # ---------------------------------------------------------------- what clients ask for
 
     def alter(self, partition: TopicPartition, target: Replicas | None, *, allow_change: bool) -> Refusal | None:
         """Submit, modify or cancel one reassignment."""
-        refusal = self._unknown(partition)
-        if refusal is not None:
-            return refusal
-        state = self.partitions[partition]
+        state = self.partitions.get(partition)
+        if state is None:
+            known = self.has_topic(partition.topic)
+            return refusals.unknown(partition) if known else refusals.unknown_topic(partition.topic)
         if target is None:
-            return self._cancel(partition, state)
-        refusal = self._invalid(target) or (None if allow_change else _changes_factor(state, target))
+            return self._cancel(state)
+        refusal = refusals.invalid(target, self.registered)
+        if refusal is None and not allow_change:
+            refusal = refusals.changes_factor(state, target)
         if refusal is None:
             self._submit(state, target)
         return refusal
 
     def refusal_to_grow(self, topic: str, assignments: Mapping[int, Replicas]) -> Refusal | None:
-        """Why these partitions cannot be added, in the order in which Kafka looks.
-
-        Where partitions differ in replicas, which of them gives the replication factor that Kafka 4.3.1 demands
-        depends on the order of its hash table; here it is the first. Adding replicas count, as they do there.
-        """
+        """Why these partitions cannot be added."""
         present = [state for _, state in self.of_topic(topic)]
-        if not present:
-            return Refusal("UNKNOWN_TOPIC_OR_PARTITION", "")
-        count, found = max(assignments) + 1, len(present)
-        if count == found:
-            return Refusal("INVALID_PARTITIONS", f"Topic already has {found} partition(s).")
-        if count < found:
-            text = f"The topic {topic} currently has {found} partition(s); {count} would not be an increase."
-            return Refusal("INVALID_PARTITIONS", text)
-        if count - found != len(assignments):
-            text = (
-                f"Attempted to add {count - found} additional partition(s), but only {len(assignments)} assignment(s) "
-                "were specified."
-            )
-            return Refusal("INVALID_REPLICA_ASSIGNMENT", text)
-        factor = len(present[0].replicas)
-        for number, replicas in sorted(assignments.items()):
-            refusal = self._invalid(replicas) or self._unfit(number, replicas, factor)
-            if refusal is not None:
-                return refusal
-        return None
+        return refusals.to_grow(topic, present, assignments, self.registered, self.live)
 
     def elect_preferred(self, partition: TopicPartition) -> Refusal | None:
         """Make the first replica lead."""
-        if not any(True for _ in self.of_topic(partition.topic)):
-            return Refusal("UNKNOWN_TOPIC_OR_PARTITION", f"No such topic as {partition.topic}")
-        if partition not in self.partitions:
-            return Refusal("UNKNOWN_TOPIC_OR_PARTITION", f"No such partition as {partition}")
-        state = self.partitions[partition]
-        if state.leader != state.replicas[0]:
-            if state.replicas[0] not in state.isr or state.replicas[0] not in self.live:
-                return Refusal("PREFERRED_LEADER_NOT_AVAILABLE", "The preferred leader was not available.")
-            state.leader = state.replicas[0]
+        state = self.partitions.get(partition)
+        if state is None:
+            what = "partition" if self.has_topic(partition.topic) else "topic"
+            name = partition if what == "partition" else partition.topic
+            return Refusal("UNKNOWN_TOPIC_OR_PARTITION", f"No such {what} as {name}")
+        if state.leader != state.replicas[0] and not self.change(state, preferred=True):
+            return refusals.NO_PREFERRED_LEADER
         return None
 
+    # ---------------------------------------------------------------- what brokers do
+
     def fence(self, broker: int) -> None:
-        """Take a broker out of every ISR and leadership, as when its session ends."""
-        self.live.discard(broker)
+        """Take a broker out of every ISR and leadership, as when its session ends or it shuts down."""
         for state in self.partitions.values():
             if broker in state.isr:
-                if state.isr == {broker}:
-                    state.eligible = {broker}
-                state.isr.discard(broker)
-            if state.leader == broker:
-                self._elect(state)
+                self.change(state, isr=state.isr - {broker}, never_leads=broker)
+        self.live.discard(broker)
+        self.version += 1
 
-    def unfence(self, broker: int) -> None:
-        """Let a broker come back; it leads again where only it can without loss."""
+    def unfence(self, broker: int, *, clean: bool = False) -> None:
+        """Let a broker come back; it leads where no other may.
+
+        Args:
+            broker: its id.
+            clean: it was shut down in an orderly way. One that was killed may have lost what it had not flushed: it
+                is no eligible leader any more, but as the last leader it leads where nobody is eligible (KIP-966).
+        """
         self.registered.add(broker)
+        self.version += 1
+        if not clean:
+            for state in self.partitions.values():
+                if broker in state.eligible:
+                    self.change(state, unclean=broker)
         self.live.add(broker)
         for state in self.partitions.values():
-            if broker in state.replicas and state.leader is None and broker in state.eligible:
-                state.isr, state.leader, state.eligible = {broker}, broker, set()
-            self.settle(state)
+            if state.leader is None:
+                self.change(state)
+            if self.auto_catch_up:
+                self.settle(state)
 
     def settle(self, state: FakePartition) -> None:
-        """Let the replicas that may catch up do so, and complete what is complete."""
+        """Let the replicas that catch up by themselves do so."""
         if self.auto_catch_up:
             for broker in state.replicas:
                 if broker not in state.held_back:
                     self.join(state, broker)
-        self._complete(state)
 
     def join(self, state: FakePartition, broker: int) -> None:
         """Put one live replica into the ISR; without a leader there is nothing to copy from."""
         if broker in self.live and state.leader is not None and broker in state.replicas:
-            state.isr.add(broker)
             state.copied_bytes[broker] = state.size_bytes
+            if broker not in state.isr:
+                self.change(state, isr=state.isr | {broker})
+
+    def leave(self, state: FakePartition, broker: int) -> None:
+        """Take one follower out of the ISR."""
+        if broker in state.isr and broker != state.leader:
+            self.change(state, isr=state.isr - {broker})
+
+    def min_isr(self, topic: str) -> int:
+        """Return how many in-sync replicas a write needs: what is configured, at most the replication factor."""
+        return min(self._configs.min_isr(topic), len(self._first[topic].replicas))
+
+    def forget_eligible(self, topic: str) -> None:
+        """Forget eligible and last leaders when min.insync.replicas changes: of one topic, or of all when "" (F19).
+
+        A partition without a leader then never has one again, but by an unclean election.
+        """
+        for partition, state in self.partitions.items():
+            if topic in {"", partition.topic} and (state.eligible or state.last_leader is not None):
+                state.eligible, state.last_leader = set(), None
+                state.partition_epoch += 1
+                self.version += 1
+
+    # ---------------------------------------------------------------- rules
+
+    def change(
+        self,
+        state: FakePartition,
+        *,
+        isr: set[int] | None = None,
+        replicas: Replicas | None = None,
+        adding: Replicas | None = None,
+        removing: Replicas | None = None,
+        preferred: bool = False,
+        never_leads: int | None = None,
+        unclean: int | None = None,
+    ) -> bool:
+        """Change one partition as the controller does, and return whether anything changed.
+
+        What is not given stays. ``preferred`` lets the first replica lead if it can; ``never_leads`` is a broker on
+        its way out; ``unclean`` one that came back from a crash.
+        """
+        before = (state.replicas, state.isr, state.leader, state.adding, state.removing, state.eligible)
+        isr = set(state.isr if isr is None else isr) - {unclean}
+        replicas = state.replicas if replicas is None else replicas
+        adding = state.adding if adding is None else adding
+        removing = state.removing if removing is None else removing
+        target = tuple(b for b in replicas if b not in removing)
+        if (adding or removing) and self._is_complete(isr, target, adding, removing):
+            replicas, isr, adding, removing = target, isr - set(removing), (), ()
+        enough = len(isr) >= self.min_isr(state.key.topic)
+        eligible = set() if enough else (state.eligible | state.isr) - isr - {unclean}
+        may_lead = self.live - {never_leads, unclean}
+        leader, is_unclean = self._elected(state, replicas, isr, eligible, may_lead, preferred=preferred)
+        if leader is not None and leader != state.leader and (leader in eligible or is_unclean):
+            isr, eligible = {leader}, set() if is_unclean else eligible - {leader}
+        after = (replicas, isr, leader, adding, removing, eligible)
+        if after == before:
+            return False
+        if leader != state.leader or not set(state.replicas) <= set(replicas):
+            state.leader_epoch += 1
+        state.partition_epoch += 1
+        if isr:
+            state.last_leader = None if leader is not None else state.last_leader
+        elif state.leader is not None:
+            state.last_leader = state.leader
+        led = state.leader
+        state.replicas, state.isr, state.leader, state.adding, state.removing, state.eligible = after
+        state.seen = None
+        state.follow(led)
+        self.version += 1
+        return True
+
+    def _elected(
+        self,
+        state: FakePartition,
+        replicas: Replicas,
+        isr: set[int],
+        eligible: set[int],
+        may_lead: set[int],
+        *,
+        preferred: bool,
+    ) -> tuple[int | None, bool]:
+        """Return who leads, and whether data may be lost by it."""
+        fit = (isr or eligible) & may_lead
+        if preferred and replicas[0] in fit:
+            return replicas[0], False
+        if state.leader in fit:
+            return state.leader, False
+        for broker in replicas:
+            if broker in fit:
+                return broker, False
+        if not isr and not eligible and state.last_leader in may_lead:
+            return state.last_leader, True
+        if not preferred and self._configs.elects_unclean(state.key.topic):
+            return next(((b, True) for b in replicas if b in may_lead), (None, False))
+        return None, False
+
+    def _is_complete(self, isr: set[int], target: Replicas, adding: Replicas, removing: Replicas) -> bool:
+        """Return whether a reassignment is complete; a broker that is both added and removed keeps it open (F34)."""
+        staying = isr - set(removing)
+        if not target or (removing and not staying) or not set(adding) <= staying:
+            return False
+        if self._completion == "4.3" and len(adding) >= len(removing):
+            return True
+        return set(target) <= staying
 
     def _submit(self, state: FakePartition, target: Replicas) -> None:
         removing = tuple(sorted(set(state.replicas) - set(target)))
         adding = tuple(sorted(set(target) - set(state.replicas)))
-        # Kafka forgets to clear the adding replicas of a superseded move when the new one needs none:
-        # a broker both added and removed never lets it complete (F34).
-        state.adding = adding or (state.adding if state.in_flight else ())
-        state.removing = removing
-        state.replicas = target + removing
-        for broker in adding:
-            state.copied_bytes[broker] = 0
+        # The controller overwrites what is in flight only by what is not empty (F34, F36).
+        self.change(state, replicas=target + removing, adding=adding or None, removing=removing or None)
         self.settle(state)
 
-    def _cancel(self, partition: TopicPartition, state: FakePartition) -> Refusal | None:
+    def _cancel(self, state: FakePartition) -> Refusal | None:
         if not state.in_flight:
-            return Refusal("NO_REASSIGNMENT_IN_PROGRESS", "")
+            return refusals.NO_REASSIGNMENT
         isr = state.isr - set(state.adding)
+        replicas = tuple(b for b in state.replicas if b not in state.adding)
         if not isr:
-            return Refusal(
-                "INVALID_REPLICA_ASSIGNMENT",
-                f"Unable to revert partition assignment for {partition.topic}:{partition.partition} because it would "
-                "require an unclean leader election.",
-            )
-        state.replicas = tuple(b for b in state.replicas if b not in state.adding)
-        state.adding = state.removing = ()
-        self._keep(state)
+            if not replicas or not self._configs.elects_unclean(state.key.topic):
+                return refusals.unclean_revert(state.key)
+            isr = {replicas[0]}
+        self.change(state, replicas=replicas, isr=isr, adding=(), removing=())
         return None
-
-    def _complete(self, state: FakePartition) -> None:
-        if not state.in_flight:
-            return
-        target = tuple(b for b in state.replicas if b not in state.removing)
-        if target and set(target) <= state.isr and set(state.adding) <= set(target):
-            state.replicas = target
-            state.adding = state.removing = ()
-            self._keep(state)
-
-    def _keep(self, state: FakePartition) -> None:
-        """Forget all that is not among the replicas, and elect if that was the leader."""
-        state.isr &= set(state.replicas)
-        state.copied_bytes = {b: size for b, size in state.copied_bytes.items() if b in state.replicas}
-        if state.leader not in state.replicas:
-            self._elect(state)
-
-    def _elect(self, state: FakePartition) -> None:
-        state.leader = next((b for b in state.replicas if b in state.isr and b in self.live), None)
-
-    def _unknown(self, partition: TopicPartition) -> Refusal | None:
-        if not any(True for _ in self.of_topic(partition.topic)):
-            return Refusal("UNKNOWN_TOPIC_OR_PARTITION", f"Unable to find a topic named {partition.topic}.")
-        if partition not in self.partitions:
-            text = f"Unable to find partition {partition.topic}:{partition.partition}."
-            return Refusal("UNKNOWN_TOPIC_OR_PARTITION", text)
-        return None
-
-    def _invalid(self, target: Replicas) -> Refusal | None:
-        text = None
-        if not target:
-            text = "an empty replica list."
-        for broker in sorted(target):
-            if text is None and broker not in self.registered:
-                text = f"broker {broker}, but no such broker is registered."
-            if text is None and target.count(broker) > 1:
-                text = f"the broker {broker} more than once."
-        if text is None:
-            return None
-        return Refusal("INVALID_REPLICA_ASSIGNMENT", f"The manual partition assignment includes {text}")
-
-    def _unfit(self, number: int, replicas: Replicas, factor: int) -> Refusal | None:
-        if len(replicas) != factor:
-            return Refusal(
-                "INVALID_REPLICA_ASSIGNMENT",
-                f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
-                f"consistent with previous partitions, which have {factor} replica(s).",
-            )
-        if not self.live & set(replicas):
-            return Refusal(
-                "INVALID_REPLICA_ASSIGNMENT",
-                f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
-                "controlled shutdown.",
-            )
-        return None
-
-
-def _changes_factor(state: FakePartition, target: Replicas) -> Refusal | None:
-    present = len([b for b in state.replicas if b not in state.removing])
-    if present == len(target):
-        return None
-    return Refusal("INVALID_REPLICATION_FACTOR", f"The replication factor is changed from {present} to {len(target)}")

@@ -40,17 +40,17 @@ def problems(run: ScenarioRun) -> list[str]:
     world.kafka.heal()
     return [
         *_about_positions(run.scenario, world, others, run.story, run.record),
-        *_about_configs(world, others),
-        *_about_messages(world, others),
+        *about_configs(world, others),
+        *about_messages(world, others),
         *_about_audit(run.record, run.story),
         *_about_record(run),
         *run.story.unthrottled,
     ]
 
 
-def _about_messages(world: World, others: Interference) -> Iterator[str]:
+def about_messages(world: World, others: Interference) -> Iterator[str]:
     """No acknowledged message is lost or displaced."""
-    gone = _gone(world, others)
+    gone = gone_topics(world, others)
     for topic, ledger in world.ledgers.items():
         if topic in gone:
             continue
@@ -70,9 +70,9 @@ def _about_positions(
     for topic, was_grown in others.grown.items():
         count = len(next(t for t in scenario.topics if t.name == topic).replicas)
         new = seen.pop(TopicPartition(topic, count), None)
-        if was_grown and new is None and topic not in _gone(world, others):
+        if was_grown and new is None and topic not in gone_topics(world, others):
             yield f"{topic}-{count}, which somebody added, is not there"
-    deleted = {p for p in world.replicas_before if p.topic in _gone(world, others)}
+    deleted = {p for p in world.replicas_before if p.topic in gone_topics(world, others)}
     if unknown := set(seen) ^ (set(world.replicas_before) - deleted):
         yield f"missing or unknown partitions: {sorted(map(str, unknown))}"
     allowed = _allowed(scenario, world, others, story, record)
@@ -116,10 +116,10 @@ def _where_stopped(record: Record, partition: TopicPartition, original: Replicas
     return at
 
 
-def _about_configs(world: World, others: Interference) -> Iterator[str]:
+def about_configs(world: World, others: Interference) -> Iterator[str]:
     """Every throttle config is as before, value and source, but for what others set meanwhile."""
     wanted = _with_others(world.before, others.configs)
-    gone = _gone(world, others)
+    gone = gone_topics(world, others)
     wanted = {r: v for r, v in wanted.items() if r.kind is ResourceKind.BROKER or r.name not in gone}
     seen = dict(world.settled(world.configs))
     for resource in sorted(set(wanted) | set(seen)):
@@ -194,7 +194,7 @@ def _about_record(run: ScenarioRun) -> Iterator[str]:
         yield f"the cluster is still held: {held}"
 
 
-def _gone(world: World, others: Interference) -> frozenset[str]:
+def gone_topics(world: World, others: Interference) -> frozenset[str]:
     """Topics that somebody deleted, as far as they are gone: for sure where the cluster said so."""
     there: Mapping[TopicPartition, object] = world.replicas()
     return frozenset(t for t, sure in others.deleted.items() if sure or not any(p.topic == t for p in there))

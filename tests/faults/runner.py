@@ -14,14 +14,11 @@ from tests.faults.world import World
 from tests.steps_lab import write_plan
 from upath import UPath
 
-from kafka_reassignment.record.models import FrozenPlan
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment.steps.context import utc_now
 
 BEGIN_AGAIN = {
-    "CancelledByOtherError": "submit_batch",
-    "StalePlanError": "submit_batch",
     "BatchIncompleteError": "submit_batch",
     "NotSubmittedError": "submit_batch",
     "UnsafeDropError": "sense_isr_catch_up",
@@ -205,8 +202,8 @@ class ScenarioRun:
     def _freeze_plan(self) -> None:
         """What the plan step leaves; Spark is left out, since the plan is the scenario's."""
         self.world.wait_until_mended()
-        write_plan(self.record.plan_uri, [list(batch) for batch in self.scenario.batches])
-        self.record.freeze_plan(FrozenPlan(plan_hash="h", batches=len(self.scenario.batches), frozen_at=utc_now()))
+        batches = [list(batch) for batch in self.scenario.batches]
+        self.record.freeze_plan(write_plan(self.record.plan_uri, batches, frozen_at=utc_now()))
 
 
 def run_folder(base: Path, seed: int) -> Path:

@@ -26,15 +26,19 @@ from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.admission import admit
-from kafka_reassignment.steps.batch import clear_throttle, drop_old_replicas, next_batch, set_throttle, submit_batch
-from kafka_reassignment.steps.cancel import CancelScope
+from kafka_reassignment.steps.batch import next_batch, set_throttle, submit_batch
+from kafka_reassignment.steps.cancel_report import report_stop
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.catch_up import sense_isr_catch_up
 from kafka_reassignment.steps.chain import first_batch
+from kafka_reassignment.steps.clear import clear_throttle
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.drop import drop_old_replicas
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.rate import change_rate
+from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.verify import verify, write_report
 from kafka_reassignment.steps.waiting import Done, Failed, SizeSamples, Waiting, WaitResult, audited_look
 
@@ -238,7 +242,7 @@ STEPS: Mapping[str, Callable[[RunContext, Order, Watch], Any]] = {
     "set_throttle": lambda s, o, _: set_throttle(s, o.batch or 0),
     "submit_batch": lambda s, o, _: submit_batch(s, o.batch or 0),
     **_waiting_step("sense_isr_catch_up", lambda s, o, kept: sense_isr_catch_up(s, o.batch or 0, o.started_at, kept)),
-    "drop_old_replicas": lambda s, o, _: drop_old_replicas(s, o.batch or 0),
+    **_waiting_step("drop_old_replicas", lambda s, o, _: drop_old_replicas(s, o.batch or 0, o.started_at)),
     "clear_throttle": lambda s, o, _: clear_throttle(s, o.batch or 0),
     "start_next_batch": lambda s, o, _: next_batch(s, o.batch or 0),
     "elect_leaders": lambda s, _o, _w: elect_leaders(s),
@@ -248,8 +252,8 @@ STEPS: Mapping[str, Callable[[RunContext, Order, Watch], Any]] = {
     "cancel_moves": lambda s, _o, _w: cancel.cancel_moves(s, _ALL).in_words,
     **_waiting_step("settle_moves", lambda s, o, _: cancel.settle_moves(s, _ALL, o.started_at)),
     "clear_after_stop": lambda s, _o, _w: cancel.clear_after_stop(s, _ALL),
-    "report_stop": lambda s, _o, _w: cancel.report_stop(s, _ALL),
-    "resume": lambda s, _o, _w: cancel.resume(s, by="bob"),
+    "report_stop": lambda s, _o, _w: report_stop(s, _ALL),
+    "resume": lambda s, _o, _w: resume(s, by="bob"),
     "change_rate": lambda s, o, _: change_rate(s, asked_bytes_per_second=o.arguments["bytes_per_second"]),
     "change_limits": lambda s, o, _: change_limits(s, dict(o.arguments["limits"]), "bob").model_dump(),
 }

@@ -23,9 +23,11 @@ from kafka_reassignment.model import (
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import CancelResult, CancelScope
+from kafka_reassignment.steps.cancel_report import report_stop
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.rate import change_rate
+from kafka_reassignment.steps.settle import CancelResult
 
 SLOW_MB = 0.02
 """A throttle under which a partition of 8 MB is in flight for minutes."""
@@ -110,7 +112,7 @@ def stop_all(run: Run, scope: CancelScope) -> CancelResult:
     outcome = cancel.cancel_moves(run.context, scope)
     run.until_done(lambda: run.settle(scope))
     cancel.clear_after_stop(run.context, scope)
-    cancel.report_stop(run.context, scope)
+    report_stop(run.context, scope)
     return outcome
 
 

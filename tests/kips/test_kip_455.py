@@ -8,7 +8,7 @@ from tests.steps_lab import move
 from kafka_reassignment.errors import UnknownTopicOrPartitionError
 from kafka_reassignment.model import Replicas, Step, TopicPartition
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import CancelScope
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
 

@@ -16,15 +16,14 @@ from kafka_lab.zookeeper import ZooKeeperCluster
 from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
 from kafka_reassignment.cluster.zookeeper.state import REASSIGN
 from kafka_reassignment.errors import (
-    CancelledByOtherError,
     ClusterUnavailableError,
-    InvalidAssignmentError,
     InvalidRequestError,
     ReassignmentInProgressError,
 )
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Step, TopicPartition
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import CancelScope
+from kafka_reassignment.steps.cancel_report import report_stop
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
 
@@ -235,7 +234,10 @@ def test_a_znode_that_comes_between_admit_and_submit_keeps_the_batch_out_and_a_r
         text = str(refused.value)
         assert text.startswith("Batch 1 was not submitted: Kafka below 2.4 takes one batch at a time, and")
         assert f"{REASSIGN} holds a batch of {theirs}-0, there since 20" in text
-        assert "UTC: it waits for broker 3 to be in sync. Submit again when it is done. Then rerun this step" in text
+        assert (
+            "UTC: it waits for broker 3 to be in sync. Submit again when it is done. Wait until the controller has finished"
+            in text
+        )
         assert old.replicas(ours) == [(1, 2)]
         assert run.record.submitted(1) is None
     old.wait_for(theirs, (1, 3))
@@ -300,7 +302,7 @@ def test_a_controller_deaf_to_a_drop_is_reported_too(old: Era) -> None:
 
 def assert_reported_deaf(era: Era, run: Run, name: str, topic: str) -> None:
     controller = era.controller
-    with pytest.raises(ClusterUnavailableError) as deaf:
+    with pytest.raises((ClusterUnavailableError, StillWaiting)) as deaf:
         run.do(name)
     text = str(deaf.value)
     assert f"The controller, broker {controller}, has taken no notice of a batch of {topic}-0, there since 20" in text
@@ -330,7 +332,7 @@ def test_a_cancel_says_that_it_cannot_and_takes_everything_back_when_the_batch_i
             run.settle(scope)
     run.until_done(lambda: run.settle(scope))
     cancel.clear_after_stop(run.context, scope)
-    assert "trigger kafka_reassignment with the job roll_back" in cancel.report_stop(run.context, scope)
+    assert "trigger kafka_reassignment with the job roll_back" in report_stop(run.context, scope)
     assert old.replicas(topic) == [(1, 2), (2, 1)]
 
 
@@ -391,10 +393,9 @@ def test_that_the_znode_is_gone_proves_nothing_where_somebody_took_the_move_back
         old.fail_over()
         old.somebody_submits(topic, (1, 2))
         old.wait_for(topic, (1, 2))
-        with pytest.raises(CancelledByOtherError, match=f"the reassignment of {topic}-0 is gone"):
-            run.do("sense_isr_catch_up")
-    run.do_all("submit_batch", "sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
-    assert old.replicas(topic) == [(1, 4)]
+        run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert old.replicas(topic) == [(1, 2)]
+    assert "another client cancelled its reassignment" in run.record.finished(1).left_out[f"{topic}-0"]
 
 
 # ------------------------------------------------------------------ what reaches the znode
@@ -421,9 +422,7 @@ def test_a_batch_with_nothing_sound_in_it_writes_no_znode(old: Era) -> None:
     topic = old.topic((1, 2))
     run = old.unthrottled([move(topic, 0, (1, 2), (1, 3, 3))])
     before = old.batches_in_zookeeper
-    with pytest.raises(
-        InvalidAssignmentError,
-        match=r"includes the broker 3 more than once",
-    ):
-        run.do("submit_batch")
+    run.do("submit_batch")
     assert old.batches_in_zookeeper == before
+    left_out = run.record.submitted(1).left_out
+    assert "includes the broker 3 more than once" in left_out[f"{topic}-0"]

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from upath import UPath
 
+from kafka_reassignment.cli.common import err, errors_to_stderr
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.decisions.samples import MIN_SPEED_WINDOW_SECONDS
-from kafka_reassignment.errors import InvalidRequestError, ReassignmentError
+from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import Replicas, TopicPartition
 from kafka_reassignment.plan.reassignment_json import render_plan
 from kafka_reassignment.ports import ClusterPort
@@ -26,8 +26,6 @@ from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.views.describe import describe
 from kafka_reassignment.views.listing import Listing, Whose, list_reassignments
 from kafka_reassignment.views.selection import DescribeQuery
-
-_err = Console(stderr=True)
 
 BootstrapServer = Annotated[
     str | None, typer.Option("--bootstrap-server", help="brokers, host:port, comma-separated", show_default=False)
@@ -74,7 +72,7 @@ def list_moves(
     as_json: AsJson = False,
 ) -> None:
     """Print what is in flight as the JSON that kafka-reassign-partitions takes."""
-    with _errors_to_stderr(), _open(bootstrap_server, connection) as cluster:
+    with errors_to_stderr(), _open(bootstrap_server, connection) as cluster:
         store = _store(record_uri)
         if store is None and (reassignment or show is not Show.IN_FLIGHT or whose is Whose.OURS):
             raise InvalidRequestError(
@@ -107,7 +105,7 @@ def describe_moves(
     as_json: AsJson = False,
 ) -> None:
     """Describe the moves in flight (KIP-240) and how far their replicas are behind (KIP-179)."""
-    with _errors_to_stderr(), _open(bootstrap_server, connection) as cluster:
+    with errors_to_stderr(), _open(bootstrap_server, connection) as cluster:
         query = DescribeQuery.of(
             reassignment_id=reassignment,
             partitions=partition or (),
@@ -116,7 +114,7 @@ def describe_moves(
             if reassignment_json_file
             else None,
         )
-        with _err.status(f"Measuring for {watch_seconds:g} s ..."):
+        with err.status(f"Measuring for {watch_seconds:g} s ..."):
             described = describe(cluster, _store(record_uri), query, watch_seconds=watch_seconds)
         if as_json:
             typer.echo(json.dumps(described.as_json(), indent=1))
@@ -178,13 +176,4 @@ def _store(record_uri: str | None) -> RecordStore | None:
 
 def _note(lines: Iterable[str]) -> None:
     for line in lines:
-        _err.print(line, style="dim", markup=False, soft_wrap=True)
-
-
-@contextmanager
-def _errors_to_stderr() -> Iterator[None]:
-    try:
-        yield
-    except ReassignmentError as error:
-        _err.print(str(error), style="red", markup=False, soft_wrap=True)
-        raise typer.Exit(1) from None
+        err.print(line, style="dim", markup=False, soft_wrap=True)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import socket
 
-from kafka_reassignment.cluster.kafka.cluster import READ_AGAIN, KafkaCluster
+from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
 from kafka_reassignment.cluster.kafka.errors import NothingSentError
-from kafka_reassignment.cluster.kafka.metadata import describe_cluster
-from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.cluster.zookeeper.cluster import ZookeeperCluster
 from kafka_reassignment.errors import InvalidRequestError, UnsupportedClusterError
-from kafka_reassignment.model import ClusterDescription
 from kafka_reassignment.ports import ClusterPort
 
 _PROBE_SECONDS = 1.0
@@ -27,13 +24,15 @@ def open_cluster(settings: ClusterSettings) -> ClusterPort:
         InvalidRequestError: 'bootstrap.servers' names a ZooKeeper.
         UnsupportedClusterError: the cluster is older than Kafka 2.4, and its ZooKeeper is not in the connection.
     """
+    cluster = KafkaCluster(settings)
     try:
-        seen = READ_AGAIN(_describe, settings)
+        seen = cluster.describe_cluster()
     except NothingSentError:
         _recognise_zookeeper(settings)
         raise
     if seen.has_reassignment_api:
-        return KafkaCluster(settings)
+        return cluster
+    cluster.close()
     if settings.zookeeper is not None:
         return ZookeeperCluster(settings, settings.zookeeper)
     raise UnsupportedClusterError(
@@ -41,11 +40,6 @@ def open_cluster(settings: ClusterSettings) -> ClusterPort:
         "Older ones are served through their ZooKeeper: add a section 'zookeeper' with 'connect' (the brokers' "
         "zookeeper.connect) to the connection's extra, or upgrade the cluster. Nothing was changed."
     )
-
-
-def _describe(settings: ClusterSettings) -> ClusterDescription:
-    with ProtocolConversation(settings) as conversation:
-        return describe_cluster(conversation)
 
 
 def _recognise_zookeeper(settings: ClusterSettings) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_reassignment.decisions.moves import Expansions, expansions_to_submit
+from kafka_reassignment.decisions.moves import Expansions, expansions_to_submit, never_completes
 from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, Sample
 from kafka_reassignment.errors import name_some
-from kafka_reassignment.model import Batch, LogDir, TopicPartition, View
-from kafka_reassignment.text import format_bytes
+from kafka_reassignment.model import Batch, InFlight, LogDir, Replicas, TopicPartition, View
+from kafka_reassignment.text import format_brokers, format_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +28,37 @@ class Health:
     under_replicated: tuple[TopicPartition, ...] = ()
 
 
-def health(seen: View, *, leaving_brokers: Collection[int] = ()) -> Health:
-    """Return the unhealthy partitions.
+def health(
+    seen: View,
+    *,
+    leaving_brokers: Collection[int] = (),
+    targets: Mapping[TopicPartition, Replicas] | None = None,
+) -> Health:
+    """Return the unhealthy partitions, without what the reassignment itself repairs.
 
-    A replica that is being added does not count as missing (F32, KIP-352). A replica on a broker that the reassignment
-    empties does not count either, because the reassignment replaces it.
+    A replica that is being added does not count as missing (F32, KIP-352). A replica that the reassignment takes away does
+    not count either, because it is replaced; nor does a partition under min ISR that has enough replicas then. An
+    offline partition always counts: without a leader there is nothing to copy from.
+
+    Args:
+        seen: the partitions.
+        leaving_brokers: every replica on them is replaced.
+        targets: by partition, the replicas that it will have.
     """
     offline: list[TopicPartition] = []
     under_min_isr: list[TopicPartition] = []
     under_replicated: list[TopicPartition] = []
     for partition, state in sorted(seen.partitions.items()):
         flight = seen.in_flight.get(partition)
-        expected = set(state.replicas) - set(flight.adding if flight else ()) - set(leaving_brokers)
+        target = (targets or {}).get(partition, state.replicas)
+        leaving = (set(state.replicas) - set(target)) | set(leaving_brokers)
+        expected = set(state.replicas) - set(flight.adding if flight else ()) - leaving
         synced = seen.in_sync(partition)
+        arriving = set(target) & seen.live_brokers - set(state.replicas)
+        replaced = len(arriving) or len((leaving & set(state.replicas)) - synced)
         if state.leader is None:
             offline.append(partition)
-        elif len(synced) < seen.min_insync_replicas.get(partition.topic, 1):
+        elif len(synced) + replaced < seen.min_insync_replicas.get(partition.topic, 1):
             under_min_isr.append(partition)
         elif not expected <= synced:
             under_replicated.append(partition)
@@ -56,40 +71,60 @@ def admission(
     *,
     cluster_health: Health,
     foreign: Collection[TopicPartition] = (),
+    hung: Mapping[TopicPartition, str] | None = None,
     log_dirs: Iterable[LogDir] = (),
     keep_free_share: float = 0.1,
     allowed_unhealthy_partitions: int | None = 0,
+    goes_without_blocked: bool = False,
     other_reasons: Sequence[str] = (),
 ) -> Admission:
     """Return every reason why a batch may not start now; call again until there is none.
 
     A batch that has started is judged by the same rules; its own moves are no reason to wait. A step that cannot
-    start now is no reason for the others to wait.
+    start now is no reason for the others to wait. That its partitions are unhealthy is none either: replicas are moved
+    because of it.
 
     Args:
         batch: the batch to start.
         seen: the batch's own partitions.
         cluster_health: of all partitions.
         foreign: partitions that another client is reassigning, anywhere in the cluster (F30).
+        hung: which of these do not end by themselves, and why.
         log_dirs: of the receiving brokers; those that report no sizes do not count.
         keep_free_share: the part of each log dir that has to stay free.
         allowed_unhealthy_partitions: this many partitions elsewhere may be unhealthy; any number when None.
+        goes_without_blocked: start although no step can start now; all of them are left for later.
         other_reasons: found elsewhere: the maintenance window, ``throttle_can_finish``.
     """
     due = expansions_to_submit(batch, seen)
     waiting = Batch(batch.number, tuple(s for s in batch.steps if s.partition in due.to_submit))
     reasons = [
         *other_reasons,
-        *_blocked_reasons(due),
-        *_health_reasons(cluster_health, set(batch.partitions), set(waiting.partitions), allowed_unhealthy_partitions),
+        *([] if goes_without_blocked else _blocked_reasons(due)),
+        *_health_reasons(cluster_health, set(batch.partitions), allowed_unhealthy_partitions),
     ]
     if foreign:
         reasons.append(
             f"another client is reassigning {name_some(sorted(foreign))}: let it finish, and pause tools that move "
             "replicas by themselves"
         )
+    if hung:
+        reasons.append(f"these moves do not end by themselves: {name_some(f'{p} ({why})' for p, why in hung.items())}")
     reasons += _disk_reasons(waiting, log_dirs, keep_free_share)
     return Admission(tuple(reasons))
+
+
+def hung_moves(
+    in_flight: Mapping[TopicPartition, InFlight], live_brokers: Collection[int]
+) -> dict[TopicPartition, str]:
+    """Return which moves do not end by themselves, and why: Kafka never completes them (F34), or their broker is down (F12)."""
+    hung: dict[TopicPartition, str] = {}
+    for partition, flight in sorted(in_flight.items()):
+        if twice := never_completes(flight):
+            hung[partition] = f"Kafka never completes it: broker {format_brokers(twice)} is both added and removed"
+        elif down := tuple(b for b in flight.adding if b not in live_brokers):
+            hung[partition] = f"it waits for broker {format_brokers(down)}, which is down"
+    return hung
 
 
 def inbound_bytes_per_second(batch: Batch, seen: View, samples: Sequence[Sample]) -> dict[TopicPartition, float]:
@@ -137,27 +172,23 @@ def throttle_can_finish(
 
 def _blocked_reasons(due: Expansions) -> list[str]:
     """KIP-435: a step waits whose partition is offline or whose target broker is down; the other steps go on."""
-    if not due.waiting or due.to_submit or due.already:
+    if not due.none_can_move:
         return []
     return [
         f"none of its {len(due.waiting)} partitions can be moved now: {name_some(f'{p}: {why}' for p, why in due.waiting.items())}"
     ]
 
 
-def _health_reasons(
-    unhealthy: Health, own: set[TopicPartition], not_started: set[TopicPartition], allowed: int | None
-) -> list[str]:
+def _health_reasons(unhealthy: Health, own: set[TopicPartition], allowed: int | None) -> list[str]:
     kinds = (
         ("offline", unhealthy.offline),
         ("under min.insync.replicas", unhealthy.under_min_isr),
         ("under-replicated", unhealthy.under_replicated),
     )
-    in_batch = [(kind, [p for p in those if p in not_started]) for kind, those in kinds]
     elsewhere = [(kind, [p for p in those if p not in own]) for kind, those in kinds]
-    reasons = [f"{name_some(those)} of the batch is {kind}" for kind, those in in_batch if those]
-    if allowed is not None and sum(len(those) for _, those in elsewhere) > allowed:
-        reasons += [f"{len(those)} partitions are {kind} ({name_some(those)})" for kind, those in elsewhere if those]
-    return reasons
+    if allowed is None or sum(len(those) for _, those in elsewhere) <= allowed:
+        return []
+    return [f"{len(those)} partitions are {kind} ({name_some(those)})" for kind, those in elsewhere if those]
 
 
 def _disk_reasons(batch: Batch, log_dirs: Iterable[LogDir], keep_free_share: float) -> list[str]:

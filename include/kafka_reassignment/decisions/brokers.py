@@ -19,7 +19,8 @@ def check_brokers_known(named: Iterable[int], known: Collection[int], *, subject
     Raises:
         UnknownBrokerError: one of the brokers is not known.
     """
-    unknown = [broker for broker in named if broker not in known]
+    there = frozenset(known)
+    unknown = [broker for broker in named if broker not in there]
     if unknown:
         raise UnknownBrokerError(
             f"{subject} names broker {name_some(unknown)}, expected some of {name_some(sorted(known), 20)}. {next_step}"

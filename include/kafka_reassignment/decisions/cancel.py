@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafka_reassignment.decisions.moves import Phase, drop_hangs, drops_to_submit, never_completes, phase
-from kafka_reassignment.model import Batch, InFlight, Replicas, Step, TopicPartition, View
+from kafka_reassignment.decisions.moves import Drops, Phase, drop_hangs, drops_to_submit, never_completes, phase
+from kafka_reassignment.model import Batch, InFlight, Reassignment, Replicas, Step, TopicPartition, View
 from kafka_reassignment.text import format_brokers
 
 
@@ -23,7 +23,13 @@ class Cancels:
     foreign: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
-def cancels(steps: Iterable[Step], seen: View, *, foreign_too: bool = False) -> Cancels:
+def cancels(
+    steps: Iterable[Step],
+    seen: View,
+    *,
+    wholes: Mapping[TopicPartition, Reassignment] | None = None,
+    foreign_too: bool = False,
+) -> Cancels:
     """Decide for each step in flight whether a cancel is safe: its original replicas alive and in the ISR.
 
     With one of them out of sync, a cancel drops copies that may be needed, or Kafka refuses it because it would take
@@ -33,6 +39,7 @@ def cancels(steps: Iterable[Step], seen: View, *, foreign_too: bool = False) -> 
     Args:
         steps: of the reassignment to stop.
         seen: what the cluster shows.
+        wholes: as in ``settling``.
         foreign_too: cancel another client's moves of these partitions as well; only on explicit request.
     """
     to_cancel: dict[TopicPartition, str] = {}
@@ -49,7 +56,8 @@ def cancels(steps: Iterable[Step], seen: View, *, foreign_too: bool = False) -> 
         elif refusal := _unsafe(flight, seen, partition):
             carry_on[partition] = refusal
         else:
-            to_cancel[partition] = _left_behind(flight, step.reassignment.current, seen, partition)
+            whole = (wholes or {}).get(partition, step.reassignment)
+            to_cancel[partition] = _left_behind(flight, whole.current, seen, partition)
     return Cancels(to_cancel, carry_on, foreign)
 
 
@@ -64,66 +72,113 @@ def hung_drops(steps: Iterable[Step], seen: View) -> Mapping[TopicPartition, str
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """How the steps of a stopped batch are settled: each partition ends at its current or at its target replicas.
+    """How stopped steps are settled: each partition ends at its original or at its target replicas, and nothing is copied.
 
-    ``cancels`` are about moves in flight. ``to_submit`` are expanded partitions: back to ``current`` when all of it is
-    in sync, else on to ``target`` when all of that is in sync. The latter also ends moves that are carried on. ``stranded`` says why
-    neither is safe now; that may change later. ``settled`` need nothing.
+    ``cancels`` are about moves in flight. ``to_submit`` are partitions in between: back to the original replicas when all
+    of these are there and in sync, else on to the target when all of that is. The latter also ends moves that are carried
+    on. ``stranded`` says why neither is safe now; that may change later. ``left`` are partitions that stay in between,
+    because either end would take copies. ``settled`` need nothing. ``above`` says for each partition, in flight or not,
+    which replication factor remains above the one before the reassignment (KIP-455).
     """
 
     cancels: Cancels = field(default_factory=Cancels)
     to_submit: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
     stranded: Mapping[TopicPartition, str] = field(default_factory=dict)
+    left: Mapping[TopicPartition, str] = field(default_factory=dict)
     settled: tuple[TopicPartition, ...] = ()
+    above: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
-        """Whether no step of ours is in flight or expanded; moves of other clients stay as they are."""
+        """Whether nothing more can be done; moves of other clients stay as they are."""
         return not (self.cancels.to_cancel or self.cancels.carry_on or self.to_submit or self.stranded)
 
 
-def settling(steps: Iterable[Step], seen: View, *, foreign_too: bool = False) -> Settling:
+def settling(
+    steps: Iterable[Step],
+    seen: View,
+    *,
+    wholes: Mapping[TopicPartition, Reassignment] | None = None,
+    foreign_too: bool = False,
+) -> Settling:
     """Decide what settles each step now; call again after acting until it is complete.
 
     Args:
-        steps: of the current batch.
+        steps: of the current batch, and of partitions between two batches.
         seen: what the cluster shows.
+        wholes: the whole reassignment of partitions that take several steps (KIP-435).
         foreign_too: as in ``cancels``.
     """
     in_flight: list[Step] = []
     to_submit: dict[TopicPartition, Replicas] = {}
     stranded: dict[TopicPartition, str] = {}
+    left: dict[TopicPartition, str] = {}
     settled: list[TopicPartition] = []
+    whole_of = dict(wholes or {})
+    remains: dict[TopicPartition, Replicas] = {}
     for step in steps:
+        whole = whole_of.setdefault(step.partition, step.reassignment)
         state = seen.partitions.get(step.partition)
         if step.partition in seen.in_flight:
             in_flight.append(step)
-        elif (
-            state is None
-            or state.replicas in {step.reassignment.current, step.reassignment.target}
-            or phase(step, seen).phase is Phase.STALE
-        ):
+        elif state is None or state.replicas in {whole.current, whole.target}:
             settled.append(step.partition)
+        elif way := _way_out(step, whole, seen):
+            to_submit.update(way.to_submit)
+            stranded.update(way.waiting)
         else:
-            _settle(step, seen, to_submit, stranded)
-    decided = cancels(in_flight, seen, foreign_too=foreign_too)
+            left[step.partition] = _between(state.replicas, whole)
+        if state is not None:
+            remains[step.partition] = to_submit.get(step.partition, state.replicas)
+    decided = cancels(in_flight, seen, wholes=whole_of, foreign_too=foreign_too)
     # Before Kafka 4.3 an old replica that is lost keeps an expansion in flight for ever; the drop ends it.
     carried_on = Batch(1, tuple(s for s in in_flight if s.partition in decided.carry_on))
     to_submit.update(drops_to_submit(carried_on, seen).to_submit)
-    return Settling(decided, to_submit, stranded, tuple(settled))
+    for step in in_flight:
+        flight, partition = seen.in_flight[step.partition], step.partition
+        remains[partition] = flight.original if partition in decided.to_cancel else flight.target
+    above = {
+        p: factor
+        for p, replicas in remains.items()
+        if p not in decided.foreign and (factor := _factor_above(len(replicas), len(whole_of[p].current)))
+    }
+    return Settling(decided, to_submit, stranded, left, tuple(settled), above)
 
 
-def _settle(
-    step: Step, seen: View, to_submit: dict[TopicPartition, Replicas], stranded: dict[TopicPartition, str]
-) -> None:
-    back = drops_to_submit(Batch(1, (Step(step.reassignment.inverse()),)), seen)
-    on = drops_to_submit(Batch(1, (step,)), seen)
-    if back.to_submit:
-        to_submit.update(back.to_submit)
-    elif on.to_submit:
-        to_submit.update(on.to_submit)
-    else:
-        stranded[step.partition] = "; ".join((*back.waiting.values(), *on.waiting.values()))
+def _way_out(step: Step, whole: Reassignment, seen: View) -> Drops | None:
+    """The first end of the reassignment, else of the step, that can be reached now, or why the reachable ones have to wait.
+
+    None when either end would take copies.
+    """
+    ends = [Step(whole.inverse()), Step(whole)]
+    if step.reassignment != whole and seen.partitions[step.partition].replicas not in {
+        step.reassignment.current,
+        step.reassignment.target,
+    }:
+        ends += [Step(step.reassignment.inverse()), step]
+    there = {Phase.EXPANDED, Phase.CAUGHT_UP}
+    ways = [drops_to_submit(Batch(1, (end,)), seen) for end in ends if phase(end, seen).phase in there]
+    if not ways:
+        return None
+    waits = "; ".join(dict.fromkeys(why for way in ways for why in way.waiting.values()))
+    return next((way for way in ways if way.to_submit), Drops(waiting={step.partition: waits}))
+
+
+def _between(here: Replicas, whole: Reassignment) -> str:
+    ends = ((whole.current, "the original"), (whole.target, "the target"))
+    known = set(here) <= set(whole.expanded)
+    missing = ", ".join(
+        f"{name} {format_brokers(end)} lacks {format_brokers(b for b in end if b not in here)}" for end, name in ends
+    )
+    return f"replicas {format_brokers(here)}; " + (
+        f"either end would take copies: {missing}" if known else f"another client changed it: {missing}"
+    )
+
+
+def _factor_above(now: int, before: int) -> str | None:
+    return (
+        f"replication factor {now}, {now - before} above the {before} before the reassignment" if now > before else None
+    )
 
 
 def _unsafe(flight: InFlight, seen: View, partition: TopicPartition) -> str | None:
@@ -155,8 +210,8 @@ def _left_behind(flight: InFlight, current: Replicas, seen: View, partition: Top
         parts.append(f"{format_brokers(joined)} had joined the ISR and is deleted again")
     if out_of_sync := [b for b in flight.original if b not in synced]:
         parts.append(f"{format_brokers(out_of_sync)} out of sync")
-    if len(flight.original) != len(current):
-        parts.append(f"replication factor {len(flight.original)}, it was {len(current)} before the step")
+    if above := _factor_above(len(flight.original), len(current)):
+        parts.append(above)
     elif flight.original != current:
-        parts.append(f"the order was {format_brokers(current)} before the step")
+        parts.append(f"the order was {format_brokers(current)} before the reassignment")
     return "; ".join(parts)

@@ -78,7 +78,14 @@ def catch_up(batch: Batch, seen: View, *, submitted: bool) -> CatchUp:
 
 
 def _held_up_by_kept(move: Reassignment, missing: Replicas) -> str | None:
-    """Return the text for an out-of-sync replica that stays: it blocks completion though it does not move (F11)."""
+    """Return the text for an out-of-sync replica that stays: it blocks completion though it does not move (F11).
+
+    Kafka itself would complete a move that adds as many as it removes (F37). We keep the old replicas: without them the
+    partition would have one replica in sync less than it is to have.
+    """
     if set(missing) & set(move.adding):
         return None
-    return f"broker {format_brokers(missing)}, which stays, is out of sync; every adding replica has caught up"
+    return (
+        f"broker {format_brokers(missing)}, which stays, is out of sync; every adding replica has caught up. The old replicas "
+        "are kept until it is back: bring it back, or cancel and trigger a reassignment that moves the partition off it"
+    )

@@ -18,11 +18,13 @@ class Controller:
             moment (F35).
         busy_seconds: how long a submission waits for the controller to be free of an earlier one.
         max_batch: most partitions of a batch; None for any number.
+        can_cancel: whether a move in flight can be cancelled.
     """
 
     slice_size: int = 100
     busy_seconds: int = 0
     max_batch: int | None = None
+    can_cancel: bool = True
 
     def submissions(
         self, _batch: Batch, _seen: View, expansions: Mapping[TopicPartition, Replicas]

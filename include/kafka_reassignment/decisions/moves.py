@@ -163,6 +163,11 @@ class Expansions:
     foreign: Mapping[TopicPartition, str] = field(default_factory=dict)
     gone: tuple[TopicPartition, ...] = ()
 
+    @property
+    def none_can_move(self) -> bool:
+        """Whether there are steps that wait, and no other one gets on."""
+        return bool(self.waiting) and not self.to_submit and not self.already
+
 
 def expansions_to_submit(batch: Batch, seen: View) -> Expansions:
     """Return the expansions that are not submitted yet.
@@ -193,6 +198,22 @@ def expansions_to_submit(batch: Batch, seen: View) -> Expansions:
             case _:
                 already.append(step.partition)
     return Expansions(to_submit, tuple(already), waiting, stale, foreign, tuple(gone))
+
+
+def disturbed(batch: Batch, seen: View) -> Mapping[TopicPartition, str]:
+    """Return which steps of a submitted batch another client has its hand on, and what it did.
+
+    It moves the partition somewhere else, has moved it, or has cancelled our move. What was deleted is not among them:
+    nothing of it is left to do.
+    """
+    found: dict[TopicPartition, str] = {}
+    for step in batch.steps:
+        at = phase(step, seen)
+        if at.phase in {Phase.NOT_SUBMITTED, Phase.PARTIALLY_EXPANDED}:
+            found[step.partition] = f"another client cancelled its reassignment: {at.reason}"
+        elif at.phase is Phase.STALE or not at.ours:
+            found[step.partition] = f"another client changed it: {at.reason}"
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,8 +336,14 @@ def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verificat
 
 
 def reason_blocked(move: Reassignment, seen: View) -> str | None:
-    """Return why a step cannot catch up: Kafka accepts a target broker that is down and waits for ever (F12)."""
+    """Return why a step cannot be carried out now; None when it can.
+
+    Kafka accepts a target broker that is down and waits for ever (F12). Replicas that leave may be down.
+    """
     if dead := format_brokers(b for b in move.target if b not in seen.live_brokers):
         return f"broker {dead} of the target {format_brokers(move.target)} is down"
     state = seen.partitions.get(move.partition)
-    return "the partition is offline: it has no leader" if state is not None and state.leader is None else None
+    if state is not None and state.leader is None:
+        return "the partition is offline: it has no leader"
+    least = seen.min_insync_replicas.get(move.partition.topic)
+    return _below_min_insync(move, seen) if move.removing and least is not None else None

@@ -9,8 +9,8 @@ The KIP describes the step three times, and the three disagree. Its worked examp
     (5, 6, 7, 8, 9)       +9 -4: the target, in its order
 
 * The prose lets the first step exceed R where that is needed to reach ``min.insync.replicas``; the pseudocode
-  takes ``min(min.insync.replicas, R)``. The example never exceeds R, neither do we: what is below min ISR then
-  gets R new replicas at once, and the next R in the next step.
+  takes ``min(min.insync.replicas, R)``. We follow the prose: producers are blocked below min ISR. A plan cannot know who
+  will be in sync, so only ``next_step`` exceeds R.
 * The pseudocode would fill the leader's step up to R (5 and 6); the example adds the leader alone. We do too.
 * The example's second step adds one replica though R is two. It shows the bound that the KIP does not write
   down: while a step runs, never more than max(size of current, size of target) + R replicas. The leader's step
@@ -25,7 +25,7 @@ add, what is left to remove goes at once, since removing copies nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from kafka_reassignment.errors import InvalidAssignmentError
@@ -67,12 +67,41 @@ def steps_of(current: Replicas, target: Replicas, *, replica_movements: int) -> 
 
 def steps_for(move: Reassignment, *, replica_movements: int) -> tuple[Step, ...]:
     """Return a reassignment as numbered steps; one with nothing to do has none."""
-    assignments = steps_of(move.current, move.target, replica_movements=replica_movements)
+    return _numbered(move, steps_of(move.current, move.target, replica_movements=replica_movements))
+
+
+def _numbered(move: Reassignment, assignments: Sequence[Replicas]) -> tuple[Step, ...]:
     starts = (move.current, *assignments)
     return tuple(
         Step(Reassignment(move.partition, start, end, move.size_bytes), number, len(assignments))
         for number, (start, end) in enumerate(zip(starts, assignments, strict=False), start=1)
     )
+
+
+def steps_from_now(
+    move: Reassignment,
+    *,
+    replica_movements: int,
+    isr: Collection[int],
+    live_brokers: Collection[int],
+    min_insync: int,
+) -> tuple[Step, ...]:
+    """Return the steps from a partition as it is now: ``next_step``, then as ``steps_of``; none where it has to wait.
+
+    Raises:
+        InvalidAssignmentError: as ``next_step``.
+    """
+    first = next_step(
+        move.current,
+        move.target,
+        replica_movements=replica_movements,
+        isr=isr,
+        live_brokers=live_brokers,
+        min_insync=min_insync,
+    )
+    if isinstance(first, NoNextStep):
+        return ()
+    return _numbered(move, (first, *steps_of(first, move.target, replica_movements=replica_movements)))
 
 
 def next_step(
@@ -88,8 +117,8 @@ def next_step(
     """Return the assignment to go to next from a partition as it is now, or why it has to wait.
 
     With everything in sync this is the next step of ``steps_of``. Otherwise brokers that are down are not added
-    now, replicas out of sync are removed first, and while fewer than ``min_insync`` replicas are in sync the
-    leader's step is filled up to R and nothing is removed, so that producers can go on soonest.
+    now, replicas out of sync are removed first, and while fewer than ``min_insync`` replicas are in sync as many are added
+    as that takes, more than R if need be, and nothing in sync is removed, so that producers can go on soonest.
 
     Args:
         current: replicas now, nothing in flight.
@@ -98,8 +127,8 @@ def next_step(
         isr: in-sync replicas.
         live_brokers: brokers that are alive.
         min_insync: the topic's ``min.insync.replicas``.
-        max_replicas: bound on the replicas while the step runs; max(len(current), len(target)) + R when None.
-            After a step that adds the new leader, that is one more than before it.
+        max_replicas: bound on the replicas while the step runs; max(len(current), len(target)) + R when None, and
+            more where more than R are added. After a step that adds the new leader, that is one more than before it.
 
     Raises:
         InvalidAssignmentError: a replica list is empty or repeats a broker, or R is below 1.
@@ -115,11 +144,12 @@ def next_step(
     adding = [b for b in target if b not in current]
     if adding and not any(b in live_brokers for b in adding):
         return NoNextStep(f"every broker that is still to be added is down: {format_brokers(adding)}")
-    most = max(len(current), len(target)) + replica_movements if max_replicas is None else max_replicas
+    short = max(0, min_insync - len(in_sync))
+    movements = max(replica_movements, short)
+    most = max(len(current), len(target)) + movements if max_replicas is None else max_replicas
     if adding and most <= len(current):
         return NoNextStep(f"there are {len(current)} replicas already, no room for another one below {most}")
-    short = max(0, min_insync - len(in_sync))
-    return _next(current, target, replica_movements, most, in_sync=in_sync, live_brokers=live_brokers, short=short)
+    return _next(current, target, movements, most, in_sync=in_sync, live_brokers=live_brokers, short=short)
 
 
 def _next(
@@ -138,14 +168,14 @@ def _next(
     if not adding or (len(adding) <= room and addable == adding):
         return target
     excess = [b for b in at if b not in target]
-    if in_sync is not None:
-        excess.sort(key=lambda b: b in in_sync)
-    added, dropped = addable[:room], list[int]()
-    if not short and addable[:1] == [target[0]] and movements > 1:
-        added = addable[:1]
-    elif not short:
-        spare = len(at) + len(added) - min(len(at), len(target))
-        dropped = excess[: min(movements, spare)]
+    lost = [b for b in excess if in_sync is not None and b not in in_sync]
+    is_leaders = not short and addable[:1] == [target[0]] and movements > 1
+    added = addable[:1] if is_leaders else addable[:room]
+    spare = len(at) + len(added) - min(len(at), len(target))
+    dropped = lost[:spare]
+    if not short and not is_leaders:
+        kept = [b for b in excess if b not in dropped]
+        dropped += kept[: max(0, min(movements, spare) - len(dropped))]
     there = {*at, *added}
     return (*(b for b in target if b in there), *(b for b in at if b not in target and b not in dropped))
 

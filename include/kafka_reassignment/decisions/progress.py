@@ -156,24 +156,6 @@ def progress(
     return Progress(len(batch.steps), in_sync, tuple(replicas), _seconds_left(replicas, asked_bytes_per_second))
 
 
-def seconds_for(batches: Sequence[Batch], *, bytes_per_second: int, overhead_seconds: float = 0.0) -> float:
-    """Estimate how long pending batches take: the busiest broker of each, sending or receiving, at the rate.
-
-    The sender of a partition is taken to be its preferred leader. ``overhead_seconds`` is what
-    each batch costs besides copying.
-    """
-    total = 0.0
-    for batch in batches:
-        load: dict[tuple[str, int], int] = {}
-        for step in batch.steps:
-            move = step.reassignment
-            for broker in move.adding:
-                load["in", broker] = load.get(("in", broker), 0) + move.size_bytes
-            load["out", move.current[0]] = load.get(("out", move.current[0]), 0) + move.bytes_to_copy
-        total += max(load.values(), default=0) / bytes_per_second + overhead_seconds
-    return total
-
-
 def _fair_shares(
     copying: Sequence[tuple[Step, int, ReplicaMeasurement]], seen: View, rate: int | None
 ) -> list[float | None]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.admission import Health
 from kafka_reassignment.decisions.throttle.journal import Journal
+from kafka_reassignment.decisions.throttle.needed import all_of, listed_in
 from kafka_reassignment.decisions.throttle.set import SeenConfigs, changes_to_throttle
 from kafka_reassignment.decisions.throttle.wanted import (
     BrokerRate,
@@ -82,11 +84,11 @@ def change_rates(
     """Change the rate while moves run; return the journal to store first, and then the changes.
 
     Rates in force are changed at once; later batches take the new rate from ``Journal.rate_changes`` through
-    ``throttle_for``.
+    ``throttle_for``. A rate of another client that is lower stays: ``Journal.lower_rates`` has it then.
 
     Args:
         journal: of the running reassignment.
-        seen: configs of ``journal.resources``.
+        seen: configs of ``throttled_brokers``.
         asked_bytes_per_second: what each of the brokers may send or receive.
         brokers: only these; all when None.
         sides: leader, follower, or both.
@@ -104,14 +106,27 @@ def change_rates(
         rate_before_slowdown_bytes_per_second=rate_before_slowdown_bytes_per_second,
     )
     kept = tuple(old for old in journal.rate_changes if not _covers(change, old))
-    wanted = WantedThrottle(
+    updated = journal.model_copy(update={"rate_changes": (*kept, change)})
+    return changes_to_throttle(rates_changed_last(updated), updated, seen)
+
+
+def throttled_brokers(journal: Journal) -> frozenset[tuple[int, Side]]:
+    """Return the brokers and sides that the throttle in place is about, whoever set their rates."""
+    ours = {(r.broker, r.side) for r in journal.rates}
+    lower = {(r.broker, r.side) for r in journal.lower_rates}
+    return all_of(listed_in(journal)).rates | ours | lower
+
+
+def rates_changed_last(journal: Journal) -> WantedThrottle:
+    """Return the rates that the last change asks of the throttle in place."""
+    latest = journal.rate_changes[-1]
+    return WantedThrottle(
         tuple(
-            BrokerRate(r.broker, r.side, asked_bytes_per_second)
-            for r in journal.rates
-            if change.concerns(r.broker, r.side)
+            BrokerRate(broker, side, latest.asked_bytes_per_second)
+            for broker, side in sorted(throttled_brokers(journal))
+            if latest.concerns(broker, side)
         )
     )
-    return changes_to_throttle(wanted, journal.model_copy(update={"rate_changes": (*kept, change)}), seen)
 
 
 def refuse_low_rate(asked_bytes_per_second: int, *, allow_low: bool) -> None:
@@ -124,7 +139,8 @@ def refuse_low_rate(asked_bytes_per_second: int, *, allow_low: bool) -> None:
     if asked_bytes_per_second < lowest:
         raise InvalidThrottleError(
             f"The new rate is {asked_bytes_per_second} bytes per second, expected at least {lowest}: Kafka cannot hold "
-            "lower rates accurately, and 0 would stop replication. Nothing was changed; ask for a higher rate"
+            "lower rates accurately, and 0 would stop replication. Nothing was changed",
+            Correct(f"ask for at least {lowest / MEGABYTE:g} MB/s"),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kafka_reassignment.decisions.cancel import Cancels, Settling
 from kafka_reassignment.decisions.controller import Controller
@@ -21,6 +22,7 @@ class SingleBatchController(Controller):
     slice_size = MAX_PARTITIONS
     busy_seconds = 60
     max_batch = MAX_PARTITIONS
+    can_cancel = False
 
     def submissions(
         self, batch: Batch, seen: View, expansions: Mapping[TopicPartition, Replicas]
@@ -64,7 +66,7 @@ class SingleBatchController(Controller):
         }
         later = dict.fromkeys(decided.to_submit, "its turn comes when the controller has finished what is in flight")
         cancels = Cancels(carry_on={**decided.cancels.carry_on, **goes_on}, foreign=decided.cancels.foreign)
-        return Settling(cancels, stranded={**decided.stranded, **later}, settled=decided.settled)
+        return replace(decided, cancels=cancels, to_submit={}, stranded={**decided.stranded, **later})
 
 
 def controller_of(description: ClusterDescription) -> Controller:

@@ -9,11 +9,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_reassignment.decisions.batching import split_long_lists
 from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.plan.schemas import STEPS
 from kafka_reassignment.plan.steps import batching_columns, changes_table
-from kafka_reassignment.plan.store import clear_plan, read_batch_table, write_batches, write_summary, write_target
-from kafka_reassignment.plan.summary import PlanSummary, batch_summaries, seconds_at_rate
+from kafka_reassignment.plan.store import (
+    PlanRef,
+    clear_plan,
+    read_batch_table,
+    write_batches,
+    write_summary,
+    write_target,
+)
+from kafka_reassignment.plan.summary import PlanSummary, batch_summaries, factor_changes, seconds_at_rate
 from kafka_reassignment.request import ReassignmentRequest
 
 
@@ -22,7 +30,7 @@ class BegunBatch:
     """A batch that was submitted; ``left_out`` are the partitions (``topic-0``) that were not submitted with it."""
 
     number: int
-    plan_dir: str
+    plan: PlanRef
     left_out: Collection[str]
 
 
@@ -40,6 +48,7 @@ def invert(begun: Sequence[BegunBatch], request: ReassignmentRequest, out_dir: s
     parts = [part for batch in begun if len(part := _inverted(batch, request))]
     steps = pa.concat_tables(parts) if parts else STEPS.empty_table()
     numbers = np.repeat(np.arange(1, len(parts) + 1, dtype=np.int64), [len(part) for part in parts])
+    numbers = split_long_lists(batching_columns(steps).lists, numbers) if len(steps) else numbers
     clear_plan(out_dir)
     changes = changes_table(_numbered_by_batch(steps, numbers))
     write_target(out_dir, changes)
@@ -67,13 +76,14 @@ def invert(begun: Sequence[BegunBatch], request: ReassignmentRequest, out_dir: s
             f"every partition returns to the replicas it had before {request.roll_back_of}, whether or not that is balanced",
         ),
         left_unbalanced=(),
+        factor_changes=factor_changes(changes),
     )
     write_summary(out_dir, summary)
     return summary
 
 
 def _inverted(batch: BegunBatch, request: ReassignmentRequest) -> pa.Table:
-    rows = read_batch_table(batch.plan_dir, batch.number)
+    rows = read_batch_table(batch.plan, batch.number)
     names = pc.binary_join_element_wise(rows["topic"], rows["partition"].cast(pa.string()), "-")
     left_out = pc.is_in(names, pa.array(sorted(batch.left_out), pa.string()))
     requested = pa.array([request.asks_about(topic) for topic in rows["topic"].to_pylist()], pa.bool_())

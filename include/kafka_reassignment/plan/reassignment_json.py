@@ -12,16 +12,23 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal, NoReturn, TypeGuard
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_reassignment.errors import DuplicatePartitionError, InvalidAssignmentError, InvalidPlanFileError
+from kafka_reassignment.errors import (
+    DuplicatePartitionError,
+    InvalidAssignmentError,
+    InvalidPlanFileError,
+    store_errors,
+)
 from kafka_reassignment.model import Replicas, TopicPartition
 from kafka_reassignment.plan.columns import longs, one_chunk
-from kafka_reassignment.plan.tables import filesystem, iterate_table
+from kafka_reassignment.plan.store import PlanRef, read_target_table
+from kafka_reassignment.plan.tables import filesystem
 
 VERSION = 1
 """The one version of the format there is."""
@@ -34,6 +41,12 @@ ANY_LOG_DIR = "any"
 
 JSON_ROWS_AT_ONCE = 200_000
 """Partitions of a written file that are in memory at once."""
+
+_TITLE = re.compile(
+    r"^[ \t]*(?P<which>current|proposed) partition (?:replica assignment|reassignment configuration)[ \t]*$",
+    re.I | re.M,
+)
+"""The titles of the two plans that '--generate' prints."""
 
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _MAX_ID = 2**31 - 1
@@ -53,6 +66,8 @@ def parse_plan(text: str | bytes, *, max_bytes: int = MAX_BYTES) -> dict[TopicPa
         InvalidPlanFileError: anything else that is not the format.
     """
     document = _decoded(text, max_bytes)
+    if isinstance(document, GeneratedPlans):
+        document = document.proposed
     if not isinstance(document, dict):
         _refuse("The plan", "be a JSON object with 'version' and 'partitions'", document, "give the complete file")
     _check_keys("The plan", document, {"version", "partitions"})
@@ -84,27 +99,27 @@ def render_plan(assignments: Mapping[TopicPartition, Replicas]) -> str:
     return f'{{"version":{VERSION},"partitions":[{entries}]}}'
 
 
-def write_reassignment_json(plan_dir: str, path: str, side: Literal["target", "current"] = "target") -> int:
+def write_reassignment_json(plan: PlanRef | str, path: str, side: Literal["target", "current"] = "target") -> int:
     """Write a plan's JSON, or with ``side="current"`` its rollback's; return the number of partitions.
 
     The same bytes as ``render_plan``, column by column: two million partitions take seconds.
 
     Args:
-        plan_dir: directory of the plan; partitions are written in its order.
+        plan: the frozen plan, or the directory of one; partitions are written in its order.
         path: file to write, a path or an fsspec URL.
         side: which replicas to write.
     """
     written = 0
     files, inner = filesystem(path)
-    with files.open(inner, "wb") as sink:
+    target = read_target_table(plan)
+    with store_errors("write", path), files.open(inner, "wb") as sink:
         sink.write(b'{"version":1,"partitions":[')
-        for part in iterate_table(f"{plan_dir}/target"):
-            for rows in part.to_batches(max_chunksize=JSON_ROWS_AT_ONCE):
-                if not len(rows):
-                    continue
-                sink.write(b"," if written else b"")
-                sink.write(_entries(rows, side))
-                written += len(rows)
+        for rows in target.to_batches(max_chunksize=JSON_ROWS_AT_ONCE):
+            if not len(rows):
+                continue
+            sink.write(b"," if written else b"")
+            sink.write(_entries(rows, side))
+            written += len(rows)
         sink.write(b"]}")
     return written
 
@@ -121,18 +136,49 @@ def _decoded(text: str | bytes, max_bytes: int) -> object:
     except UnicodeDecodeError as wrong:
         message = f"byte {wrong.start} is not UTF-8"
     except json.JSONDecodeError as wrong:
+        if generated := _generated(unicode):
+            return generated
+        message = f"{wrong.msg} at line {wrong.lineno}, column {wrong.colno}"
         if wrong.msg == "Extra data":
-            message = (
-                f"more text follows the plan at line {wrong.lineno}, column {wrong.colno}; 'kafka-reassign-partitions "
-                "--generate' prints two plans with titles: give the one you mean only"
+            message = f"more text follows the plan at line {wrong.lineno}, column {wrong.colno}"
+        if wrong.msg == "Extra data" or _TITLE.search(unicode):
+            message += (
+                "; 'kafka-reassign-partitions --generate' prints two plans with titles: give the plan alone, or the whole output, "
+                "of which the proposed plan is taken"
             )
-        else:
-            message = f"{wrong.msg} at line {wrong.lineno}, column {wrong.colno}"
     except ValueError as wrong:  # a number of thousands of digits
         message = str(wrong).partition(";")[0]
     raise InvalidPlanFileError(
         f"The plan is not JSON: expected the format of kafka-reassign-partitions, found: {message}. Correct the file"
     )
+
+
+@dataclass(frozen=True)
+class GeneratedPlans:
+    """What 'kafka-reassign-partitions --generate' prints: the current assignment, to go back to, and the proposed one."""
+
+    proposed: object
+
+
+def _generated(text: str) -> GeneratedPlans | None:
+    """Read the whole output of '--generate': two titled plans, in either order; None where it is something else."""
+    titles = list(_TITLE.finditer(text))
+    if (
+        {m["which"].casefold() for m in titles} != {"current", "proposed"}
+        or len(titles) != 2
+        or text[: titles[0].start()].strip()
+    ):
+        return None
+    ends = [titles[1].start(), len(text)]
+    plans = {m["which"].casefold(): text[m.end() : end] for m, end in zip(titles, ends, strict=True)}
+    try:
+        read = {
+            which: json.loads(plan, object_pairs_hook=_no_key_twice, parse_constant=_no_constant)
+            for which, plan in plans.items()
+        }
+    except (ValueError, RecursionError):
+        return None
+    return GeneratedPlans(read["proposed"])
 
 
 def _no_key_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -12,10 +12,12 @@ import pyarrow.compute as pc
 
 from kafka_reassignment.decisions.batching import batches_of
 from kafka_reassignment.decisions.batching.columns import Longs
+from kafka_reassignment.model import Step
 from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.plan.schemas import STEPS, TARGET
-from kafka_reassignment.plan.steps import batching_columns, changes_table, steps_table
+from kafka_reassignment.plan.steps import batching_columns, changes_table, steps_table, table_of
 from kafka_reassignment.plan.store import (
+    PlanRef,
     clear_plan,
     read_batch_table,
     read_batches,
@@ -32,23 +34,27 @@ from kafka_reassignment.request import Limits
 class RemainingPlan:
     """What is left of a plan after a batch.
 
-    ``retried_later`` are partitions (``topic-0``) that were left out of that batch and are moved after all others.
+    ``retried_later`` are partitions (``topic-0``) that were left out of that batch and are moved after all others;
+    ``from_start`` are moved after all others too, from their original replicas, to which a stop took them back.
+    ``unhealthy`` are the steps of partitions that are planned again because of what is out of sync, before all others.
     ``new_limits`` are None when the pending batches may stay as they are.
     """
 
     after: int
     retried_later: Collection[str] = ()
+    from_start: Collection[str] = ()
+    unhealthy: Sequence[Step] = ()
     new_limits: Limits | None = None
 
 
 def rebatch(
-    plan_dir: str, plan_dir_of: Callable[[int], str], remaining: RemainingPlan, limits: Limits, out_dir: str
+    plan: PlanRef, plan_of: Callable[[int], PlanRef], remaining: RemainingPlan, limits: Limits, out_dir: str
 ) -> PlanSummary:
     """Write new batches to follow ``remaining.after``, and return the summary of all batches, earlier ones included.
 
     Args:
-        plan_dir: directory of the frozen plan, which has the target assignment.
-        plan_dir_of: the directory that has a batch now.
+        plan: the frozen plan, which has the target assignment.
+        plan_of: the plan that has a batch now.
         remaining: what is left.
         limits: in force; KIP-435's P, R and L.
         out_dir: directory for the new batches; files of an interrupted attempt are replaced.
@@ -56,19 +62,25 @@ def rebatch(
     Raises:
         InfeasiblePlanError: the limits would need more batches than they allow.
     """
-    before = read_summary(plan_dir_of(remaining.after))
-    steps, numbers = _pending(plan_dir_of, remaining.after, len(before.batches))
-    retried = _are_of(steps, remaining.retried_later)
+    before = read_summary(plan_of(remaining.after + 1))
+    steps, numbers = _pending(plan_of, remaining.after, len(before.batches))
+    planned_again = dict.fromkeys(str(step.partition) for step in remaining.unhealthy)
+    retried = _are_of(steps, (*remaining.retried_later, *remaining.from_start, *planned_again))
     steps, numbers = steps.filter(pc.invert(retried)), numbers[~np.asarray(retried)]
     if remaining.new_limits is not None:
         steps = steps_table(changes_table(steps), limits.replica_movements)
         numbers = batches_of(batching_columns(steps), limits)
     else:
         numbers = np.unique(numbers, return_inverse=True)[1] + 1
-    if remaining.retried_later:
-        late = steps_table(
-            _retried_changes(plan_dir, plan_dir_of(remaining.after), remaining), limits.replica_movements
+    if remaining.unhealthy:
+        early = table_of(remaining.unhealthy)
+        early_numbers = batches_of(batching_columns(early), limits)
+        steps, numbers = (
+            pa.concat_tables([early, steps]),
+            np.concatenate([early_numbers, numbers + early_numbers.max()]),
         )
+    if remaining.retried_later or remaining.from_start:
+        late = steps_table(_late_changes(plan, plan_of, remaining), limits.replica_movements)
         late_numbers = batches_of(batching_columns(late), limits) + int(numbers.max(initial=0))
         steps, numbers = pa.concat_tables([steps, late]), np.concatenate([numbers, late_numbers])
     clear_plan(out_dir)
@@ -85,21 +97,30 @@ def rebatch(
     return summary
 
 
-def _pending(plan_dir_of: Callable[[int], str], after: int, last: int) -> tuple[pa.Table, Longs]:
+def _pending(plan_of: Callable[[int], PlanRef], after: int, last: int) -> tuple[pa.Table, Longs]:
     """The steps after a batch and the numbers of their batches, as they were batched last."""
     steps, numbers = [STEPS.empty_table()], [np.zeros(0, dtype=np.int64)]
-    for plan_dir, same in groupby(range(after + 1, last + 1), plan_dir_of):
+    for plan, same in groupby(range(after + 1, last + 1), plan_of):
         first, *others = same
-        some_steps, some_numbers = read_batches(plan_dir, first, others[-1] if others else first)
+        some_steps, some_numbers = read_batches(plan, first, others[-1] if others else first)
         steps.append(some_steps)
         numbers.append(some_numbers)
     return pa.concat_tables(steps), np.concatenate(numbers)
 
 
-def _retried_changes(plan_dir: str, batch_dir: str, remaining: RemainingPlan) -> pa.Table:
+def _late_changes(plan: PlanRef, plan_of: Callable[[int], PlanRef], remaining: RemainingPlan) -> pa.Table:
+    """The partitions that are moved after all others."""
+    whole = read_target_table(plan)
+    changes = [whole.filter(_are_of(whole, remaining.from_start))]
+    if remaining.retried_later:
+        changes.append(_retried_changes(plan, plan_of(remaining.after), remaining))
+    return pa.concat_tables(changes)
+
+
+def _retried_changes(plan: PlanRef, batch_plan: PlanRef, remaining: RemainingPlan) -> pa.Table:
     """The partitions that are retried later: from the replicas before their step to their final target."""
     order = [("topic", "ascending"), ("partition", "ascending")]
-    step, target = read_batch_table(batch_dir, remaining.after), read_target_table(plan_dir)
+    step, target = read_batch_table(batch_plan, remaining.after), read_target_table(plan)
     step = step.filter(_are_of(step, remaining.retried_later)).sort_by(order)
     target = target.filter(_are_of(target, remaining.retried_later)).sort_by(order)
     return target.set_column(TARGET.names.index("current"), TARGET.field("current"), step["current"])

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_reassignment.decisions.batching import NOBODY, StepColumns
+from kafka_reassignment.decisions.batching import NOBODY, StepColumns, throttle_lists
 from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
 from kafka_reassignment.decisions.partition_steps import steps_for
-from kafka_reassignment.model import Reassignment, TopicPartition
+from kafka_reassignment.model import Reassignment, Step, TopicPartition
 from kafka_reassignment.plan.columns import longs, replica_matrix
 from kafka_reassignment.plan.schemas import STEPS, TARGET
 
@@ -39,22 +40,29 @@ def steps_table(changes: pa.Table, replica_movements: int) -> pa.Table:
     return both.take(np.argsort(origin, kind="stable"))
 
 
+def table_of(steps: Iterable[Step]) -> pa.Table:
+    """Return steps as a table (``STEPS``), in their order."""
+    return pa.Table.from_pylist([_row(step) for step in steps], schema=STEPS)
+
+
 def _steps_of(row: dict[str, Any], replica_movements: int) -> list[dict[str, Any]]:
     partition = TopicPartition(row["topic"], row["partition"])
     change = Reassignment(partition, tuple(row["current"]), tuple(row["target"]), row["size_bytes"])
-    return [
-        {
-            "topic": partition.topic,
-            "partition": partition.partition,
-            "step": step.step,
-            "steps": step.steps,
-            "current": list(step.reassignment.current),
-            "target": list(step.reassignment.target),
-            "size_bytes": change.size_bytes,
-            "leader_movement": step.reassignment.is_leader_movement,
-        }
-        for step in steps_for(change, replica_movements=replica_movements)
-    ]
+    return [_row(step) for step in steps_for(change, replica_movements=replica_movements)]
+
+
+def _row(step: Step) -> dict[str, Any]:
+    move = step.reassignment
+    return {
+        "topic": move.partition.topic,
+        "partition": move.partition.partition,
+        "step": step.step,
+        "steps": step.steps,
+        "current": list(move.current),
+        "target": list(move.target),
+        "size_bytes": move.size_bytes,
+        "leader_movement": move.is_leader_movement,
+    }
 
 
 def _single_steps(changes: pa.Table) -> pa.Table:
@@ -99,6 +107,8 @@ def batching_columns(steps: pa.Table) -> StepColumns:
     """Return what batching needs to know of the steps (``STEPS``)."""
     current, target = replica_matrix(steps["current"]), replica_matrix(steps["target"])
     receivers = adding(current, target)
+    topic = np.asarray(steps["topic"].combine_chunks().dictionary_encode().indices, dtype=np.int64)
+    lists = throttle_lists(topic, longs(steps["partition"]), current, receivers)
     # Packed to the left, so that the first column is a receiver wherever there is one.
     receivers = np.take_along_axis(receivers, np.argsort(receivers == ABSENT, axis=1, kind="stable"), axis=1)
     width = max(int((receivers != ABSENT).sum(axis=1).max(initial=1)), 1)
@@ -111,4 +121,5 @@ def batching_columns(steps: pa.Table) -> StepColumns:
         sender=np.where(copies, current[:, 0], NOBODY),
         receivers=np.where(receivers == ABSENT, NOBODY, receivers)[:, :width],
         moves_leader=steps["leader_movement"].to_numpy(zero_copy_only=False).astype(bool),
+        lists=lists,
     )

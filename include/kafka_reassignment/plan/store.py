@@ -12,22 +12,60 @@ store. Its row groups are small and store their least and greatest batch, so tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import ValidationError
 
+from kafka_reassignment.advice import Advice, Correct, Rerun
 from kafka_reassignment.decisions.batching.columns import Longs
-from kafka_reassignment.errors import RecordError
+from kafka_reassignment.errors import RecordDamagedError, RecordError, store_errors
 from kafka_reassignment.model import Batch, Reassignment, Step, TopicPartition
 from kafka_reassignment.plan.columns import longs
-from kafka_reassignment.plan.hash import batch_hashes
+from kafka_reassignment.plan.hash import batch_hashes, plan_hash, target_hash
 from kafka_reassignment.plan.schemas import BATCH, BATCHED_STEPS, STEPS, TARGET
 from kafka_reassignment.plan.summary import BatchSummary, PlanSummary
-from kafka_reassignment.plan.tables import filesystem, iterate_table, read_table, write_table
+from kafka_reassignment.plan.tables import filesystem, read_table, write_table
 
 SUMMARY = "summary.json"
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRef:
+    """Where a plan is, and the hashes that were frozen together with that: what is read of it is checked against them.
+
+    Where a function takes a plain path or URL instead, nothing is compared with what was frozen: for whoever has just
+    written the plan. ``instead`` says what to do when the plan is damaged; it is asked only then.
+    """
+
+    uri: str
+    plan_hash: str
+    target_hash: str = ""
+    instead: Callable[[], tuple[Advice, ...]] | None = field(default=None, compare=False)
+
+
+def _says_what_instead(read: Callable[Concatenate[PlanRef | str, P], T]) -> Callable[Concatenate[PlanRef | str, P], T]:
+    """Let the error of a damaged plan say how its reassignment gets on."""
+
+    @wraps(read)
+    def read_or_say(plan: PlanRef | str, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return read(plan, *args, **kwargs)
+        except RecordDamagedError as error:
+            if isinstance(plan, PlanRef) and plan.instead is not None:
+                raise RecordDamagedError(error.problem, *plan.instead()) from error
+            raise
+
+    return read_or_say
+
 
 GROUP_ROWS = 10_000
 """Steps per row group: what a reader of one small batch has to read."""
@@ -66,54 +104,91 @@ def clear_plan(plan_dir: str) -> None:
 def write_summary(plan_dir: str, summary: PlanSummary) -> None:
     """Write the summary; last, because a plan that has one counts as complete."""
     files, path = filesystem(plan_dir)
-    with files.open(f"{path}/{SUMMARY}", "wb") as sink:
+    with store_errors("write", f"{plan_dir}/{SUMMARY}"), files.open(f"{path}/{SUMMARY}", "wb") as sink:
         sink.write(summary.model_dump_json(indent=1).encode() + b"\n")
 
 
-def read_summary(plan_dir: str) -> PlanSummary:
+@_says_what_instead
+def read_summary(plan: PlanRef | str) -> PlanSummary:
     """Read the summary.
 
     Raises:
-        RecordError: there is none, so the plan is missing or incomplete.
+        RecordError: there is none, so the plan is incomplete.
+        RecordDamagedError: it is not readable, or not the one that was frozen; or there is none of a frozen plan.
     """
+    plan_dir = _directory(plan)
     files, path = filesystem(plan_dir)
     try:
-        with files.open(f"{path}/{SUMMARY}", "rb") as source:
-            return PlanSummary.model_validate_json(source.read())
+        reading = store_errors("read", f"{plan_dir}/{SUMMARY}", (FileNotFoundError,))
+        with reading, files.open(f"{path}/{SUMMARY}", "rb") as source:
+            content = source.read()
+        summary = PlanSummary.model_validate_json(content)
     except FileNotFoundError:
+        if isinstance(plan, PlanRef):
+            raise _damaged(plan_dir, f"expected a {SUMMARY}, found none") from None
         raise RecordError(
-            f"The plan at {plan_dir} is missing or incomplete: expected a summary.json, found none. Run the plan step "
-            "again."
+            f"The plan at {plan_dir} is missing or incomplete: expected a summary.json, found none", Rerun("plan")
         ) from None
+    except ValidationError as error:
+        raise _damaged(plan_dir, f"{SUMMARY} is not readable: {error.errors(include_url=False)[0]['msg']}") from error
+    if isinstance(plan, PlanRef):
+        found = plan_hash(batch.steps_hash for batch in summary.batches)
+        if not plan.plan_hash == found == summary.plan_hash:
+            raise _damaged(
+                plan_dir, f"expected the frozen plan, with the hash {plan.plan_hash[:12]}, found {found[:12]}"
+            )
+    return summary
 
 
-def read_batch(plan_dir: str, number: int) -> Batch:
-    """Read one batch, checked against its hash in the summary.
+def read_batch(plan: PlanRef | str, number: int) -> Batch:
+    """Read one batch, checked against its hash in the summary, and the summary against the frozen hash.
+
+    Batches of a frozen plan that were read last in this process are kept: its hashes say what they are.
 
     Raises:
-        RecordError: there is no such batch, or it is not as it was planned.
+        RecordError: there is no such batch.
+        RecordDamagedError: it is not as it was planned.
     """
-    planned = read_summary(plan_dir).batches
+    return _kept_batch(plan, number) if isinstance(plan, PlanRef) else _read_batch(plan, number)
+
+
+def forget_read_plans() -> None:
+    """Read every plan again, as a new process does."""
+    _kept_batch.cache_clear()
+
+
+@_says_what_instead
+def _read_batch(plan: PlanRef | str, number: int) -> Batch:
+    planned = read_summary(plan).batches
     if not 1 <= number <= len(planned):
         raise RecordError(
-            f"The plan at {plan_dir} has no batch {number}: expected 1 to {len(planned)}. Check the batch number."
+            f"The plan at {_directory(plan)} has no batch {number}: expected 1 to {len(planned)}",
+            Correct("correct the batch number"),
         )
-    rows, _ = _checked(plan_dir, planned[number - 1 : number])
+    rows, _ = _checked(_directory(plan), planned[number - 1 : number])
     return Batch(number, tuple(_steps(rows)))
 
 
-def read_batch_table(plan_dir: str, number: int) -> pa.Table:
-    """Read the steps of one batch as columns (``STEPS``), without checking its hash."""
-    return _read_steps(plan_dir, number, number).select(STEPS.names)
+_kept_batch = lru_cache(maxsize=32)(_read_batch)
 
 
-def read_batches(plan_dir: str, first: int, last: int) -> tuple[pa.Table, Longs]:
+def read_batch_table(plan: PlanRef | str, number: int) -> pa.Table:
+    """Read the steps of one batch as columns (``STEPS``).
+
+    Raises:
+        RecordDamagedError: it is not as it was planned.
+    """
+    return read_batches(plan, number, number)[0]
+
+
+@_says_what_instead
+def read_batches(plan: PlanRef | str, first: int, last: int) -> tuple[pa.Table, Longs]:
     """Read the steps of consecutive batches as columns (``STEPS``), and the number of each step's batch.
 
     Raises:
-        RecordError: a batch is not as it was planned.
+        RecordDamagedError: a batch is not as it was planned.
     """
-    return _checked(plan_dir, read_summary(plan_dir).batches[first - 1 : last])
+    return _checked(_directory(plan), read_summary(plan).batches[first - 1 : last])
 
 
 def _checked(plan_dir: str, planned: Sequence[BatchSummary]) -> tuple[pa.Table, Longs]:
@@ -122,30 +197,87 @@ def _checked(plan_dir: str, planned: Sequence[BatchSummary]) -> tuple[pa.Table, 
     steps, numbers = rows.select(STEPS.names), longs(rows[BATCH.name])
     for batch, found in zip(planned, batch_hashes(steps, numbers - first + 1, len(planned)), strict=True):
         if found != batch.steps_hash:
-            raise RecordError(
-                f"Batch {batch.number} of the plan at {plan_dir} was altered: expected steps with hash "
-                f"{batch.steps_hash[:12]}, found {found[:12]}. Plan again, or restore the files."
+            raise _damaged(
+                plan_dir,
+                f"expected steps of batch {batch.number} with the hash {batch.steps_hash[:12]}, found {found[:12]}",
             )
     return steps, numbers
 
 
 def _read_steps(plan_dir: str, first: int, last: int) -> pa.Table:
     within = (pc.field(BATCH.name) >= first) & (pc.field(BATCH.name) <= last)
-    return read_table(f"{plan_dir}/steps", within).select(BATCHED_STEPS.names).cast(BATCHED_STEPS)
+    return _read(plan_dir, "steps", BATCHED_STEPS, within)
 
 
-def read_target_table(plan_dir: str) -> pa.Table:
-    """Read the target assignment as columns (``TARGET``)."""
-    return read_table(f"{plan_dir}/target").select(TARGET.names).cast(TARGET)
+def read_steps_of_several(plan: PlanRef | str, first: int, last: int) -> Iterator[tuple[TopicPartition, bool]]:
+    """Iterate over the steps of partitions that take several, in the order of their batches: is it the last one?"""
+    rows, _ = read_batches(plan, first, last)
+    rows = rows.filter(pc.field("steps") > 1)
+    columns = (rows[name].to_pylist() for name in ("topic", "partition", "step", "steps"))
+    for topic, partition, step, steps in zip(*columns, strict=True):
+        yield TopicPartition(topic, partition), step == steps
 
 
-def read_target(plan_dir: str) -> Iterator[Reassignment]:
-    """Iterate over the target assignment, in order of topic and partition."""
-    for part in iterate_table(f"{plan_dir}/target"):
-        for rows in part.to_batches(max_chunksize=10_000):
-            columns = (rows.column(field.name).to_pylist() for field in TARGET)
-            for topic, partition, current, target, size in zip(*columns, strict=True):
-                yield Reassignment(TopicPartition(topic, partition), tuple(current), tuple(target), size)
+@_says_what_instead
+def read_target_table(plan: PlanRef | str) -> pa.Table:
+    """Read the target assignment as columns (``TARGET``).
+
+    Raises:
+        RecordDamagedError: it is not the one that was frozen.
+    """
+    target = _read(_directory(plan), "target", TARGET)
+    if isinstance(plan, PlanRef) and plan.target_hash and (found := target_hash(target)) != plan.target_hash:
+        raise _damaged(
+            plan.uri, f"expected a target assignment with the hash {plan.target_hash[:12]}, found {found[:12]}"
+        )
+    return target
+
+
+def read_targets_of(plan: PlanRef | str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Reassignment]:
+    """Read the whole reassignment of some partitions.
+
+    Raises:
+        RecordDamagedError: the target assignment is not the one that was frozen.
+    """
+    topics = sorted({p.topic for p in partitions})
+    if not topics:
+        return {}
+    rows = read_target_table(plan).filter(pc.field("topic").isin(topics))
+    return {move.partition: move for move in _reassignments(rows) if move.partition in partitions}
+
+
+def read_target(plan: PlanRef | str) -> Iterator[Reassignment]:
+    """Iterate over the target assignment, in order of topic and partition.
+
+    Raises:
+        RecordDamagedError: it is not the one that was frozen.
+    """
+    for rows in read_target_table(plan).to_batches(max_chunksize=10_000):
+        yield from _reassignments(rows)
+
+
+def _read(plan_dir: str, name: str, schema: pa.Schema, rows: pc.Expression | None = None) -> pa.Table:
+    try:
+        return read_table(f"{plan_dir}/{name}", rows).select(schema.names).cast(schema)
+    except (FileNotFoundError, KeyError, pa.ArrowException) as error:
+        raise _damaged(plan_dir, f"expected the table '{name}', found: {error}") from error
+
+
+def _damaged(plan_dir: str, found: str) -> RecordDamagedError:
+    return RecordDamagedError(
+        f"The plan at {plan_dir} was altered: {found}",
+        Correct("restore its files from a copy"),
+    )
+
+
+def _directory(plan: PlanRef | str) -> str:
+    return plan.uri if isinstance(plan, PlanRef) else plan
+
+
+def _reassignments(rows: pa.Table | pa.RecordBatch) -> Iterator[Reassignment]:
+    columns = (rows.column(field.name).to_pylist() for field in TARGET)
+    for topic, partition, current, target, size in zip(*columns, strict=True):
+        yield Reassignment(TopicPartition(topic, partition), tuple(current), tuple(target), size)
 
 
 def _steps(rows: pa.Table) -> Iterator[Step]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict
 
 from kafka_reassignment.decisions.batching import NOBODY, StepColumns
@@ -104,6 +106,7 @@ class PlanSummary(BaseModel):
     biggest_moves: tuple[MoveSummary, ...]
     assumptions: tuple[str, ...]
     left_unbalanced: tuple[str, ...]
+    factor_changes: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -116,6 +119,28 @@ def seconds_at_rate(batches: Iterable[BatchSummary], bytes_per_second: int | Non
     if bytes_per_second is None:
         return None
     return round(sum(max(b.busiest_receiver_bytes, b.busiest_sender_bytes) for b in batches) / bytes_per_second)
+
+
+def factor_changes(changes: pa.Table) -> tuple[str, ...]:
+    """Say by topic how replication factors change, and where the partitions of one topic will have different ones.
+
+    In: ``TARGET``.
+    """
+    lengths = {name: pc.list_value_length(changes[side]) for name, side in (("before", "current"), ("after", "target"))}
+    table = pa.table({"topic": changes["topic"], **lengths})
+    counted = table.group_by(["topic", "before", "after"]).aggregate([([], "count_all")]).to_pylist()
+    found: dict[str, list[str]] = {}
+    factors: dict[str, set[int]] = {}
+    for row in sorted(counted, key=lambda r: (r["topic"], r["before"], r["after"])):
+        factors.setdefault(row["topic"], set()).add(row["after"])
+        if row["before"] != row["after"]:
+            what = f"{row['count_all']} partitions from replication factor {row['before']} to {row['after']}"
+            found.setdefault(row["topic"], []).append(what + (" (fewer)" if row["after"] < row["before"] else ""))
+    for topic, after in factors.items():
+        if len(after) > 1:
+            mixed = f"its partitions will have different replication factors: {', '.join(map(str, sorted(after)))}"
+            found.setdefault(topic, []).append(mixed)
+    return tuple(f"{topic}: {'; '.join(texts)}" for topic, texts in sorted(found.items()))
 
 
 def batch_summaries(steps: StepColumns, numbers: Longs, batch_hashes: tuple[str, ...]) -> tuple[BatchSummary, ...]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, BinaryIO
 
 import fsspec  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kafka_reassignment.advice import Correct
+from kafka_reassignment.errors import RecordDamagedError, store_errors
+
 PART = "part-00000.parquet"
-"""The only file of a table written here; readers take every Parquet file of the folder."""
+"""The only file of a table."""
 
 
 def filesystem(url: str) -> tuple[Any, str]:
@@ -23,35 +26,37 @@ def filesystem(url: str) -> tuple[Any, str]:
 def write_table(directory: str, schema: pa.Schema, parts: Iterable[pa.Table | pa.RecordBatch]) -> None:
     """Write a table as one file, a row group per part; one part is in memory at a time. An earlier file is replaced."""
     files, path = filesystem(directory)
-    files.makedirs(path, exist_ok=True)
-    with files.open(f"{path}/{PART}", "wb") as sink, pq.ParquetWriter(sink, schema, compression="zstd") as writer:
-        for part in parts:
-            writer.write(part)
+    with store_errors("write", directory):
+        files.makedirs(path, exist_ok=True)
+        with files.open(f"{path}/{PART}", "wb") as sink, pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+            for part in parts:
+                writer.write(part)
 
 
 def read_table(directory: str, rows: pc.Expression | None = None) -> pa.Table:
-    """Read every Parquet file of a folder, in the order of their names.
+    """Read a table: its only file, by its name, since the listing of a store may lag.
 
     Args:
         directory: path or URL of the folder.
         rows: which rows to read; None for all.
 
     Raises:
-        FileNotFoundError: the folder has no Parquet file.
-    """
-    return pa.concat_tables(iterate_table(directory, rows))
-
-
-def iterate_table(directory: str, rows: pc.Expression | None = None) -> Iterator[pa.Table]:
-    """Read a folder file by file.
-
-    Raises:
-        FileNotFoundError: the folder has no Parquet file.
+        FileNotFoundError: there is no such file.
+        RecordUnavailableError: the store does not answer.
+        RecordDamagedError: it is no Parquet file.
     """
     files, path = filesystem(directory)
-    names = sorted(files.glob(f"{path}/*.parquet"))
-    if not names:
-        raise FileNotFoundError(directory)
-    for name in names:
-        with files.open(name, "rb") as source:
-            yield pq.read_table(source, filters=rows)
+    name = f"{path}/{PART}"
+    with store_errors("read", name, (FileNotFoundError,)), files.open(name, "rb") as source:
+        return _parsed(source, name, rows)
+
+
+def _parsed(source: BinaryIO, name: str, rows: pc.Expression | None) -> pa.Table:
+    try:
+        return pq.read_table(source, filters=rows)
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the store's own; Arrow's have no number
+        raise RecordDamagedError(
+            f"{name} is not readable, expected Parquet, found: {error}", Correct(f"restore {name} from a copy")
+        ) from error

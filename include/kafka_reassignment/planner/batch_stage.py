@@ -13,12 +13,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_reassignment.decisions.batching import NOBODY, StepColumns, pack, within_limit
-from kafka_reassignment.decisions.batching.columns import Longs
+from kafka_reassignment.decisions.batching.columns import Longs, ThrottleLists
 from kafka_reassignment.plan.columns import longs
 from kafka_reassignment.request import Limits
 
 CHUNK_COPIES = 50_000
 """Steps that copy, per chunk: enough for hundreds of batches, few enough that packing them takes seconds."""
+
+LISTS = ("topic", "leader_bytes", "follower_bytes")
+"""Columns of ``ThrottleLists``."""
 
 NUMBERS = "at long, number long"
 
@@ -71,6 +74,8 @@ def _chunk_rows(session: SparkSession, steps: StepColumns, chunk: Longs) -> Data
         "sender": steps.sender,
         "moves_leader": steps.moves_leader,
     }
+    if steps.lists is not None:
+        columns |= {name: getattr(steps.lists, name) for name in LISTS}
     receivers = {f"receiver_{n}": steps.receivers[:, n] for n in range(steps.receivers.shape[1])}
     return session.createDataFrame(pa.table({name: pa.array(values) for name, values in (columns | receivers).items()}))
 
@@ -83,4 +88,5 @@ def _columns(rows: pa.Table) -> StepColumns:
         sender=longs(rows["sender"]),
         receivers=np.stack(receivers, axis=1) if receivers else np.full((len(rows), 1), NOBODY, dtype=np.int64),
         moves_leader=rows["moves_leader"].to_numpy(zero_copy_only=False).astype(bool),
+        lists=ThrottleLists(*(longs(rows[name]) for name in LISTS)) if LISTS[0] in rows.column_names else None,
     )

@@ -25,6 +25,20 @@ ARROW_BATCH_ROWS = 65_536
 _QUIET = "-Xlog:disable"
 """Without it Java prints each class that it cannot archive, and each archive that does not fit."""
 
+_LOG_CONFIGURATION = """\
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+"""Log4j's, for the driver: errors only. With ``spark.log.level`` instead, or without a level for PySpark's main class, Spark
+writes to stderr that it sets a level; in Airflow such lines stand as errors above real ones."""
+
 _JVM_END_SECONDS = 120
 """Archiving the classes at the end takes half a minute."""
 
@@ -63,6 +77,8 @@ def planner_session(
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     scratch = Path(tempfile.mkdtemp(prefix="planner-"))
+    log_configuration = scratch / "log4j2.properties"
+    log_configuration.write_text(_LOG_CONFIGURATION)
     is_local = master.startswith("local")
     chosen = {
         "spark.ui.enabled": "false",
@@ -72,7 +88,7 @@ def planner_session(
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "spark"),
         "spark.driver.memory": memory,
-        "spark.log.level": "ERROR",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_configuration.as_uri()}",
         "spark.ui.showConsoleProgress": "false",
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
@@ -88,7 +104,7 @@ def planner_session(
             "spark.sql.files.maxPartitionBytes": "8m",
             "spark.sql.files.openCostInBytes": "1m",
             "spark.driver.extraJavaOptions": (
-                f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dderby.system.home={scratch / 'derby'} "
+                f"{chosen['spark.driver.extraJavaOptions']} -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dderby.system.home={scratch / 'derby'} "
                 + _class_sharing(archive_classes_to)
             ),
         }

@@ -10,7 +10,14 @@ from kafka_reassignment.errors import name_some
 from kafka_reassignment.plan.columns import longs, replica_matrix
 from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.plan.steps import adding
-from kafka_reassignment.plan.summary import BatchSummary, BrokerSummary, MoveSummary, PlanSummary, seconds_at_rate
+from kafka_reassignment.plan.summary import (
+    BatchSummary,
+    BrokerSummary,
+    MoveSummary,
+    PlanSummary,
+    factor_changes,
+    seconds_at_rate,
+)
 from kafka_reassignment.planner.goals import LEADER_TOLERANCE, leader_room
 from kafka_reassignment.planner.resolve import ResolvedRequest
 from kafka_reassignment.planner.rounds import Assignment
@@ -72,6 +79,7 @@ def summarize(
         log_dirs=log_dirs_at_peak(snapshot.log_dirs, dict(zip(fleet.ids.tolist(), received.tolist(), strict=True))),
         biggest_moves=_biggest(changes, copied),
         assumptions=snapshot.assumptions + _assumptions(assignment),
+        factor_changes=factor_changes(changes),
         left_unbalanced=_outside_tolerance(resolved, assignment) + _leading_too_much(resolved, assignment),
     )
 

@@ -1,8 +1,9 @@
 """The audit trail: one immutable event for each try of each task, chained by hashes.
 
 Each event is one small object, named by its number and created at most once. It names the hash of the event before
-it, so that a missing or altered event shows; ``head.json`` names the hash of the last one. Events contain no secrets:
-they are built from partitions, replicas, throttle configs and texts only.
+it, so that a missing or altered event shows. The head, in another folder, has the number and the hash of the last one: so
+it shows too when the last events are cut off, or all are written again with new hashes. Events contain no secrets: they
+are built from partitions, replicas, throttle configs and texts only.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 from upath import UPath
 
-from kafka_reassignment.errors import RecordError
-from kafka_reassignment.record.objects import read_model, write_object
+from kafka_reassignment.advice import Correct
+from kafka_reassignment.errors import RecordDamagedError, RecordUnavailableError
+from kafka_reassignment.record.objects import create_object, read_model, write_object
 from kafka_reassignment.record.series import Series
 
 EventOutcome = Literal["succeeded", "failed", "waiting", "skipped", "refused"]
@@ -67,26 +69,47 @@ class Head(BaseModel):
 
 
 class AuditLog:
-    """The events of one reassignment, in the order they happened."""
+    """The events of one reassignment, in the order they happened.
 
-    def __init__(self, folder: UPath) -> None:
-        self._head = folder / "head.json"
+    Args:
+        folder: of the events alone.
+        head: place of the head, in another folder.
+    """
+
+    def __init__(self, folder: UPath, *, head: UPath) -> None:
+        self._head = head
         self._folder = folder
         self._events = Series(folder, AuditEvent, "Audit event")
 
     def append(self, event: AuditEvent) -> AuditEvent:
         """Store the event after the last one and return it; its ``sequence`` and ``previous_hash`` are replaced."""
+        if self._events.last_number() == 0:  # from the first event on, a head that is missing was removed
+            create_object(self._head, Head(sequence=0, hash=_BEGINNING).model_dump_json().encode())
         stored = self._events.append_numbered(
             lambda number: event.model_copy(update={"sequence": number, "previous_hash": self._hash_of(number - 1)})
         )
-        head = Head(sequence=stored.sequence, hash=hashlib.sha256(Series.as_bytes(stored)).hexdigest())
-        with suppress(RecordError):  # the event is stored; one behind is what a head may be
-            write_object(self._head, head.model_dump_json().encode())
+        with suppress(RecordUnavailableError, RecordDamagedError):  # the event is stored; a head may be behind
+            head = read_model(self._head, Head)
+            if head is None or head.sequence < stored.sequence:
+                written = Head(sequence=stored.sequence, hash=hashlib.sha256(Series.as_bytes(stored)).hexdigest())
+                write_object(self._head, written.model_dump_json().encode())
         return stored
 
     def __iter__(self) -> Iterator[AuditEvent]:
         """Yield the events, oldest first."""
         return self._events.between(1, self._events.last_number())
+
+    def last_number(self) -> int:
+        """Return the number of the last event; 0 when there is none."""
+        return self._events.last_number()
+
+    def event(self, number: int) -> AuditEvent:
+        """Return one event.
+
+        Raises:
+            RecordDamagedError: it is missing or not readable.
+        """
+        return self._events.read(number)
 
     def latest(self, count: int) -> list[AuditEvent]:
         """Return the last ``count`` events, oldest first; the others are not read."""
@@ -97,26 +120,42 @@ class AuditLog:
         """Check that every event is there and unaltered; return how many there are.
 
         Raises:
-            RecordError: an event is missing, out of its place, or its predecessor was altered.
+            RecordDamagedError: an event is missing, out of its place, or was altered; or the head is.
         """
-        count = 0
+        count, last = 0, _BEGINNING
         for event in self:
             count += 1
-            if event.sequence != count or event.previous_hash != self._hash_of(count - 1):
-                raise RecordError(
+            if event.sequence != count or event.previous_hash != last:
+                raise _altered(
                     f"Audit event {count} of {self._folder} does not fit the one before it: expected the link "
-                    f"{self._hash_of(count - 1)[:12]}…, found {event.previous_hash[:12]}…; the trail was altered"
+                    f"{last[:12]}…, found {event.previous_hash[:12]}…"
                 )
+            last = self._hash_of(count)
         head = read_model(self._head, Head)
+        if head is None and count:
+            raise _altered(
+                f"The head of {self._folder} is missing: expected number and hash of the last event at {self._head}"
+            )
         if head is not None and head.hash != self._hash_of(head.sequence):
-            raise RecordError(
+            raise _altered(
                 f"Audit event {head.sequence} of {self._folder} is not the one that was written: expected the hash "
-                f"{head.hash[:12]}…, found {self._hash_of(head.sequence)[:12]}…; the trail was altered or cut off"
+                f"{head.hash[:12]}…, found {self._hash_of(head.sequence)[:12]}…"
             )
         return count
+
+    def last_hash(self) -> str:
+        """Return the hash of the last event, which says what the whole trail is."""
+        return self._hash_of(self.last_number())
 
     def _hash_of(self, number: int) -> str:
         if number == 0:
             return _BEGINNING
         content = self._events.content(number)
         return hashlib.sha256(content).hexdigest() if content is not None else "missing"
+
+
+def _altered(problem: str) -> RecordDamagedError:
+    return RecordDamagedError(
+        f"{problem}; the trail was altered or cut off",
+        Correct("restore the trail from a copy, and find out who changed it"),
+    )

@@ -9,12 +9,9 @@ from enum import StrEnum
 
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.record.models import RecordedRequest
-from kafka_reassignment.record.objects import names_in
+from kafka_reassignment.record.objects import OWN_NAMES, names_in
 from kafka_reassignment.record.record import Record
-from kafka_reassignment.record.store import LOCK, RecordStore
-
-READERS = 8
-"""Records read at once: object stores answer slowly, but many at a time."""
+from kafka_reassignment.record.store import READERS, RecordStore
 
 
 class ReassignmentStatus(StrEnum):
@@ -66,7 +63,7 @@ def catalogue(store: RecordStore, cluster_id: str) -> Catalogue:
         RecordError: the store does not answer.
     """
     folder = store.record(cluster_id, "any").root.parent  # records of one cluster are beside each other
-    names = sorted(name for name in names_in(folder) if name != LOCK)
+    names = sorted(name for name in names_in(folder) if name not in OWN_NAMES)
     lock_owner = store.lock_owner(cluster_id)
     owner_id = lock_owner.reassignment_id if lock_owner else None
     with ThreadPoolExecutor(READERS) as readers:
@@ -91,7 +88,7 @@ def find_reassignment(
     record = store.record(cluster_id, wanted)
     if reassignment_id is None and not record.exists:
         return None
-    return RecordedReassignment(record, record.recorded_request(), _status(record, wanted, owner_id))
+    return RecordedReassignment(record, record.recorded_request(), status_of(record, wanted, owner_id))
 
 
 def _read(record: Record, owner_id: str | None) -> RecordedReassignment | str | None:
@@ -103,10 +100,11 @@ def _read(record: Record, owner_id: str | None) -> RecordedReassignment | str | 
     except RecordError as error:
         return str(error)
     named = Record(record.root, record.cluster_id, recorded.reassignment_id)
-    return RecordedReassignment(named, recorded, _status(named, recorded.reassignment_id, owner_id))
+    return RecordedReassignment(named, recorded, status_of(named, recorded.reassignment_id, owner_id))
 
 
-def _status(record: Record, reassignment_id: str, owner_id: str | None) -> ReassignmentStatus:
+def status_of(record: Record, reassignment_id: str, owner_id: str | None) -> ReassignmentStatus:
+    """Return the status of a reassignment, given which one has locked its cluster."""
     if reassignment_id == owner_id:
         return ReassignmentStatus.ACTIVE
     if record.read_file("report.txt") is not None:

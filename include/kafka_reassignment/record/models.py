@@ -1,4 +1,8 @@
-"""The models of a record's files: each is one small JSON object."""
+"""The models of a record's files: each is one small JSON object.
+
+What a step acts on forbids fields that this version does not know: a newer version wrote it, and half of it is not
+enough to act on. What is only shown (a progress note), and the lock, ignores them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 
+from kafka_reassignment.decisions.windows.estimate import Copied
 from kafka_reassignment.request import ReassignmentRequest
 
 REPORT = "plan.html"
@@ -13,23 +18,37 @@ REPORT = "plan.html"
 
 
 class ClusterLock(BaseModel):
-    """The lock of one reassignment on a cluster; there is at most one among all that share the record store."""
+    """The lock of one reassignment on a cluster; there is at most one among all that share the record store.
+
+    ``instance`` is the Airflow that the reassignment runs in; empty where that is not known.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     reassignment_id: str
     since: datetime
     requested_by: str
+    instance: str = ""
+
+    def is_of(self, reassignment_id: str, instance: str) -> bool:
+        """Whether this reassignment of this Airflow has the lock; an Airflow that is not known is any."""
+        return self.reassignment_id == reassignment_id and is_same_airflow(self.instance, instance)
+
+
+def is_same_airflow(one: str, other: str) -> bool:
+    """Whether these two may be one Airflow; one that is not known may be any."""
+    return not one or not other or one == other
 
 
 class BaseRecordedRequest(BaseModel):
-    """A request as it is recorded when its run begins. Written once."""
+    """A request as it is recorded when its run begins in one Airflow (``instance``). Written once."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     cluster_id: str
     started_at: datetime
     requested_by: str
+    instance: str = ""
     request: BaseModel
 
 
@@ -41,33 +60,52 @@ class RecordedRequest(BaseRecordedRequest):
 
 
 class FrozenPlan(BaseModel):
-    """The plan that may be carried out: batches of another hash do not run."""
+    """The plan that may be carried out: what is not at this place, or has another hash, does not run.
 
-    model_config = ConfigDict(frozen=True)
+    ``place`` is below the record. ``target_hash`` is that of the target assignment.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     plan_hash: str
     batches: int
     frozen_at: datetime
+    place: str = "plan"
+    target_hash: str = ""
+
+
+class PlanTry(BaseModel):
+    """One try to plan or to re-batch, which has a folder of its own."""
+
+    model_config = ConfigDict(frozen=True)
+
+    at: datetime
+    by: str
 
 
 class SubmittedBatch(BaseModel):
     """Which partitions of a batch the controller accepted, and which were left out and why.
 
     ``retried_later`` are those of ``left_out`` that a later batch tries again, because the reason may pass.
+    ``changed_by_others`` are those that another client moved or cancelled: they stay left out when the batch is submitted
+    again. ``given_up`` are those that were waited for in vain for as long as the request allows: no partition that was left
+    could move.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     submitted_at: datetime
     accepted: tuple[str, ...]
     left_out: dict[str, str]
     retried_later: tuple[str, ...] = ()
+    changed_by_others: tuple[str, ...] = ()
+    given_up: tuple[str, ...] = ()
 
 
 class FinishedBatch(BaseModel):
-    """A batch that is at its target, with its throttle cleared."""
+    """A batch that is at its target, with its throttle cleared; ``copied`` is for the estimates of later batches."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     number: int
     partitions: int
@@ -75,6 +113,7 @@ class FinishedBatch(BaseModel):
     started_at: datetime
     finished_at: datetime
     left_out: dict[str, str]
+    copied: Copied = Copied()
 
 
 class ProgressNote(BaseModel):
@@ -88,3 +127,4 @@ class ProgressNote(BaseModel):
     bytes_left: int | None = None
     bytes_per_second: float | None = None
     seconds_left: float | None = None
+    copied: Copied = Copied()

@@ -8,21 +8,33 @@ either, except on local disks, where a rename is what makes a write atomic.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from upath import UPath
 
-from kafka_reassignment.errors import RecordError
+from kafka_reassignment.advice import Correct
+from kafka_reassignment.errors import RecordDamagedError, store_errors
 
 M = TypeVar("M", bound=BaseModel)
 
 _SAFE = re.compile(r"[^A-Za-z0-9._-]")
+
+LARGEST_KEPT = 16_384
+"""Bytes of the largest object whose parsed model is kept: audit events of large batches have megabytes."""
+
+LOCK = "lock"
+EARLIER_LOCK = "lock.json"
+AUDIT_HEADS = "audit-heads"
+OWN_NAMES = (LOCK, EARLIER_LOCK, AUDIT_HEADS)
+"""What a cluster's folder has beside its reassignments; no identity leads to one of these names."""
 
 
 def path_part(identity: str) -> str:
@@ -32,7 +44,7 @@ def path_part(identity: str) -> str:
     a digest keeps two identities apart that would otherwise look the same.
     """
     plain = _SAFE.sub("_", identity)[:100]
-    if plain == identity and plain.strip("."):
+    if plain == identity and plain.strip(".") and plain.lower() not in OWN_NAMES:
         return plain
     return f"{plain.strip('.') or '_'}-{hashlib.sha256(identity.encode()).hexdigest()[:10]}"
 
@@ -41,16 +53,14 @@ def write_object(path: UPath, content: bytes) -> None:
     """Write the object, replacing an earlier one; a crash leaves the earlier or the new one, never a part.
 
     Raises:
-        RecordError: the store does not take it (full, read-only, unreachable).
+        RecordUnavailableError: the store does not take it (full, read-only, unreachable).
     """
-    try:
+    with store_errors("write", path):
         if _is_local(path):
             with _part_of(path, content) as part:
                 part.replace(path.path)
         else:
             path.write_bytes(content)
-    except OSError as error:
-        raise RecordError(_cannot("write", path, error)) from error
 
 
 def create_object(path: UPath, content: bytes) -> bool:
@@ -59,20 +69,46 @@ def create_object(path: UPath, content: bytes) -> bool:
     On local disks by a hard link to a file that is complete: a reader never sees a part of it.
 
     Raises:
-        RecordError: the store does not take it.
+        RecordUnavailableError: the store does not take it.
     """
-    try:
+    with store_errors("create", path):
         if _is_local(path):
             with _part_of(path, content) as part:
-                Path(path.path).hardlink_to(part)
-        else:
-            with path.open("xb") as new:
-                new.write(content)
+                return _is_new(lambda: Path(path.path).hardlink_to(part))
+        return _is_new(lambda: _create(path, content))
+
+
+def _create(path: UPath, content: bytes) -> None:
+    with path.open("xb") as new:
+        new.write(content)
+
+
+def _is_new(create: Callable[[], None]) -> bool:
+    try:
+        create()
     except FileExistsError:
         return False
-    except OSError as error:
-        raise RecordError(_cannot("create", path, error)) from error
     return True
+
+
+def flush_tree(folder: UPath) -> None:
+    """Flush what other code wrote below a folder, tables above all; it is on the disk when this returns.
+
+    Raises:
+        RecordUnavailableError: the disk does not take it.
+    """
+    if not _is_local(folder):
+        return  # an object store has taken an object when it answers
+    if not Path(folder.path).is_dir():
+        return
+    with store_errors("flush", folder):
+        pending = [Path(folder.path)]
+        while pending:
+            path = pending.pop()
+            if path.is_dir():
+                pending += path.iterdir()
+            _flush(path)
+        _flush(Path(folder.path).parent)
 
 
 def _is_local(path: UPath) -> bool:
@@ -81,29 +117,51 @@ def _is_local(path: UPath) -> bool:
 
 @contextmanager
 def _part_of(path: UPath, content: bytes) -> Iterator[Path]:
-    """Yield a complete file beside the object, under a name of its own; it is removed afterwards."""
+    """Yield a complete file beside the object, under a name of its own, which is removed afterwards.
+
+    The file is flushed before the caller renames or links it, and the folder after that: after a power cut, the object
+    is there with its content, or it is not there.
+    """
     target = Path(path.path)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(target.parent)
     part = target.with_name(f"{target.name}.{uuid4().hex}.part")
     try:
         part.write_bytes(content)
+        _flush(part)
         yield part
     finally:
         part.unlink(missing_ok=True)
+    _flush(target.parent)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and those above it, each flushed into the one above it."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _flush(folder.parent)
+
+
+def _flush(path: Path) -> None:
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def read_object(path: UPath) -> bytes | None:
     """Return the object's content, or None when there is none.
 
     Raises:
-        RecordError: the store does not answer.
+        RecordUnavailableError: the store does not answer.
     """
     try:
-        return path.read_bytes()
+        with store_errors("read", path, (FileNotFoundError, NotADirectoryError)):
+            return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except OSError as error:
-        raise RecordError(_cannot("read", path, error)) from error
 
 
 def names_in(folder: UPath) -> list[str]:
@@ -113,22 +171,21 @@ def names_in(folder: UPath) -> list[str]:
     errors: that would read as "nothing is owed" or "it is not stopped".
 
     Raises:
-        RecordError: the store does not answer.
+        RecordUnavailableError: the store does not answer.
     """
-    folder.fs.invalidate_cache(folder.path)  # object stores keep listings, which hide what others wrote since
     try:
-        return [str(name).rstrip("/").rpartition("/")[2] for name in folder.fs.ls(folder.path, detail=False)]
+        with store_errors("list", folder, (FileNotFoundError,)):
+            folder.fs.invalidate_cache(folder.path)  # object stores keep listings, which hide what others wrote since
+            return [str(name).rstrip("/").rpartition("/")[2] for name in folder.fs.ls(folder.path, detail=False)]
     except FileNotFoundError:
         return []
-    except OSError as error:
-        raise RecordError(_cannot("list", folder, error)) from error
 
 
 def last_number(folder: UPath) -> int:
     """Return the highest number among the objects ``000001.json``, ``000002.json``… of a folder; 0 when there is none.
 
     Raises:
-        RecordError: the store does not answer.
+        RecordUnavailableError: the store does not answer.
     """
     stems = (name.removesuffix(".json") for name in names_in(folder) if name.endswith(".json"))
     return max((int(stem) for stem in stems if stem.isdigit()), default=0)
@@ -138,22 +195,30 @@ def read_model(path: UPath, model: type[M]) -> M | None:
     """Return the object parsed as a model, or None when there is none.
 
     Raises:
-        RecordError: the object is not what the model says.
+        RecordDamagedError: the object is not what the model says.
     """
     content = read_object(path)
-    if content is None:
-        return None
+    return None if content is None else parse(path, content, model)
+
+
+def parse(path: UPath, content: bytes, model: type[M]) -> M:
+    """Return the content of an object as a model. Models are frozen: equal contents share one.
+
+    Raises:
+        RecordDamagedError: the content is not what the model says.
+    """
     try:
-        return model.model_validate_json(content)
-    except ValueError as error:
-        raise RecordError(
-            f"{path} is not a readable {model.__name__}: {error}. It was altered or written by another version; "
-            "restore it from a copy, or remove the reassignment's folder if nothing of it is in flight"
+        return _parsed(model, content) if len(content) <= LARGEST_KEPT else model.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise RecordDamagedError(
+            f"{path} is not a readable {model.__name__}: expected what this version writes, found "
+            f"{where + ': ' if where else ''}{first['msg']}. It was altered, or a newer version wrote it",
+            Correct(f"restore {path} from a copy, or install the version that wrote it"),
         ) from error
 
 
-def _cannot(verb: str, path: UPath, error: OSError) -> str:
-    return (
-        f"Cannot {verb} {path}: {error}. The record must be writable before anything is done to the cluster; "
-        "free space or repair access to the record store, then rerun the step"
-    )
+@lru_cache(maxsize=4096)
+def _parsed(model: type[M], content: bytes) -> M:
+    return model.model_validate_json(content)

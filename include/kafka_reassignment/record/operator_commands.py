@@ -12,7 +12,7 @@ from kafka_reassignment.request import Limits
 class _Command(BaseModel):
     """Who gave the command and when, in UTC."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     at: datetime
     by: str
@@ -38,17 +38,17 @@ class LimitsCommand(_Command):
 
 
 class Revision(BaseModel):
-    """The batches from ``first_batch`` on are those of ``plan_uri``; the target assignment is that of the frozen plan.
+    """The batches from ``first_batch`` on are those at ``place``; the target assignment is that of the frozen plan.
 
-    ``batches`` is the number of all batches, those before ``first_batch`` included.
+    ``place`` is below the record, and was frozen together with ``plan_hash``. ``batches`` is the number of all batches, those before ``first_batch`` included.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     at: datetime
     first_batch: int
     batches: int
-    plan_uri: str
+    place: str
     plan_hash: str
     limits: Limits
     reason: str

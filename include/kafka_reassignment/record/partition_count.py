@@ -14,6 +14,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 
+from kafka_reassignment.advice import Rerun
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.record.models import BaseRecordedRequest
 from kafka_reassignment.record.objects import create_object, read_model
@@ -32,7 +33,7 @@ class RecordedPartitionCountRequest(BaseRecordedRequest):
 class NewPartitions(BaseModel):
     """The frozen placement: replicas by number of the new partitions, and the text that was shown."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     planned_at: datetime
     replication_factor: int
@@ -44,7 +45,7 @@ class NewPartitions(BaseModel):
 class Added(BaseModel):
     """When the new partitions were seen in the cluster as planned."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     added_at: datetime
 
@@ -75,7 +76,8 @@ class PartitionCountRecord:
         if recorded is None:
             raise RecordError(
                 f"There is no record of a partition count at {self._record.root}, expected partition-count.json of run "
-                f"{self._record.reassignment_id}. Run its preflight first"
+                f"{self._record.reassignment_id}",
+                Rerun("preflight"),
             )
         return recorded
 
@@ -92,7 +94,8 @@ class PartitionCountRecord:
         planned = self.planned()
         if planned is None:
             raise RecordError(
-                f"Run {self._record.reassignment_id} has no placement at {self._record.root}. Run plan_placement first"
+                f"Run {self._record.reassignment_id} has no placement at {self._record.root}, expected new-partitions.json",
+                Rerun("plan_placement"),
             )
         return planned
 

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from typing import TypeVar
 
 from upath import UPath
 
+from kafka_reassignment.advice import Advice, Correct, Rerun, Trigger
 from kafka_reassignment.decisions.throttle import Journal
-from kafka_reassignment.errors import RecordError
+from kafka_reassignment.errors import RecordDamagedError, RecordError
+from kafka_reassignment.plan.store import PlanRef
 from kafka_reassignment.record.audit import AuditLog
-from kafka_reassignment.record.models import FinishedBatch, FrozenPlan, ProgressNote, RecordedRequest, SubmittedBatch
+from kafka_reassignment.record.models import (
+    FinishedBatch,
+    FrozenPlan,
+    PlanTry,
+    ProgressNote,
+    RecordedRequest,
+    SubmittedBatch,
+)
 from kafka_reassignment.record.objects import (
+    AUDIT_HEADS,
     create_object,
+    flush_tree,
     names_in,
     path_part,
     read_model,
@@ -21,11 +33,13 @@ from kafka_reassignment.record.objects import (
     write_object,
 )
 from kafka_reassignment.record.operator_commands import LimitsCommand, Revision, RunCommand, WithdrawCommand
-from kafka_reassignment.record.requests import write_request
+from kafka_reassignment.record.requests import refuse_other_request, write_request
 from kafka_reassignment.record.series import Series
 from kafka_reassignment.request import Limits
 
 T = TypeVar("T")
+
+DAG_ID = "kafka_reassignment"
 
 
 class Record:
@@ -35,11 +49,12 @@ class Record:
         self.root = root
         self.cluster_id = cluster_id
         self.reassignment_id = reassignment_id
-        self.audit = AuditLog(root / "audit")
+        self.audit = AuditLog(root / "audit", head=root.parent / AUDIT_HEADS / f"{root.name}.json")
         self.run_commands = Series(root / "run-commands", RunCommand)
         self.withdraw_commands = Series(root / "withdraw-commands", WithdrawCommand)
         self.limits_commands = Series(root / "limits-commands", LimitsCommand)
         self.revisions = Series(root / "revisions", Revision)
+        self._plan_tries = Series(root / "plans", PlanTry)
         self._journals = Series(root / "throttle-journal", Journal)
 
     def write_request(self, recorded: RecordedRequest) -> RecordedRequest:
@@ -50,10 +65,47 @@ class Record:
         """
         return write_request(self.root / "request.json", recorded, f"reassignment {self.reassignment_id}")
 
+    def refuse_other_request(self, recorded: RecordedRequest) -> None:
+        """Make sure that this reassignment has no other request.
+
+        Raises:
+            RecordError: another one is recorded under this id.
+        """
+        refuse_other_request(self.root / "request.json", recorded, f"reassignment {self.reassignment_id}")
+
     @property
     def exists(self) -> bool:
         """Whether a reassignment of this id was ever begun."""
         return read_object(self.root / "request.json") is not None
+
+    def verify_audit(self) -> int:
+        """Check that every audit event is there and unaltered; return how many there are.
+
+        Raises:
+            RecordError: there is no such run.
+            RecordDamagedError: an event is missing or was altered.
+        """
+        count = self.existing_audit().verify()
+        if count == 0 and self.frozen_plan() is not None:
+            raise RecordDamagedError(
+                f"Reassignment {self.reassignment_id} has a frozen plan and no audit event, expected that of its plan step: "
+                "the trail was removed",
+                Correct("restore the folder from a copy"),
+            )
+        return count
+
+    def existing_audit(self) -> AuditLog:
+        """Return the audit trail of a run that has a record.
+
+        Raises:
+            RecordError: it has none, for example because its id is mistyped.
+        """
+        if not names_in(self.root):
+            raise RecordError(
+                f"There is no record of run {self.reassignment_id} of cluster {self.cluster_id}, expected one at {self.root}",
+                Correct("correct the ids, or the base URI of the records"),
+            )
+        return self.audit
 
     def recorded_request(self) -> RecordedRequest:
         """Return the request of this reassignment, when it began, and who asked for it.
@@ -64,29 +116,62 @@ class Record:
         recorded = read_model(self.root / "request.json", RecordedRequest)
         if recorded is None:
             raise RecordError(
-                f"There is no record of reassignment {self.reassignment_id} of cluster {self.cluster_id} at {self.root}. "
-                "Run its preflight first, or correct the id"
+                f"There is no record of reassignment {self.reassignment_id} of cluster {self.cluster_id}, expected one at "
+                f"{self.root}",
+                Correct("correct the id, or run its preflight first"),
             )
         return recorded
 
-    @property
-    def snapshot_uri(self) -> str:
-        """Folder of the snapshot's tables."""
-        return str(self.root / "snapshot")
+    def uri_of(self, place: str) -> str:
+        """Return the URI of a place below the record."""
+        return str(self.root / place)
 
     @property
     def plan_uri(self) -> str:
         """Folder of the frozen plan's tables."""
-        return str(self.root / "plan")
+        frozen = self.frozen_plan()
+        return self.uri_of(frozen.place if frozen else "plan")
 
-    def revised_plan_uri(self, revision: int) -> str:
-        """Folder for the tables of a revision's batches."""
-        return str(self.root / "revised-plans" / f"{revision:06d}")
+    def new_plan_place(self, at: datetime, by: str) -> str:
+        """Return a place to plan or re-batch at, which no other try has: what one try writes, no other one changes."""
+        return f"plans/{self._plan_tries.claim(PlanTry(at=at, by=by)):06d}"
 
-    def plan_uri_of(self, batch: int) -> str:
-        """Folder of the plan that this batch belongs to: that of the last revision which reaches it."""
-        reaching = [r.plan_uri for r in self.revisions.all() if r.first_batch <= batch]
-        return reaching[-1] if reaching else self.plan_uri
+    def plan_ref(self) -> PlanRef:
+        """Return the frozen plan: its place and its hashes.
+
+        Raises:
+            RecordError: there is none.
+        """
+        frozen = self.frozen_plan()
+        if frozen is None:
+            raise RecordError(
+                f"Reassignment {self.reassignment_id} has no frozen plan at {self.root}, expected one", Rerun("plan")
+            )
+        return PlanRef(self.uri_of(frozen.place), frozen.plan_hash, frozen.target_hash, self._to_ask_again)
+
+    def _to_ask_again(self) -> tuple[Advice, ...]:
+        """What leads on when the plan is damaged: the same request, planned from where the partitions are now."""
+        request = self.recorded_request().request
+        asked = request.model_dump(mode="json", exclude_defaults=True)
+        for section in ("limits", "maintenance"):
+            asked |= asked.pop(section, {})  # flat, as the form has them
+        return (Trigger(DAG_ID, asked if request.validate_only else asked | {"supersede": True}),)
+
+    def plan_refs(self) -> Callable[[int], PlanRef]:
+        """Return what gives the plan that a batch belongs to: that of the last revision which reaches the batch.
+
+        Raises:
+            RecordError: there is no frozen plan.
+        """
+        frozen, revisions = self.plan_ref(), self.revisions.all()
+
+        def plan_of(batch: int) -> PlanRef:
+            reaching = [r for r in revisions if r.first_batch <= batch]
+            if not reaching:
+                return frozen
+            return PlanRef(self.uri_of(reaching[-1].place), reaching[-1].plan_hash, instead=self._to_ask_again)
+
+        return plan_of
 
     def plan_in_force(self) -> FrozenPlan | None:
         """Return the frozen plan; where it was re-batched, with the number of batches and the hash of the last revision."""
@@ -120,12 +205,18 @@ class Record:
         return read_model(self.root / "frozen.json", FrozenPlan)
 
     def freeze_plan(self, plan: FrozenPlan) -> FrozenPlan:
-        """Freeze the plan unless one is frozen, and return the frozen one."""
+        """Freeze the plan unless one is frozen, and return the frozen one; its files are flushed first."""
+        flush_tree(self.root / plan.place)
         if create_object(self.root / "frozen.json", plan.model_dump_json(indent=1).encode()):
             return plan
         frozen = self.frozen_plan()
         assert frozen is not None
         return frozen
+
+    def revise_plan(self, after: int, revision: Revision) -> bool:
+        """Put a revision in force, its files flushed first; return whether number ``after`` was that of the last one still."""
+        flush_tree(self.root / revision.place)
+        return self.revisions.append_after(after, revision)
 
     def write_file(self, name: str, content: bytes) -> str:
         """Write one of the record's own files (a plan JSON, a report) and return its URI."""
@@ -156,11 +247,13 @@ class Record:
         ``change`` is called again when another task changed the journal in between (a batch, a change of the rate, a
         cancel), so that no owed config is ever lost.
         """
-        while True:
-            number, journal = self._journals.last()
-            updated, result = change(journal or Journal())
-            if updated == (journal or Journal()) or self._journals.append_after(number, updated):
-                return result
+
+        def decide(last: Journal | None) -> tuple[Journal | None, T]:
+            journal = last or Journal()
+            updated, result = change(journal)
+            return (None if updated == journal else updated), result
+
+        return self._journals.change(decide)
 
     def progress(self) -> ProgressNote | None:
         """Return the latest progress of the batch in flight."""

@@ -6,7 +6,8 @@ from typing import TypeVar
 
 from upath import UPath
 
-from kafka_reassignment.errors import RecordError
+from kafka_reassignment.advice import Correct
+from kafka_reassignment.errors import RecordError, RecordUnavailableError
 from kafka_reassignment.record.models import BaseRecordedRequest
 from kafka_reassignment.record.objects import create_object, read_model
 
@@ -26,12 +27,25 @@ def write_request(path: UPath, recorded: R, subject: str) -> R:
     """
     if create_object(path, recorded.model_dump_json(indent=1).encode()):
         return recorded
+    refuse_other_request(path, recorded, subject)
     earlier = read_model(path, type(recorded))
     if earlier is None:
-        raise RecordError(f"{path} was removed while it was read, expected the request of {subject}. Rerun the step")
-    if earlier.request != recorded.request:
-        raise RecordError(
-            f"{subject[0].upper()}{subject[1:]} was begun at {earlier.started_at:%Y-%m-%d %H:%M:%S %Z} with another request. "
-            f"A {subject.split(maxsplit=1)[0]} keeps its request for life; trigger a new run for the new one"
+        raise RecordUnavailableError(
+            f"{path} is there and cannot be read, expected the request of {subject}", Correct("rerun the step")
         )
     return earlier
+
+
+def refuse_other_request(path: UPath, recorded: R, subject: str) -> None:
+    """Make sure that no other request is recorded there; see ``write_request``.
+
+    Raises:
+        RecordError: one is.
+    """
+    earlier = read_model(path, type(recorded))
+    if earlier is not None and earlier.request != recorded.request:
+        raise RecordError(
+            f"{subject[0].upper()}{subject[1:]} was begun at {earlier.started_at:%Y-%m-%d %H:%M:%S %Z} with another request. "
+            f"A {subject.split(maxsplit=1)[0]} keeps its request for life",
+            Correct("trigger a new run for the new one"),
+        )

@@ -8,10 +8,12 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel
 from upath import UPath
 
-from kafka_reassignment.errors import RecordError
+from kafka_reassignment.advice import Correct
+from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.record.objects import create_object, last_number, read_model, read_object
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 
 class Series(Generic[M]):
@@ -32,13 +34,36 @@ class Series(Generic[M]):
         self._name = name or model.__name__
 
     def last_number(self) -> int:
-        """Return the number of the last object; 0 when there is none."""
-        return last_number(self._folder)
+        """Return the number of the last object; 0 when there is none.
+
+        What a listing does not show yet is found by its name: a stop that is hidden for a second is a stop all the same.
+        """
+        number = last_number(self._folder)
+        while self.content(number + 1) is not None:
+            number += 1
+        return number
 
     def last(self) -> tuple[int, M | None]:
         """Return the number of the last object and the object; 0 and None when there is none."""
         number = self.last_number()
-        return number, self._read(number) if number else None
+        return number, self.read(number) if number else None
+
+    def change(self, decide: Callable[[M | None], tuple[M | None, T]]) -> T:
+        """Write what is decided on the ground of the last object, and return what else ``decide`` returned.
+
+        ``decide`` is called with the last object (None when there is none), and again with each that another writer wrote in
+        between. It returns no object when nothing is to be written.
+
+        Raises:
+            RecordDamagedError: the last object is not readable.
+        """
+        number, last = self.last()
+        while True:
+            item, result = decide(last)
+            if item is None or self.append_after(number, item):
+                return result
+            number += 1  # refused, so it is there, whether or not a listing shows it
+            last = self.read(number)
 
     def all(self) -> list[M]:
         """Return every object, oldest first."""
@@ -48,14 +73,21 @@ class Series(Generic[M]):
         """Yield the objects with these numbers, both included.
 
         Raises:
-            RecordError: one of them is missing or not readable.
+            RecordDamagedError: one of them is missing or not readable.
         """
         for number in range(first, last + 1):
-            yield self._read(number)
+            yield self.read(number)
 
     def append(self, item: M) -> M:
         """Write the object after the last one and return it; two writers at once get different numbers."""
         return self.append_numbered(lambda _: item)
+
+    def claim(self, item: M) -> int:
+        """Write the object after the last one and return its number, which no other writer gets."""
+        number = self.last_number() + 1
+        while not self.append_after(number - 1, item):
+            number += 1
+        return number
 
     def append_numbered(self, item: Callable[[int], M]) -> M:
         """Write the object that ``item`` returns for the next number, and return it.
@@ -80,12 +112,17 @@ class Series(Generic[M]):
         """Return an object as it is stored."""
         return item.model_dump_json(indent=1).encode()
 
-    def _read(self, number: int) -> M:
+    def read(self, number: int) -> M:
+        """Return the object of this number.
+
+        Raises:
+            RecordDamagedError: it is missing or not readable.
+        """
         item = read_model(self._object(number), self._model)
         if item is None:
-            raise RecordError(
-                f"{self._name} {number} of {self._folder} is missing, expected {number:06d}.json there: the record was "
-                "altered. Restore the object from a copy"
+            raise RecordDamagedError(
+                f"{self._name} {number} of {self._folder} is missing, expected {number:06d}.json there",
+                Correct("restore the object from a copy"),
             )
         return item
 

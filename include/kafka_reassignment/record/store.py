@@ -2,32 +2,47 @@
 
 Layout under the base URI::
 
-    <cluster id>/lock.json                        which reassignment has locked the cluster, since when
+    <cluster id>/audit-heads/                     number and hash of the last audit event, by reassignment
+    <cluster id>/lock/000001.json …               who has locked the cluster, since when; the last one is in force
     <cluster id>/<reassignment id>/request.json   what was asked, by whom, when
-                                  /snapshot/      Parquet: the cluster as the planner saw it
-                                  /plan/          Parquet, with summary.json; frozen by frozen.json
+                                  /plans/000001/  a try to plan or re-batch: snapshot and plan, Parquet
+                                  /frozen.json    which of them runs, with its hash
                                   /reassignment.json, rollback.json   for kafka-reassign-partitions
                                   /throttle-journal/000001.json …   every version; the last one holds
                                   /batches/0001.submitted.json, 0001.done.json
                                   /run-commands/, withdraw-commands/, limits-commands/   what operators ordered
-                                  /revisions/000001.json …   re-planned batches, their plans in /revised-plans/
+                                  /revisions/000001.json …   re-batched: which plan, with its hash
                                   /audit/000001.json …
                                   /progress.json, report.txt, plan.html
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
 
 from upath import UPath
 
-from kafka_reassignment.errors import ReassignmentInProgressError
-from kafka_reassignment.record.models import ClusterLock, RecordedRequest
-from kafka_reassignment.record.objects import create_object, names_in, path_part, read_model
+from kafka_reassignment.advice import Advice, ReleaseLock, WaitUntil
+from kafka_reassignment.decisions.throttle import Journal
+from kafka_reassignment.errors import ReassignmentInProgressError, RecordDamagedError
+from kafka_reassignment.record.lock import LockChange, LockSeries
+from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.record.objects import OWN_NAMES, names_in, path_part
 from kafka_reassignment.record.record import Record
 
-LOCK = "lock.json"
-"""Beside the reassignments of a cluster: which of them has locked it."""
+READERS = 8
+"""Records read at once: object stores answer slowly, but many at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenJournals:
+    """Journals that have something in place or owed, with their records; ``damaged`` says which cannot be read, and why."""
+
+    found: tuple[tuple[Record, Journal], ...]
+    damaged: tuple[str, ...]
 
 
 class RecordStore:
@@ -52,49 +67,132 @@ class RecordStore:
     def records(self, cluster_id: str) -> Iterator[Record]:
         """Yield every record of a cluster that has a request or a throttle journal, in no order.
 
-        A record without a request is that of a throttle for moves of other clients; it is named by its folder.
+        A record without a readable request is named by its folder: that of a throttle for moves of other clients has none.
+
+        Raises:
+            RecordUnavailableError: the store does not answer.
         """
-        folder = self._base / path_part(cluster_id)
-        for name in names_in(folder):
-            if name == LOCK:
-                continue
-            recorded = read_model(folder / name / "request.json", RecordedRequest)
-            if recorded is not None:
-                yield Record(folder / name, cluster_id, recorded.reassignment_id)
-            elif (record := Record(folder / name, cluster_id, name)).has_journal:
+        for folder in self._folders(cluster_id):
+            record = _named(Record(folder, cluster_id, folder.name))
+            if record.exists or record.has_journal:
                 yield record
 
-    def lock_owner(self, cluster_id: str) -> ClusterLock | None:
-        """Return the lock of the cluster, with its owner; None when it is not locked."""
-        return read_model(self._lock_file(cluster_id), ClusterLock)
+    def open_journals(self, cluster_id: str) -> OpenJournals:
+        """Return the journals of a cluster that have something in place or owed. Only journals are read.
 
-    def acquire(self, cluster_id: str, lock: ClusterLock) -> ClusterLock:
+        A journal that is damaged, or was written by a newer version, is left out and named: no reassignment of the cluster
+        has to wait for it.
+
+        Raises:
+            RecordUnavailableError: the store does not answer.
+        """
+        found: list[tuple[Record, Journal]] = []
+        damaged: list[str] = []
+        with ThreadPoolExecutor(READERS) as readers:
+            for record, read in readers.map(_journal_of, self._records_by_folder(cluster_id)):
+                if isinstance(read, RecordDamagedError):
+                    damaged.append(str(read))
+                elif read.rates or read.lists:
+                    found.append((_named(record), read))
+        return OpenJournals(tuple(found), tuple(damaged))
+
+    def _records_by_folder(self, cluster_id: str) -> list[Record]:
+        return [Record(folder, cluster_id, folder.name) for folder in self._folders(cluster_id)]
+
+    def _folders(self, cluster_id: str) -> Iterator[UPath]:
+        folder = self._base / path_part(cluster_id)
+        return (folder / name for name in sorted(names_in(folder)) if name not in OWN_NAMES)
+
+    def lock_owner(self, cluster_id: str) -> ClusterLock | None:
+        """Return the lock of the cluster, with its owner; None when it is not locked.
+
+        Raises:
+            RecordDamagedError: the lock is not readable.
+        """
+        return self.lock(cluster_id).last()[1]
+
+    def lock(self, cluster_id: str) -> LockSeries:
+        """Return the numbered objects of a cluster's lock."""
+        return LockSeries(self._base / path_part(cluster_id), cluster_id)
+
+    def acquire(
+        self,
+        cluster_id: str,
+        lock: ClusterLock,
+        *,
+        instead_of: ClusterLock | None = None,
+        then: Sequence[Advice] = (),
+    ) -> ClusterLock:
         """Lock the cluster for a reassignment; locking it again for the same one changes nothing.
+
+        Args:
+            cluster_id: which cluster.
+            lock: for whom, since when.
+            instead_of: the owner that is superseded: its lock is taken from it in the same moment.
+            then: what to do once the lock is free, for the error.
 
         Raises:
             ReassignmentInProgressError: another reassignment has locked it.
         """
-        if create_object(self._lock_file(cluster_id), lock.model_dump_json(indent=1).encode()):
-            return lock
-        owner = self.lock_owner(cluster_id)
-        if owner is None:  # released between the two calls
-            return self.acquire(cluster_id, lock)
-        if owner.reassignment_id != lock.reassignment_id:
-            raise ReassignmentInProgressError(
-                f"Cluster {cluster_id} is locked by reassignment {owner.reassignment_id}, asked for by {owner.requested_by}, "
-                f"since {owner.since:%Y-%m-%d %H:%M:%S %Z}. One reassignment runs at a time per cluster: wait for its end, "
-                "or rerun its failed step; if its run was deleted, unlock the cluster with "
-                f"'kafka-reassignment lock release {cluster_id} {owner.reassignment_id}'"
-            )
-        return owner
+        series = self.lock(cluster_id)
+        number, owner = series.last()
+        while True:
+            if owner is not None and owner.is_of(lock.reassignment_id, lock.instance):
+                return owner
+            if owner is not None and owner != instead_of:
+                raise self.locked_by(owner, cluster_id, *then)
+            by = f"reassignment {lock.reassignment_id}" + (", which supersedes the owner" if owner else "")
+            if series.change_after(number, LockChange(owner=lock, at=lock.since, by=by)):
+                return lock
+            number += 1  # refused, so it is there, whether or not a listing shows it
+            owner = series.owner_at(number)
 
-    def release(self, cluster_id: str, reassignment_id: str) -> bool:
+    def release(
+        self, cluster_id: str, reassignment_id: str, *, instance: str = "", at: datetime | None = None, by: str = ""
+    ) -> bool:
         """Unlock the cluster if this reassignment has locked it; return whether it had."""
-        owner = self.lock_owner(cluster_id)
-        if owner is None or owner.reassignment_id != reassignment_id:
-            return False
-        self._lock_file(cluster_id).unlink(missing_ok=True)
-        return True
+        series = self.lock(cluster_id)
+        number, owner = series.last()
+        while owner is not None and owner.is_of(reassignment_id, instance):
+            if series.change_after(number, LockChange(at=at, by=by or f"reassignment {reassignment_id}")):
+                return True
+            number += 1  # as above
+            owner = series.owner_at(number)
+        return False
 
-    def _lock_file(self, cluster_id: str) -> UPath:
-        return self._base / path_part(cluster_id) / LOCK
+    def release_by_force(self, cluster_id: str, number: int, *, at: datetime, by: str) -> bool:
+        """Unlock the cluster whoever has it, or if its lock is damaged; return whether ``number`` was in force still."""
+        series = self.lock(cluster_id)
+        return series.last_number() == number and series.change_after(number, LockChange(at=at, by=f"{by}, by force"))
+
+    def locked_by(self, owner: ClusterLock, cluster_id: str, *then: Advice) -> ReassignmentInProgressError:
+        """Return the refusal of whoever needs the lock that ``owner`` has; ``then`` is what to do once it is released."""
+        name = owner.reassignment_id
+        if self.record(cluster_id, name).exists:
+            wait: tuple[Advice, ...] = (WaitUntil(f"{name} has ended, or was stopped with kafka_reassignment_cancel"),)
+        else:  # a step that needs the lock for some seconds
+            wait = (WaitUntil(f"the run {name} has ended"), ReleaseLock(cluster_id, name))
+        return ReassignmentInProgressError(
+            f"Cluster {cluster_id} is locked by reassignment {name}, asked for by {owner.requested_by}, since "
+            f"{owner.since:%Y-%m-%d %H:%M:%S %Z}"
+            + (f", of the Airflow {owner.instance}" if owner.instance else "")
+            + "; one reassignment runs at a time per cluster",
+            *wait,
+            *then,
+        )
+
+
+def _named(record: Record) -> Record:
+    """The same record with the id of its run, where its request is readable."""
+    try:
+        recorded = record.recorded_request() if record.exists else None
+    except RecordDamagedError:
+        recorded = None
+    return Record(record.root, record.cluster_id, recorded.reassignment_id) if recorded else record
+
+
+def _journal_of(record: Record) -> tuple[Record, Journal | RecordDamagedError]:
+    try:
+        return record, record.journal()
+    except RecordDamagedError as error:
+        return record, error

@@ -8,7 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from kafka_reassignment.errors import InvalidPartitionsError, InvalidRequestError
 from kafka_reassignment.request.messages import parse, request_error_class
-from kafka_reassignment.request.names import DEFAULT_KAFKA_CONNECTION_ID, BrokerId, KafkaConnectionId, each_named_once
+from kafka_reassignment.request.names import (
+    DEFAULT_KAFKA_CONNECTION_ID,
+    MAX_NAMES,
+    BrokerId,
+    KafkaConnectionId,
+    each_named_once,
+)
 
 
 class PartitionCountRequest(BaseModel):
@@ -29,6 +35,7 @@ class PartitionCountRequest(BaseModel):
     )
     exclude_brokers: tuple[BrokerId, ...] = Field(
         default=(),
+        max_length=MAX_NAMES,
         title="Exclude brokers",
         description="Broker ids, such as [4, 5], that get no new partition, for example brokers that will be emptied soon.",
     )

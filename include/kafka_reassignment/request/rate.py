@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 MEGABYTE = 1_000_000
 """Bytes in the MB of every rate here (decimal, as Kafka's own documentation counts)."""
@@ -12,7 +12,19 @@ MEGABYTE = 1_000_000
 LOWEST_RATE_MB = 1.0
 """Below 1 MB/s Kafka's quota (1 s samples, whole fetches counted) is too coarse to hold (F9, KIP-179)."""
 
-Rate = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
+HIGHEST_RATE_MB = 1_000_000
+"""More than any broker can send; a higher rate is taken for a mistake of units."""
+
+
+def _positive(rate: object) -> object:
+    if isinstance(rate, (int, float)) and not isinstance(rate, bool) and rate <= 0:
+        raise ValueError(
+            f"expected a rate above 0 MB/s, found {rate:g}: it would stop replication; ask for at least {LOWEST_RATE_MB:g}"
+        )
+    return rate
+
+
+Rate = Annotated[float, BeforeValidator(_positive), Field(le=HIGHEST_RATE_MB, allow_inf_nan=False)]
 """MB per second."""
 
 AllowLowThrottle = Annotated[

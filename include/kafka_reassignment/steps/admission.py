@@ -2,71 +2,115 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
+from math import ceil
+
+from kafka_reassignment.advice import Advice, Correct, Rerun, Trigger
 from kafka_reassignment.decisions.admission import (
     Health,
     admission,
-    health,
+    hung_moves,
     inbound_bytes_per_second,
     throttle_can_finish,
 )
 from kafka_reassignment.decisions.moves import (
     expansions_to_submit,
+    never_completes,
     phase,
 )
 from kafka_reassignment.decisions.rate import rate_in_force
-from kafka_reassignment.decisions.windows import StartDecision, fits
-from kafka_reassignment.decisions.windows.estimate import MAX_MEASURED_BATCHES, Finished, batch_seconds, measured_speed
+from kafka_reassignment.decisions.windows import StartDecision, fits, past_deadline
+from kafka_reassignment.decisions.windows.estimate import MEASUREMENT_KEPT, OVERHEAD_SECONDS
 from kafka_reassignment.errors import (
     BatchIncompleteError,
+    DeadlinePassedError,
     InfeasiblePlanError,
+    ReassignmentInProgressError,
     name_some,
 )
-from kafka_reassignment.model import Batch, TopicPartition, View
-from kafka_reassignment.plan.store import read_target
+from kafka_reassignment.model import Batch, InFlight, TopicPartition, View
+from kafka_reassignment.plan.store import read_target, read_targets_of
 from kafka_reassignment.record.models import ProgressNote
+from kafka_reassignment.request import MEGABYTE
+from kafka_reassignment.request.rate import HIGHEST_RATE_MB
+from kafka_reassignment.steps.blocked import may_go_without
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.health import cluster_health, leaving_brokers
-from kafka_reassignment.steps.recorded_batch import whole_batch
+from kafka_reassignment.steps.estimates import end_in_words, estimate_of, rate_in_force_without_slowdowns
+from kafka_reassignment.steps.finished import finished_batch
+from kafka_reassignment.steps.health import cluster_health, planned_targets
+from kafka_reassignment.steps.left_over import to_end_moves
+from kafka_reassignment.steps.moves import format_reasons
+from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.view import log_dirs_and_cordons, observe
-from kafka_reassignment.steps.waiting import LONGEST_WAIT, Done, SizeSamples, Waiting, WaitResult, waiting_step
+from kafka_reassignment.steps.waiting import (
+    LONGEST_WAIT,
+    Done,
+    SizeSamples,
+    Waiting,
+    WaitResult,
+    deadline_of,
+    waiting_step,
+)
 
 BETWEEN_SAMPLES_SECONDS = 2.0
 """How long the first look measures what producers write to a batch; later looks measure over all samples."""
 
 
 @waiting_step
-def admit(run: RunContext, number: int, samples: SizeSamples) -> WaitResult:
+def admit(run: RunContext, number: int, samples: SizeSamples, started_at: datetime | None = None) -> WaitResult:
     """Let the batch in when there is no reason to wait; ``Waiting`` names every reason.
+
+    A batch of which no partition can be moved now is let in all the same while a later one can get on: its partitions are
+    left for the end. When none can, it waits for as long as a batch may take, from ``started_at`` (by default now), and is
+    let in then.
 
     ``Failed`` with:
         BatchIncompleteError: an earlier batch is not finished.
         StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
         InfeasiblePlanError, DeadlinePassedError: the maintenance windows never let it in.
+        ReassignmentInProgressError: another client's move does not end by itself, and the time that a batch may take is over.
     """
+    if done := finished_batch(run, number):
+        return done
     batch = run.batch(number)
-    if run.record.finished(number) is not None:
-        return Done(f"batch {number} is finished already; its steps have nothing left to do")
+    about_throttle = keep_throttled(run, batch, Rerun("admit", batch=number))
     finished = run.record.finished_batches()
     earlier = [n for n in range(1, number) if n not in finished]
     if earlier:
         raise BatchIncompleteError(
             f"Batch {number} must wait for batch {name_some(earlier)}, which is not finished: steps of one partition "
-            "run in order. Rerun the failed step of that batch; the chain reaches this one by itself"
+            "run in order",
+            Rerun("admit", batch=earlier[0]),
         )
     run.require_go_ahead()
-    reasons = reasons_to_wait(run, batch, samples)
+    began = started_at or run.now()
+    reasons = reasons_to_wait(
+        run, batch, samples, goes_without_blocked=lambda: may_go_without(run, number, batch.partitions, began)
+    )
     if not reasons:
         return Done(
             f"batch {number} admitted: {len(batch.steps)} partitions, {batch.bytes_to_copy / 1e6:.1f} MB to copy"
         )
     now = run.now()
-    text = f"batch {number} waits: {'; '.join(reasons)}"
+    if now >= deadline_of(run, began):
+        _refuse_hung(run, batch)
+    text = f"batch {number} waits: {'; '.join(reasons)}{about_throttle}"
+    text += f"; {ends}" if (ends := end_in_words(run)) else ""
     run.record.write_progress(ProgressNote(batch=number, at=now, text=text))
     return Waiting(text, until=now + LONGEST_WAIT)
 
 
-def reasons_to_wait(run: RunContext, batch: Batch, samples: SizeSamples) -> tuple[str, ...]:
+def reasons_to_wait(
+    run: RunContext, batch: Batch, samples: SizeSamples, *, goes_without_blocked: Callable[[], bool] = lambda: False
+) -> tuple[str, ...]:
     """Look at the batch, at moves of other clients, at disks, at what is written, and at the clock; return why it cannot start now.
+
+    Args:
+        run: of the reassignment.
+        batch: to start.
+        samples: of earlier looks.
+        goes_without_blocked: whether to start although none of its partitions can be moved now; asked only then.
 
     Raises:
         InfeasiblePlanError: it can never start within the request's maintenance windows.
@@ -75,37 +119,61 @@ def reasons_to_wait(run: RunContext, batch: Batch, samples: SizeSamples) -> tupl
     cluster, request = run.cluster, run.request
     view = observe(cluster, batch.partitions)
     is_moving = any(s.partition in view.in_flight and phase(s, view).ours for s in batch.steps)
+    foreign = _foreign(run, batch, view)
     receivers = {b for s in batch.steps for b in s.reassignment.adding} & view.live_brokers
     return admission(
         batch,
         view,
-        cluster_health=_health(run, view),
-        foreign=_foreign(run, batch, view),
+        cluster_health=_health(run),
+        foreign=foreign,
+        hung=hung_moves(foreign, view.live_brokers),
         log_dirs=log_dirs_and_cordons(cluster, sorted(receivers), []).log_dirs,
         keep_free_share=request.keep_free_share,
+        goes_without_blocked=expansions_to_submit(batch, view).none_can_move and goes_without_blocked(),
         allowed_unhealthy_partitions=request.allowed_unhealthy_partitions if request.pause_while_unhealthy else None,
         # What is moving already is completed, whatever the clock says.
         other_reasons=() if is_moving else (*_about_window(run, batch), *_about_rate(run, batch, view, samples)),
     ).reasons
 
 
-def _health(run: RunContext, view: View) -> Health:
-    if run.request.pause_while_unhealthy:
-        return cluster_health(run.cluster, run.request)
-    return health(view, leaving_brokers=leaving_brokers(run.request))
+def _health(run: RunContext) -> Health:
+    if not run.request.pause_while_unhealthy:
+        return Health()
+    return cluster_health(run.cluster, run.request, lambda: planned_targets(run))
 
 
 def _about_window(run: RunContext, batch: Batch) -> list[str]:
-    rate = rate_in_force(run.request, run.record.journal())
-    needed = batch_seconds(
-        batch,
-        asked_bytes_per_second=rate,
-        measured_bytes_per_second=measured_speed(_earlier(run, batch.number), asked_bytes_per_second=rate),
-    )
-    fit = fits(run.request.maintenance, run.now(), needed)
+    spec = run.request.maintenance
+    stop = Trigger("kafka_reassignment_cancel", {"reassignment_id": run.record.reassignment_id})
+    if late := past_deadline(spec, run.now()):
+        raise DeadlinePassedError(late, stop, Correct("ask for what is left in a new request with a later time"))
+    expected = estimate_of(run, batch)
+    fit = fits(spec, run.now(), expected.seconds, expected.least_seconds)
+    if fit.decision is StartDecision.START:
+        return []
     if fit.decision is StartDecision.NEVER:
-        raise InfeasiblePlanError(f"Batch {batch.number} can never start: {fit.reason}")
-    return [] if fit.decision is StartDecision.START else [fit.reason]
+        other_windows = Correct("ask for what is left in a new request with other maintenance windows")
+        raise InfeasiblePlanError(
+            f"Batch {batch.number} can never start: {fit.reason}",
+            *(_raise_rate(run, batch, expected.least_seconds, fit.longest_seconds) or (stop, other_windows)),
+        )
+    if fit.starts is None:
+        held = (
+            f"{fit.reason}, by the pace of the latest batches; at its whole rate it would fit. It waits until that measurement "
+            f"is {MEASUREMENT_KEPT.days} days old, or the rate is raised with kafka_throttle"
+        )
+        return [held]
+    return [fit.reason]
+
+
+def _raise_rate(run: RunContext, batch: Batch, least_seconds: float, longest: float | None) -> tuple[Advice, ...]:
+    """The rate at which the batch would fit, where there is one."""
+    rate = rate_in_force_without_slowdowns(run)
+    left = (longest or 0.0) - OVERHEAD_SECONDS
+    if rate is None or left <= 0 or (needed := ceil(1.05 * rate * least_seconds / left / MEGABYTE)) > HIGHEST_RATE_MB:
+        return ()
+    params = {"reassignment_id": run.record.reassignment_id, "throttle_mb_per_second": needed}
+    return Trigger("kafka_throttle", params), Rerun("admit", batch.number)
 
 
 def _about_rate(run: RunContext, batch: Batch, view: View, samples: SizeSamples) -> tuple[str, ...]:
@@ -123,22 +191,29 @@ def _about_rate(run: RunContext, batch: Batch, view: View, samples: SizeSamples)
     return throttle_can_finish(starting, view, inbound, asked_bytes_per_second=rate)
 
 
-def _earlier(run: RunContext, number: int) -> list[Finished]:
-    """The latest finished batches before this one."""
-    numbers = sorted(n for n in run.record.finished_batches() if n < number)[-2 * MAX_MEASURED_BATCHES :]
-    rate = run.request.throttle_bytes_per_second
-    return [
-        Finished(whole_batch(run.record, n), (done.finished_at - done.started_at).total_seconds(), rate)
-        for n in numbers
-        if (done := run.record.finished(n)) is not None
-    ]
+def _refuse_hung(run: RunContext, batch: Batch) -> None:
+    """Fail where the batch waits for another client's move that a person has to help; a healthy one may take its time."""
+    foreign = _foreign(run, batch, observe(run.cluster, batch.partitions))
+    live = run.cluster.describe_cluster().live_brokers if foreign else frozenset[int]()
+    hung = hung_moves(foreign, live)
+    if not hung:
+        return
+    never = [str(p) for p in hung if never_completes(foreign[p])]
+    planned = {str(p) for p in read_targets_of(run.record.plan_ref(), list(hung))} & set(never)
+    raise ReassignmentInProgressError(
+        f"Batch {batch.number} waited {run.request.catch_up_timeout_minutes} min for moves of another client that do not end by "
+        f"themselves: {format_reasons(hung)}"
+        + (f". A cancel withdraws {name_some(sorted(planned))} from this reassignment too" if planned else ""),
+        *to_end_moves({p: foreign[p] for p in hung}, live),
+        Rerun("admit", batch=batch.number),
+    )
 
 
-def _foreign(run: RunContext, batch: Batch, view: View) -> list[TopicPartition]:
+def _foreign(run: RunContext, batch: Batch, view: View) -> dict[TopicPartition, InFlight]:
     """Moves of other clients, anywhere in the cluster, but for those that this reassignment is to supersede."""
     ours = {s.partition for s in batch.steps if phase(s, view).ours}
-    foreign = [p for p in run.cluster.list_reassignments() if p not in ours]
+    foreign = {p: flight for p, flight in run.cluster.list_reassignments().items() if p not in ours}
     if foreign and run.request.supersede:
-        planned = {move.partition for move in read_target(run.record.plan_uri)}
-        foreign = [p for p in foreign if p not in planned]
+        planned = {move.partition for move in read_target(run.record.plan_ref())}
+        foreign = {p: flight for p, flight in foreign.items() if p not in planned}
     return foreign

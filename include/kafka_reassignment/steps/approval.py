@@ -21,7 +21,7 @@ def approval(run: RunContext) -> Approval:
         with run.audited("approve") as event:
             summary = what_would_be_done(run)
             run.log.info("%s", summary)
-            run.store.release(run.record.cluster_id, run.record.reassignment_id)
+            run.release_lock()
             event.outcome, event.summary = "skipped", "validated only; nothing was changed in the cluster"
             event.facts = {"would_do": summary}
         return "stop"
@@ -41,4 +41,4 @@ def answered(run: RunContext, *, approved: bool, by: str) -> None:
         if approved:
             run.record.write_file(APPROVED, by.encode())
         else:
-            run.store.release(run.record.cluster_id, run.record.reassignment_id)
+            run.release_lock()

@@ -1,45 +1,42 @@
-"""The steps of one batch that act: set the throttle, submit, drop, clear the throttle, start the next batch."""
+"""The steps of one batch: their order; set the throttle, submit, start the next batch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
-from kafka_reassignment.decisions.cancel import hung_drops
+from kafka_reassignment.advice import Correct, Rerun, WaitUntil, advice_from_data
 from kafka_reassignment.decisions.moves import (
     Phase,
-    drops_to_submit,
     expansions_to_submit,
-    phase,
 )
 from kafka_reassignment.errors import (
+    PASSING_REFUSALS,
     BatchIncompleteError,
-    NotSubmittedError,
+    ControllerBusyError,
     PartialRefusalError,
     ReassignmentError,
-    ReassignmentInProgressError,
-    ThrottleInUseError,
-    UnsafeDropError,
     error_of,
     name_some,
 )
-from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
-from kafka_reassignment.record.models import FinishedBatch, SubmittedBatch
-from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.model import Batch, Refusal, TopicPartition
+from kafka_reassignment.record.audit import AuditEvent
+from kafka_reassignment.record.models import SubmittedBatch
+from kafka_reassignment.steps.blocked import can_others_move, not_tried_often
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.estimates import end_in_words
+from kafka_reassignment.steps.finished import is_finished_batch
 from kafka_reassignment.steps.limits import revise
 from kafka_reassignment.steps.moves import (
     DOUBTFUL,
     as_texts,
-    cancel,
     confirmed_view,
-    format_reasons,
     left_to_copy,
-    slices_of,
     submit,
-    wait_until_settled,
 )
-from kafka_reassignment.steps.recorded_batch import taking_part, whole_batch
+from kafka_reassignment.steps.recorded_batch import without
 from kafka_reassignment.steps.supersede import supersede_foreign
-from kafka_reassignment.steps.throttle import adopt_debts, ensure_throttle, restore_configs
+from kafka_reassignment.steps.throttle import ensure_throttle
 from kafka_reassignment.steps.view import observe
 
 BATCH_STEPS = (
@@ -56,6 +53,8 @@ BATCH_STEPS = (
 
 def set_throttle(run: RunContext, number: int) -> None:
     """Put the batch's throttle in place, journal first; nothing to do when nothing is left to copy."""
+    if is_finished_batch(run, "set_throttle", number):
+        return
     with run.audited("set_throttle", number) as event:
         run.require_go_ahead()
         batch = run.batch(number)
@@ -63,7 +62,7 @@ def set_throttle(run: RunContext, number: int) -> None:
         if not left.steps:
             event.summary = f"batch {number} has nothing left to copy; no throttle is set"
             return
-        ensure_throttle(run, left, event)
+        ensure_throttle(run, left, event, only_missing=True)
         event.summary = f"throttle of batch {number} in place"
 
 
@@ -78,9 +77,13 @@ def submit_batch(run: RunContext, number: int) -> None:
         ReassignmentInProgressError: the controller takes one batch at a time, and has another.
         ThrottleMissingError: the throttle could not be put in place.
     """
+    if is_finished_batch(run, "submit_batch", number):
+        return
     with run.audited("submit_batch", number) as event:
         run.require_go_ahead()
-        batch = run.batch(number)
+        batch, earlier = run.batch(number), run.record.submitted(number)
+        changed = {p: earlier.left_out[p] for p in earlier.changed_by_others} if earlier else {}
+        batch = without(batch, changed)
         view = confirmed_view(run, batch.steps, DOUBTFUL - {Phase.NOT_SUBMITTED})
         view, kept = supersede_foreign(run, batch, view, event)
         wanted = expansions_to_submit(batch, view)
@@ -89,15 +92,26 @@ def submit_batch(run: RunContext, number: int) -> None:
         to_submit = run.controller.submissions(batch, view, wanted.to_submit) if wanted.to_submit else {}
         refused = submit(run, view, to_submit)
         if refused and (busy := run.controller.busy_message(refused)):
-            raise ReassignmentInProgressError(f"Batch {number} was not submitted: {busy} Then rerun this step")
+            raise ControllerBusyError(
+                f"Batch {number} was not submitted: {busy.removesuffix('.')}",
+                WaitUntil("the controller has finished what it has"),
+                Rerun("submit_batch", batch=number),
+            )
+        passing = [p for p, refusal in refused.items() if refusal.code in PASSING_REFUSALS]
+        has_got_on = bool(wanted.already) or len(refused) < len(to_submit)
+        waits = wanted.waiting and (has_got_on or can_others_move(run, number, batch.partitions))
+        again = [*wanted.foreign, *passing] if has_got_on or number < run.plan().batches else []
+        later = (*(wanted.waiting if waits else ()), *not_tried_often(run, number, again))
         left_out = as_texts({**wanted.stale, **wanted.foreign, **kept, **wanted.waiting, **refused})
         run.record.write_submitted(
             number,
             SubmittedBatch(
                 submitted_at=run.now(),
                 accepted=tuple(str(p) for p in batch.partitions if str(p) not in left_out),
-                left_out=left_out,
-                retried_later=tuple(str(p) for p in (*wanted.waiting, *wanted.foreign)),
+                left_out=left_out | changed,
+                retried_later=tuple(str(p) for p in later),
+                changed_by_others=tuple(changed),
+                given_up=() if waits else tuple(map(str, wanted.waiting)),
             ),
         )
         event.facts |= {
@@ -105,139 +119,96 @@ def submit_batch(run: RunContext, number: int) -> None:
             "replicas_before": {str(p): list(s.replicas) for p, s in sorted(view.partitions.items())},
             "left_out": left_out,
         }
+        run.note_replicas_after(event, batch.partitions)
         event.summary = f"{len(to_submit) - len(refused)} expansions submitted" + (
             f"; left out {len(left_out)}: {name_some(f'{p}: {r}' for p, r in left_out.items())}" if left_out else ""
         )
-        if refused and len(refused) == len(batch.steps):
+        if refused and len(refused) == len(batch.steps) and not passing:
             raise _all_refused(batch, refused)
         for partition, reason in left_out.items():
             run.log.warning("Left out of batch %d: %s: %s", number, partition, reason)
 
 
-def drop_old_replicas(run: RunContext, number: int) -> None:
-    """Submit the targets of the batch, each slice right after a look at its ISR.
+def next_batch(run: RunContext, number: int, failed_tasks: Sequence[str] = ()) -> int | None:
+    """Return the number of the batch to start next, or None when there is none to start.
+
+    A rerun days later starts it as well, so that a chain that was cut goes on; but not where this reassignment was stopped or
+    has lost the cluster's lock, and not what is finished.
+
+    Args:
+        run: of the reassignment.
+        number: of the batch that ends.
+        failed_tasks: tasks of its run that have failed, in their order: Airflow takes the state of a run from its last
+            task alone, so that one has to fail with them.
 
     Raises:
-        UnsafeDropError: some partitions cannot be dropped now; those that could were.
-        NotSubmittedError: the batch was never submitted.
-    """
-    with run.audited("drop_old_replicas", number) as event:
-        run.require_go_ahead()
-        batch = taking_part(run.record, run.batch(number))
-        if run.record.submitted(number) is None:
-            raise NotSubmittedError(
-                f"Batch {number} was never submitted: nothing can be dropped. Rerun submit_batch first"
-            )
-        view = _freed(run, batch, confirmed_view(run, batch.steps), event)
-        if view.in_flight:
-            ensure_throttle(run, left_to_copy(batch, view), event)
-        dropped: dict[TopicPartition, Replicas] = {}
-        kept: dict[TopicPartition, str] = {}
-        refused: dict[TopicPartition, Refusal] = {}
-        for part in slices_of(batch):
-            now = observe(run.cluster, part.partitions)
-            wanted = drops_to_submit(part, now)
-            kept |= wanted.waiting
-            refused |= submit(run, now, wanted.to_submit)
-            dropped |= wanted.to_submit
-            if refused and run.controller.busy_message(refused):
-                break
-        event.facts |= {
-            "submitted": {str(p): list(r) for p, r in dropped.items()},
-            "replicas_before": {str(p): list(s.replicas) for p, s in sorted(view.partitions.items())},
-            "refused": as_texts(refused),
-            "kept": as_texts(kept),
-        }
-        if refused:
-            raise PartialRefusalError(len(dropped) - len(refused), refused, "Fix the cause and rerun this step")
-        if kept:
-            raise UnsafeDropError(
-                f"Batch {number}: old replicas of {len(kept)} partitions were kept: {format_reasons(kept)}. The other "
-                f"{len(dropped)} are dropped. Rerun sense_isr_catch_up and what follows"
-            )
-        wait_until_settled(run, batch)
-        event.summary = f"batch {number}: {len(dropped)} partitions submitted to their target"
-
-
-def _freed(run: RunContext, batch: Batch, view: View, event: AuditDraft) -> View:
-    """Cancel earlier drops of ours that hang for ever, so that their targets can be submitted again."""
-    hung = hung_drops(batch.steps, view)
-    if not hung:
-        return view
-    run.log.warning(
-        "Kafka never completes these, as another client's move was under way: cancelled: %s", format_reasons(hung)
-    )
-    event.facts["freed"] = as_texts(hung)
-    cancel(run, list(hung))
-    return confirmed_view(run, batch.steps)
-
-
-def clear_throttle(run: RunContext, number: int) -> None:
-    """Restore what the throttle replaced; refuse while our moves are in flight, fail when the batch is not done.
-
-    Raises:
-        ThrottleInUseError: moves of ours are in flight; nothing was cleared.
-        BatchIncompleteError: cleared, but the batch is not at its target.
-    """
-    with run.audited("clear_throttle", number) as event:
-        whole = whole_batch(run.record, number)
-        view = confirmed_view(run, whole.steps)
-        ours = [s.partition for s in whole.steps if s.partition in view.in_flight and phase(s, view).ours]
-        if ours:
-            raise ThrottleInUseError(
-                f"Refusing to clear the replication throttle: {len(ours)} of {len(whole.steps)} partitions of batch "
-                f"{number} are still reassigning ({name_some(ours)}). Without the throttle they would copy at full speed. "
-                "Rerun the failed step: the batch goes on from where it is, and this task with it"
-            )
-        if run.request.supersede:
-            event.facts["debts_taken_over"] = list(adopt_debts(run))
-        owed = restore_configs(run, event)
-        taking = taking_part(run.record, run.batch(number))
-        at = {s.partition: phase(s, view) for s in taking.steps}
-        undone = {p: f"{now.phase}: {now.reason}" for p, now in at.items() if now.phase not in {Phase.DONE, Phase.GONE}}
-        event.summary = "earlier throttle values restored" + (f"; still owed: {name_some(owed)}" if owed else "")
-        if undone:
-            raise BatchIncompleteError(
-                f"The throttle is cleared, but batch {number} is not done: {len(undone)} of {len(taking.steps)} partitions "
-                f"are not at their target: {format_reasons(undone)}. Rerun submit_batch and what follows: they do what is left, and "
-                "leave out what another client has changed"
-            )
-        submitted = run.record.submitted(number)
-        run.record.write_finished(
-            FinishedBatch(
-                number=number,
-                partitions=len(taking.steps),
-                bytes_copied=taking.bytes_to_copy,
-                started_at=submitted.submitted_at if submitted else run.now(),
-                finished_at=run.now(),
-                left_out=submitted.left_out if submitted else {},
-            )
-        )
-
-
-def next_batch(run: RunContext, number: int) -> int | None:
-    """Return the number of the batch to start next, or None after the last.
-
-    Raises:
-        BatchIncompleteError: this batch is not finished.
+        BatchIncompleteError: this batch is not finished, or a task of its run has failed.
     """
     with run.audited("start_next_batch", number) as event:
         if run.record.finished(number) is None:
+            raise _not_finished(run, number, failed_tasks)
+        if failed_tasks:
             raise BatchIncompleteError(
-                f"Batch {number} is not finished, so batch {number + 1} must not start. Clear the failed tasks of this run"
+                f"Batch {number} is finished, but not all of its run is done: {name_some(failed_tasks, 10)} failed",
+                Rerun(failed_tasks[0], batch=number),
             )
+        if nothing := _nothing_to_start(run, number):
+            event.outcome, event.summary = "skipped", nothing
+            return None
         revise(run, number, event)
         if number >= run.plan().batches:
             event.outcome, event.summary = "skipped", f"batch {number} was the last one"
             return None
         event.summary = f"starting batch {number + 1} of {run.plan().batches}"
+        event.summary += f"; {ends}" if (ends := end_in_words(run)) else ""
         return number + 1
+
+
+def _not_finished(run: RunContext, number: int, failed_tasks: Sequence[str]) -> BatchIncompleteError:
+    """With the advice of the step that has failed, so that one state has one advice."""
+    problem = f"Batch {number} is not finished, so batch {number + 1} must not start"
+    failure = root_failure(run.record.audit.latest(LATEST_EVENTS), number)
+    if failure is None or failure.step == "start_next_batch":  # its rerun alone would fail again
+        return BatchIncompleteError(problem, Rerun(failed_tasks[0] if failed_tasks else "submit_batch", batch=number))
+    advice = advice_from_data(failure.facts.get("advice")) or (Rerun(failure.step, batch=number),)
+    return BatchIncompleteError(f"{problem}: {failure.step} has failed", *advice)
+
+
+def _nothing_to_start(run: RunContext, number: int) -> str | None:
+    """Why no batch may be started after this one, which is finished."""
+    if run.record.finished(number + 1) is not None:
+        return f"batch {number + 1} is finished as well: nothing to start"
+    if command := run.record.stopped():
+        return f"the reassignment was stopped by {command.by}: nothing is started"
+    owner = run.store.lock_owner(run.record.cluster_id)
+    if owner is None or not owner.is_of(run.record.reassignment_id, run.instance):
+        return "this reassignment does not have the lock of the cluster any more: nothing is started"
+    return None
 
 
 def _all_refused(batch: Batch, refused: Mapping[TopicPartition, Refusal]) -> ReassignmentError:
     """The error of the one kind there is (KIP-179), else of all of them together."""
-    next_step = "Nothing of this batch was started; fix the cause and rerun this step"
+    advice = (
+        Correct("fix what the controller names: nothing of this batch was started"),
+        Rerun("submit_batch", batch=batch.number),
+    )
     if len({refusal.code for refusal in refused.values()}) > 1:
-        return PartialRefusalError(0, refused, next_step)
+        return PartialRefusalError(0, refused, *advice)
     doing = f"every one of the {len(refused)} partitions of batch {batch.number} ({name_some(sorted(refused))})"
-    return error_of(next(iter(refused.values())), doing, next_step)
+    return error_of(next(iter(refused.values())), doing, *advice)
+
+
+LATEST_EVENTS = 40
+"""Audit events in which the failure of a batch is looked for: more than a batch leaves with all its tries."""
+
+
+def root_failure(latest: Sequence[AuditEvent], batch: int) -> AuditEvent | None:
+    """Return the event of the step at which a batch has failed; not those of the steps that fail because of it.
+
+    Args:
+        latest: the last ``LATEST_EVENTS`` of the reassignment, oldest first.
+        batch: its number.
+    """
+    of_batch = [e for e in latest if e.batch == batch and e.step in BATCH_STEPS]
+    failed = list(takewhile(lambda e: e.outcome == "failed", reversed(of_batch)))
+    return min(failed, key=lambda e: BATCH_STEPS.index(e.step), default=None)

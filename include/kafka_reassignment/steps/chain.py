@@ -5,27 +5,54 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from kafka_reassignment.advice import Correct, Rerun
+from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.context import RunContext, refuse_stopped
+from kafka_reassignment.steps.estimates import end_in_words
+from kafka_reassignment.steps.finished import is_finished_reassignment
+from kafka_reassignment.steps.limits import revise
+from kafka_reassignment.steps.restore import adopt_debts
 from kafka_reassignment.steps.waiting import LONGEST_WAIT, Done, Waiting, WaitResult, waiting_step
 
 
 def first_batch(run: RunContext) -> int | None:
     """Return the first batch that is not finished, or None when all are.
 
+    Takes the lock of the cluster for a reassignment that is not finished, also when all its batches are: it may have been
+    stopped and resumed, or have ended with something left, and others may have run in between.
+
     Raises:
+        InvalidRequestError: only a validation was asked for.
         ReassignmentInProgressError: another reassignment has the lock of the cluster.
     """
     plan = run.plan()
     finished = run.record.finished_batches()
     unfinished = [n for n in range(1, plan.batches + 1) if n not in finished]
+    if is_finished_reassignment(run, "start_batches"):
+        return None
     with run.audited("start_batches") as event:
+        _refuse_validate_only(run)
+        refuse_stopped(run.record)
+        run.refuse_other_airflow()
+        run.take_lock(requested_by=run.recorded.requested_by, then=[Rerun("start_batches")])
+        event.facts["debts_taken_over"] = list(adopt_debts(run))
         if unfinished:
-            run.require_go_ahead()
+            revise(run, unfinished[0] - 1, event)
+            plan = run.plan()
         event.summary = f"{len(finished)} of {plan.batches} batches finished" + (
             f"; starting batch {unfinished[0]}" if unfinished else "; nothing to start"
         )
+        event.summary += f"; {ends}" if unfinished and (ends := end_in_words(run)) else ""
     return unfinished[0] if unfinished else None
+
+
+def _refuse_validate_only(run: RunContext) -> None:
+    if run.request.validate_only:
+        raise InvalidRequestError(
+            f"Reassignment {run.record.reassignment_id} asks for a validation only, expected a request that moves something",
+            Correct("trigger a new run without validate_only"),
+        )
 
 
 @waiting_step

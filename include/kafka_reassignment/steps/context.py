@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Protocol
 
+from kafka_reassignment.advice import Advice, Correct, Rerun, Trigger, advice_as_data
 from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.decisions.single_batch_controller import controller_of
-from kafka_reassignment.errors import RecordError, StoppedError
-from kafka_reassignment.model import Batch
+from kafka_reassignment.errors import LockLostError, OtherAirflowError, ReassignmentError, RecordError, StoppedError
+from kafka_reassignment.model import Batch, TopicPartition
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.audit import Actor, AuditEvent, EventOutcome
-from kafka_reassignment.record.models import ClusterLock, FrozenPlan, RecordedRequest
+from kafka_reassignment.record.models import ClusterLock, FrozenPlan, RecordedRequest, is_same_airflow
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import ReassignmentRequest
@@ -56,7 +57,7 @@ class RunContext:
     """One try of one step: the cluster it acts on, the record it writes, and who asked.
 
     What never changes during a run (``controller``, ``recorded``, ``request``) is read once per try. ``now`` and ``sleep`` are
-    given so that tests need not wait.
+    given so that tests need not wait. ``instance`` is the Airflow that this is a run of: several may share a record store.
     """
 
     cluster: ClusterPort
@@ -66,6 +67,7 @@ class RunContext:
     log: Log
     now: Callable[[], datetime] = utc_now
     sleep: Callable[[float], None] = time.sleep
+    instance: str = ""
 
     @cached_property
     def controller(self) -> Controller:
@@ -97,6 +99,8 @@ class RunContext:
             yield draft
         except BaseException as error:
             draft.outcome, draft.summary = "failed", f"{type(error).__name__}: {error}"
+            if isinstance(error, ReassignmentError) and error.advice:
+                draft.facts["advice"] = advice_as_data(error.advice)
             self.write_event(step, batch, began, draft)
             raise
         if not draft.is_dropped:
@@ -124,22 +128,91 @@ class RunContext:
         )
         self.log.info("%s: %s (audit event %d)", draft.outcome, draft.summary or step, written.sequence)
 
+    @property
+    def is_of_this_airflow(self) -> bool:
+        """Whether this Airflow has begun the reassignment, or nobody has yet."""
+        return not self.record.exists or is_same_airflow(self.recorded.instance, self.instance)
+
+    def note_replicas_after(self, event: AuditDraft, partitions: Collection[TopicPartition]) -> None:
+        """Add to the event of a step that has acted what the cluster shows of the partitions now.
+
+        The step has acted whether or not the cluster answers, so an error is noted and does not pass on.
+        """
+        try:
+            seen = self.cluster.describe_partitions(sorted({p.topic for p in partitions}))
+        except ReassignmentError as error:
+            event.facts["replicas_after"] = f"not seen: {error}"
+            return
+        event.facts["replicas_after"] = {
+            str(p): {"replicas": list(seen[p].replicas), "isr": sorted(seen[p].isr)}
+            for p in sorted(partitions)
+            if p in seen
+        }
+
     def require_go_ahead(self) -> None:
-        """Refuse to go on when the reassignment is stopped or another one has the cluster's lock; take the lock when it is free.
+        """Refuse to go on when the reassignment is stopped, or has not the cluster's lock. Only looks, and takes nothing.
 
         Raises:
             StoppedError: it was stopped.
-            ReassignmentInProgressError: another one has the lock of the cluster.
+            OtherAirflowError: another Airflow has begun it.
+            ReassignmentInProgressError: another reassignment has the lock of the cluster.
+            LockLostError: nobody has the lock.
         """
         refuse_stopped(self.record)
-        self.store.acquire(
-            self.record.cluster_id,
-            ClusterLock(
-                reassignment_id=self.recorded.reassignment_id,
-                since=self.now(),
-                requested_by=self.recorded.requested_by,
-            ),
+        self.refuse_other_airflow()
+        cluster_id, own = self.record.cluster_id, self.record.reassignment_id
+        owner = self.store.lock_owner(cluster_id)
+        if owner is not None and owner.is_of(own, self.instance):
+            return
+        retake = Rerun("preflight" if self.record.frozen_plan() is None else "start_batches")
+        if owner is not None:
+            raise self.store.locked_by(owner, cluster_id, retake)
+        raise LockLostError(
+            f"Reassignment {own} has not the lock of cluster {cluster_id} any more, expected it to have it; found it released",
+            retake,
         )
+
+    def refuse_other_airflow(self) -> None:
+        """Make sure that no other Airflow has begun a reassignment of this id.
+
+        Raises:
+            OtherAirflowError: one has.
+        """
+        if not self.is_of_this_airflow:
+            recorded = self.recorded
+            raise OtherAirflowError(
+                f"Reassignment {self.record.reassignment_id} of cluster {self.record.cluster_id} was begun at "
+                f"{recorded.started_at:%Y-%m-%d %H:%M:%S %Z} by the Airflow {recorded.instance}, and this is the Airflow "
+                f"{self.instance}: expected another run id",
+                Correct(
+                    "trigger a new run with an id of its own, or, if this Airflow takes the other's place, set "
+                    f"[kafka_reassignment] instance to {recorded.instance}"
+                ),
+            )
+
+    def take_lock(
+        self, *, requested_by: str, then: Sequence[Advice] = (), instead_of: ClusterLock | None = None
+    ) -> None:
+        """Lock the cluster for this reassignment; ``then`` is what to do once the lock is free, where it is refused.
+
+        Raises:
+            ReassignmentInProgressError: another one has the lock of the cluster, and it is not ``instead_of``.
+        """
+        own = ClusterLock(
+            reassignment_id=self.record.reassignment_id,
+            since=self.now(),
+            requested_by=requested_by,
+            instance=self.instance,
+        )
+        self.store.acquire(self.record.cluster_id, own, instead_of=instead_of, then=then)
+
+    def release_lock(self) -> bool:
+        """Unlock the cluster if this reassignment has locked it; return whether it had.
+
+        The lock is that of the Airflow that has begun the reassignment: people may stop it from another one.
+        """
+        instance = self.recorded.instance if self.record.exists else self.instance
+        return self.store.release(self.record.cluster_id, self.record.reassignment_id, instance=instance, at=self.now())
 
     def plan(self) -> FrozenPlan:
         """Return the plan in force: the frozen one, with the batches that were re-batched since.
@@ -150,8 +223,8 @@ class RunContext:
         plan = self.record.plan_in_force()
         if plan is None:
             raise RecordError(
-                f"Reassignment {self.record.reassignment_id} has no frozen plan at {self.record.root}. "
-                "Run its plan step first"
+                f"Reassignment {self.record.reassignment_id} has no frozen plan at {self.record.root}, expected one",
+                Rerun("plan"),
             )
         return plan
 
@@ -175,7 +248,6 @@ def refuse_stopped(record: Record) -> None:
         return
     raise StoppedError(
         f"Reassignment {record.reassignment_id} was stopped by {command.by} at {command.at:%Y-%m-%d %H:%M:%S %Z}"
-        + (f": {command.reason}" if command.reason else "")
-        + ". To let it go on, trigger kafka_reassignment_resume; to move its replicas back, trigger kafka_reassignment "
-        "with the job roll_back"
+        + (f": {command.reason}" if command.reason else ""),
+        Trigger("kafka_reassignment_resume", {"reassignment_id": record.reassignment_id}),
     )

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
+
+from kafka_reassignment.advice import Correct
+from kafka_reassignment.decisions.partition_steps import steps_from_now
 from kafka_reassignment.decisions.single_batch_controller import controller_of
 from kafka_reassignment.errors import InvalidRequestError
-from kafka_reassignment.model import ClusterDescription
+from kafka_reassignment.model import ClusterDescription, Step
 from kafka_reassignment.plan.rebatch import RemainingPlan, rebatch
+from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.record.operator_commands import LimitsCommand, Revision
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.request import Limits, parse_limits
 from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.view import observe
 
 
 def change_limits(run: RunContext, changes: dict[str, object], by: str) -> Limits:
     """Order other limits for the batches that have not begun; the ones not named stay as they were asked for last.
 
     Raises:
-        InvalidRequestError: a limit is out of its bounds, unknown, or none is named; or nothing is left to limit.
+        InvalidRequestError: a limit is out of its bounds, unknown, or none is named; or nothing is running, or left to
+            limit.
     """
+    if not run.record.exists:
+        raise InvalidRequestError(
+            f"No reassignment is running on cluster {run.record.cluster_id}: there are no limits to change, and nothing was "
+            "changed",
+            Correct("give the limits in the request of the next reassignment"),
+        )
     with run.audited("change_limits") as event:
         asked = run.record.limits_requested()
         limits = parse_limits(asked.model_dump() | {k: v for k, v in changes.items() if v is not None})
@@ -49,9 +63,11 @@ def check_limits(limits: Limits, description: ClusterDescription) -> None:
 
 
 def revise(run: RunContext, after: int, event: AuditDraft) -> None:
-    """Re-batch what is left after one batch where other limits were asked for, or partitions of it are retried.
+    """Re-batch what is left after one batch where that is due.
 
-    Does nothing when that was done already, or when the next batch has begun.
+    It is when other limits were asked for, when partitions of the batch are retried, and when partitions of the next batch
+    have several steps left and a replica out of sync: KIP-435 then drops that one first, and adds as many as reach
+    ``min.insync.replicas``. Does nothing when that was done already, or when the next batch has begun.
     """
     record = run.record
     number, last = record.revisions.last()
@@ -59,25 +75,28 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
     again = _retried_partitions(record, after)
     if (last and last.first_batch > after) or record.submitted(after + 1) is not None:
         return
-    if asked == record.limits_in_force() and not again:
+    unhealthy = _steps_of_unhealthy(run, after + 1, asked, without=again)
+    if asked == record.limits_in_force() and not again and not unhealthy:
         return
     new_limits = asked if asked != record.limits_in_force() else None
-    uri = record.revised_plan_uri(number + 1)
-    remaining = RemainingPlan(after=after, retried_later=again, new_limits=new_limits)
-    summary = rebatch(record.plan_uri, record.plan_uri_of, remaining, asked, uri)
+    place = record.new_plan_place(run.now(), run.actor.task_id)
+    remaining = RemainingPlan(after=after, retried_later=again, unhealthy=unhealthy, new_limits=new_limits)
+    summary = rebatch(record.plan_ref(), record.plan_refs(), remaining, asked, record.uri_of(place))
     reasons = [f"new limits: {_format_limits(asked)}"] if new_limits else []
     reasons += [f"{len(again)} partitions of batch {after} are retried"] if again else []
+    replanned = list(dict.fromkeys(str(step.partition) for step in unhealthy))
+    reasons += [f"{len(replanned)} partitions have replicas out of sync"] if replanned else []
     revision = Revision(
         at=run.now(),
         first_batch=after + 1,
         batches=len(summary.batches),
-        plan_uri=uri,
+        place=place,
         plan_hash=summary.plan_hash,
         limits=asked,
         reason="; ".join(reasons),
     )
     before = record.plan_in_force()
-    record.revisions.append_after(number, revision)
+    record.revise_plan(number, revision)
     event.facts["revision"] = {
         "reason": revision.reason,
         "batches_before": before.batches if before else 0,
@@ -85,8 +104,64 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
         "plan_hash_before": before.plan_hash if before else "",
         "plan_hash": revision.plan_hash,
         "retried": list(again),
+        "unhealthy": replanned,
     }
     run.log.info("What is left after batch %d is re-batched (%s): %d in all", after, revision.reason, revision.batches)
+
+
+def move_from_start(run: RunContext, partitions: Collection[str], event: AuditDraft) -> None:
+    """Re-batch what is left of a stopped reassignment: these partitions are moved after all others, from their original replicas."""
+    record = run.record
+    number, _ = record.revisions.last()
+    finished, limits = record.finished_batches(), record.limits_in_force()
+    after = next(n for n in range(1, run.plan().batches + 2) if n not in finished) - 1
+    place = record.new_plan_place(run.now(), run.actor.task_id)
+    summary = rebatch(
+        record.plan_ref(),
+        record.plan_refs(),
+        RemainingPlan(after=after, from_start=partitions),
+        limits,
+        record.uri_of(place),
+    )
+    revision = Revision(
+        at=run.now(),
+        first_batch=after + 1,
+        batches=len(summary.batches),
+        place=place,
+        plan_hash=summary.plan_hash,
+        limits=limits,
+        reason=f"{len(partitions)} partitions were taken back by the stop and are moved from the start",
+    )
+    record.revise_plan(number, revision)
+    event.facts["revision"] = {"reason": revision.reason, "batches": revision.batches, "plan_hash": revision.plan_hash}
+
+
+def _steps_of_unhealthy(run: RunContext, number: int, limits: Limits, *, without: Collection[str]) -> tuple[Step, ...]:
+    """The steps of the next batch's partitions from what is in sync now, where these differ from the planned ones."""
+    if number > run.plan().batches:
+        return ()
+    several = [s.reassignment for s in run.batch(number).steps if not s.is_last and str(s.partition) not in without]
+    if not several:
+        return ()
+    view = observe(run.cluster, [move.partition for move in several])
+    targets = read_targets_of(run.record.plan_ref(), [move.partition for move in several])
+    found: list[Step] = []
+    for move in several:
+        state, partition = view.partitions.get(move.partition), move.partition
+        if state is None or partition in view.in_flight or set(state.replicas) != set(move.current):
+            continue
+        if set(state.replicas) <= view.in_sync(partition):
+            continue
+        steps = steps_from_now(
+            replace(targets[partition], current=move.current),
+            replica_movements=limits.replica_movements,
+            isr=state.isr,
+            live_brokers=view.live_brokers,
+            min_insync=view.min_insync_replicas.get(partition.topic, 1),
+        )
+        if steps and steps[0].reassignment.target != move.target:
+            found += steps
+    return tuple(found)
 
 
 def _retried_partitions(record: Record, batch: int) -> tuple[str, ...]:

@@ -8,11 +8,12 @@ from datetime import timedelta
 
 from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.decisions.moves import Phase, phase
-from kafka_reassignment.errors import UnsafeDropError, name_some
+from kafka_reassignment.decisions.submitted import distorted
+from kafka_reassignment.errors import RACED, name_some
 from kafka_reassignment.model import Batch, Refusal, Replicas, Step, TopicPartition, View
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.steps.context import RunContext, refuse_stopped
-from kafka_reassignment.steps.view import observe, observe_twice
+from kafka_reassignment.steps.view import observe_twice
 
 SLICE = Controller.slice_size
 """Partitions whose ISR is looked at together before they are dropped, and of one cancel."""
@@ -20,9 +21,6 @@ SLICE = Controller.slice_size
 DOUBTFUL = frozenset({Phase.NOT_SUBMITTED, Phase.PARTIALLY_EXPANDED, Phase.STALE})
 """Phases to be seen twice before they are believed: brokers' metadata lags the controller's list, and right after
 a move completes it is neither listed nor at its target (up to 0.25 s on Kafka 4.3.1)."""
-
-SETTLE_SECONDS = 60
-"""How long a submitted drop may take to show as done; it copies nothing."""
 
 NOT_IN_FLIGHT = "NO_REASSIGNMENT_IN_PROGRESS"
 """The controller's answer to a cancel of what is not in flight (any more)."""
@@ -53,7 +51,9 @@ def submit(
     """Submit in slices and return the refusals.
 
     KIP-860's guard is on for each partition whose number of replicas stays the same. When the controller stays busy with
-    an earlier submission, that is the refusal, and the remaining slices are not submitted.
+    an earlier submission, that is the refusal, and the remaining slices are not submitted. After each slice what is in
+    flight is compared with what was meant: where another client's move made something else of it, ours is cancelled at
+    once, and ``RACED`` is the refusal.
 
     Raises:
         StoppedError: the reassignment was stopped, and this does not settle it.
@@ -62,9 +62,9 @@ def submit(
     for changes in (False, True):
         due = {p: t for p, t in targets.items() if (len(t) != len(view.partitions[p].replicas)) is changes}
         for part in in_slices(due, run.controller.slice_size) if due else ():
-            refused |= _submit_when_free(
-                run, {p: due[p] for p in part}, changes=changes, although_stopped=although_stopped
-            )
+            asked = {p: due[p] for p in part}
+            refused |= _submit_when_free(run, asked, changes=changes, although_stopped=although_stopped)
+            refused |= _undo_raced(run, view, {p: t for p, t in asked.items() if p not in refused})
             if run.controller.busy_message(refused):
                 return refused
     return refused
@@ -89,6 +89,24 @@ def _submit_when_free(
         run.sleep(0.5)
 
 
+def _undo_raced(
+    run: RunContext, before: View, accepted: Mapping[TopicPartition, Replicas]
+) -> dict[TopicPartition, Refusal]:
+    """Cancel accepted submissions that another client's move made something else of; return them as refused."""
+    if not (accepted and run.controller.can_cancel):
+        return {}
+    found = distorted(accepted, before, run.cluster.list_reassignments(sorted(accepted)))
+    not_cancelled = cancel(run, found.to_cancel)
+    raced = {p: Refusal(RACED, f"{why}; left alone") for p, why in found.foreign.items()}
+    for partition, why in found.to_cancel.items():
+        refusal = not_cancelled.get(partition)
+        end = f"a cancel was refused ({refusal})" if refusal else "ours was cancelled, so that no replica is lost"
+        raced[partition] = Refusal(RACED, f"{why}; {end}")
+    for partition, refusal in raced.items():
+        run.log.warning("%s: %s", partition, refusal)
+    return raced
+
+
 def cancel(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal]:
     """Cancel in slices and return the refusals; what is not in flight any more is none."""
     refused: dict[TopicPartition, Refusal] = {}
@@ -96,26 +114,6 @@ def cancel(run: RunContext, partitions: Collection[TopicPartition]) -> dict[Topi
         replies = run.cluster.alter_reassignments(dict.fromkeys(part))
         refused |= {p: r for p, r in replies.items() if r is not None and r.code != NOT_IN_FLIGHT}
     return refused
-
-
-def wait_until_settled(run: RunContext, batch: Batch) -> None:
-    """Return when every partition is at its target.
-
-    Raises:
-        UnsafeDropError: it takes longer than a drop can.
-    """
-    until = run.now() + timedelta(seconds=SETTLE_SECONDS)
-    while True:
-        view = observe(run.cluster, batch.partitions)
-        unsettled = [s.partition for s in batch.steps if phase(s, view).phase not in {Phase.DONE, Phase.GONE}]
-        if not unsettled:
-            return
-        if run.now() >= until:
-            raise UnsafeDropError(
-                f"Batch {batch.number}: {len(unsettled)} partitions had their target submitted {SETTLE_SECONDS} s ago and are not "
-                f"there ({name_some(unsettled)}). Rerun this step; if it stays so, look at the controller's log"
-            )
-        run.sleep(0.5)
 
 
 def slices_of(batch: Batch) -> list[Batch]:

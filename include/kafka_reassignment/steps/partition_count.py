@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.brokers import check_brokers_known
 from kafka_reassignment.decisions.partition_count import (
     NEXT_STEP,
@@ -182,7 +183,7 @@ def _create(run: RunContext, request: PartitionCountRequest, planned: Mapping[in
     refusal = run.cluster.create_partitions(request.topic, to_create)
     if refusal is None:
         return to_create
-    error = error_of(refusal, doing(request.topic, to_create), NEXT_STEP)
+    error = error_of(refusal, doing(request.topic, to_create), Correct(NEXT_STEP))
     if isinstance(error, (InvalidPartitionsError, InvalidAssignmentError)):
         run.sleep(1.0)
         if not _left(run, request, planned):

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.partition_count import NEXT_STEP, in_flight_text
 from kafka_reassignment.decisions.placement import BrokerLoad, Growth, Placement, place
 from kafka_reassignment.errors import (
@@ -59,7 +60,7 @@ def _validate(run: RunContext, growth: Growth, placement: Placement) -> None:
     refusal = run.cluster.create_partitions(growth.topic, placement.assignments, validate_only=True)
     if refusal is None:
         return
-    error = error_of(refusal, doing(growth.topic, placement.assignments), NEXT_STEP)
+    error = error_of(refusal, doing(growth.topic, placement.assignments), Correct(NEXT_STEP))
     if isinstance(error, InvalidAssignmentError) and len({len(r) for r in growth.present.values()}) > 1:
         raise InvalidReplicationFactorError(
             f"The partitions of {growth.topic} differ in replicas; {placement.replication_factor} were planned for the new "

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 
-from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.advice import Correct, Rerun, Trigger
+from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, RecordDamagedError, is_worth_a_retry
 from kafka_reassignment.model import ConfigResource, ConfigValue
+from kafka_reassignment.plan.hash import target_hash
 from kafka_reassignment.plan.inverse import BegunBatch, invert
 from kafka_reassignment.plan.reassignment_json import write_reassignment_json
-from kafka_reassignment.plan.report import plan_page
-from kafka_reassignment.plan.store import read_summary
+from kafka_reassignment.plan.report import plan_page, title_of
+from kafka_reassignment.plan.store import PlanRef, read_summary, read_target_table
 from kafka_reassignment.plan.summary import PlanSummary
 from kafka_reassignment.planner.snapshot import TopicFacts, write_snapshot
 from kafka_reassignment.record.models import REPORT, FrozenPlan
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.estimates import end_in_words
 from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons
+
+SHOWN_TOPICS = 50
+"""Topics whose replication factor changes, in the text that people approve by."""
 
 SHOWN_BROKERS = 30
 """Rows of the table that people approve by; the record has all of them."""
@@ -27,26 +34,47 @@ TOPIC_KEYS = (MIN_ISR, REMOTE_STORAGE)
 
 
 def make_plan(run: RunContext, *, master: str) -> str:
-    """Take a snapshot, plan on Spark, write the JSON files and the report, freeze; return the plan in words.
+    """Take a snapshot, plan on Spark, freeze, write the JSON files and the report; return the plan in words.
 
-    A frozen plan is kept as it is. When there can be no plan, the cluster is given back: nothing was
-    started.
+    Each try plans at a place of its own, and the first one that freezes its plan is the one whose plan runs. A frozen plan
+    is kept as it is, and what people see is read from it. An error that does not pass releases the cluster's lock while
+    nothing was started.
 
     Raises:
         InvalidRequestError: no plan meets the request; the message says why.
+        RecordDamagedError: the frozen plan was altered.
     """
     with run.audited("plan") as event:
         if run.record.frozen_plan() is None:
             run.require_go_ahead()
-            try:
+        with _releasing_lock(run):
+            if run.record.frozen_plan() is None:
                 _plan_and_freeze(run, master)
-            except InvalidRequestError:
-                run.store.release(run.record.cluster_id, run.record.reassignment_id)
-                raise
-        summary = read_summary(run.record.plan_uri)
+            plan = run.record.plan_ref()
+            summary = read_summary(plan)
+            if not run.record.has_file(REPORT):
+                _write_for_people(run, plan, summary)
         event.summary = headline(summary)
-        event.facts = {"plan_uri": run.record.plan_uri, "assumptions": list(summary.assumptions)}
-        return in_words(summary)
+        event.facts = {
+            "plan_uri": plan.uri,
+            "plan_hash": plan.plan_hash,
+            "assumptions": list(summary.assumptions),
+        }
+        return in_words(summary, end_in_words(run, summary))
+
+
+@contextmanager
+def _releasing_lock(run: RunContext) -> Iterator[None]:
+    """Release the cluster's lock at an error that does not pass, while nothing was started."""
+    try:
+        yield
+    except ReassignmentError as error:
+        if not is_worth_a_retry(error) and run.record.submitted(1) is None:
+            run.release_lock()
+            # What is corrected is planned again once the lock is taken again; a request is corrected by another run.
+            if not isinstance(error, InvalidRequestError) and not any(isinstance(a, Trigger) for a in error.advice):
+                error.add_advice(Rerun("preflight"))
+        raise
 
 
 def headline(summary: PlanSummary) -> str:
@@ -59,11 +87,18 @@ def headline(summary: PlanSummary) -> str:
     )
 
 
-def in_words(summary: PlanSummary) -> str:
-    """Return a plan as Markdown, for the person who approves it."""
-    lines = [headline(summary), ""]
+def in_words(summary: PlanSummary, ends: str = "") -> str:
+    """Return a plan as Markdown, for the person who approves it.
+
+    Args:
+        summary: of the plan.
+        ends: when it is expected to be over if it is approved now.
+    """
+    lines = [headline(summary), "", f"Plan `{summary.plan_hash}`. Only this plan runs.", ""]
     if summary.seconds_at_rate is not None:
         lines += [f"About {timedelta(seconds=summary.seconds_at_rate)} at the asked rate.", ""]
+    if ends:
+        lines += [f"Approved now, with the maintenance windows, {ends}.", ""]
     lines += [
         (
             f"Brokers outside the tolerance of {summary.tolerance:.0%}: {summary.outside_before} now, "
@@ -81,7 +116,10 @@ def in_words(summary: PlanSummary) -> str:
     ]
     if len(summary.brokers) > SHOWN_BROKERS:
         lines.append(f"\nThe {SHOWN_BROKERS} brokers that change most of {len(summary.brokers)}.")
-    lines += ["", *(f"* Assumed: {text}" for text in summary.assumptions)]
+    lines += ["", *(f"* Replication factor: {text}" for text in summary.factor_changes[:SHOWN_TOPICS])]
+    if (more := len(summary.factor_changes) - SHOWN_TOPICS) > 0:
+        lines.append(f"* Replication factor: {more} more topics change, see the report's JSON")
+    lines += [*(f"* Assumed: {text}" for text in summary.assumptions)]
     lines += [f"* Left unbalanced: {text}" for text in summary.left_unbalanced]
     return "\n".join(lines).strip()
 
@@ -92,39 +130,55 @@ def _plan_and_freeze(run: RunContext, master: str) -> None:
     from kafka_reassignment.planner.session import planner_session  # noqa: PLC0415
 
     request = run.request
+    place = run.record.new_plan_place(run.now(), f"plan, try {run.actor.try_number}")
+    out_uri = run.record.uri_of(place)
     if request.job is Job.ROLL_BACK:
-        summary = _roll_back(run, request)
+        summary = _roll_back(run, request, out_uri)
     else:
-        take_snapshot(run, as_if_cancelled=request.supersede)
-        run.log.info("Snapshot written to %s; planning on Spark master %s", run.record.snapshot_uri, master)
+        snapshot_uri = f"{out_uri}/snapshot"
+        take_snapshot(run, snapshot_uri, as_if_cancelled=request.supersede)
+        run.log.info("Snapshot written to %s; planning on Spark master %s", snapshot_uri, master)
         with planner_session(master) as spark:
-            summary = plan(spark, run.record.snapshot_uri, request, run.record.plan_uri)
-    write_reassignment_json(run.record.plan_uri, str(run.record.root / "reassignment.json"), "target")
-    write_reassignment_json(run.record.plan_uri, str(run.record.root / "rollback.json"), "current")
-    _write_report(run, summary, request)
-    run.record.freeze_plan(FrozenPlan(plan_hash=summary.plan_hash, batches=len(summary.batches), frozen_at=run.now()))
+            summary = plan(spark, snapshot_uri, request, out_uri)
+    run.record.freeze_plan(
+        FrozenPlan(
+            plan_hash=summary.plan_hash,
+            batches=len(summary.batches),
+            frozen_at=run.now(),
+            place=place,
+            target_hash=target_hash(read_target_table(out_uri)),
+        )
+    )
 
 
-def _write_report(run: RunContext, summary: PlanSummary, request: ReassignmentRequest) -> None:
-    title = f"Plan of reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id}"
-    page = plan_page(summary, title=title, bytes_per_second=request.throttle_bytes_per_second)
+def _write_for_people(run: RunContext, plan: PlanRef, summary: PlanSummary) -> None:
+    """Write the JSON files and the report, the report last: all of them are what is frozen in other words."""
+    write_reassignment_json(plan, run.record.uri_of("reassignment.json"), "target")
+    write_reassignment_json(plan, run.record.uri_of("rollback.json"), "current")
+    title = title_of(run.record.reassignment_id, run.record.cluster_id)
+    page = plan_page(summary, title=title, bytes_per_second=run.request.throttle_bytes_per_second)
     run.log.info("Report for people: %s", run.record.write_file(REPORT, page.encode()))
 
 
-def _roll_back(run: RunContext, request: ReassignmentRequest) -> PlanSummary:
+def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> PlanSummary:
     """The batches of an earlier reassignment that were begun, inverted, newest first (KIP-455)."""
     earlier = run.store.record(run.record.cluster_id, str(request.roll_back_of))
-    plan = earlier.plan_in_force()
+    plan, plan_of = earlier.plan_in_force(), earlier.plan_refs()
     begun = [
-        BegunBatch(number, earlier.plan_uri_of(number), frozenset(submitted.left_out))
+        BegunBatch(number, plan_of(number), frozenset(submitted.left_out))
         for number in range(plan.batches if plan else 0, 0, -1)
         if (submitted := earlier.submitted(number)) is not None
     ]
-    return invert(begun, request, run.record.plan_uri)
+    try:
+        return invert(begun, request, out_uri)
+    except RecordDamagedError as error:
+        raise RecordDamagedError(
+            f"{request.roll_back_of} cannot be rolled back: {error.problem}", Correct("restore its files from a copy")
+        ) from error
 
 
-def take_snapshot(run: RunContext, *, as_if_cancelled: bool = False) -> None:
-    """Write what the planner needs to know of the cluster into the record.
+def take_snapshot(run: RunContext, uri: str, *, as_if_cancelled: bool = False) -> None:
+    """Write what the planner needs to know of the cluster into a folder.
 
     With ``as_if_cancelled`` a partition in flight counts as being where a cancel leaves it (KIP-236): that is where
     the reassignment that supersedes the move will find it.
@@ -139,7 +193,7 @@ def take_snapshot(run: RunContext, *, as_if_cancelled: bool = False) -> None:
     topics = sorted({p.topic for p in partitions})
     configs = run.cluster.describe_configs([ConfigResource.topic(t) for t in topics], TOPIC_KEYS)
     facts = {resource.name: _topic_facts(values) for resource, values in configs.items()}
-    write_snapshot(description, partitions, log_dirs, facts, run.record.snapshot_uri)
+    write_snapshot(description, partitions, log_dirs, facts, uri)
 
 
 def _topic_facts(values: Mapping[str, ConfigValue]) -> TopicFacts:

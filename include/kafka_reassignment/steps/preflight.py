@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kafka_reassignment.advice import Correct, Rerun, WaitUntil
 from kafka_reassignment.decisions.apply_json import check_targets
 from kafka_reassignment.decisions.brokers import check_racks_left
 from kafka_reassignment.decisions.windows import refuse_never_open
@@ -24,29 +25,39 @@ from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.request import Job, ReassignmentRequest, parse_request
 from kafka_reassignment.request.topics import topics_matching
 from kafka_reassignment.steps.context import RunContext, refuse_stopped
+from kafka_reassignment.steps.finished import is_finished_reassignment
 from kafka_reassignment.steps.health import check_health
 from kafka_reassignment.steps.limits import check_limits
-from kafka_reassignment.steps.throttle import adopt_debts
+from kafka_reassignment.steps.restore import adopt_debts
 from kafka_reassignment.steps.view import min_insync_replicas
 
 
 def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> None:
-    """Read the request, check it against the cluster, open the record and take the cluster.
+    """Read the request, check it against the cluster, open the record and lock the cluster.
+
+    Everything that can refuse comes first; a refusal leaves its audit event behind and nothing else. Then the request
+    is recorded, so that kafka_reassignment_cancel knows the reassignment, and then the cluster is locked. Where the plan
+    is frozen already, the lock is only looked at: start_batches takes it.
 
     Raises:
+        OtherAirflowError: another Airflow has begun a reassignment of this id.
         WrongClusterError, UnknownBrokerError, UnknownTopicOrPartitionError, InvalidRequestError: the
             request does not fit the cluster.
         UnhealthyClusterError: more partitions are unhealthy than the request allows.
         ReassignmentInProgressError: another reassignment, of ours or of others, is under way.
         StoppedError: this one was stopped.
     """
+    if run.is_of_this_airflow and is_finished_reassignment(run, "preflight"):
+        return
     with run.audited("preflight") as event:
+        run.refuse_other_airflow()
         request = parse_request(fields)
         description = run.cluster.describe_cluster()
         if request.expected_cluster_id and request.expected_cluster_id != description.cluster_id:
             raise WrongClusterError(
                 f"Connection '{request.kafka_conn_id}' leads to cluster {description.cluster_id}, expected "
-                f"{request.expected_cluster_id}. Correct the connection or the request"
+                f"{request.expected_cluster_id}",
+                Correct("correct the connection or the request"),
             )
         partitions = run.cluster.describe_partitions()
         check_limits(request.limits, description)
@@ -54,34 +65,57 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
         _check_topics(request, partitions)
         _check_job(run, request, description, partitions)
         refuse_stopped(run.record)
+        recorded = RecordedRequest(
+            cluster_id=description.cluster_id,
+            reassignment_id=run.record.reassignment_id,
+            started_at=run.now(),
+            requested_by=requested_by,
+            instance=run.instance,
+            request=request,
+        )
+        run.record.refuse_other_request(recorded)
+        superseded = _owner_to_supersede(run, request)
         if run.record.frozen_plan() is None:
             check_health(run.cluster, request)
             refuse_never_open(request.maintenance, run.now())
-        if request.supersede and not request.validate_only:
-            event.facts["superseded_reassignment"] = _take_over(run, requested_by)
-        now = run.now()
-        run.store.acquire(
-            run.record.cluster_id,
-            ClusterLock(reassignment_id=run.record.reassignment_id, since=now, requested_by=requested_by),
-        )
-        if run.record.frozen_plan() is None and not request.supersede:
-            _check_nothing_in_flight(run)
-        run.record.write_request(
-            RecordedRequest(
-                cluster_id=description.cluster_id,
-                reassignment_id=run.record.reassignment_id,
-                started_at=now,
-                requested_by=requested_by,
-                request=request,
-            )
-        )
-        if not request.validate_only:
-            event.facts["debts_taken_over"] = list(adopt_debts(run))
+            if not request.supersede:
+                _check_nothing_in_flight(run)
+            run.record.write_request(recorded)
+            if superseded is not None:
+                event.facts["superseded_reassignment"] = _stop(run, superseded, requested_by)
+            run.take_lock(requested_by=requested_by, then=[Rerun("preflight")], instead_of=superseded)
+            if not request.validate_only:
+                event.facts["debts_taken_over"] = list(adopt_debts(run))
         event.facts["request"] = request.model_dump(mode="json", exclude_defaults=True)
         event.summary = (
             f"cluster {description.cluster_id}: {len(description.live_brokers)} brokers alive, "
             f"{len(partitions)} partitions; {request.job} may be planned"
         )
+
+
+def _owner_to_supersede(run: RunContext, request: ReassignmentRequest) -> ClusterLock | None:
+    """KIP-236: return the lock of the reassignment whose place this one takes; None where the cluster is not locked, or by this one.
+
+    Raises:
+        ReassignmentInProgressError: another reassignment has the lock, and is not to be superseded.
+    """
+    owner = run.store.lock_owner(run.record.cluster_id)
+    if owner is None or owner.is_of(run.record.reassignment_id, run.instance):
+        return None
+    if not request.supersede or request.validate_only or run.record.frozen_plan() is not None:
+        raise run.store.locked_by(owner, run.record.cluster_id, Rerun("preflight"))
+    return owner
+
+
+def _stop(run: RunContext, owner: ClusterLock, by: str) -> str:
+    """Order that the reassignment which is superseded does nothing more; return its id."""
+    other = run.store.record(run.record.cluster_id, owner.reassignment_id)
+    reason = f"superseded by {run.record.reassignment_id}"
+    other.run_commands.append(RunCommand(at=run.now(), by=by, stopped=True, reason=reason))
+    run.log.warning(
+        "Stopped %s, asked for by %s: this reassignment supersedes it", owner.reassignment_id, owner.requested_by
+    )
+    return owner.reassignment_id
 
 
 def _check_brokers(
@@ -101,7 +135,8 @@ def _check_brokers(
         if unknown:
             raise UnknownBrokerError(
                 f"'{name}' names broker {name_some(unknown)}, expected brokers of cluster {description.cluster_id} "
-                f"(alive: {name_some(sorted(live), 20)}). Correct the ids, or start the broker first"
+                f"(alive: {name_some(sorted(live), 20)})",
+                Correct("correct the ids, or start the broker first"),
             )
 
 
@@ -110,7 +145,8 @@ def _check_topics(request: ReassignmentRequest, partitions: Mapping[TopicPartiti
     for pattern in request.topics:
         if not topics_matching(pattern, names):
             raise UnknownTopicOrPartitionError(
-                f"'topics' names {pattern!r}, which no topic of the cluster matches. Correct the name or the pattern"
+                f"'topics' names {pattern!r}, which no topic of the cluster matches",
+                Correct("correct the name or the pattern"),
             )
 
 
@@ -123,7 +159,8 @@ def _check_job(
     if request.replication_factor is not None and request.replication_factor > len(description.live_brokers):
         raise InvalidReplicationFactorError(
             f"replication_factor is {request.replication_factor}, expected at most {len(description.live_brokers)}: that "
-            "many brokers are alive. Lower it or add brokers"
+            "many brokers are alive",
+            Correct("lower it or add brokers"),
         )
     if request.job is Job.ROLL_BACK:
         _check_roll_back(run, str(request.roll_back_of))
@@ -147,31 +184,20 @@ def _check_roll_back(run: RunContext, reassignment_id: str) -> None:
     if earlier.frozen_plan() is None:
         raise InvalidRequestError(
             f"'roll_back_of' names {reassignment_id}, expected a reassignment of cluster {run.record.cluster_id} with a "
-            "plan in the record. Correct the id: it is the run id of its kafka_reassignment run"
+            "plan in the record",
+            Correct("correct the id: it is the run id of its kafka_reassignment run"),
         )
-
-
-def _take_over(run: RunContext, by: str) -> str | None:
-    """KIP-236: stop the reassignment that has the lock of the cluster, since this one takes its place; return its id."""
-    owner = run.store.lock_owner(run.record.cluster_id)
-    if owner is None or owner.reassignment_id == run.record.reassignment_id:
-        return None
-    other = run.store.record(run.record.cluster_id, owner.reassignment_id)
-    reason = f"superseded by {run.record.reassignment_id}"
-    other.run_commands.append(RunCommand(at=run.now(), by=by, stopped=True, reason=reason))
-    run.store.release(run.record.cluster_id, owner.reassignment_id)
-    run.log.warning(
-        "Stopped %s, asked for by %s: this reassignment supersedes it", owner.reassignment_id, owner.requested_by
-    )
-    return owner.reassignment_id
 
 
 def _check_nothing_in_flight(run: RunContext) -> None:
     in_flight = run.cluster.list_reassignments()
     if in_flight:
-        run.store.release(run.record.cluster_id, run.record.reassignment_id)
         raise ReassignmentInProgressError(
             f"{len(in_flight)} partitions of the cluster are being reassigned already ({name_some(sorted(in_flight))}), "
-            "not by this reassignment. Wait until they are done, cancel them with kafka_reassignment_cancel, or ask for "
-            "'supersede' to cancel those that stand in the way"
+            "not by this reassignment",
+            WaitUntil(
+                "they are done, or cancel them with kafka_reassignment_cancel, or ask for 'supersede' to cancel those that "
+                "are in the way"
+            ),
+            Rerun("preflight"),
         )

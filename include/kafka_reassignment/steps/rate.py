@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from kafka_reassignment.advice import Advice, Correct, Trigger, WaitUntil
 from kafka_reassignment.decisions.brokers import check_brokers_known
-from kafka_reassignment.decisions.rate import change_rates, rate_due, rate_in_force
-from kafka_reassignment.decisions.throttle import BrokerRate, Journal, Side, WantedThrottle
-from kafka_reassignment.errors import InvalidThrottleError, ThrottleMissingError, name_some
+from kafka_reassignment.decisions.rate import (
+    change_rates,
+    rate_due,
+    rate_in_force,
+    rates_changed_last,
+    throttled_brokers,
+)
+from kafka_reassignment.decisions.throttle import Journal, Side
+from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError, ThrottleMissingError, name_some
+from kafka_reassignment.model import ConfigResource
 from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.health import cluster_health
@@ -18,6 +26,8 @@ from kafka_reassignment.steps.throttle_configs import (
     facts_of,
     still_missing,
 )
+
+NEXT_TIME = Correct("give 'throttle_mb_per_second' with the next reassignment")
 
 
 def adjust_rate_to_health(run: RunContext) -> None:
@@ -55,6 +65,8 @@ def change_rate(
 ) -> str:
     """Change the rate of a reassignment while it runs, journal first, and return what is in force now; later batches take it too.
 
+    A rate of another client that is lower stays, and the text says so. A broker that is down gets it when it is back.
+
     Args:
         run: of the running reassignment.
         asked_bytes_per_second: what each of the brokers may send or receive.
@@ -65,20 +77,29 @@ def change_rate(
         because: the reason, for the audit trail.
 
     Raises:
+        InvalidRequestError: this reassignment is not running.
         InvalidThrottleError: the rate is too low, or the reassignment runs without a throttle.
         UnknownBrokerError: a broker is not part of the cluster.
         ThrottleMissingError: brokers did not take it; it is journalled, and the batch's next look sets it.
     """
+    _require_running(run)
     with run.audited("change_rate") as event:
         if run.request.unthrottled:
+            own = run.record.reassignment_id
+            throttled = run.request.model_dump(mode="json", exclude_defaults=True, exclude={"unthrottled"})
             raise InvalidThrottleError(
-                f"Reassignment {run.record.reassignment_id} runs unthrottled, as its request asks: there is no rate to "
-                "change. Stop it and trigger it again with 'throttle_mb_per_second'"
+                f"Reassignment {own} runs unthrottled, as its request asks: there is no rate to change",
+                Trigger("kafka_reassignment_cancel", {"reassignment_id": own}),
+                Trigger(
+                    "kafka_reassignment", throttled | {"throttle_mb_per_second": asked_bytes_per_second / MEGABYTE}
+                ),
             )
         _check_known(run, brokers or ())
+        live = run.cluster.describe_cluster().live_brokers
 
         def journalled(journal: Journal) -> tuple[Journal, ThrottleSetting]:
-            before = describe_throttles(run, journal.resources)
+            throttled = {ConfigResource.broker(b) for b, _ in throttled_brokers(journal) if b in live}
+            before = describe_throttles(run, throttled)
             updated, changes = change_rates(
                 journal,
                 before,
@@ -88,29 +109,54 @@ def change_rate(
                 allow_low=allow_low,
                 rate_before_slowdown_bytes_per_second=rate_before_slowdown_bytes_per_second,
             )
-            latest = updated.rate_changes[-1]
-            wanted = [
-                BrokerRate(r.broker, r.side, asked_bytes_per_second)
-                for r in updated.rates
-                if latest.concerns(r.broker, r.side)
-            ]
-            return updated, ThrottleSetting(WantedThrottle(tuple(wanted)), updated, before, tuple(changes))
+            wanted = rates_changed_last(updated).restricted_to(live)
+            return updated, ThrottleSetting(wanted, journal, updated, before, tuple(changes))
 
         setting = run.record.update_journal(journalled)
         refused = apply_changes(run, setting.changes)
-        missing = still_missing(run, setting.plan, setting.journal)
+        missing = still_missing(run, setting)
+        lower = [r for r in setting.journal.lower_rates if setting.journal.rate_changes[-1].concerns(r.broker, r.side)]
         event.facts["throttle"] = facts_of(setting, refused) | {"asked_bytes_per_second": asked_bytes_per_second}
+        event.facts["lower_rates_of_others"] = list(map(str, lower))
         whom = "all brokers" if brokers is None else f"broker {name_some(sorted(brokers), 10)}"
         event.summary = (f"{because}: " if because else "") + (
             f"rate of {whom} ({' and '.join(sides)} side): {asked_bytes_per_second / MEGABYTE:g} MB/s, "
             f"{len(setting.changes)} configs in force changed at once; later batches take it too"
+            + "".join(f"; {rate}" for rate in lower)
         )
+        for rate in lower:
+            run.log.warning("Left alone: %s", rate)
         if missing:
             raise ThrottleMissingError(
-                f"The new rate is journalled, but not in force everywhere: {name_some(missing)}. "
-                "The batch under way sets it at its next look; rerun this task to see"
+                f"The new rate is journalled, but not in force everywhere: {name_some(missing)}",
+                WaitUntil("the batch under way has looked again: each look sets what is missing"),
             )
         return event.summary
+
+
+def _require_running(run: RunContext) -> None:
+    """Make sure that there is a rate to change: this reassignment has the lock of the cluster until it ends or is stopped."""
+    own, cluster_id = run.record.reassignment_id, run.record.cluster_id
+    owner = run.store.lock_owner(cluster_id)
+    if owner is not None and owner.reassignment_id == own and run.record.exists:
+        return
+    if (
+        owner is not None
+        and owner.reassignment_id != own
+        and run.store.record(cluster_id, owner.reassignment_id).exists
+    ):
+        problem = f"Reassignment {own} is not running: cluster {cluster_id} is locked by {owner.reassignment_id}"
+        advice: Advice = Trigger("kafka_throttle", {"reassignment_id": owner.reassignment_id})
+    elif run.record.exists and run.record.stopped() is not None:
+        problem = f"Reassignment {own} of cluster {cluster_id} was stopped"
+        advice = Trigger("kafka_reassignment_resume", {"reassignment_id": own})
+    elif run.record.exists:
+        problem = f"Reassignment {own} of cluster {cluster_id} has ended"
+        advice = NEXT_TIME
+    else:
+        problem = f"No reassignment is running on cluster {cluster_id}"
+        advice = NEXT_TIME
+    raise InvalidRequestError(f"{problem}: there is no rate to change, and nothing was changed", advice)
 
 
 def _check_known(run: RunContext, brokers: Collection[int]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
+from kafka_reassignment.advice import Correct, Rerun
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.model import Batch
 from kafka_reassignment.plan.store import read_batch
@@ -20,14 +21,14 @@ def whole_batch(record: Record, number: int) -> Batch:
     plan = record.plan_in_force()
     if plan is None:
         raise RecordError(
-            f"Reassignment {record.reassignment_id} has no frozen plan at {record.root}. Run its plan step first"
+            f"Reassignment {record.reassignment_id} has no frozen plan at {record.root}, expected one", Rerun("plan")
         )
     if not 1 <= number <= plan.batches:
         raise RecordError(
-            f"Reassignment {record.reassignment_id} has batches 1 to {plan.batches}, asked for {number}. "
-            "Trigger the batch DAG with a number in that range"
+            f"Reassignment {record.reassignment_id} has batches 1 to {plan.batches}, asked for {number}",
+            Correct("trigger the batch DAG with a number in that range"),
         )
-    return read_batch(record.plan_uri_of(number), number)
+    return read_batch(record.plan_refs()(number), number)
 
 
 def planned_batch(record: Record, number: int) -> Batch:
@@ -36,14 +37,15 @@ def planned_batch(record: Record, number: int) -> Batch:
     Raises:
         RecordError: there is no plan yet, or it has no such batch.
     """
-    return _without(whole_batch(record, number), record.withdrawn_partitions())
+    return without(whole_batch(record, number), record.withdrawn_partitions())
 
 
 def taking_part(record: Record, batch: Batch) -> Batch:
     """Return the batch without the partitions that were left out when it was submitted."""
     submitted = record.submitted(batch.number)
-    return _without(batch, submitted.left_out if submitted else ())
+    return without(batch, submitted.left_out if submitted else ())
 
 
-def _without(batch: Batch, partitions: Container[str]) -> Batch:
+def without(batch: Batch, partitions: Container[str]) -> Batch:
+    """Return a batch without some partitions, by name."""
     return replace(batch, steps=tuple(s for s in batch.steps if str(s.partition) not in partitions))

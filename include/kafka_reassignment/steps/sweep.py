@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kafka_reassignment.errors import name_some
-from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.throttle import restore_configs
+from kafka_reassignment.steps.restore import restore_configs
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,37 +25,28 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
     """Restore the throttle configs of every reassignment of this cluster that is over and still owes some.
 
     The cluster is locked during the sweep, so that no reassignment begins in between; where one is at work nothing is done,
-    because it pays the debts of earlier ones itself. A reassignment whose topics have moves in flight keeps its
-    throttle: without it they would copy at full speed.
+    because it pays the debts of earlier ones itself. What still copies because of one of them keeps its throttle.
     """
-    owing = [r for r in run.store.records(run.record.cluster_id) if not r.journal().is_settled]
+    journals = run.store.open_journals(run.record.cluster_id)
+    for text in journals.damaged:
+        run.log.warning("Its debts are not known: %s", text)
+    owing = [record for record, journal in journals.found if not journal.is_settled]
     if not owing:
         return Sweep({})
-    cluster_id, own = run.record.cluster_id, run.record.reassignment_id
-    lock_owner = run.store.lock_owner(cluster_id)
-    if lock_owner is not None and lock_owner.reassignment_id != own:
+    lock_owner = run.store.lock_owner(run.record.cluster_id)
+    if lock_owner is not None and not lock_owner.is_of(run.record.reassignment_id, run.instance):
         busy = f"the cluster is locked by {lock_owner.reassignment_id} since {lock_owner.since:%Y-%m-%d %H:%M} UTC"
         return Sweep({r.reassignment_id: busy for r in owing})
-    run.store.acquire(cluster_id, ClusterLock(reassignment_id=own, since=run.now(), requested_by=by))
+    run.take_lock(requested_by=by)
     try:
         summaries = {record.reassignment_id: _pay(run, record) for record in owing}
     finally:
-        run.store.release(cluster_id, own)
+        run.release_lock()
     return Sweep(summaries, tuple(r.reassignment_id for r in owing if not r.journal().is_settled))
 
 
 def _pay(run: RunContext, record: Record) -> str:
     own = replace(run, record=record)
     with own.audited("sweep_throttle") as event:
-        topics = {entry.topic for entry in record.journal().lists}
-        moving = sorted(p for p in run.cluster.list_reassignments() if p.topic in topics)
-        if moving:
-            event.outcome = "skipped"
-            event.summary = (
-                f"{name_some(moving)} of its topics are still reassigning: the throttle stays until they have landed, or "
-                "were stopped with kafka_reassignment_cancel"
-            )
-            return event.summary
-        owed = restore_configs(own, event)
-        event.summary = "earlier throttle values restored" + (f"; still owed: {name_some(owed)}" if owed else "")
+        event.summary = str(restore_configs(own, event))
         return event.summary

@@ -1,125 +1,174 @@
-"""Putting the throttle in place before data moves, and taking it back after, by the journal."""
+"""Putting the throttle in place before data moves, and making sure of it whenever anybody looks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from kafka_reassignment.decisions.rate import refuse_low_rate
-from kafka_reassignment.decisions.throttle import Journal, changes_to_restore, changes_to_throttle, throttle_for, union
-from kafka_reassignment.errors import ThrottleMissingError, name_some
-from kafka_reassignment.model import Batch, ConfigChange, Step
-from kafka_reassignment.record.models import ClusterLock
-from kafka_reassignment.request import MEGABYTE
-from kafka_reassignment.request.topics import partition_matches
+from kafka_reassignment.advice import Advice, Correct, Rerun, Trigger, WaitUntil
+from kafka_reassignment.decisions.throttle import (
+    HIDDEN,
+    LONGEST_LIST_BYTES,
+    Journal,
+    RateChange,
+    TooLong,
+    WantedThrottle,
+    changes_to_throttle,
+    listed_in,
+    needed_replicas,
+    new_rates_of_others,
+    replicas_listed,
+    throttle_for,
+    too_long,
+    without_raises,
+)
+from kafka_reassignment.errors import InvalidThrottleError, RecordError, ThrottleMissingError, name_some
+from kafka_reassignment.model import Batch, ConfigChange
 from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.restore import adopt_setters
 from kafka_reassignment.steps.throttle_configs import (
     ThrottleSetting,
     apply_changes,
     describe_throttles,
     facts_of,
-    settled_configs,
-    shown,
+    observe_listed,
     still_missing,
-    str_change,
 )
 
+Wanted = Callable[[tuple[RateChange, ...]], WantedThrottle]
+"""The throttle that is wanted, given the rates that were requested while the reassignment runs."""
 
-def ensure_throttle(run: RunContext, batch: Batch, event: AuditDraft) -> bool:
+
+def ensure_throttle(run: RunContext, batch: Batch, event: AuditDraft, *, only_missing: bool = False) -> bool:
     """Put the batch's throttle in place where it is not, journal first; return whether anything had to be set.
 
     Nothing is set for an unthrottled request.
 
     Brokers that are down take no part: nothing moves to or from them until they are back, and the next
-    look puts the throttle on them.
+    look puts the throttle on them. With ``only_missing`` no rate of ours that is in place is raised: what was taken over from
+    an earlier reassignment may still copy.
 
     Raises:
         ThrottleMissingError: it could not be put in place; data must not move.
+        InvalidThrottleError: a list of throttled replicas would be longer than Kafka takes; nothing was changed.
     """
     rate = run.request.throttle_bytes_per_second
     if rate is None:
         event.facts["throttle"] = "none: the request asks for no throttle"
         return False
-    return _put_in_place(run, batch, rate, event, of=f"batch {batch.number}")
 
+    def wanted(rate_changes: tuple[RateChange, ...]) -> WantedThrottle:
+        return throttle_for(batch, asked_bytes_per_second=rate, rate_changes=rate_changes)
 
-def _put_in_place(run: RunContext, batch: Batch, rate: int, event: AuditDraft, *, of: str) -> bool:
-    live = run.cluster.describe_cluster().live_brokers
-
-    def journalled(journal: Journal) -> tuple[Journal, ThrottleSetting]:
-        plan = throttle_for(batch, asked_bytes_per_second=rate, rate_changes=journal.rate_changes).restricted_to(live)
-        before = describe_throttles(run, plan.resources)
-        updated, changes = changes_to_throttle(plan, journal, before)
-        return updated, ThrottleSetting(plan, updated, before, tuple(changes))
-
-    setting = run.record.update_journal(journalled)
-    refused = apply_changes(run, setting.changes)
-    missing = still_missing(run, setting.plan, setting.journal)
+    _refuse_long_lists(run, wanted(()), batch)
+    setting, missing = put_in_place(run, wanted, event, only_missing=only_missing)
     if setting.changes:
-        event.facts["throttle"] = facts_of(setting, refused) | {"asked_bytes_per_second": rate}
+        event.facts["throttle"]["asked_bytes_per_second"] = rate
     if missing:
-        raise ThrottleMissingError(
-            f"The replication throttle of {of} is not in place: {name_some(missing)}"
-            + (f" ({name_some(refused.values())})" if refused else "")
-            + ". No data is moved without it. Rerun this step when the broker answers"
-        )
+        again = Rerun("set_throttle", batch=batch.number)
+        raise not_in_place(missing, f"of batch {batch.number}", "no data is moved without it", again)
     return bool(setting.changes)
 
 
-def reinstate_throttle(run: RunContext, batch: Batch) -> None:
-    """Put the batch's throttle back where it is missing, with an audit event of its own where something had to be set.
+def keep_throttled(run: RunContext, batch: Batch | None, *advice: Advice) -> str:
+    """Make sure that whatever copies because of this reassignment is under its throttle; return what a person should know.
+
+    Every look of a waiting step calls this first, before it refuses or fails for any other reason. What copies is read off
+    the journal (all batches, and what was taken over) and ``batch``, and off the cluster: moves in flight, extra replicas
+    that are not in sync yet, brokers that are back. The text names rates of other clients that are lower; it is empty, or
+    begins with a semicolon. An audit event of its own is left where something had to be set, or such a rate was found.
+
+    Nothing is done for an unthrottled request, nor while another reassignment has the cluster's lock: what this one had in
+    place is looked after by that one.
 
     Raises:
-        ThrottleMissingError: it could not be put in place.
+        ThrottleMissingError: something could not be put in place; the rest of it is. ``advice`` says how the step is done
+            again.
     """
+    rate = run.request.throttle_bytes_per_second
+    if rate is None or _is_locked_by_another(run):
+        return ""
+    listed = (*listed_in(run.record.journal()), *replicas_listed(batch.steps if batch else ()))
+    if not listed:
+        return ""
+    needed = needed_replicas(listed, observe_listed(run, listed))
+    if not needed.rates:
+        return ""
     event, began = AuditDraft(), run.now()
-    if ensure_throttle(run, batch, event):
-        event.summary = f"the throttle of batch {batch.number} was missing and is in place again"
-        run.write_event("reinstate_throttle", batch.number, began, event)
+    setting, missing = put_in_place(
+        run,
+        lambda rate_changes: needed.as_throttle(asked_bytes_per_second=rate, rate_changes=rate_changes),
+        event,
+        only_missing=True,
+    )
+    if setting.changes or setting.lower_rates_found:
+        texts = ["the throttle was missing and is in place again"] if setting.changes else []
+        event.summary = "; ".join([*texts, *map(str, setting.lower_rates_found)])
+        run.write_event("reinstate_throttle", batch.number if batch else None, began, event)
+    if missing:
+        raise not_in_place(
+            missing, f"of {name_some(needed.copying)}", "they copy without it until it can be set", *advice
+        )
+    return "".join(f"; {r}" for r in setting.journal.lower_rates if (r.broker, r.side) in needed.rates)
 
 
-def throttle_in_flight(
-    run: RunContext, partitions: Collection[str], *, asked_bytes_per_second: int, allow_low: bool, by: str
-) -> str:
-    """Throttle moves in flight that other clients started, journal first, and return what is throttled.
+def put_in_place(
+    run: RunContext, wanted: Wanted, event: AuditDraft, *, only_missing: bool = False
+) -> tuple[ThrottleSetting, tuple[str, ...]]:
+    """Put a throttle in place, journal first; return what was changed for it, and what is missing of it then.
 
-    The throttle stays until the moves have landed: then a sweep, or the next reassignment of the cluster, restores what
-    was there before.
+    Brokers that are down are left out: they copy nothing and take no config. Rates that look like another client's but
+    were set by an earlier reassignment of ours are taken over with its debts.
 
     Args:
-        run: its record gets the journal.
-        partitions: by name (``orders-3``), topic or topic pattern; all that is in flight when empty.
-        asked_bytes_per_second: what each broker that takes part may send, and what it may receive.
-        allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
-        by: who asks.
+        run: its record has the journal.
+        wanted: the throttle.
+        event: gets the changes as facts.
+        only_missing: set what is missing, raise no rate that is in place, and leave out lists that would be longer than
+            Kafka takes.
+    """
+    live = run.cluster.describe_cluster().live_brokers
+    unfit: tuple[TooLong, ...] = ()
+
+    def journalled(journal: Journal) -> tuple[Journal, ThrottleSetting]:
+        nonlocal unfit
+        plan = wanted(journal.rate_changes).restricted_to(live)
+        before = describe_throttles(run, plan.resources)
+        unfit = too_long(plan.replicas, before) if only_missing else ()
+        long = {x.replicas for x in unfit}
+        fitting = replace(plan, replicas=tuple(r for r in plan.replicas if r not in long))
+        fitting = without_raises(fitting, journal, before) if only_missing else fitting
+        updated, changes = changes_to_throttle(fitting, journal, before)
+        return updated, ThrottleSetting(fitting, journal, updated, before, tuple(changes))
+
+    setting = run.record.update_journal(journalled)
+    if adopted := adopt_setters(run, new_rates_of_others(setting.journal_before, setting.journal)):
+        event.facts["debts_taken_over"] = list(adopted)
+        setting = run.record.update_journal(journalled)
+    refused = apply_changes(run, setting.changes)
+    missing = still_missing(run, setting)
+    if setting.changes:
+        event.facts["throttle"] = facts_of(setting, refused)
+    for rate in setting.lower_rates_found:
+        run.log.warning("Left alone: %s", rate)
+    if setting.journal.lower_rates:
+        event.facts["lower_rates_of_others"] = list(map(str, setting.journal.lower_rates))
+    return setting, (*missing, *(refused.values() if missing else ()), *map(str, unfit))
+
+
+def _refuse_long_lists(run: RunContext, wanted: WantedThrottle, batch: Batch) -> None:
+    """Refuse what would need a list of throttled replicas that is longer than Kafka takes.
 
     Raises:
-        InvalidThrottleError: the rate is too low.
-        ReassignmentInProgressError: a reassignment has the lock of the cluster; its moves have a throttle of their own.
-        ThrottleMissingError: it could not be put in place; what could be is journalled.
+        InvalidThrottleError: nothing was changed, and nothing may be submitted.
     """
-    with run.audited("throttle_in_flight") as event:
-        refuse_low_rate(asked_bytes_per_second, allow_low=allow_low)
-        cluster_id, own = run.record.cluster_id, run.record.reassignment_id
-        run.store.acquire(cluster_id, ClusterLock(reassignment_id=own, since=run.now(), requested_by=by))
-        try:
-            steps = [
-                Step(flight.as_reassignment(partition))
-                for partition, flight in sorted(run.cluster.list_reassignments().items())
-                if not partitions or partition_matches(partition, partitions)
-            ]
-            if not steps:
-                event.outcome, event.summary = "skipped", "nothing of what is meant is in flight; no throttle is set"
-                return event.summary
-            # A value of an earlier throttle must not be taken for one of another client.
-            event.facts["debts_taken_over"] = list(adopt_debts(run, although_in_flight=True))
-            _put_in_place(run, Batch(1, tuple(steps)), asked_bytes_per_second, event, of="what is in flight")
-            event.summary = (
-                f"{len(steps)} partitions in flight are throttled to {asked_bytes_per_second / MEGABYTE:g} MB/s per broker: "
-                f"{name_some(s.partition for s in steps)}"
-            )
-            return event.summary
-        finally:
-            run.store.release(cluster_id, own)
+    long = too_long(wanted.replicas, describe_throttles(run, {r.resource for r in wanted.replicas}))
+    if long:
+        raise InvalidThrottleError(
+            f"The throttle of batch {batch.number} cannot be put in place: {name_some(long)}. Nothing was changed, and no data is moved "
+            "without it",
+            *_smaller_batches(run, long, batch),
+        )
 
 
 def throttle_changes(run: RunContext, batch: Batch) -> tuple[ConfigChange, ...]:
@@ -132,51 +181,36 @@ def throttle_changes(run: RunContext, batch: Batch) -> tuple[ConfigChange, ...]:
     return tuple(changes_to_throttle(plan, journal, describe_throttles(run, plan.resources))[1])
 
 
-def restore_configs(run: RunContext, event: AuditDraft) -> tuple[str, ...]:
-    """Take back what the journal says is ours, and return what is still owed.
-
-    The journal keeps a record until the cluster shows its earlier value, so a crash at any point loses nothing.
-    """
-    journal = run.record.journal()
-    before = describe_throttles(run, journal.resources)
-    clearing = changes_to_restore(journal, before)
-    refused = apply_changes(run, clearing.changes)
-    settled_configs(run, journal.resources, lambda seen: not changes_to_restore(journal, seen).changes)
-
-    def settled(latest: Journal) -> tuple[Journal, Journal]:
-        left = changes_to_restore(latest, describe_throttles(run, latest.resources)).journal
-        return left, left
-
-    owed = run.record.update_journal(settled).owed_texts()
-    event.facts["throttle"] = {
-        "changes": [str_change(c) for c in clearing.changes],
-        "before": shown(before),
-        "changed_by_others": list(clearing.changed_by_others),
-        "refused": refused,
-        "owed": list(owed),
-    }
-    for text in clearing.changed_by_others:
-        run.log.warning("Left alone: %s", text)
-    return owed
+def not_in_place(missing: Sequence[str], of: str, meanwhile: str, *advice: Advice) -> ThrottleMissingError:
+    """Return the error for a throttle that could not be put in place as a whole."""
+    hidden = any(HIDDEN in text for text in missing)
+    remove = Correct("remove the hidden rate by hand, or upgrade its broker to Kafka 2.6 or later")
+    wait = WaitUntil("the brokers that are named and the controller take configs again")
+    return ThrottleMissingError(
+        f"The replication throttle {of} is not in place: {name_some(missing)}; {meanwhile}",
+        remove if hidden else wait,
+        *advice,
+    )
 
 
-def adopt_debts(run: RunContext, *, although_in_flight: bool = False) -> tuple[str, ...]:
-    """Take over what earlier reassignments of this cluster still owe its configs (KIP-179); return from which ones.
+def _is_locked_by_another(run: RunContext) -> bool:
+    """Whether another reassignment is at work. A lock that cannot be read is no reason to let data copy at full speed."""
+    try:
+        owner = run.store.lock_owner(run.record.cluster_id)
+    except RecordError:
+        return False
+    return owner is not None and not owner.is_of(run.record.reassignment_id, run.instance)
 
-    A reassignment whose topics have moves in flight keeps its debts, unless ``although_in_flight`` is set. This
-    reassignment has the lock of the cluster, so none of them is at work; their journals are emptied once their debts are
-    in this one.
-    """
-    adopted: list[str] = []
-    in_flight = {p.topic for p in run.cluster.list_reassignments()}
-    for other in run.store.records(run.record.cluster_id):
-        debts = other.journal()
-        if other.root == run.record.root or debts.is_settled:
-            continue
-        if not although_in_flight and in_flight & {record.topic for record in debts.lists}:
-            run.log.warning("Debts of %s stay with it: moves of its topics are in flight", other.reassignment_id)
-            continue
-        run.record.update_journal(lambda own, older=debts: (union(own, older), None))  # type: ignore[misc]
-        other.update_journal(lambda theirs: (theirs.model_copy(update={"rates": (), "lists": ()}), None))
-        adopted.append(other.reassignment_id)
-    return tuple(adopted)
+
+def _smaller_batches(run: RunContext, long: Sequence[TooLong], batch: Batch) -> tuple[Advice, ...]:
+    """Return how the same is asked for in batches whose lists fit."""
+    room = min((LONGEST_LIST_BYTES - x.there_bytes) / (x.bytes_needed - x.there_bytes) for x in long)
+    most = int(len(batch.steps) * room * 0.9)
+    if most < 1:
+        lists = name_some(f"{x.replicas.side.replicas_key} of topic {x.replicas.topic}" for x in long)
+        return (Correct(f"remove what is not needed any more from {lists}"), Rerun("set_throttle", batch=batch.number))
+    request = run.request.model_dump(mode="json", exclude_defaults=True) | {"partition_movements": most}
+    return (
+        Trigger("kafka_reassignment_cancel", {"reassignment_id": run.record.reassignment_id}),
+        Trigger("kafka_reassignment", request),
+    )

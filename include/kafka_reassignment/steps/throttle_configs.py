@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from kafka_reassignment.decisions.throttle import THROTTLE_KEYS, Journal, WantedThrottle, missing_throttle
-from kafka_reassignment.model import ConfigChange, ConfigResource, ConfigValue, Refusal
+from kafka_reassignment.decisions.throttle import (
+    THROTTLE_KEYS,
+    Journal,
+    LowerRate,
+    ThrottledReplicas,
+    WantedThrottle,
+    confirmed,
+    missing_throttle,
+    partition_of,
+)
+from kafka_reassignment.model import ConfigChange, ConfigResource, ConfigValue, Refusal, TopicPartition, View
 from kafka_reassignment.steps.context import RunContext
 
 SETTLE_LOOKS = 6
@@ -16,17 +25,26 @@ Configs = Mapping[ConfigResource, Mapping[str, ConfigValue]]
 
 @dataclass(frozen=True, slots=True)
 class ThrottleSetting:
-    """Changes that are journalled and now to be made; ``before`` is what was there."""
+    """Changes that are journalled and now to be made; ``before`` is what the cluster showed."""
 
     plan: WantedThrottle
+    journal_before: Journal
     journal: Journal
     before: Configs
     changes: tuple[ConfigChange, ...]
 
+    @property
+    def lower_rates_found(self) -> tuple[LowerRate, ...]:
+        """Lower rates of other clients that were not known before."""
+        return tuple(r for r in self.journal.lower_rates if r not in self.journal_before.lower_rates)
 
-def still_missing(run: RunContext, plan: WantedThrottle, journal: Journal) -> tuple[str, ...]:
-    """Return what is missing of a throttle that was just set, one line each."""
-    seen = settled_configs(run, plan.resources, lambda configs: not missing_throttle(plan, configs, journal))
+
+def still_missing(run: RunContext, setting: ThrottleSetting) -> tuple[str, ...]:
+    """Return what is missing of a throttle whose changes were just made, one line each; note in the journal what is in place."""
+    plan, journal, seen = setting.plan, setting.journal, setting.before
+    if setting.changes:
+        seen = settled_configs(run, plan.resources, lambda configs: not missing_throttle(plan, configs, journal))
+        run.record.update_journal(lambda latest: (confirmed(plan, latest, seen), None))
     return missing_throttle(plan, seen, journal)
 
 
@@ -37,6 +55,21 @@ def facts_of(setting: ThrottleSetting, refused: Mapping[str, str]) -> dict[str, 
         "before": shown(setting.before),
         "refused": dict(refused),
     }
+
+
+def observe_listed(run: RunContext, listed: Iterable[ThrottledReplicas]) -> View:
+    """Return what the cluster shows of the partitions that lists of throttled replicas name.
+
+    Replicas and ISR are read before the list of reassignments, as in ``observe``.
+    """
+    partitions = {TopicPartition(r.topic, partition_of(e)) for r in listed for e in r.entries}
+    states = run.cluster.describe_partitions(sorted({p.topic for p in partitions}))
+    in_flight = run.cluster.list_reassignments(sorted(partitions))
+    return View(
+        live_brokers=run.cluster.describe_cluster().live_brokers,
+        partitions={p: s for p, s in states.items() if p in partitions},
+        in_flight=in_flight,
+    )
 
 
 def describe_throttles(run: RunContext, resources: Iterable[ConfigResource]) -> Configs:

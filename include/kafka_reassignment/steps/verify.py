@@ -2,65 +2,188 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from kafka_reassignment.advice import Advice, Correct, Rerun, StartBrokers, Trigger, WaitUntil
 from kafka_reassignment.decisions.moves import verification
 from kafka_reassignment.errors import VerificationError, name_some
-from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.model import InFlight, Reassignment, Replicas, TopicPartition
 from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.request import Job
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.batch import LATEST_EVENTS
+from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.finished import REPORT, is_finished_reassignment
+from kafka_reassignment.steps.leaders import too_cold
+from kafka_reassignment.steps.left_over import LEFT, keep_what_is_left, to_decommission_again, to_move_what_is_left
 from kafka_reassignment.steps.moves import SLICE
+from kafka_reassignment.steps.restore import restore_configs
 from kafka_reassignment.steps.view import observe
+from kafka_reassignment.text import format_brokers
+
+PASSING_SECONDS = 60
+"""How long what may pass is looked at again."""
+
+BETWEEN_LOOKS_SECONDS = 5
 
 
 def verify(run: RunContext) -> None:
     """Compare the cluster with the plan, and the throttle journal with what is still owed.
 
+    What may pass within a minute (a replica out of sync, an election that was refused, a move in flight) is looked at again
+    until then. A failure releases the cluster's lock when nothing of this reassignment is in flight, so that the
+    reassignment that it advises can run.
+
     Raises:
         VerificationError: something is not as planned; the message names it and the next step.
     """
+    if is_finished_reassignment(run, "verify"):
+        return
     with run.audited("verify") as event:
-        at_target = gone = 0
-        wrong: list[str] = []
         withdrawn = run.record.withdrawn_partitions()
-        planned: set[TopicPartition] = set()
-        for moves in in_slices(
-            (m for m in read_target(run.record.plan_uri) if str(m.partition) not in withdrawn), SLICE
-        ):
-            planned.update(m.partition for m in moves)
-            result = verification(moves, observe(run.cluster, [m.partition for m in moves]))
-            at_target += len(result.at_target)
-            gone += len(result.gone)
-            wrong += result.elsewhere.values()
-            wrong += [f"{p} is still being reassigned" for p in result.in_flight]
-            wrong += [f"{p} is under-replicated" for p in result.under_replicated]
+        planned, found = _look_at_all(run, withdrawn)
+        until = run.now() + timedelta(seconds=PASSING_SECONDS)
+        while found.passing and run.now() < until:
+            run.sleep(BETWEEN_LOOKS_SECONDS)
+            again = found.look_again()
+            for moves in in_slices(again, SLICE):
+                _look_at(run, moves, found)
         came_since = [p for p in _left_on_leaving(run) if p not in planned and str(p) not in withdrawn]
-        owed = run.record.journal().owed_texts()
-        event.summary = f"{at_target} partitions at their target" + (f", {gone} deleted since the plan" if gone else "")
+        # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go by now.
+        owed = () if run.record.journal().is_settled else _restored(run, event)
+        event.summary = f"{found.at_target} partitions at their target"
+        event.summary += f", {found.gone} deleted since the plan" if found.gone else ""
         event.summary += f", {len(withdrawn)} withdrawn" if withdrawn else ""
-        event.facts = {
-            "at_target": at_target,
-            "gone": gone,
+        event.facts |= {
+            "at_target": found.at_target,
+            "gone": found.gone,
             "withdrawn": sorted(withdrawn),
-            "wrong": wrong,
+            "wrong": list(found.wrong.values()),
             "came_since": [str(p) for p in came_since],
             "throttle_owed": list(owed),
         }
-        if wrong or owed:
-            left_out = _left_out(run)
-            raise VerificationError(
-                f"The reassignment is not as planned: {name_some([*wrong, *owed], 5)}. "
-                + (f"Left out on the way: {name_some(left_out, 3)}. " if left_out else "")
-                + "Rerun the batch that moves them, or trigger a new reassignment for what is left; then rerun verify"
-            )
-        if came_since:
-            brokers = name_some(run.request.brokers, 10)
-            raise VerificationError(
-                f"All that was planned is done, but broker {brokers} still hosts {len(came_since)} partitions that came "
-                f"after the plan ({name_some(came_since)}): do not shut it down. Give the cluster back with "
-                "kafka_reassignment_cancel, cordon the broker's log dirs (cordoned.log.dirs, from Kafka 4.3) so that no "
-                "more come, and trigger the same decommission again"
-            )
+        error = _what_is_wrong(run, found, owed, came_since, only_withdrawn=bool(withdrawn) and not planned)
+        if error is not None:
+            if not found.ours_in_flight:
+                run.release_lock()
+            raise error
+
+
+@dataclass
+class _Found:
+    """What is not as planned, by partition and in words; ``passing`` may be as planned at the next look."""
+
+    at_target: int = 0
+    gone: int = 0
+    wrong: dict[TopicPartition, str] = field(default_factory=dict)
+    elsewhere: dict[TopicPartition, Replicas] = field(default_factory=dict)
+    led_by_others: bool = False
+    ours_in_flight: bool = False
+    out_of_sync: set[int] = field(default_factory=set)
+    live_brokers: frozenset[int] = frozenset()
+    passing: list[Reassignment] = field(default_factory=list)
+
+    def look_again(self) -> list[Reassignment]:
+        """Return what may pass, and forget what was seen of it."""
+        again, self.passing = self.passing, []
+        for move in again:
+            self.wrong.pop(move.partition, None)
+            self.elsewhere.pop(move.partition, None)
+        self.led_by_others = self.ours_in_flight = False
+        self.out_of_sync = set()
+        return again
+
+
+def _look_at_all(run: RunContext, withdrawn: Collection[str]) -> tuple[set[TopicPartition], _Found]:
+    planned, found = set[TopicPartition](), _Found()
+    moves = (m for m in read_target(run.record.plan_ref()) if str(m.partition) not in withdrawn)
+    for some in in_slices(moves, SLICE):
+        planned.update(m.partition for m in some)
+        _look_at(run, some, found)
+    return planned, found
+
+
+def _look_at(run: RunContext, moves: Sequence[Reassignment], found: _Found) -> None:
+    """Add what is seen of some partitions."""
+    seen = observe(run.cluster, [m.partition for m in moves])
+    result = verification(moves, seen)
+    by_partition = {m.partition: m for m in moves}
+    led = {p: text for p, text in result.wrong_leader.items() if by_partition[p].is_leader_movement}
+    for partition in too_cold(run, seen, list(led)):
+        del led[partition]
+    passing: dict[TopicPartition, list[str]] = {p: [text] for p, text in led.items()}
+    for p, brokers in result.under_replicated.items():
+        passing.setdefault(p, []).append(f"{p} is under-replicated: {format_brokers(brokers)} out of sync")
+    passing |= {p: [f"{p} is still being reassigned"] for p in result.in_flight}
+    found.wrong |= {p: "; ".join(texts) for p, texts in passing.items()}
+    found.wrong |= {p: text.removesuffix(".") for p, text in result.elsewhere.items()}
+    found.elsewhere |= {p: by_partition[p].target for p in (*result.elsewhere, *result.in_flight)}
+    found.passing += [by_partition[p] for p in passing]
+    found.at_target += len([p for p in result.at_target if p not in passing])
+    found.gone += len(result.gone)
+    found.led_by_others |= bool(led)
+    found.ours_in_flight |= any(_is_ours(by_partition[p], seen.in_flight[p]) for p in result.in_flight)
+    found.out_of_sync |= {b for brokers in result.under_replicated.values() for b in brokers}
+    found.out_of_sync |= {by_partition[p].target[0] for p in led if by_partition[p].target[0] not in seen.in_sync(p)}
+    found.live_brokers = seen.live_brokers
+
+
+def _is_ours(move: Reassignment, flight: InFlight) -> bool:
+    """Whether a move in flight may be one of ours: it adds brokers of the target only, and leads to no others."""
+    return set(flight.adding) <= set(move.target) and set(flight.target) <= set(move.expanded)
+
+
+def _what_is_wrong(
+    run: RunContext, found: _Found, owed: Sequence[str], came_since: Sequence[TopicPartition], *, only_withdrawn: bool
+) -> VerificationError | None:
+    if found.wrong or owed:
+        return _not_as_planned(run, found, owed)
+    if came_since:
+        brokers = name_some(run.request.brokers, 10)
+        return VerificationError(
+            f"All that was planned is done, but broker {brokers} still hosts {len(came_since)} partitions that came after the "
+            f"plan ({name_some(came_since)}): do not shut it down",
+            Correct("cordon the broker's log dirs (cordoned.log.dirs, from Kafka 4.3) so that no more come"),
+            *to_decommission_again(run),
+        )
+    if only_withdrawn:
+        targets = {m.partition: m.target for m in read_target(run.record.plan_ref())}
+        keep_what_is_left(run, targets)
+        return VerificationError(
+            f"Nothing was moved: every one of the {len(targets)} planned partitions was withdrawn, expected some to be at "
+            f"their target. The record's {LEFT} has them",
+            *to_move_what_is_left(run, targets),
+        )
+    return None
+
+
+def _not_as_planned(run: RunContext, found: _Found, owed: Sequence[str]) -> VerificationError:
+    reasons = _left_out(run)
+    texts = [f"{text} (left out: {reasons[str(p)]})" if str(p) in reasons else text for p, text in found.wrong.items()]
+    problem = f"The reassignment is not as planned: {name_some([*texts, *owed], 5)}"
+    advice: list[Advice] = []
+    if owed:
+        advice.append(Trigger("kafka_throttle_sweep"))
+    if down := sorted(found.out_of_sync - found.live_brokers):
+        advice.append(StartBrokers(tuple(down)))
+    if found.out_of_sync & found.live_brokers:
+        advice.append(WaitUntil(f"broker {format_brokers(sorted(found.out_of_sync))} is in sync"))
+    if found.ours_in_flight:
+        advice.append(WaitUntil("the moves in flight have ended"))
+    elif found.elsewhere:
+        keep_what_is_left(run, found.elsewhere)
+        problem += f". The record's {LEFT} has the {len(found.elsewhere)} that are not at their target"
+        return VerificationError(problem, *advice, *to_move_what_is_left(run, found.elsewhere))
+    # The lock is released, and an election needs it: the first task that takes it leads there.
+    advice.append(Rerun("start_batches" if found.led_by_others else "verify"))
+    return VerificationError(problem, *advice)
+
+
+def _restored(run: RunContext, event: AuditDraft) -> tuple[str, ...]:
+    restore_configs(run, event)
+    return run.record.journal().owed_texts()
 
 
 def _left_on_leaving(run: RunContext) -> list[TopicPartition]:
@@ -74,8 +197,17 @@ def _left_on_leaving(run: RunContext) -> list[TopicPartition]:
 
 
 def write_report(run: RunContext) -> str:
-    """Write the report, give the cluster back, and return the report's text."""
+    """Write the report, release the cluster's lock, and return the report's text.
+
+    Raises:
+        VerificationError: ``verify`` has not succeeded; a person who marks its task does not make the end as planned.
+    """
+    if is_finished_reassignment(run, "report"):
+        # An earlier try may have died before it released the lock.
+        run.release_lock()
+        return (run.record.read_file(REPORT) or b"").decode()
     with run.audited("report") as event:
+        _require_verified(run)
         recorded, plan = run.recorded, run.plan()
         batches = [b for n in range(1, plan.batches + 1) if (b := run.record.finished(n)) is not None]
         elapsed = run.now() - recorded.started_at
@@ -87,21 +219,34 @@ def write_report(run: RunContext) -> str:
                 f"{len(batches)} batches, {sum(b.partitions for b in batches)} steps, {moved / 1e9:.3f} GB copied "
                 f"in {elapsed.total_seconds() / 60:.1f} min"
             ),
-            *(f"left out: {text}" for text in _left_out(run)),
+            *(f"left out on the way: {partition}: {reason}" for partition, reason in _left_out(run).items()),
             *(f"withdrawn: {partition}" for partition in sorted(run.record.withdrawn_partitions())),
         ]
         text = "\n".join(lines)
-        run.record.write_file("report.txt", text.encode())
-        run.store.release(run.record.cluster_id, run.record.reassignment_id)
+        run.record.write_file(REPORT, text.encode())
+        run.release_lock()
         event.summary = lines[2]
         return text
 
 
-def _left_out(run: RunContext) -> list[str]:
+def _require_verified(run: RunContext) -> None:
+    latest = reversed(run.record.audit.latest(LATEST_EVENTS))
+    outcome = next((e.outcome for e in latest if e.step == "verify"), None)
+    if outcome != "succeeded":
+        raise VerificationError(
+            f"Reassignment {run.record.reassignment_id} is not verified: its latest verify "
+            + ("has not run" if outcome is None else outcome)
+            + ", so there is nothing to report as done",
+            Rerun("verify"),
+        )
+
+
+def _left_out(run: RunContext) -> dict[str, str]:
+    """By partition, why it was left out of the last batch that had it."""
     plan = run.plan()
     left_out: dict[str, str] = {}
     for number in range(1, plan.batches + 1):
         submitted = run.record.submitted(number)
         if submitted is not None:
             left_out = {p: why for p, why in left_out.items() if p not in submitted.accepted} | submitted.left_out
-    return [f"{partition}: {reason}" for partition, reason in left_out.items()]
+    return left_out

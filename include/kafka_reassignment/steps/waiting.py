@@ -1,8 +1,9 @@
 """How a look of a waiting step ends, and what is kept between looks.
 
-Four steps wait: the admission of a batch, the catch-up of its ISR, the chain of batches, and settling after a cancel. Each
-is one function that looks, does what is due (the throttle, the rate, the progress note) and returns ``Done``, ``Waiting``
-or ``Failed``. The task calls it and so does the task's trigger, so that both decide alike.
+Five steps wait: the admission of a batch, the catch-up of its ISR, the drop of its old replicas, the chain of batches, and
+settling after a cancel. Each is one function that looks, does what is due (the throttle, the rate, a drop, the progress
+note) and returns ``Done``, ``Waiting`` or ``Failed``. The task calls it and so does the task's trigger, so that both decide
+alike.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import wraps
-from typing import Any, ParamSpec, TypeAlias
+from typing import Any, Concatenate, ParamSpec, TypeAlias
 
+from kafka_reassignment.advice import Rerun
 from kafka_reassignment.decisions.samples import Sample, sample_of
-from kafka_reassignment.errors import ReassignmentError, is_worth_a_retry
+from kafka_reassignment.errors import CatchUpTimeoutError, ReassignmentError, RecordUnavailableError, is_worth_a_retry
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.steps.context import RunContext
@@ -23,16 +25,20 @@ from kafka_reassignment.steps.context import RunContext
 LONGEST_WAIT = timedelta(days=7)
 """A task that may wait for ever looks by itself that often: maintenance windows may be weeks apart."""
 
+STORE_AWAY = timedelta(minutes=10)
+"""While the record's store does not answer, the task looks by itself that often: the request is in the store."""
+
 KEPT_SECONDS = 120.0
 """How long a sample of sizes is kept: speeds are measured over the last minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """There is nothing left to wait for."""
+    """There is nothing left to wait for; ``is_skipped`` when there was nothing to do either."""
 
     message: str
     facts: Mapping[str, Any] = field(default_factory=dict)
+    is_skipped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,40 @@ def waiting_step(look: Callable[P, WaitResult]) -> Callable[P, WaitResult]:
     return looked
 
 
+def bounded_step(
+    look: Callable[Concatenate[RunContext, int, datetime, P], WaitResult],
+) -> Callable[Concatenate[RunContext, int, datetime, P], WaitResult]:
+    """Let a step of a batch wait for a passing error to pass, within the time that the request allows it.
+
+    The step takes the run, the number of its batch, and when the wait began. A final error makes it ``Failed``.
+    """
+
+    @wraps(look)
+    def looked(run: RunContext, number: int, started_at: datetime, /, *args: P.args, **kwargs: P.kwargs) -> WaitResult:
+        try:
+            return look(run, number, started_at, *args, **kwargs)
+        except ReassignmentError as error:
+            return _until_it_passes(run, number, started_at, error) if is_worth_a_retry(error) else Failed(error)
+
+    return looked
+
+
+def deadline_of(run: RunContext, started_at: datetime) -> datetime:
+    """Return until when a step of a batch that began to wait then may wait: the request says how long."""
+    return started_at + timedelta(minutes=run.request.catch_up_timeout_minutes)
+
+
+def _until_it_passes(run: RunContext, number: int, started_at: datetime, error: ReassignmentError) -> WaitResult:
+    try:
+        deadline = deadline_of(run, started_at)
+    except RecordUnavailableError:  # the store is away, so nobody can say how long to wait
+        return Waiting(str(error), until=run.now() + STORE_AWAY)
+    if run.now() < deadline:
+        return Waiting(str(error), until=deadline)
+    waited = f"Batch {number} waited {run.request.catch_up_timeout_minutes} min in vain: {error}"
+    return Failed(CatchUpTimeoutError(waited.removesuffix("."), Rerun("sense_isr_catch_up", batch=number)))
+
+
 def audited_look(
     run: RunContext,
     step: str,
@@ -91,6 +131,7 @@ def audited_look(
                 event.is_dropped = True
             case Done() as result:
                 event.summary, event.facts = result.message, dict(result.facts)
+                event.outcome = "skipped" if result.is_skipped else event.outcome
         return result
 
 
@@ -103,6 +144,12 @@ class SizeSamples:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._samples: list[Sample] = []
+
+    @classmethod
+    def by_clock_of(cls, run: RunContext) -> SizeSamples:
+        """Return an empty one whose clock is that of the run."""
+        now = run.now
+        return cls(lambda: now().timestamp())
 
     @property
     def seen(self) -> tuple[Sample, ...]:

@@ -166,7 +166,7 @@ def _remaining(
     if current.batch is None:
         return {}
     record = reassignment.record
-    planned = islice(read_target(record.plan_uri), None if all_remaining else MAX_REMAINING + 1)
+    planned = islice(read_target(record.plan_ref()), None if all_remaining else MAX_REMAINING + 1)
     targets = {move.partition: move.target for move in planned}
     if len(targets) > MAX_REMAINING and not all_remaining:
         return None

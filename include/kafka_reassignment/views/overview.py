@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_reassignment.decisions.move_status import MoveStatus, ReportedStatus
+from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Replicas, TopicPartition
 from kafka_reassignment.plan.reassignment_json import render_plan
-from kafka_reassignment.record.catalogue import RecordedReassignment
+from kafka_reassignment.record.audit import AuditEvent
+from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment
+from kafka_reassignment.record.models import ProgressNote
+from kafka_reassignment.steps.batch import LATEST_EVENTS, root_failure
 from kafka_reassignment.views.current_batch import CurrentBatch
 
 UNEVENTFUL = frozenset(
@@ -34,19 +38,38 @@ class Overview:
     remaining: Mapping[TopicPartition, Replicas] | None
 
     @property
+    def failed(self) -> AuditEvent | None:
+        """The step at which the current batch has failed, while it is red."""
+        record, batch = self.reassignment.record, self.current.batch
+        return root_failure(record.audit.latest(LATEST_EVENTS), batch.number) if batch else None
+
+    @property
+    def note(self) -> ProgressNote | None:
+        """The latest progress of the current batch, or why it waits."""
+        note = self.reassignment.record.progress() if self.current.batch else None
+        return note if note and self.current.batch and note.batch == self.current.batch.number else None
+
+    @property
+    def owed(self) -> tuple[str, ...]:
+        """The throttle configs that are to be restored: in place while it is at work, else a debt."""
+        return self.reassignment.record.journal().owed_texts()
+
+    @property
     def batch_targets(self) -> dict[TopicPartition, Replicas]:
         """The targets of the current batch."""
         return {s.partition: s.reassignment.target for s in self.current.batch.steps} if self.current.batch else {}
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
-        note = self.reassignment.record.progress() if self.current.batch else None
+        note, failed = self.note, self.failed
         return {
             **identity(self.reassignment),
             "batch": self.current.batch.number if self.current.batch else None,
             "batches": self.current.batches,
             "batches_finished": self.current.finished,
             "progress": note.model_dump(mode="json") if note else None,
+            "failed": {"step": failed.step, "summary": failed.summary} if failed else None,
+            "throttle_owed": list(self.owed),
             "partitions": [
                 {"topic": p.topic, "partition": p.partition, "state": str(s.status), "reason": s.reason}
                 for p, s in sorted(self.move_statuses.items())
@@ -71,6 +94,12 @@ class Overview:
             counts = Counter(str(s.status) for s in self.move_statuses.values())
             states = ", ".join(f"{count} {state}" for state, count in counts.items())
             parts.append(f"batch {self.current.batch.number}: {states}")
+        if self.failed is not None:
+            parts.append(f"it has failed at {self.failed.step}: {self.failed.summary}")
+        elif self.note is not None:
+            parts.append(self.note.text)
+        if self.owed and self.reassignment.status is not ReassignmentStatus.ACTIVE:
+            parts.append(f"throttle configs to restore: {name_some(self.owed)}")
         if self.remaining is not None:
             parts.append(f"{len(self.remaining)} partitions of the plan are not at their target yet")
         return "; ".join(parts)

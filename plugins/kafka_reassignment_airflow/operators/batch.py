@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from kafka_reassignment.steps.batch import clear_throttle, drop_old_replicas, next_batch, set_throttle, submit_batch
+from kafka_reassignment.steps.batch import next_batch, set_throttle, submit_batch
+from kafka_reassignment.steps.clear import clear_throttle
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment_airflow.base import BatchStepOperator, DagRunToTrigger, TriggerReassignmentRunOperator
+from kafka_reassignment.steps.drop import drop_old_replicas
+from kafka_reassignment.steps.waiting import SizeSamples, WaitResult
+from kafka_reassignment_airflow.base import (
+    BatchStepOperator,
+    DagRunToTrigger,
+    DeferringBatchOperator,
+    TriggerReassignmentRunOperator,
+)
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_run_id
+from kafka_reassignment_airflow.triggers.drop import DropTrigger
+
+FAILED = ("failed", "upstream_failed")
 
 
 class SetThrottleOperator(BatchStepOperator):
@@ -42,19 +54,31 @@ class SubmitBatchOperator(BatchStepOperator):
         submit_batch(run, self.batch_number)
 
 
-class DropOldReplicasOperator(BatchStepOperator):
-    """Submit the batch's targets, by which the removing replicas are dropped.
+class DropOldReplicasOperator(DeferringBatchOperator):
+    """Submit the batch's targets, by which the removing replicas are dropped, and wait until all are reached.
 
-    Looks at the ISR, min.insync.replicas and the next leader of each partition right before, and refuses where they do
-    not allow it. Left behind when it dies half-way: some partitions at their target, the others with all replicas, old
-    and new.
+    Looks at the ISR, min.insync.replicas and the next leader of each partition right before. Where they do not allow it now,
+    the partition keeps its replicas, and the next look tries again; the task's trigger drops as well. Left behind when it
+    dies half-way: some partitions at their target, the others with all replicas, old and new.
 
-    .. seealso:: :class:`~kafka_reassignment_airflow.base.BatchStepOperator` for the parameters.
+    .. seealso:: :class:`~kafka_reassignment_airflow.base.BatchStepOperator` and
+        :class:`~kafka_reassignment_airflow.base.DeferringStepOperator` for the parameters.
     """
 
-    def run_step(self, run: RunContext, context: Context) -> None:
-        """Drop what is safe to drop; fail with the reason for the rest."""
-        drop_old_replicas(run, self.batch_number)
+    step_name = "drop_old_replicas"
+
+    def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
+        """Drop what may be dropped now."""
+        return drop_old_replicas(run, self.batch_number, started_at)
+
+    def trigger(self, run: RunContext, **waiting: Any) -> DropTrigger:
+        """Return the trigger that goes on looking and dropping."""
+        return DropTrigger(
+            kafka_conn_id=self.kafka_conn_id,
+            reassignment_id=run.record.reassignment_id,
+            batch=self.batch_number,
+            **waiting,
+        )
 
 
 class ClearThrottleOperator(BatchStepOperator):
@@ -72,7 +96,7 @@ class ClearThrottleOperator(BatchStepOperator):
 
 
 class StartNextBatchOperator(BatchStepOperator, TriggerReassignmentRunOperator):
-    """Trigger the DAG run of the next batch; skipped after the last one, or where that run exists already.
+    """Trigger the DAG run of the next batch; skipped where there is none to start, or where that run exists already.
 
     Safe to retry: the next run's id is fixed by the reassignment and the batch number. Leaves nothing behind.
 
@@ -80,18 +104,29 @@ class StartNextBatchOperator(BatchStepOperator, TriggerReassignmentRunOperator):
     """
 
     template_fields = (*TriggerReassignmentRunOperator.template_fields, "batch")
+    may_be_paused = True
+    """In the middle of the chain a queued run is better than a failed one: it starts when the DAG is unpaused."""
 
     def __init__(self, *, trigger_dag_id: str = BATCH_DAG_ID, **kwargs: Any) -> None:
         super().__init__(trigger_dag_id=trigger_dag_id, skip_when_already_exists=True, **kwargs)
 
     def which_run(self, run: RunContext, context: Context) -> DagRunToTrigger:
         """Return the run of the next batch."""
-        following = next_batch(run, self.batch_number)
+        following = next_batch(run, self.batch_number, self._failed_tasks(context))
         if following is None:
-            raise AirflowSkipException(f"Batch {self.batch_number} was the last one")
+            raise AirflowSkipException(f"No batch is to be started after batch {self.batch_number}")
         reassignment_id = run.record.reassignment_id
         return DagRunToTrigger(
             self.trigger_dag_id,
             batch_run_id(reassignment_id, following),
             batch_conf(self.kafka_conn_id, reassignment_id, following),
         )
+
+    def _failed_tasks(self, context: Context) -> list[str]:
+        """Return the tasks before this one that have failed in its run, in their order."""
+        run_id = context["dag_run"].run_id
+        states = context["ti"].get_task_states(dag_id=self.dag_id, run_ids=[run_id]).get(run_id, {})
+        before = self.get_flat_relative_ids(upstream=True)
+        return [
+            t.task_id for t in self.dag.topological_sort() if t.task_id in before and states.get(t.task_id) in FAILED
+        ]

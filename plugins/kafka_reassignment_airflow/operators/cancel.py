@@ -11,8 +11,10 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import CancelScope
+from kafka_reassignment.steps.cancel_report import report_stop
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.waiting import SizeSamples, WaitResult
 from kafka_reassignment_airflow.arguments import read_flag, read_texts
 from kafka_reassignment_airflow.base import (
@@ -29,22 +31,35 @@ from kafka_reassignment_airflow.triggers.cancel import SettleTrigger
 class CancelStepOperator(RunningReassignmentOperator):
     """One step of a cancel.
 
-    :param partitions: what is meant: ``orders-3``, topics, or patterns of topics; a list or JSON of one (templated). All
-        of the reassignment when empty.
+    :param partitions: the partitions that are meant, such as ``orders-3``; a list or JSON of one (templated).
+    :param topics: topics, or patterns of topics, all of whose partitions are meant; a list or JSON of one (templated).
+        All of the reassignment is meant when both are empty.
     :param foreign: whether moves that other clients started are meant too (templated).
     """
 
-    template_fields: Sequence[str] = (*RunningReassignmentOperator.template_fields, "partitions", "foreign")
+    template_fields: Sequence[str] = (*RunningReassignmentOperator.template_fields, "partitions", "topics", "foreign")
 
-    def __init__(self, *, partitions: Sequence[str] | str = (), foreign: bool | str = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        partitions: Sequence[str] | str = (),
+        topics: Sequence[str] | str = (),
+        foreign: bool | str = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.partitions = partitions
+        self.topics = topics
         self.foreign = foreign
 
     @property
     def scope(self) -> CancelScope:
         """The rendered arguments."""
-        return CancelScope(read_texts("partitions", self.partitions), foreign=read_flag("foreign", self.foreign))
+        return CancelScope(
+            read_texts("partitions", self.partitions),
+            foreign=read_flag("foreign", self.foreign),
+            topics=read_texts("topics", self.topics),
+        )
 
 
 class StopOperator(CancelStepOperator):
@@ -54,17 +69,20 @@ class StopOperator(CancelStepOperator):
     id of the reassignment, for the tasks that follow.
 
     :param reason: why, for the audit trail (templated).
+    :param roll_back: whether a roll back follows, so that there has to be something to roll back (templated).
     """
 
-    template_fields: Sequence[str] = (*CancelStepOperator.template_fields, "reason")
+    template_fields: Sequence[str] = (*CancelStepOperator.template_fields, "reason", "roll_back")
 
-    def __init__(self, *, reason: str = "", **kwargs: Any) -> None:
+    def __init__(self, *, reason: str = "", roll_back: bool | str = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.reason = reason
+        self.roll_back = roll_back
 
     def run_step(self, run: RunContext, context: Context) -> str:
         """Order it, and return the id of the reassignment."""
-        cancel.stop(run, self.scope, by=requested_by(context), reason=self.reason)
+        roll_back = read_flag("roll_back", self.roll_back)
+        cancel.stop(run, self.scope, by=requested_by(context), reason=self.reason, roll_back=roll_back)
         return run.record.reassignment_id
 
 
@@ -92,7 +110,7 @@ class SettleMovesOperator(CancelStepOperator, DeferringStepOperator):
         :class:`~kafka_reassignment_airflow.base.DeferringStepOperator` for the parameters.
     """
 
-    template_fields: Sequence[str] = (*DeferringStepOperator.template_fields, "partitions", "foreign")
+    template_fields: Sequence[str] = (*DeferringStepOperator.template_fields, "partitions", "topics", "foreign")
     ui_color = DeferringStepOperator.ui_color
     step_name = "settle_moves"
 
@@ -110,6 +128,7 @@ class SettleMovesOperator(CancelStepOperator, DeferringStepOperator):
             kafka_conn_id=self.kafka_conn_id,
             reassignment_id=run.record.reassignment_id,
             partitions=list(scope.partitions),
+            topics=list(scope.topics),
             foreign=scope.foreign,
             **waiting,
         )
@@ -138,7 +157,7 @@ class ReportStopOperator(CancelStepOperator):
 
     def run_step(self, run: RunContext, context: Context) -> str:
         """Return the report."""
-        return cancel.report_stop(run, self.scope)
+        return report_stop(run, self.scope)
 
 
 class StartRollBackOperator(RunningReassignmentOperator, TriggerReassignmentRunOperator):
@@ -164,7 +183,9 @@ class StartRollBackOperator(RunningReassignmentOperator, TriggerReassignmentRunO
 
     def which_run(self, run: RunContext, context: Context) -> DagRunToTrigger:
         """Return a run with the rate and the limits of the request that is rolled back."""
-        conf = roll_back_conf(self.kafka_conn_id, run.record.reassignment_id, run.request)
+        conf = roll_back_conf(
+            self.kafka_conn_id, run.record.reassignment_id, run.request, run.record.limits_requested()
+        )
         return DagRunToTrigger(self.trigger_dag_id, f"{context['dag_run'].run_id}__roll_back", conf)
 
 
@@ -185,5 +206,5 @@ class ResumeOperator(RunningReassignmentOperator, TriggerReassignmentRunOperator
 
     def which_run(self, run: RunContext, context: Context) -> DagRunToTrigger:
         """Lift the stop, and return the run of the reassignment."""
-        cancel.resume(run, by=requested_by(context), reason=self.reason)
+        resume(run, by=requested_by(context), reason=self.reason)
         return DagRunToTrigger(self.trigger_dag_id, run.record.reassignment_id)

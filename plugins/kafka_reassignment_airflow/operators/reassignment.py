@@ -21,7 +21,9 @@ from kafka_reassignment_airflow.base import (
     DagRunToTrigger,
     ReassignmentStepOperator,
     TriggerReassignmentRunOperator,
+    refuse_paused,
     requested_by,
+    translate_errors,
 )
 from kafka_reassignment_airflow.hooks.spark import spark_master
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_run_id
@@ -37,13 +39,23 @@ class PreflightOperator(ReassignmentStepOperator):
 
     :param request: fields of ``ReassignmentRequest``, such as ``{"job": "rebalance", "throttle_mb_per_second": 50}``; a
         dict or JSON of one (templated). An unknown field is refused. Its ``kafka_conn_id`` is the task's own.
+    :param batch_dag_id: the DAG of the batches, which must not be paused; None where the batch is run in this DAG
+        (templated).
     """
 
-    template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "request")
+    template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "request", "batch_dag_id")
 
-    def __init__(self, *, request: Mapping[str, Any] | str, **kwargs: Any) -> None:
+    def __init__(self, *, request: Mapping[str, Any] | str, batch_dag_id: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.request = request
+        self.batch_dag_id = batch_dag_id
+
+    def execute(self, context: Context) -> Any:
+        """Check before anything is taken that batches would start, then the request."""
+        if self.batch_dag_id:
+            with translate_errors(self.log):
+                refuse_paused(context, self.batch_dag_id)
+        return super().execute(context)
 
     def run_step(self, run: RunContext, context: Context) -> None:
         """Check everything that can be checked before planning."""

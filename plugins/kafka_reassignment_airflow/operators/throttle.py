@@ -9,7 +9,7 @@ from airflow.sdk import Context
 
 from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.throttle import throttle_in_flight
+from kafka_reassignment.steps.throttle_in_flight import throttle_in_flight
 from kafka_reassignment_airflow.arguments import read_flag, read_number, read_texts
 from kafka_reassignment_airflow.base import ReassignmentStepOperator, requested_by
 

@@ -26,7 +26,7 @@ class AdmitBatchSensor(DeferringBatchOperator):
 
     def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
         """Look once at the reasons."""
-        return admit(run, self.batch_number, samples)
+        return admit(run, self.batch_number, samples, started_at)
 
     def trigger(self, run: RunContext, **waiting: Any) -> AdmissionTrigger:
         """Return the trigger that goes on looking."""

@@ -31,7 +31,7 @@ class BatchesSensor(DeferringStepOperator):
 
     def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
         """Look once at the record."""
-        return look_at_batches(run.record, self.batch_dag_id)
+        return look_at_batches(run.record, self.batch_dag_id, run.now())
 
     def trigger(
         self, run: RunContext, *, actor: dict[str, Any], started_at: str, deadline: str, poll_seconds: float

@@ -13,4 +13,4 @@ class AdmissionTrigger(BatchTrigger):
 
     def look_at(self, run: RunContext) -> WaitResult:
         """Look once at the reasons."""
-        return admit(run, self.batch, self.samples)
+        return admit(run, self.batch, self.samples(run), self.began)

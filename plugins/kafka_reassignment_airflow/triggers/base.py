@@ -2,24 +2,29 @@
 
 Each look is the step's own function, the one that the task calls as well, so that both decide alike and both keep the
 throttle in place. The task looks again when it is woken, because a trigger may fire twice, late, or in another triggerer
-than before. The clients block, so every look runs in a thread.
+than before. The clients block, so every look runs in a thread. The connection is kept from look to look: each one costs a login.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from abc import abstractmethod
 from collections.abc import AsyncIterator
-from datetime import datetime
+from contextlib import ExitStack
+from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from kafka_reassignment.errors import ReassignmentError
+from kafka_reassignment.errors import is_worth_a_retry
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.steps.context import RunContext, utc_now
 from kafka_reassignment.steps.waiting import Done, Failed, Waiting, WaitResult
 from kafka_reassignment_airflow.context import open_run
+
+MAX_FAILING = timedelta(minutes=30)
+"""How long looks may fail in a row with errors that are not known to pass; then the task is woken, and fails with them."""
 
 
 class WaitEnded(TypedDict):
@@ -48,17 +53,29 @@ class WaitTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Sleep and look until the wait is over."""
+        failing_since: datetime | None = None
         while True:
             await asyncio.sleep(self.poll_seconds)
-            if utc_now() >= datetime.fromisoformat(self.deadline):
+            now = utc_now()
+            if now >= datetime.fromisoformat(self.deadline):
                 yield TriggerEvent(WaitEnded(reason="the time is up"))
                 return
             try:
                 result = await asyncio.to_thread(self.look)
-            except ReassignmentError as error:
-                # The cluster or the store may be away for a moment: the trigger outlives that.
-                self.log.warning("Looking again in %.0f s: %s", self.poll_seconds, error)
-                continue
+            except Exception as error:
+                if is_worth_a_retry(error):
+                    failing_since = None
+                    self.log.warning("Looking again in %.0f s: %s", self.poll_seconds, error)
+                    continue
+                failing_since = failing_since or now
+                self.log.warning("Looking again in %.0f s, after %r", self.poll_seconds, error, exc_info=error)
+                if now - failing_since < MAX_FAILING:
+                    continue
+                yield TriggerEvent(
+                    WaitEnded(reason=f"for {now - failing_since} every look failed, at last with {error!r}")
+                )
+                return
+            failing_since = None
             match result:
                 case Waiting(reason=reason):
                     self.log.info("%s", reason)
@@ -71,11 +88,7 @@ class WaitTrigger(BaseTrigger):
 
     @abstractmethod
     def look(self) -> WaitResult:
-        """Look once.
-
-        Raises:
-            ReassignmentError: the look failed, but the next one may not.
-        """
+        """Look once; whatever it raises, the next look may succeed."""
 
 
 class StepTrigger(WaitTrigger):
@@ -95,6 +108,9 @@ class StepTrigger(WaitTrigger):
         self.reassignment_id = reassignment_id
         self.actor = actor
         self.started_at = started_at
+        self._open = ExitStack()
+        self._run: RunContext | None = None
+        self._looking = threading.Lock()
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the arguments to build this trigger again."""
@@ -107,12 +123,35 @@ class StepTrigger(WaitTrigger):
         }
 
     def look(self) -> WaitResult:
-        """Look through a connection of this look's own."""
-        actor = Actor.model_validate(self.actor)
-        with open_run(
-            self.kafka_conn_id, lambda _store, _cluster: self.reassignment_id, actor=actor, log=self.log
-        ) as run:
-            return self.look_at(run)
+        """Look through the connection of the look before; after an error through a new one."""
+        with self._looking:
+            try:
+                if self._run is None:
+                    self._run = self._open.enter_context(
+                        open_run(
+                            self.kafka_conn_id,
+                            lambda _store, _cluster: self.reassignment_id,
+                            actor=Actor.model_validate(self.actor),
+                            log=self.log,
+                        )
+                    )
+                return self.look_at(self._run)
+            except BaseException:
+                self._close()
+                raise
+
+    async def cleanup(self) -> None:
+        """Close the connection; Airflow calls this at every end of a trigger."""
+        await asyncio.to_thread(self.close)
+
+    def close(self) -> None:
+        """Close the connection when the look under way, if any, is over."""
+        with self._looking:
+            self._close()
+
+    def _close(self) -> None:
+        self._run = None
+        self._open.close()
 
     @abstractmethod
     def look_at(self, run: RunContext) -> WaitResult:

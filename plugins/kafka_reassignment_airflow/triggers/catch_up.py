@@ -13,4 +13,4 @@ class CatchUpTrigger(BatchTrigger):
 
     def look_at(self, run: RunContext) -> WaitResult:
         """Look once at the ISR of every partition."""
-        return sense_isr_catch_up(run, self.batch, self.began, self.samples)
+        return sense_isr_catch_up(run, self.batch, self.began, self.samples(run))

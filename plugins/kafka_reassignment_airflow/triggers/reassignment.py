@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
+from kafka_reassignment.advice import Rerun, sentence
 from kafka_reassignment.record.record import Record
+from kafka_reassignment.steps.batch import LATEST_EVENTS, root_failure
 from kafka_reassignment.steps.chain import batches_progress, wait_for_batches
 from kafka_reassignment.steps.context import utc_now
 from kafka_reassignment.steps.waiting import Waiting, WaitResult
@@ -41,19 +44,42 @@ class BatchesTrigger(WaitTrigger):
 
     def look(self) -> WaitResult:
         """Look once at the record."""
-        return look_at_batches(record_store().record(self.cluster_id, self.reassignment_id), self.batch_dag_id)
+        return look_at_batches(
+            record_store().record(self.cluster_id, self.reassignment_id), self.batch_dag_id, utc_now()
+        )
 
 
-def look_at_batches(record: Record, batch_dag_id: str) -> WaitResult:
-    """Look once at the chain of batches, for the task and its trigger; name the run of a batch that has failed.
+def look_at_batches(record: Record, batch_dag_id: str, now: datetime) -> WaitResult:
+    """Look once at the chain of batches, for the task and its trigger; say so where the next batch is not run by anything.
 
     A failed batch does not end the wait: a rerun of its failed step carries the chain on.
     """
-    result = wait_for_batches(record, utc_now())
+    result = wait_for_batches(record, now)
     if not isinstance(result, Waiting):
         return result
-    run_id = batch_run_id(record.reassignment_id, batches_progress(record).next_batch)
-    if not RuntimeTaskInstance.get_dr_count(dag_id=batch_dag_id, run_ids=[run_id], states=["failed"]):
-        return result
-    failed = f"Its run {run_id} has FAILED: clear its failed tasks and the chain goes on by itself; this task waits"
-    return replace(result, reason=f"{result.reason}. {failed}")
+    cut = _why_it_stands(record, batch_dag_id)
+    return replace(result, reason=f"{result.reason}. {cut}") if cut else result
+
+
+def _why_it_stands(record: Record, batch_dag_id: str) -> str:
+    """Return why the next batch does not go on by itself, and what leads on; empty where its run is at work."""
+    batch = batches_progress(record).next_batch
+    run_id, before = (batch_run_id(record.reassignment_id, n) for n in (batch, batch - 1))
+
+    def is_in(state: str, *run_ids: str) -> bool:
+        return bool(RuntimeTaskInstance.get_dr_count(dag_id=batch_dag_id, run_ids=list(run_ids), states=[state]))
+
+    if is_in("running", run_id, before):
+        return ""
+    if is_in("queued", run_id):
+        return (
+            f"Its run {run_id} is QUEUED: {batch_dag_id} is paused, or as many of its runs are at work as may be. It starts "
+            "by itself when that is over"
+        )
+    for failed, number in ((run_id, batch), (before, batch - 1)):
+        if is_in("failed", failed):
+            event = root_failure(record.audit.latest(LATEST_EVENTS), number)
+            why = f" at {event.step}: {event.summary}" if event else ": clear its failed tasks"
+            return f"This task waits; the run {failed} has FAILED{why}"
+    was = f"Its run {run_id} was marked as a success" if is_in("success", run_id) else f"Its run {run_id} is not there"
+    return f"{was}, but batch {batch} is NOT FINISHED. {sentence([Rerun('start_batches')])}: the batch goes on from where it is"

@@ -1,93 +1,135 @@
-"""What the progress page shows, read from the record; no cluster is asked."""
+"""What the page of one reassignment shows, read from the record; no cluster is asked."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 
 from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.errors import RecordError
+from kafka_reassignment.plan.report import plan_page, title_of
+from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.record.audit import AuditEvent
-from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment, catalogue, find_reassignment
-from kafka_reassignment.record.models import REPORT, FinishedBatch, ProgressNote
+from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment, find_reassignment
+from kafka_reassignment.record.models import ClusterLock, FinishedBatch
+from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.steps.batch import LATEST_EVENTS, root_failure
 from kafka_reassignment_airflow.runs import reassignment_of
+from kafka_reassignment_airflow.web.rows import Row, row_of
 
-SHOWN_EVENTS = 300
-"""Latest audit events on the page; all of them are in the JSON lines."""
+SHOWN_EVENTS = 50
+"""Audit events on one page; all of them are in the JSON lines."""
 
 SHOWN_BATCHES = 20
 """Latest finished batches on the page."""
 
+SHOWN_PARTITIONS = 50
+"""Partitions that are left out or withdrawn, on the page; the audit trail has all."""
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One reassignment in the list. ``note`` is the latest progress of the current batch, while there is one."""
-
-    cluster_id: str
-    reassignment_id: str
-    job: str
-    requested_by: str
-    started_at: datetime
-    status: ReassignmentStatus
-    finished: int
-    batches: int | None
-    note: ProgressNote | None
-    stopped: str | None
-
-    @property
-    def share(self) -> float:
-        """Finished part of the batches, 0 to 1."""
-        return self.finished / self.batches if self.batches else 0.0
+KEPT_OBJECTS = 5_000
+"""Audit events and finished batches that one process keeps: neither ever changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One reassignment with all that its page shows."""
+    """One reassignment with all that its page shows.
+
+    ``failed`` is the step at which the current batch has failed, when it is red. ``left_out`` are partitions of the current
+    batch with their reasons. ``older`` is the number of the event from which on the page has not shown them.
+    """
 
     row: Row
+    lock: ClusterLock | None
+    failed: AuditEvent | None
     bytes_per_second: int | None
     owed: tuple[str, ...]
     withdrawn: tuple[str, ...]
+    left_out: dict[str, str]
     finished: tuple[FinishedBatch, ...]
     events: tuple[AuditEvent, ...]
+    older: int
     has_report: bool
+    problems: tuple[str, ...]
 
 
-def rows(store: RecordStore) -> tuple[list[Row], list[str]]:
-    """Return every reassignment of every cluster, latest first, and why records could not be read.
+class Pages:
+    """The pages of reassignments; what never changes is read once per process."""
 
-    Raises:
-        RecordError: the store does not answer.
-    """
-    found: list[Row] = []
-    unreadable: list[str] = []
-    for cluster_id in store.clusters():
-        known = catalogue(store, cluster_id)
-        unreadable += known.unreadable
-        found += [_row(one) for one in known.reassignments]
-    return sorted(found, key=lambda row: row.started_at, reverse=True), unreadable
+    def __init__(self) -> None:
+        self._events: OrderedDict[tuple[str, int], AuditEvent] = OrderedDict()
+        self._batches: OrderedDict[tuple[str, int], FinishedBatch] = OrderedDict()
 
+    def page(self, store: RecordStore, cluster_id: str, reassignment_id: str, before: int | None = None) -> Page:
+        """Return one reassignment, with the latest events, or those before a number.
 
-def page(store: RecordStore, cluster_id: str, reassignment_id: str) -> Page:
-    """Return one reassignment.
+        Raises:
+            RecordError: there is no record of it, or it cannot be read.
+        """
+        found = _found(store, cluster_id, reassignment_id)
+        record, recorded = found.record, found.recorded_request
+        lock = store.lock_owner(cluster_id)
+        row = row_of(
+            record,
+            str(recorded.request.job),
+            recorded.requested_by,
+            recorded.started_at,
+            lock.reassignment_id if lock else None,
+        )
+        done = record.finished_batches()
+        journal = record.journal()
+        problems: list[str] = []
+        last = record.audit.last_number()
+        end = last if before is None else min(last, before - 1)
+        first = max(1, end - SHOWN_EVENTS + 1)
+        events = self._between(record, first, end, problems)
+        current = next((n for n in range(1, (row.batches or 0) + 1) if n not in done), None)
+        submitted = record.submitted(current) if current else None
+        is_active = row.status is ReassignmentStatus.ACTIVE
+        return Page(
+            row=row,
+            lock=lock,
+            failed=root_failure(self._between(record, max(1, last - LATEST_EVENTS + 1), last, problems), current)
+            if current and is_active
+            else None,
+            bytes_per_second=rate_in_force(recorded.request, journal),
+            owed=journal.owed_texts(),
+            withdrawn=tuple(sorted(record.withdrawn_partitions())),
+            left_out=dict(list(submitted.left_out.items())[:SHOWN_PARTITIONS]) if submitted else {},
+            finished=tuple(
+                b for n in sorted(done)[: -SHOWN_BATCHES - 1 : -1] if (b := self._batch(record, n)) is not None
+            ),
+            events=tuple(reversed(events)),
+            older=first,
+            has_report=record.frozen_plan() is not None,
+            problems=tuple(dict.fromkeys(problems)),
+        )
 
-    Raises:
-        RecordError: there is no record of it, or it cannot be read.
-    """
-    found = _found(store, cluster_id, reassignment_id)
-    record = found.record
-    latest = sorted(record.finished_batches())[-SHOWN_BATCHES:]
-    return Page(
-        row=_row(found),
-        bytes_per_second=rate_in_force(found.recorded_request.request, record.journal()),
-        owed=record.journal().owed_texts(),
-        withdrawn=tuple(sorted(record.withdrawn_partitions())),
-        finished=tuple(done for n in reversed(latest) if (done := record.finished(n)) is not None),
-        events=tuple(reversed(record.audit.latest(SHOWN_EVENTS))),
-        has_report=record.has_file(REPORT),
-    )
+    def _between(self, record: Record, first: int, last: int, problems: list[str]) -> list[AuditEvent]:
+        return [e for n in range(first, last + 1) if (e := self._event(record, n, problems)) is not None]
+
+    def _event(self, record: Record, number: int, problems: list[str]) -> AuditEvent | None:
+        key = str(record.root), number
+        if key not in self._events:
+            try:
+                event = record.audit.event(number)
+            except RecordError as error:
+                problems.append(str(error))
+                return None
+            self._events[key] = event.model_copy(update={"facts": {}})  # which may have a megabyte
+            _keep(self._events)
+        return self._events[key]
+
+    def _batch(self, record: Record, number: int) -> FinishedBatch | None:
+        key = str(record.root), number
+        if key not in self._batches:
+            done = record.finished(number)
+            if done is None:
+                return None
+            self._batches[key] = done
+            _keep(self._batches)
+        return self._batches[key]
 
 
 def audit_lines(store: RecordStore, cluster_id: str, reassignment_id: str) -> Iterator[str]:
@@ -100,9 +142,19 @@ def audit_lines(store: RecordStore, cluster_id: str, reassignment_id: str) -> It
     return (event.model_dump_json() + "\n" for event in trail)
 
 
-def plan_report(store: RecordStore, cluster_id: str, reassignment_id: str) -> bytes | None:
-    """Return the plan's report, or None while there is none."""
-    return _found(store, cluster_id, reassignment_id).record.read_file(REPORT)
+def plan_report(store: RecordStore, cluster_id: str, reassignment_id: str, nonce: str) -> str:
+    """Return the plan's report, made from its numbers: HTML that was stored is never served.
+
+    Raises:
+        RecordError: there is no plan yet, or it cannot be read, or it was altered.
+    """
+    found = _found(store, cluster_id, reassignment_id)
+    return plan_page(
+        read_summary(found.record.plan_ref()),
+        title=title_of(found.reassignment_id, cluster_id),
+        bytes_per_second=found.recorded_request.request.throttle_bytes_per_second,
+        nonce=nonce,
+    )
 
 
 def find(store: RecordStore, run_id: str) -> tuple[str, str] | None:
@@ -124,19 +176,6 @@ def _found(store: RecordStore, cluster_id: str, reassignment_id: str) -> Recorde
     return found
 
 
-def _row(found: RecordedReassignment) -> Row:
-    record, recorded = found.record, found.recorded_request
-    plan = record.plan_in_force()
-    order = record.stopped()
-    return Row(
-        cluster_id=recorded.cluster_id,
-        reassignment_id=recorded.reassignment_id,
-        job=str(recorded.request.job),
-        requested_by=recorded.requested_by,
-        started_at=recorded.started_at,
-        status=found.status,
-        finished=len(record.finished_batches()),
-        batches=plan.batches if plan else None,
-        note=record.progress() if found.status is ReassignmentStatus.ACTIVE else None,
-        stopped=f"by {order.by}" + (f": {order.reason}" if order.reason else "") if order else None,
-    )
+def _keep(objects: OrderedDict[tuple[str, int], AuditEvent] | OrderedDict[tuple[str, int], FinishedBatch]) -> None:
+    while len(objects) > KEPT_OBJECTS:
+        objects.popitem(last=False)

@@ -37,9 +37,30 @@ def test_it_is_printed_as_json_lines(run):
 
 def test_an_intact_trail_is_confirmed_and_an_altered_one_found(run):
     intact = audit(run, "verify")
-    assert (intact.exit_code, intact.stdout.split(",")[1].strip()) == (0, "chain intact")
+    assert (intact.exit_code, intact.stdout.split(";")[0]) == (
+        0,
+        f"{run.record.audit.last_number()} events, chain intact",
+    )
     event = UPath(run.record.root) / "audit" / "000002.json"
     event.write_text(event.read_text().replace("succeeded", "succeeded "))
     altered = audit(run, "verify")
     assert altered.exit_code == 1
-    assert "altered" in altered.stdout
+    assert "altered" in altered.stderr
+
+
+def test_a_trail_that_was_removed_from_a_reassignment_with_a_plan_is_an_error(run):
+    for event in (run.record.root / "audit").iterdir():
+        event.unlink()
+    (run.store._base / run.cluster_id / "audit-heads" / "r.json").unlink()
+    removed = audit(run, "verify")
+    assert removed.exit_code == 1
+    assert "has a frozen plan and no audit event" in removed.stderr
+
+
+def test_a_run_that_does_not_exist_is_an_error(run):
+    for command in ("show", "verify"):
+        mistyped = CliRunner().invoke(
+            app, ["audit", command, run.cluster_id, "mistyped", "--record-uri", str(run.store._base)]
+        )
+        assert mistyped.exit_code == 1
+        assert "There is no record of run mistyped of cluster fake-cluster" in mistyped.stderr

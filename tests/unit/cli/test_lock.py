@@ -30,6 +30,34 @@ def test_the_owner_of_the_lock_is_shown_until_it_is_released(run):
     assert lock(run, "show").stdout == "Cluster fake-cluster is not locked\n"
 
 
+def test_by_force_the_lock_is_taken_from_whoever_has_it_if_its_number_is_the_one_seen(run):
+    assert "(lock 1)" in lock(run, "show").stdout
+    stale = lock(run, "release", "--force", "--number", "7", "--yes")
+    assert (stale.exit_code, "Lock 7 of cluster fake-cluster is not in force, expected 1" in stale.stdout) == (1, True)
+    assert lock(run, "release", "--force", "--number", "1", "--yes").exit_code == 0
+    assert lock(run, "show").stdout == "Cluster fake-cluster is not locked\n"
+
+
+def test_a_damaged_lock_is_reported_and_released_by_the_command_that_the_report_names(run):
+    (run.store._base / run.cluster_id / "lock" / "000001.json").write_bytes(b"")
+    shown = lock(run, "show")
+    assert shown.exit_code == 1
+    command = f"kafka-reassignment lock release {run.cluster_id} --force --number 1"
+    assert f"cluster {run.cluster_id} cannot be read" in shown.stderr
+    assert command in shown.stderr
+    assert lock(run, "release", *command.split()[4:], "--yes").exit_code == 0
+    assert run.store.lock_owner(run.cluster_id) is None
+
+
+def test_by_force_a_person_is_asked_for_the_number_and_the_cluster(run):
+    arguments = ["lock", "release", run.cluster_id, "--force", "--record-uri", str(run.store._base)]
+    refused = CliRunner().invoke(app, arguments, input="1\nanother-cluster\n")
+    assert refused.exit_code == 1
+    assert run.store.lock_owner(run.cluster_id).reassignment_id == "r"
+    assert CliRunner().invoke(app, arguments, input=f"1\n{run.cluster_id}\n").exit_code == 0
+    assert run.store.lock_owner(run.cluster_id) is None
+
+
 def test_only_the_owners_lock_is_released(run):
     refused = lock(run, "release", "other", "--yes")
     assert refused.exit_code == 1

@@ -61,7 +61,6 @@ def test_a_quiet_cluster_admits_the_batch() -> None:
             "1 partitions are under min.insync.replicas (payments-7)",
         ),
         ({"cluster_health": Health(under_replicated=(OTHER,))}, "1 partitions are under-replicated (payments-7)"),
-        ({"cluster_health": Health(under_replicated=(OURS,))}, "orders-0 of the batch is under-replicated"),
         ({"other_reasons": ("too slow",)}, "too slow"),
         (
             {"log_dirs": [LogDir(3, "/b", 1000 * MB, 150 * MB)]},
@@ -94,11 +93,29 @@ def test_the_worst_log_dir_counts_and_one_without_sizes_does_not() -> None:
     assert not gate(log_dirs=[roomy, replace(full, cordoned=True)]).reasons
 
 
-def test_a_batch_that_has_started_is_not_held_back_by_what_its_own_moves_cause() -> None:
+def test_a_batch_is_not_held_back_by_what_its_own_partitions_suffer_from() -> None:
     expanded = seen((1, 2, 3), (1, 2))
     own_trouble = Health(under_replicated=(OURS,))
     assert not gate(expanded, cluster_health=own_trouble, log_dirs=[LogDir(3, "/a", 100, 0)]).reasons
-    assert gate(seen((1, 2), (1,)), cluster_health=own_trouble).reasons
+    assert not gate(seen((1, 2), (1,)), cluster_health=own_trouble).reasons
+
+
+@pytest.mark.parametrize(
+    ("view", "reason"),
+    [
+        (seen(live=ALL - {3}), "broker 3 of the target 3,2 is down"),
+        (seen(live=ALL - {2}), "broker 2 of the target 3,2 is down"),
+        (replace(seen(), partitions={OURS: PartitionState((1, 2), frozenset(), None)}), "the partition is offline"),
+        (replace(seen(), min_insync_replicas={"orders": 3}), "has fewer replicas than min.insync.replicas, 3"),
+    ],
+)
+def test_a_step_that_cannot_be_carried_out_now_is_blocked_and_may_be_left_for_later(view: View, reason: str) -> None:
+    assert reason in gate(view).reasons[0]
+    assert not gate(view, goes_without_blocked=True).reasons
+
+
+def test_replicas_that_leave_may_be_down_even_below_min_isr() -> None:
+    assert not gate(replace(seen(isr=(2,), live=ALL - {1}), min_insync_replicas={"orders": 2})).reasons
 
 
 def test_as_many_unhealthy_partitions_as_the_request_allows_are_no_reason() -> None:
@@ -132,6 +149,26 @@ def test_replicas_being_added_do_not_make_a_partition_under_replicated() -> None
 
 def test_replicas_on_a_broker_that_is_being_emptied_are_not_waited_for() -> None:
     assert health(cluster((1, 2, 3), (1, 2)), leaving_brokers={3}) == Health()
+
+
+@pytest.mark.parametrize(
+    ("target", "found"),
+    [
+        ((1, 2, 4), Health()),
+        ((1, 2), Health()),
+        ((1, 3, 4), Health(under_replicated=(OTHER,))),
+        ((1, 2, 3), Health(under_replicated=(OTHER,))),
+    ],
+)
+def test_replicas_that_the_plan_takes_away_are_not_waited_for(target: Replicas, found: Health) -> None:
+    assert health(cluster((1, 2, 3), (1, 2)), targets={OTHER: target}) == found
+
+
+def test_a_partition_under_min_isr_is_unhealthy_unless_the_plan_gives_it_enough_replicas() -> None:
+    assert health(cluster((1, 2, 3), (1,)), targets={OTHER: (1, 4)}) == Health()
+    assert health(cluster((1, 2, 3), (1,)), targets={OTHER: (1, 2, 3)}) == Health(under_min_isr=(OTHER,))
+    assert health(cluster((1, 2), (1,)), leaving_brokers={2}) == Health()
+    assert health(cluster((1, 2), (), None), targets={OTHER: (3, 4)}) == Health(offline=(OTHER,))
 
 
 # Whether the rate can finish

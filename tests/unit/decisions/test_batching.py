@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_reassignment.decisions.batching import NOBODY, StepColumns, batches_of
+from kafka_reassignment.decisions.batching import NOBODY, StepColumns, batches_of, split_long_lists
+from kafka_reassignment.decisions.batching.columns import ThrottleLists
+from kafka_reassignment.decisions.throttle.length import LONGEST_LIST_BYTES
 from kafka_reassignment.errors import InfeasiblePlanError
 from kafka_reassignment.request import Limits
 
@@ -181,3 +185,50 @@ def test_whatever_the_steps_the_limits_and_the_order_hold(plan):
             total = steps.bytes_to_copy[numbers == number]
             assert total.sum() <= most.batch_bytes or (total > 0).sum() == 1
     assert batches_of(steps, most).tolist() == numbers.tolist()
+
+
+@st.composite
+def plans_with_lists(draw) -> tuple[StepColumns, Limits]:
+    steps, most = draw(plans())
+    count = len(steps.partition)
+    sizes = st.lists(st.integers(0, 3_000), min_size=count, max_size=count)
+    # All partitions are of one or two topics; some steps nearly fill a list alone.
+    leaders, followers = (np.array(draw(sizes), dtype=np.int64) * draw(st.sampled_from([1, 10])) for _ in range(2))
+    lists = ThrottleLists(steps.partition % draw(st.integers(1, 2)), leaders, followers)
+    return replace(steps, lists=lists), most
+
+
+@settings(deadline=None)
+@given(plans_with_lists())
+def test_no_batch_needs_a_list_of_throttled_replicas_that_kafka_refuses(plan):
+    steps, most = plan
+    numbers = batches_of(steps, most)
+
+    assert sorted(set(numbers.tolist())) == list(range(1, numbers.max() + 1))
+    assert np.bincount(numbers).max() <= most.partition_movements
+    same = steps.partition[1:] == steps.partition[:-1]
+    assert (numbers[1:][same] > numbers[:-1][same]).all()
+    for number in set(numbers.tolist()):
+        for topic in set(steps.lists.topic.tolist()):
+            mine = (numbers == number) & (steps.lists.topic == topic)
+            for added in (steps.lists.leader_bytes, steps.lists.follower_bytes):
+                assert added[mine].sum() - 1 <= LONGEST_LIST_BYTES
+
+
+def test_batches_whose_lists_fit_stay_as_they_are():
+    """Also where steps that are in no list come last."""
+    steps = copies((10, 1, 2), (10, 3, 4), (0, 1, 2))
+    lists = ThrottleLists(np.zeros(3, dtype=np.int64), np.array([9, 9, 0]), np.array([5, 5, 0]))
+    assert batches_of(replace(steps, lists=lists), limits()).tolist() == batches_of(steps, limits()).tolist()
+
+
+def test_lists_of_two_million_steps_are_split_in_seconds():
+    count = 2_000_000
+    numbers = np.arange(count) // 5_000 + 1
+    entries = np.full(count, 27, dtype=np.int64)
+    lists = ThrottleLists(np.arange(count) // 100_000, entries, entries // 3)
+    began = time.process_time()
+    split = split_long_lists(lists, numbers)
+    assert time.process_time() - began < 5
+    assert np.bincount(split).max() * 27 - 1 <= LONGEST_LIST_BYTES
+    assert split.max() == 400 * 5, "5,000 entries of 27 bytes need five lists"

@@ -44,7 +44,7 @@ def test_a_drop_in_flight_that_is_cancelled_leaves_more_replicas_than_before() -
     view = partition.view()
     assert view.in_flight[P].removing == (3,)
     assert cancels([STEP], view).to_cancel == {
-        P: "replicas 1,2,4,3; 4 out of sync; replication factor 4, it was 3 before the step"
+        P: "replicas 1,2,4,3; 4 out of sync; replication factor 4, 1 above the 3 before the reassignment"
     }
 
 
@@ -52,7 +52,9 @@ def test_an_order_that_will_differ_is_reported() -> None:
     partition = Controller(P, (1, 2, 3), set(ALL))
     partition.submit((4, 3, 2))
     step = Step(Reassignment(P, (1, 2, 3), (4, 3, 2)))
-    assert cancels([step], partition.view()).to_cancel == {P: "replicas 3,2,1; the order was 1,2,3 before the step"}
+    assert cancels([step], partition.view()).to_cancel == {
+        P: "replicas 3,2,1; the order was 1,2,3 before the reassignment"
+    }
 
 
 def test_with_an_original_replica_out_of_sync_the_move_is_carried_on() -> None:
@@ -186,7 +188,58 @@ def test_a_changed_order_is_brought_back() -> None:
 
 
 def test_a_partition_that_another_client_moved_elsewhere_is_left_alone() -> None:
-    assert settling([STEP], Controller(P, (1, 5), set(ALL)).view()).settled == (P,)
+    decided = settling([STEP], Controller(P, (1, 5), set(ALL)).view())
+    assert decided.complete
+    assert decided.left == {
+        P: "replicas 1,5; another client changed it: the original 1,2,3 lacks 2,3, the target 1,2,4 lacks 2,4"
+    }
+
+
+# Partitions that take several steps
+
+
+WHOLE = Reassignment(P, (1, 2, 3), (4, 5, 6))
+SECOND = Step(Reassignment(P, (4, 1, 2, 3), (4, 5, 3)), 2, 3)
+
+
+def test_a_partition_between_two_steps_goes_back_to_its_original_replicas() -> None:
+    partition = Controller(P, (4, 1, 2, 3), set(ALL))
+    decided = settling([SECOND], partition.view(), wholes={P: WHOLE})
+    assert (decided.to_submit, decided.above) == ({P: (1, 2, 3)}, {})
+
+
+def test_a_second_step_in_flight_is_cancelled_and_then_taken_back_to_the_original_replicas() -> None:
+    partition = Controller(P, (4, 1, 2, 3), set(ALL))
+    partition.submit(SECOND.reassignment.expanded)
+    first = settling([SECOND], partition.view(), wholes={P: WHOLE})
+    left = "replicas 4,1,2,3; replication factor 4, 1 above the 3 before the reassignment"
+    assert first.cancels.to_cancel == {P: left}
+    partition.cancel()
+    assert settling([SECOND], partition.view(), wholes={P: WHOLE}).to_submit == {P: (1, 2, 3)}
+
+
+def test_a_partition_that_has_all_of_its_target_goes_on_where_the_original_replicas_are_gone() -> None:
+    partition = Controller(P, (4, 2, 5), set(ALL))
+    step = Step(Reassignment(P, (4, 2), (4, 5)), 2, 2)
+    whole = Reassignment(P, (1, 2), (4, 5))
+    assert settling([step], partition.view(), wholes={P: whole}).to_submit == {P: (4, 5)}
+
+
+def test_a_partition_that_can_reach_neither_end_without_copies_is_left_and_says_what_is_missing() -> None:
+    decided = settling([SECOND], Controller(P, (4, 5, 3), set(ALL)).view(), wholes={P: WHOLE})
+    assert decided.complete
+    assert decided.left == {
+        P: "replicas 4,5,3; either end would take copies: the original 1,2,3 lacks 1,2, the target 4,5,6 lacks 6"
+    }
+
+
+def test_more_replicas_than_before_are_reported_though_nothing_is_in_flight() -> None:
+    """KIP-455: a cancel says which replication factor remains above the configured one."""
+    partition = Controller(P, (4, 1, 2, 3), set(ALL))
+    partition.kill(2)
+    decided = settling([SECOND], partition.view(), wholes={P: WHOLE})
+    assert decided.above == {P: "replication factor 4, 1 above the 3 before the reassignment"}
+    assert "broker 2 of the target 1,2,3 is not in sync" in decided.stranded[P]
 
 
 replica_lists = st.lists(st.sampled_from(sorted(ALL)), min_size=1, max_size=3, unique=True).map(tuple)

@@ -90,7 +90,10 @@ def test_every_half_done_state_is_recognised(view, state, reason):
 def test_a_sick_replica_that_stays_makes_a_move_stuck():
     found = status_of(seen((1, 2, 3), {2, 3}, InFlight((1, 2, 3), (3,), ()), leader=2), ADDING)
     assert found.status is MoveStatus.STUCK
-    assert found.reason.endswith("broker 1, which stays, is out of sync; every adding replica has caught up")
+    assert found.reason.endswith(
+        "broker 1, which stays, is out of sync; every adding replica has caught up. The old replicas are kept until it is "
+        "back: bring it back, or cancel and trigger a reassignment that moves the partition off it"
+    )
 
 
 def test_gone_is_only_cancelled_when_the_controller_had_accepted_it():

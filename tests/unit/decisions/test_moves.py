@@ -238,7 +238,10 @@ def test_a_partition_that_another_client_moved_elsewhere_is_stale_and_never_comp
         ),
         (
             seen((1, 2, 3, 4), (1, 3, 4), in_flight=InFlight((1, 2, 3, 4), (4,), ())),
-            "broker 2, which stays, is out of sync; every adding replica has caught up",
+            (
+                "broker 2, which stays, is out of sync; every adding replica has caught up. The old replicas are kept until it is "
+                "back: bring it back, or cancel and trigger a reassignment that moves the partition off it"
+            ),
         ),
         (
             seen((1, 2, 3, 4), (1,), leader=None, in_flight=InFlight((1, 2, 3, 4), (4,), ())),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_reassignment.decisions.partition_steps import NoNextStep, next_step, steps_for, steps_of
+from kafka_reassignment.decisions.partition_steps import NoNextStep, next_step, steps_for, steps_from_now, steps_of
 from kafka_reassignment.errors import InvalidAssignmentError
 from kafka_reassignment.model import Reassignment, Replicas, TopicPartition
 
@@ -150,8 +150,24 @@ def test_a_broker_that_is_down_is_not_added_now_and_nothing_is_dropped_for_it() 
     assert running((1, 2, 3), (4, 5, 6), 3, live_brokers=alive) == (5, 6, 3)
 
 
-def test_below_min_insync_new_replicas_come_first_and_nothing_is_removed() -> None:
-    assert running((1, 2, 3, 9), (4, 5, 6, 7), 2, isr={1}, min_insync=3) == (4, 5, 1, 2, 3, 9)
+def test_below_min_insync_new_replicas_come_first_and_nothing_in_sync_is_removed() -> None:
+    assert running((1, 2, 3, 9), (4, 5, 6, 7), 2, isr={1, 2}, min_insync=3) == (4, 5, 1, 2)
+
+
+def test_r_is_exceeded_to_reach_min_insync_and_only_then() -> None:
+    """The KIP's own example: four brokers, min.insync.replicas 3, one in sync: two more are added at once."""
+    assert running((1, 2, 3), (4, 5, 6), 1, isr={1}, min_insync=3) == (4, 5, 1)
+    assert running((1, 2, 3), (4, 5, 6), 1, isr={1, 2}, min_insync=3) == (4, 1, 2)
+    assert running((1, 2, 3, 9), (4, 5, 6, 7), 2, isr={1, 2, 3}) == (4, 1, 2, 3)
+    assert running((1, 2, 3), (4, 5, 6), 1, isr={1, 2}, min_insync=2) == (4, 1, 2)
+
+
+def test_the_steps_from_now_begin_with_the_next_step_and_end_at_the_target() -> None:
+    move = Reassignment(P, (1, 2, 3), (4, 5, 6), 7)
+    steps = steps_from_now(move, replica_movements=1, isr={1, 2}, live_brokers={1, 2, 4, 5, 6}, min_insync=1)
+    assert [s.reassignment.target for s in steps] == [(4, 1, 2), (4, 5, 2), (4, 5, 6)]
+    assert [(s.step, s.steps) for s in steps] == [(1, 3), (2, 3), (3, 3)]
+    assert not steps_from_now(move, replica_movements=1, isr=set(), live_brokers=set(), min_insync=1)
 
 
 def test_it_waits_when_the_partition_is_offline() -> None:
@@ -192,8 +208,9 @@ def test_whatever_is_down_a_next_step_keeps_the_bounds_and_never_stands_still(
     assert step != current
     assert set(move.adding) <= alive
     assert set(move.adding) <= set(target)
-    assert len(move.adding) <= r
-    assert len(move.expanded) <= max(len(current), len(target)) + r
+    at_once = max(r, min_insync - len(set(current) - out_of_sync - down))
+    assert len(move.adding) <= at_once
+    assert len(move.expanded) <= max(len(current), len(target)) + at_once
     assert len(step) >= min(len(current), len(target))
     assert not set(move.removing) & set(target)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_reassignment.decisions.progress import Motion, Progress, ReplicaProgress, progress, seconds_for
+from kafka_reassignment.decisions.progress import Motion, Progress, ReplicaProgress, progress
 from kafka_reassignment.decisions.samples import Sample, measure_replica, sample_of
 from kafka_reassignment.model import (
     Batch,
@@ -242,15 +242,6 @@ def test_without_the_leaders_size_the_largest_old_replica_counts() -> None:
 
 
 # The reassignment
-
-
-def test_batches_to_come_take_as_long_as_their_busiest_broker() -> None:
-    two_from_one = Batch(1, (step(0, (1, 2), (3, 2)), step(1, (1, 2), (4, 2))))
-    two_to_one = Batch(2, (step(0, (1, 2), (3, 2)), step(1, (2, 1), (3, 1)), step(2, (5, 1), (3, 1))))
-    assert seconds_for([two_from_one], bytes_per_second=10 * MB) == 20
-    assert seconds_for([two_to_one], bytes_per_second=10 * MB) == 30
-    assert seconds_for([two_from_one, two_to_one], bytes_per_second=10 * MB, overhead_seconds=5) == 60
-    assert seconds_for([], bytes_per_second=1) == 0
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,14 @@ from kafka_reassignment.decisions.throttle import (
     LEADER_RATE,
     LEADER_REPLICAS,
     Journal,
+    Needed,
     Side,
     ThrottledReplicas,
     changes_to_restore,
     changes_to_throttle,
+    listed_in,
     missing_throttle,
+    needed_replicas,
     throttle_for,
     union,
 )
@@ -26,10 +29,13 @@ from kafka_reassignment.model import (
     ConfigChange,
     ConfigOperation,
     ConfigResource,
+    InFlight,
+    PartitionState,
     Reassignment,
     Replicas,
     Step,
     TopicPartition,
+    View,
 )
 
 pytestmark = pytest.mark.quick
@@ -131,10 +137,12 @@ def test_setting_it_again_changes_nothing() -> None:
 
 
 def test_what_is_missing_of_the_throttle_is_reported() -> None:
-    configs = Configs(per_broker={("2", LEADER_RATE): "5"}, dynamic_default={LEADER_RATE: "7"}, down={3})
+    configs = Configs(
+        per_broker={("2", LEADER_RATE): "500000000"}, dynamic_default={LEADER_RATE: "100000001"}, down={3}
+    )
     assert missing_throttle(PLAN, configs.describe(PLAN.resources)) == (
-        "broker 1: leader.replication.throttled.rate is 7 (dynamic default broker), expected 100000000",
-        "broker 2: leader.replication.throttled.rate is 5 (dynamic broker), expected 100000000",
+        "broker 1: leader.replication.throttled.rate is 100000001 (dynamic default broker), expected 100000000",
+        "broker 2: leader.replication.throttled.rate is 500000000 (dynamic broker), expected 100000000",
         "broker 3 did not answer, its follower.replication.throttled.rate is not known to be 100000000",
         "topic orders: follower.replication.throttled.replicas lacks 1 of 1 entries, expected 0:3 among them",
         "topic orders: leader.replication.throttled.replicas lacks 2 of 2 entries, expected 0:1 among them",
@@ -160,18 +168,51 @@ def test_entries_of_another_client_are_not_ours() -> None:
 
 
 def test_a_rate_that_is_already_right_is_not_ours() -> None:
-    configs = Configs(static={("1", LEADER_RATE): "100000000"}, per_broker={("2", LEADER_RATE): "100000000"})
-    assert {(r.broker, r.side) for r in put_in_place(configs).rates} == {(3, Side.FOLLOWER)}
+    configs = Configs(per_broker={("2", LEADER_RATE): "100000000"})
+    assert {(r.broker, r.side) for r in put_in_place(configs).rates} == {(1, Side.LEADER), (3, Side.FOLLOWER)}
+
+
+def test_a_rate_in_server_properties_is_shown_and_limits_nothing_so_ours_is_set() -> None:
+    configs = Configs(static={("1", LEADER_RATE): "5"})
+    journal = put_in_place(configs)
+    assert configs.per_broker["1", LEADER_RATE] == "100000000"
+    assert journal.lower_rates == ()
+    cleared(configs, journal)
+    assert configs.state() == Configs(static={("1", LEADER_RATE): "5"}).state()
+
+
+def test_a_lower_rate_in_server_properties_does_not_count() -> None:
+    """Brokers describe it and copy at full speed all the same (F41), so it slows nothing down and ours is set."""
+    configs = Configs(static={("1", LEADER_RATE): "5000000"})
+    journal = put_in_place(configs)
+    assert configs.per_broker["1", LEADER_RATE] == str(100 * MB)
+    assert journal.lower_rates == ()
+    cleared(configs, journal)
+    assert configs.state() == Configs(static={("1", LEADER_RATE): "5000000"}).state()
+
+
+def test_a_lower_default_of_all_brokers_is_set_on_the_broker_too() -> None:
+    """Before 3.9 the default has no effect on replication (KAFKA-10190)."""
+    configs = Configs(dynamic_default={LEADER_RATE: "5000000"})
+    journal = put_in_place(configs)
+    assert configs.per_broker["1", LEADER_RATE] == "5000000"
+    assert [(r.broker, r.bytes_per_second) for r in journal.lower_rates] == [(1, 5_000_000), (2, 5_000_000)]
+    assert changes_to_throttle(PLAN, journal, configs.describe(PLAN.resources)) == (journal, [])
+    assert missing_throttle(PLAN, configs.describe(PLAN.resources), journal) == ()
+    cleared(configs, journal)
+    assert configs.state() == Configs(dynamic_default={LEADER_RATE: "5000000"}).state()
 
 
 def test_a_rate_that_was_there_before_is_journalled_with_its_layer() -> None:
     configs = Configs(
-        per_broker={("1", LEADER_RATE): "5"}, static={("2", LEADER_RATE): "6"}, dynamic_default={FOLLOWER_RATE: "7"}
+        per_broker={("1", LEADER_RATE): "500000000"},
+        static={("2", LEADER_RATE): "600000000"},
+        dynamic_default={FOLLOWER_RATE: "700000000"},
     )
     assert [str(r) for r in put_in_place(configs).rates] == [
-        "broker 1: leader.replication.throttled.rate (before us: 5 (dynamic broker))",
-        "broker 2: leader.replication.throttled.rate (before us: 6 (static broker))",
-        "broker 3: follower.replication.throttled.rate (before us: 7 (dynamic default broker))",
+        "broker 1: leader.replication.throttled.rate (before us: 500000000 (dynamic broker))",
+        "broker 2: leader.replication.throttled.rate (before us: 600000000 (static broker))",
+        "broker 3: follower.replication.throttled.rate (before us: 700000000 (dynamic default broker))",
     ]
 
 
@@ -182,7 +223,7 @@ def test_a_hidden_rate_of_another_client_is_not_replaced_because_it_could_not_be
     assert missing_throttle(PLAN, configs.describe(PLAN.resources), journal) == (
         (
             "broker 1: leader.replication.throttled.rate is set but hidden, so it could not be put back; expected "
-            "100000000. Remove it by hand, or upgrade the broker to 2.6 or later"
+            "100000000"
         ),
     )
 
@@ -238,34 +279,54 @@ def test_a_new_rate_below_one_megabyte_is_refused_unless_it_is_accepted() -> Non
 # Clearing
 
 
-def test_while_moves_are_in_flight_their_entries_and_every_rate_stay() -> None:
-    batch = Batch(1, (move("orders", 0, (1, 2), (3, 2)), move("orders", 1, (1, 2), (3, 2))))
+def seen_as(partitions: dict[int, tuple[Replicas, set[int]]], in_flight: dict[int, InFlight] | None = None) -> View:
+    """Partitions of orders by number, each with replicas and ISR; the first in sync leads, every broker is alive."""
+    return View(
+        frozenset(range(1, 10)),
+        {
+            TopicPartition("orders", n): PartitionState(replicas, frozenset(isr), next(b for b in replicas if b in isr))
+            for n, (replicas, isr) in partitions.items()
+        },
+        {TopicPartition("orders", n): flight for n, flight in (in_flight or {}).items()},
+    )
+
+
+def needed_of(journal: Journal, seen: View) -> Needed:
+    return needed_replicas(listed_in(journal), seen)
+
+
+def test_what_still_copies_keeps_its_entries_and_the_rates_of_its_brokers_and_nothing_else_stays() -> None:
+    batch = Batch(1, (move("orders", 0, (1, 2), (3, 2)), move("orders", 1, (2, 5), (4, 5))))
     plan, configs = throttle_for(batch, asked_bytes_per_second=MB), Configs()
     journal, changes = changes_to_throttle(plan, Journal(), configs.describe(plan.resources))
     configs.apply(changes)
-    clearing = changes_to_restore(journal, configs.describe(journal.resources), keep={TopicPartition("orders", 1)})
-    assert [(c.operation, c.value) for c in clearing.changes] == [
-        (ConfigOperation.SUBTRACT, "0:3"),
-        (ConfigOperation.SUBTRACT, "0:1,0:2"),
+    seen = seen_as({0: ((3, 2), {3, 2}), 1: ((2, 5, 4), {2, 5})}, {1: InFlight((2, 5, 4), (4,), ())})
+    keep = needed_of(journal, seen)
+    clearing = changes_to_restore(journal, configs.describe(journal.resources), keep=keep)
+    assert [(c.resource.name, c.operation, c.value) for c in clearing.changes] == [
+        ("1", ConfigOperation.DELETE, None),
+        ("3", ConfigOperation.DELETE, None),
+        ("orders", ConfigOperation.SUBTRACT, "0:3"),
+        ("orders", ConfigOperation.SUBTRACT, "0:1,0:2"),
     ]
     configs.apply(clearing.changes)
-    after = changes_to_restore(journal, configs.describe(journal.resources), keep={TopicPartition("orders", 1)})
+    after = changes_to_restore(journal, configs.describe(journal.resources), keep=keep)
     assert after.changes == ()
-    assert [r.added for r in after.journal.lists] == [("1:3",), ("1:1", "1:2")]
-    assert after.journal.rates == journal.rates
+    assert [r.added for r in after.journal.lists] == [("1:4",), ("1:2", "1:5")]
+    assert [r.broker for r in after.journal.rates] == [2, 4, 5]
     assert cleared(configs, after.journal).is_settled
     assert configs.state() == Configs().state()
 
 
 def test_a_rate_that_another_client_changed_is_left_and_reported() -> None:
-    configs = Configs(per_broker={("1", LEADER_RATE): "5"})
+    configs = Configs(per_broker={("1", LEADER_RATE): "500000000"})
     journal = put_in_place(configs)
     configs.per_broker["1", LEADER_RATE] = "42"
     clearing = changes_to_restore(journal, configs.describe(journal.resources))
     assert clearing.changed_by_others == (
         (
-            "broker 1: leader.replication.throttled.rate is 42 (dynamic broker), expected 100000000 which we set; it was 5 "
-            "(dynamic broker) before"
+            "broker 1: leader.replication.throttled.rate is 42 (dynamic broker), expected 100000000 which we set; it was "
+            "500000000 (dynamic broker) before"
         ),
     )
     assert cleared(configs, journal).is_settled
@@ -273,17 +334,17 @@ def test_a_rate_that_another_client_changed_is_left_and_reported() -> None:
 
 
 def test_a_rate_that_another_client_changed_before_we_set_it_again_is_restored() -> None:
-    configs = Configs(per_broker={("1", LEADER_RATE): "5"})
+    configs = Configs(per_broker={("1", LEADER_RATE): "500000000"})
     journal = put_in_place(configs)
-    configs.per_broker["1", LEADER_RATE] = "42"
+    configs.per_broker["1", LEADER_RATE] = "420000000"
     journal = put_in_place(configs, journal)
     assert configs.per_broker["1", LEADER_RATE] == "100000000"
     assert cleared(configs, journal).is_settled
-    assert configs.per_broker == {("1", LEADER_RATE): "42"}
+    assert configs.per_broker == {("1", LEADER_RATE): "420000000"}
 
 
 def test_a_rate_that_was_journalled_but_never_set_is_no_change_by_others() -> None:
-    configs = Configs(per_broker={("1", LEADER_RATE): "5"})
+    configs = Configs(per_broker={("1", LEADER_RATE): "500000000"})
     journal, _ = changes_to_throttle(PLAN, Journal(), configs.describe(PLAN.resources))
     clearing = changes_to_restore(journal, configs.describe(journal.resources))
     assert (clearing.changes, clearing.changed_by_others, clearing.journal.is_settled) == ((), (), True)
@@ -311,15 +372,15 @@ def test_a_list_that_another_client_replaced_by_a_star_is_left_and_reported() ->
 
 
 def test_a_broker_that_does_not_answer_is_a_debt_until_it_does() -> None:
-    configs = Configs(per_broker={("3", FOLLOWER_RATE): "5"})
+    configs = Configs(per_broker={("3", FOLLOWER_RATE): "500000000"})
     journal = put_in_place(configs)
     configs.down = {3}
-    debt = "broker 3: follower.replication.throttled.rate (before us: 5 (dynamic broker))"
+    debt = "broker 3: follower.replication.throttled.rate (before us: 500000000 (dynamic broker))"
     journal = cleared(configs, journal)
     assert journal.owed_texts() == (debt,)
     configs.down = set()
     assert cleared(configs, journal).is_settled
-    assert configs.per_broker == {("3", FOLLOWER_RATE): "5"}
+    assert configs.per_broker == {("3", FOLLOWER_RATE): "500000000"}
 
 
 def test_a_deleted_topic_is_owed_nothing() -> None:
@@ -331,7 +392,7 @@ def test_a_deleted_topic_is_owed_nothing() -> None:
 
 
 def test_debts_of_an_earlier_reassignment_are_taken_over_so_that_its_rate_is_not_put_back() -> None:
-    configs = Configs(per_broker={("1", LEADER_RATE): "5"}, lists={("orders", LEADER_REPLICAS): "9:9"})
+    configs = Configs(per_broker={("1", LEADER_RATE): "500000000"}, lists={("orders", LEADER_REPLICAS): "9:9"})
     before = configs.state()
     died = put_in_place(configs)
     plan = throttle_for(BATCH, asked_bytes_per_second=MB)

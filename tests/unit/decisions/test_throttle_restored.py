@@ -57,8 +57,11 @@ BATCHES = (
 RATES = (7_700_000, 15_400_000)
 """Asked; 10 and 20 MB/s are set."""
 
-# What others set: rates from a small set that is not ours, entries of ours and others, blanks and all.
-their_rates = st.sampled_from(["5", "6", "0"])
+# What others set: rates lower and higher than ours, none of them ours, entries of ours and others, blanks and all.
+their_rates = st.sampled_from(["5", "6", "0", "15000000", "90000000"])
+# Set while we run. None is among those of before: where a default is lower than ours, ours is as low, and a client that
+# then sets the very same value cannot be told from us.
+their_later_rates = st.sampled_from(["7", "8", "1", "16000000", "91000000"])
 their_entries = st.sampled_from(["100:1", "100:2", "101:9"])
 entries_before = st.lists(st.sampled_from(["0:1", "0:3", "1:4", "2:2", "100:1", "77:99"]), unique=True, max_size=4)
 lists_before = entries_before.map(",".join)
@@ -150,7 +153,7 @@ theirs = st.one_of(
         lambda broker, key, value: ConfigChange(ConfigResource.broker(broker), key, ConfigOperation.SET, value),
         st.integers(1, 4),
         st.sampled_from(RATE_KEYS),
-        their_rates,
+        their_later_rates,
     ),
     st.builds(
         lambda broker, key: ConfigChange(ConfigResource.broker(broker), key, ConfigOperation.DELETE),

@@ -66,10 +66,14 @@ def test_windows_that_are_too_short_are_passed_over() -> None:
 def test_a_batch_longer_than_every_window_never_starts_and_says_what_would_help() -> None:
     fit = fits(NIGHT, WEDNESDAY, 9 * HOURS)
     assert (fit.decision, fit.starts) == (StartDecision.NEVER, None)
-    assert fit.reason == (
-        "the batch needs about 9 h, the longest it may run in one go within 400 days is 7 h. Make a window longer, "
-        "raise the rate, or ask for smaller batches"
-    )
+    assert fit.reason == ("the batch needs about 9 h, the longest it may run in one go within 400 days is 7 h")
+    assert fit.longest_seconds == 7 * HOURS
+
+
+def test_a_batch_that_would_fit_at_its_best_waits() -> None:
+    assert fits(NIGHT, WEDNESDAY, 9 * HOURS, 8 * HOURS).decision is StartDecision.NEVER
+    fit = fits(NIGHT, WEDNESDAY, 9 * HOURS, 7 * HOURS)
+    assert (fit.decision, fit.starts) == (StartDecision.WAIT, None)
 
 
 def test_a_batch_of_unknown_length_starts_in_any_open_window_only() -> None:
@@ -124,13 +128,12 @@ def test_a_batch_that_would_end_too_late_never_starts() -> None:
     late = fits(soon, WEDNESDAY, 1 * HOURS + 1)
     assert late.decision is StartDecision.NEVER
     assert late.reason == (
-        "the batch needs about 1 h, the longest it may run in one go before it must end (15:03 Europe/Madrid) is 1 h. "
-        "Make a window longer, raise the rate, or ask for smaller batches"
+        "the batch needs about 1 h, the longest it may run in one go before it must end (15:03 Europe/Madrid) is 1 h"
     )
     between = windows("sat 22:00-04:00", must_end_by="2026-03-14 21:00")
     assert fits(between, WEDNESDAY, 60).reason == (
         "the maintenance window is closed (it is Wed 2026-03-11 14:03 Europe/Madrid); it does not open again before it "
-        "must end (Sat 21:00). Change the maintenance windows of the request"
+        "must end (Sat 21:00)"
     )
     with pytest.raises(DeadlinePassedError):
         fits(soon, at("2026-03-11 15:03"), 1)

@@ -179,3 +179,22 @@ def test_whatever_comes_it_is_a_plan_or_refused_on_one_printable_line(value: obj
         outcome = str(refused)
     assert outcome.isprintable()
     assert len(outcome) < 600
+
+
+CURRENT = (
+    'Current partition replica assignment\n{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}\n'
+)
+PROPOSED = 'Proposed partition reassignment configuration\n{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[3,2]}]}\n'
+
+
+@pytest.mark.parametrize(
+    "text", [CURRENT + "\n" + PROPOSED, PROPOSED + "\n" + CURRENT], ids=["current first", "proposed first"]
+)
+def test_the_whole_output_of_generate_means_its_proposed_plan(text):
+    assert parse_plan(text) == {TopicPartition("t", 0): (3, 2)}
+
+
+@pytest.mark.parametrize("text", [CURRENT, PROPOSED, CURRENT + CURRENT, "x\n" + CURRENT + PROPOSED])
+def test_anything_else_with_titles_is_refused_with_what_to_give(text):
+    with pytest.raises(InvalidPlanFileError, match="give the plan alone, or the whole output"):
+        parse_plan(text)

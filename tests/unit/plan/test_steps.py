@@ -4,6 +4,8 @@ import pyarrow as pa
 import pytest
 
 from kafka_reassignment.decisions.batching import batches_of
+from kafka_reassignment.decisions.throttle.length import LONGEST_LIST_BYTES, list_bytes
+from kafka_reassignment.model import Reassignment, Step, TopicPartition
 from kafka_reassignment.plan.schemas import STEPS, TARGET
 from kafka_reassignment.plan.steps import batching_columns, steps_table
 from kafka_reassignment.request import Limits
@@ -52,3 +54,22 @@ def test_steps_of_one_partition_run_in_successive_batches():
     of_first = [n for n, row in zip(numbers, table.to_pylist(), strict=True) if row["partition"] == 0]
     assert list(of_first) == sorted(set(of_first))
     assert len(of_first) >= 3
+
+
+def test_a_batch_of_5000_partitions_of_one_topic_has_lists_that_kafka_takes():
+    """Entries of the leaders' side are the current replicas; those of the followers' side are the added ones."""
+    moves = [((101, 102, 103), (101, 102, 200 + i % 100)) for i in range(3_000)]
+    table = steps_table(changes(*moves, *[((101, 102, 103), (101, 103, 102))] * 2_000), 3)
+    numbers = batches_of(batching_columns(table), Limits(partition_movements=5_000, leader_movements=5_000))
+    assert numbers.max() > 1
+    for number in range(1, int(numbers.max()) + 1):
+        rows = table.filter(pa.array(numbers == number)).to_pylist()
+        steps = [
+            Step(
+                Reassignment(
+                    TopicPartition(row["topic"], row["partition"]), tuple(row["current"]), tuple(row["target"])
+                )
+            )
+            for row in rows
+        ]
+        assert all(length <= LONGEST_LIST_BYTES for length in list_bytes(steps).values())

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from upath import UPath
 
-from kafka_reassignment.errors import RecordError
+from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.record.audit import Actor, AuditEvent, AuditLog
 
 pytestmark = pytest.mark.quick
@@ -29,9 +29,13 @@ def event(step: str) -> AuditEvent:
     )
 
 
+def log_in(folder):
+    return AuditLog(UPath(folder / "audit"), head=UPath(folder / "head.json"))
+
+
 @pytest.fixture
 def log(tmp_path):
-    return AuditLog(UPath(tmp_path / "audit"))
+    return log_in(tmp_path)
 
 
 def test_events_keep_their_order_and_link_to_the_one_before(log):
@@ -42,7 +46,7 @@ def test_events_keep_their_order_and_link_to_the_one_before(log):
 
 
 def test_two_writers_never_overwrite_each_other(tmp_path):
-    one, other = AuditLog(UPath(tmp_path)), AuditLog(UPath(tmp_path))
+    one, other = log_in(tmp_path), log_in(tmp_path)
     one.append(event("a"))
     other.append(event("b"))
     one.append(event("c"))
@@ -54,7 +58,7 @@ def test_an_altered_event_breaks_the_chain(log, tmp_path):
         log.append(event(step))
     first = tmp_path / "audit" / "000001.json"
     first.write_text(first.read_text().replace('"summary": "admit"', '"summary": "nothing"'))
-    with pytest.raises(RecordError, match="Audit event 2 .* does not fit the one before it.*altered"):
+    with pytest.raises(RecordDamagedError, match="Audit event 2 .* does not fit the one before it.*altered"):
         log.verify()
 
 
@@ -62,7 +66,7 @@ def test_a_missing_event_is_reported(log, tmp_path):
     for step in ("admit", "set_throttle", "submit_batch"):
         log.append(event(step))
     (tmp_path / "audit" / "000002.json").unlink()
-    with pytest.raises(RecordError, match="Audit event 2 .* is missing"):
+    with pytest.raises(RecordDamagedError, match="Audit event 2 .* is missing"):
         log.verify()
 
 
@@ -75,12 +79,12 @@ def test_many_writers_at_once_leave_one_chain(tmp_path):
 
     def write(_: int) -> None:
         for _ in range(20):
-            AuditLog(UPath(tmp_path)).append(event("admit"))
+            log_in(tmp_path).append(event("admit"))
 
     with ThreadPoolExecutor(8) as writers:
         list(writers.map(write, range(8)))
-    assert AuditLog(UPath(tmp_path)).verify() == 160
-    assert [p.name for p in tmp_path.iterdir() if p.suffix != ".json"] == []
+    assert log_in(tmp_path).verify() == 160
+    assert [p.name for p in (tmp_path / "audit").iterdir() if p.suffix != ".json"] == []
 
 
 @pytest.mark.parametrize("how", ["altered", "removed"])
@@ -92,15 +96,50 @@ def test_the_last_event_is_no_exception(log, tmp_path, how):
         last.write_text(last.read_text().replace('"summary": "set_throttle"', '"summary": "nothing"'))
     else:
         last.unlink()
-    with pytest.raises(RecordError, match="Audit event 2 .* is not the one that was written.*altered or cut off"):
+    with pytest.raises(
+        RecordDamagedError, match="Audit event 2 .* is not the one that was written.*altered or cut off"
+    ):
         log.verify()
 
 
 def test_a_head_that_is_one_behind_is_no_fault(log, tmp_path):
     """A crash between an event and its head."""
     log.append(event("admit"))
-    head = tmp_path / "audit" / "head.json"
+    head = tmp_path / "head.json"
     behind = head.read_bytes()
     log.append(event("set_throttle"))
     head.write_bytes(behind)
     assert log.verify() == 2
+
+
+STEPS = ("preflight", "plan", "admit", "set_throttle")
+
+
+def test_a_trail_that_is_cut_off_together_with_its_head_is_found(log, tmp_path):
+    for step in STEPS:
+        log.append(event(step))
+    for number in (3, 4):
+        (tmp_path / "audit" / f"{number:06d}.json").unlink()
+    (tmp_path / "head.json").unlink()
+    with pytest.raises(RecordDamagedError, match=r"The head of .* is missing"):
+        log.verify()
+
+
+def test_a_trail_that_is_written_again_with_new_hashes_is_found(log, tmp_path):
+    for step in STEPS:
+        log.append(event(step))
+    other = log_in(tmp_path / "other")
+    for step in ("preflight", "plan", "nothing", "to see"):
+        other.append(event(step))
+    for file in (tmp_path / "other" / "audit").iterdir():
+        file.replace(tmp_path / "audit" / file.name)
+    with pytest.raises(RecordDamagedError, match="Audit event 4 .* is not the one that was written"):
+        log.verify()
+
+
+def test_the_hash_of_the_last_event_changes_with_every_event(log):
+    seen = set()
+    for step in STEPS:
+        log.append(event(step))
+        seen.add(log.last_hash())
+    assert len(seen) == len(STEPS)

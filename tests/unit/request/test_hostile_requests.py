@@ -1,15 +1,19 @@
 """Requests that mean harm, or come from a broken program: refused with a short, clear text, before anything is touched."""
 
 import json
+import time
 import unicodedata
 
 import pytest
 from upath import UPath
 
-from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.decisions.brokers import check_brokers_known
+from kafka_reassignment.errors import InvalidRequestError, UnknownBrokerError
 from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import ReassignmentRequest, parse_limits, parse_request
+from kafka_reassignment.request.names import MAX_NAMES
+from kafka_reassignment.request.partition_count import parse_partition_count
 
 pytestmark = pytest.mark.quick
 
@@ -105,3 +109,23 @@ def test_ids_stay_inside_the_record_store(tmp_path, identity):
     for root in (store.record(identity, "r").root, store.record("c", identity).root):
         assert (tmp_path / "records") in UPath(root.path).resolve().parents
     assert len({store.record("c", other).root for other in (*TRICKS, identity)}) == len({*TRICKS, identity})
+
+
+def test_excluded_brokers_of_a_partition_count_are_bounded_and_read_in_no_time():
+    ids = list(range(MAX_NAMES))
+    began = time.process_time()
+    request = parse_partition_count({"topic": "t", "partitions": 4, "exclude_brokers": ids})
+    with pytest.raises(UnknownBrokerError):
+        check_brokers_known(request.exclude_brokers, list(range(1_000)), subject="'exclude_brokers'", next_step="x")
+    assert time.process_time() - began < 2
+    with pytest.raises(InvalidRequestError, match="exclude_brokers"):
+        parse_partition_count({"topic": "t", "partitions": 4, "exclude_brokers": [*ids, MAX_NAMES]})
+
+
+@pytest.mark.parametrize("rate", [0, -1, 0.0])
+@pytest.mark.parametrize("field", ["throttle_mb_per_second", "mb_per_second_while_unhealthy"])
+def test_a_rate_of_nothing_is_refused_in_our_words(field, rate):
+    with pytest.raises(
+        InvalidRequestError, match="expected a rate above 0 MB/s, found -?[01]: it would stop replication"
+    ):
+        parse_request(GOOD | {field: rate})

@@ -113,8 +113,8 @@ BAD = {
         InvalidPlanFileError,
         (
             "The plan is not JSON: expected the format of kafka-reassign-partitions, found: more text follows the plan at "
-            "line 1, column 31; 'kafka-reassign-partitions --generate' prints two plans with titles: give the one you mean "
-            "only. Correct the file"
+            "line 1, column 31; 'kafka-reassign-partitions --generate' prints two plans with titles: give the plan "
+            "alone, or the whole output, of which the proposed plan is taken. Correct the file"
         ),
     ),
     "an unknown partition": (
@@ -165,5 +165,5 @@ def test_bad_input_is_refused_before_anything_is_written(fields, error, text, tm
     assert cluster.altered == []
     assert not {"alter_reassignments", "alter_configs"} & set(cluster.calls)
     assert store.lock_owner("fake-cluster") is None
-    # The record has the refusal as an audit event, and nothing else.
-    assert {path.parent.name for path in tmp_path.rglob("*") if path.is_file()} == {"audit"}
+    # The record has the refusal as an audit event with its head, and nothing else.
+    assert {path.parent.name for path in tmp_path.rglob("*") if path.is_file()} == {"audit", "audit-heads"}

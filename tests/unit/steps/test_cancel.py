@@ -1,10 +1,12 @@
 """Stopping a reassignment, whole or in part, from wherever it is."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from tests.steps_lab import StillWaiting, move
 
+from kafka_reassignment.advice import Correct, StartBrokers, Trigger
 from kafka_reassignment.errors import (
     InvalidRequestError,
     StoppedError,
@@ -12,9 +14,11 @@ from kafka_reassignment.errors import (
     UnknownTopicOrPartitionError,
     UnsafeDropError,
 )
-from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import CancelScope
+from kafka_reassignment.steps.cancel_report import report_stop
+from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.resume import resume
 
 pytestmark = pytest.mark.quick
 
@@ -29,7 +33,7 @@ def stop_all(run, scope=WHOLE):
     outcome = cancel.cancel_moves(run.context, scope)
     run.until_done(lambda: run.settle(scope))
     cancel.clear_after_stop(run.context, scope)
-    cancel.report_stop(run.context, scope)
+    report_stop(run.context, scope)
     return outcome
 
 
@@ -73,8 +77,12 @@ def test_a_move_whose_old_replica_is_lost_is_carried_on_to_its_target(reassignme
     cluster.kill(2)
     cluster.catch_up(ORDERS_0, 3)
     assert cancel.cancel_moves(run.context, WHOLE).carried_on.keys() >= {"orders-1"}
-    with pytest.raises(ThrottleInUseError, match="Rerun settle_moves first"):
+    with pytest.raises(
+        ThrottleInUseError, match="Bring broker 2 back, then trigger kafka_reassignment_cancel with reassignment_id r"
+    ):
         cancel.clear_after_stop(run.context, WHOLE)
+    followers = run.configs("orders")[ConfigResource.topic("orders")]["follower.replication.throttled.replicas"]
+    assert followers.value == "1:4", "what copies keeps its throttle, the rest is cleared"
     stop_all(run)
     assert run.replicas() == BEFORE | {"orders-0": (1, 3), "orders-1": (4, 3)}
 
@@ -96,7 +104,9 @@ def test_after_a_stop_no_step_does_anything_and_says_who_stopped_it(reassignment
     run = reassignment(MOVES)
     cancel.stop(run.context, WHOLE, by="bob", reason="weekend is over")
     for name in ("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas"):
-        with pytest.raises(StoppedError, match=r"stopped by bob at .*: weekend is over. To let it go on, trigger"):
+        with pytest.raises(
+            StoppedError, match=r"stopped by bob at .*: weekend is over. Trigger kafka_reassignment_resume with"
+        ):
             run.do(name)
     assert run.replicas() == BEFORE
 
@@ -122,7 +132,7 @@ def test_a_stopped_reassignment_goes_on_where_it_was_when_resumed(reassignment):
     run = reassignment([MOVES[0]], [MOVES[1]])
     run.do_all()
     stop_all(run)
-    cancel.resume(run.context, by="bob", reason="next weekend")
+    resume(run.context, by="bob", reason="next weekend")
     assert run.start() == 2
     run.do_all(batch=2)
     assert run.replicas() == BEFORE | {"orders-0": (1, 3), "orders-1": (4, 3)}
@@ -130,7 +140,7 @@ def test_a_stopped_reassignment_goes_on_where_it_was_when_resumed(reassignment):
 
 def test_only_what_is_stopped_can_be_resumed(reassignment):
     with pytest.raises(InvalidRequestError, match="is not stopped"):
-        cancel.resume(reassignment(MOVES).context, by="bob")
+        resume(reassignment(MOVES).context, by="bob")
 
 
 # Some partitions
@@ -166,8 +176,143 @@ def test_the_throttle_stays_while_a_withdrawn_partition_is_carried_on(reassignme
 
 
 def test_a_name_that_fits_nothing_is_refused(reassignment):
-    with pytest.raises(UnknownTopicOrPartitionError, match="'partitions' names 'orders-9', which fits no partition"):
+    with pytest.raises(UnknownTopicOrPartitionError, match="'partitions' names 'orders-9', which is no partition"):
         cancel.stop(reassignment(MOVES).context, CancelScope(("orders-9",)), by="bob")
+    with pytest.raises(UnknownTopicOrPartitionError, match="'topics' names 'pay\\*', which fits no topic"):
+        cancel.stop(reassignment(MOVES).context, CancelScope(topics=("pay*",)), by="bob")
+
+
+def test_a_name_in_the_other_field_is_refused_with_the_field_it_belongs_to(reassignment):
+    run = reassignment(MOVES)
+    with pytest.raises(UnknownTopicOrPartitionError, match="Name it in 'topics', since it is a topic"):
+        cancel.stop(run.context, CancelScope(("orders",)), by="bob")
+    with pytest.raises(UnknownTopicOrPartitionError, match="Name it in 'partitions', since it is a partition"):
+        cancel.stop(run.context, CancelScope(topics=("orders-0",)), by="bob")
+
+
+@pytest.mark.parametrize(
+    ("scope", "withdrawn"),
+    [(CancelScope(("orders-0",)), {"orders-0"}), (CancelScope(topics=("orders-0",)), {"orders-0-0", "orders-0-1"})],
+    ids=["partition", "topic"],
+)
+def test_a_partition_and_a_topic_of_the_same_name_are_not_mixed_up(reassignment, cluster, scope, withdrawn):
+    cluster.create_topic("orders-0", [(1, 2), (2, 1)])
+    cluster.catch_up_all()
+    run = reassignment([*MOVES, move("orders-0", 0, (1, 2), (1, 3)), move("orders-0", 1, (2, 1), (2, 3))])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    outcome = stop_all(run, scope)
+    assert set(outcome.cancelled) == withdrawn
+    assert run.record.withdrawn_partitions() == withdrawn
+
+
+# Partitions that take several steps
+
+
+THREE_STEPS = [
+    [move("events", 0, (1, 2, 3), (4, 1, 2, 3))],
+    [move("events", 0, (4, 1, 2, 3), (4, 5, 3))],
+    [move("events", 0, (4, 5, 3), (4, 5, 6))],
+]
+
+
+@pytest.fixture
+def three_steps(reassignment, cluster):
+    cluster.create_topic("events", [(1, 2, 3)], size_bytes=1_000_000)
+    cluster.catch_up_all()
+    return reassignment(
+        *([replace(s, step=n, steps=3) for s in batch] for n, batch in enumerate(THREE_STEPS, 1)),
+        replica_movements=2,
+    )
+
+
+def test_a_stop_between_two_steps_leaves_no_partition_with_more_replicas(three_steps):
+    run = three_steps
+    run.do_all()
+    assert run.replicas()["events-0"] == (4, 1, 2, 3)
+    outcome = stop_all(run)
+    assert outcome.settled == {"events-0": [1, 2, 3]}
+    assert run.replicas()["events-0"] == (1, 2, 3)
+
+
+def test_a_stop_in_a_later_step_takes_the_partition_back_as_well(three_steps):
+    run = three_steps
+    run.do_all()
+    run.start()
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    stop_all(run)
+    assert run.replicas()["events-0"] == (1, 2, 3)
+    assert run.cluster.list_reassignments() == {}
+
+
+def test_what_stays_between_two_assignments_is_reported_with_what_is_missing(three_steps):
+    run = three_steps
+    run.do_all()
+    run.do_all(batch=2)
+    cancel.stop(run.context, WHOLE, by="bob")
+    run.until_done(lambda: run.settle(WHOLE))
+    cancel.clear_after_stop(run.context, WHOLE)
+    text = report_stop(run.context, WHOLE)
+    assert "1 partitions stay between two assignments" in text
+    assert (
+        "events-0: replicas 4,5,3; either end would take copies: the original 1,2,3 lacks 1,2, the target 4,5,6 lacks 6"
+        in text
+    )
+
+
+def test_a_replica_too_many_that_cannot_go_now_is_told_and_keeps_the_lock(three_steps, cluster):
+    run = three_steps
+    run.do_all()
+    cluster.kill(2)
+    cancel.stop(run.context, WHOLE, by="bob")
+    result = cancel.cancel_moves(run.context, WHOLE)
+    assert result.above == {"events-0": "replication factor 4, 1 above the 3 before the reassignment"}
+    with pytest.raises(StillWaiting, match="broker 2 of the target 1,2,3 is not in sync"):
+        run.settle(WHOLE)
+    with pytest.raises(UnsafeDropError, match="The lock of the cluster stays") as raised:
+        report_stop(run.context, WHOLE)
+    assert raised.value.advice == (Trigger("kafka_reassignment_cancel", {"reassignment_id": "r"}),)
+    assert run.store.lock_owner(run.cluster_id).reassignment_id == "r"
+    with pytest.raises(UnsafeDropError) as raised:
+        run.settle(WHOLE, started_at=run.clock.now - timedelta(days=2))
+    assert raised.value.advice[0] == StartBrokers((2,))
+
+
+def test_a_partition_taken_back_by_a_stop_is_moved_from_the_start_when_resumed(three_steps):
+    run = three_steps
+    run.do_all()
+    stop_all(run)
+    resume(run.context, by="bob")
+    run.run_batches()
+    assert run.replicas()["events-0"] == (4, 5, 6)
+    run.finish()
+
+
+def test_a_withdrawn_partition_between_two_steps_is_taken_back_too(three_steps):
+    run = three_steps
+    run.do_all()
+    stop_all(run, CancelScope(("events-0",)))
+    assert run.replicas()["events-0"] == (1, 2, 3)
+
+
+# Moves of another client on our partitions
+
+
+def test_a_move_of_another_client_on_our_partition_is_left_out_and_named(reassignment, cluster):
+    run = reassignment(MOVES)
+    configs = run.configs("orders")
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.alter_reassignments({ORDERS_1: None})
+    cluster.alter_reassignments({ORDERS_1: (2, 3, 5)}, allow_replication_factor_change=True)
+    cancel.stop(run.context, WHOLE, by="bob")
+    cancel.cancel_moves(run.context, WHOLE)
+    done = run.until_settled(WHOLE)
+    assert "1 left to the other client that moves them: orders-1" in done.message
+    cancel.clear_after_stop(run.context, WHOLE)
+    assert run.configs("orders") == configs
+    text = report_stop(run.context, WHOLE)
+    assert "1 partitions are moved by another client, and left to it" in text
+    assert set(cluster.list_reassignments()) == {ORDERS_1}
+    assert run.store.lock_owner(run.cluster_id) is None
 
 
 # Moves of others
@@ -192,13 +337,23 @@ def test_moves_of_others_are_cancelled_where_no_reassignment_of_ours_is(reassign
     cancel.stop(run.context_of(nobody), scope, by="bob")
     cancel.cancel_moves(run.context_of(nobody), scope)
     assert cluster.list_reassignments() == {}
-    assert cancel.report_stop(run.context_of(nobody), scope).endswith("0 moves are in flight in the cluster")
+    assert report_stop(run.context_of(nobody), scope).endswith("0 moves are in flight in the cluster")
 
 
 def test_stopping_what_does_not_exist_is_refused(reassignment):
     run = reassignment(MOVES)
     with pytest.raises(InvalidRequestError, match="There is no reassignment nope"):
         cancel.stop(run.context_of(run.store.record(run.cluster_id, "nope")), WHOLE, by="bob")
+
+
+def test_a_roll_back_of_nothing_is_refused_before_anything_of_others_is_cancelled(reassignment, cluster):
+    run = reassignment(MOVES)
+    cluster.alter_reassignments({ORDERS_0: (3, 4)}, allow_replication_factor_change=True)
+    nobody = run.context_of(run.store.record(run.cluster_id, "manual"))
+    with pytest.raises(InvalidRequestError, match="There is no reassignment manual .* to roll back") as error:
+        cancel.stop(nobody, CancelScope(foreign=True), by="bob", roll_back=True)
+    assert error.value.advice == (Correct("name one as 'reassignment_id', or ask without 'roll_back'"),)
+    cancel.stop(nobody, CancelScope(foreign=True), by="bob")
 
 
 def test_a_partition_hung_by_somebody_is_stuck_and_freed_when_asked(reassignment, cluster):

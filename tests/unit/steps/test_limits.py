@@ -1,11 +1,16 @@
 """Batches cut anew while a reassignment runs: other limits, and partitions that had to wait."""
 
+from datetime import timedelta
+
 import pytest
 from tests.fakes.cluster import FakeCluster
-from tests.steps_lab import Run, StillWaiting, move
+from tests.steps_lab import OWN_STEPS, Run, StillWaiting, move
 from upath import UPath
 
-from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.advice import StartBrokers
+from kafka_reassignment.decisions.partition_steps import steps_for
+from kafka_reassignment.errors import InvalidRequestError, VerificationError
+from kafka_reassignment.model import Reassignment, Refusal, TopicPartition
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.recorded_batch import whole_batch
@@ -23,6 +28,16 @@ TARGET = {"orders-0": (3, 2), "orders-1": (2, 4), "orders-2": (3, 2), "orders-3"
 
 def partitions(run, number: int) -> set[str]:
     return {str(p) for p in whole_batch(run.record, number).partitions}
+
+
+def test_with_nothing_running_one_error_says_so_at_once_and_nothing_is_written(reassignment):
+    run = reassignment(MOVES)
+    nothing = run.context_of(run.store.record(run.cluster_id, "limits-1"))
+    with pytest.raises(
+        InvalidRequestError, match="No reassignment is running on cluster fake-cluster.*Give the limits in"
+    ):
+        change_limits(nothing, {"partition_movements": 3}, by="bob")
+    assert not list(nothing.record.audit)
 
 
 def test_other_limits_count_from_the_next_batch_on(reassignment):
@@ -63,16 +78,17 @@ def test_another_number_of_new_replicas_re_batches_the_steps(reassignment, clust
 def test_the_revision_is_in_the_audit_trail(reassignment):
     run = reassignment([MOVES[0]], [MOVES[1]], [MOVES[2]])
     change_limits(run.context, {"partition_movements": 2}, by="bob")
-    run.run_batches()
+    number = run.start()
+    assert number == 1
     events = {
-        e.step: e for e in run.record.audit if e.step in {"change_limits", "start_next_batch"} and e.batch in {None, 1}
+        e.step: e for e in run.record.audit if e.step in {"change_limits", "start_batches"} and e.batch in {None, 1}
     }
     assert events["change_limits"].summary.startswith("limits from the next batch on: P 2, R 1, L 50; before: P 50")
-    revision = events["start_next_batch"].facts["revision"]
+    revision = events["start_batches"].facts["revision"]
     assert revision["batches_before"] == 3
     assert revision["batches"] == 2
     assert revision["plan_hash"] != revision["plan_hash_before"]
-    assert events["start_next_batch"].plan_hash == revision["plan_hash"]
+    assert events["start_batches"].plan_hash == revision["plan_hash"]
 
 
 def test_re_batching_happens_once_however_often_the_step_is_rerun(reassignment):
@@ -183,6 +199,143 @@ def test_what_comes_again_and_other_limits_go_together(reassignment, cluster):
     assert next_batch(run.context, 1) == 2
     assert partitions(run, 2) == {"orders-2", "orders-3"}
     assert partitions(run, 3) == {"orders-1"}
+
+
+# Steps of partitions with replicas out of sync (KIP-435)
+
+
+WIDE = TopicPartition("wide", 0)
+
+
+def wide(current, target):
+    return [[step] for step in steps_for(Reassignment(WIDE, current, target), replica_movements=1)]
+
+
+def targets(run):
+    return [
+        whole_batch(run.record, n).steps[0].reassignment.target
+        for n in range(1, run.record.plan_in_force().batches + 1)
+    ]
+
+
+def test_a_replica_out_of_sync_is_dropped_first_so_that_a_dead_broker_holds_no_step_up(reassignment, cluster):
+    cluster.create_topic("wide", [(1, 2, 3)])
+    run = reassignment(*wide((1, 2, 3), (4, 5, 6)))
+    assert targets(run) == [(4, 2, 3), (4, 5, 3), (4, 5, 6)]
+    cluster.kill(3)
+    run.run_batches()
+    run.finish()
+    assert targets(run) == [(4, 1, 2), (4, 5, 2), (4, 5, 6)]
+    assert run.replicas()["wide-0"] == (4, 5, 6)
+
+
+def test_a_broker_that_dies_between_two_steps_is_dropped_in_the_next_one(reassignment, cluster):
+    cluster.create_topic("wide", [(1, 2, 3)])
+    run = reassignment(*wide((1, 2, 3), (4, 5, 6)))
+    run.start()
+    run.do_all(batch=1)
+    cluster.kill(3)
+    assert next_batch(run.context, 1) == 2
+    assert targets(run) == [(4, 2, 3), (4, 5, 2), (4, 5, 6)]
+    event = [e for e in run.record.audit if e.step == "start_next_batch"][-1]
+    assert event.facts["revision"]["unhealthy"] == ["wide-0"]
+    run.do_all(batch=2)
+    assert next_batch(run.context, 2) == 3
+    run.do_all(batch=3)
+    run.finish()
+
+
+def test_r_is_exceeded_where_min_insync_takes_it(reassignment, cluster):
+    cluster.create_topic("wide", [(1, 2, 3)], configs={"min.insync.replicas": "3"})
+    run = reassignment(*wide((1, 2, 3), (4, 5, 6)))
+    cluster.kill(2)
+    cluster.kill(3)
+    run.run_batches()
+    run.finish()
+    assert targets(run)[0] == (4, 5, 1)
+    assert run.replicas()["wide-0"] == (4, 5, 6)
+
+
+def test_a_healthy_partition_keeps_its_planned_steps(reassignment, cluster):
+    cluster.create_topic("wide", [(1, 2, 3)])
+    run = reassignment(*wide((1, 2, 3), (4, 5, 6)))
+    run.run_batches()
+    assert run.record.revisions.all() == []
+
+
+# What stays blocked
+
+
+def run_to_the_end(run, *, minutes_between_looks=30):
+    """Run all batches as Airflow does; return how many ran, and for how long each was waited for."""
+    waited, number = {}, run.start()
+    while number is not None:
+        began, names = run.clock.now, iter(OWN_STEPS)
+        name = next(names)
+        while name is not None:
+            try:
+                run.wait(name, number, started_at=began) if name == "admit" else run.do(name, number)
+                name = next(names, None)
+            except StillWaiting:
+                run.clock.sleep(minutes_between_looks * 60)
+                run.cluster.catch_up_all()
+        waited[number] = run.clock.now - began
+        assert number < 20, "batches without end"
+        number = next_batch(run.context, number)
+    return waited
+
+
+@pytest.mark.parametrize("partitions", [2, 5])
+def test_partitions_whose_kept_replica_is_dead_are_waited_for_once_and_left_out_then(reassignment, cluster, partitions):
+    """One per batch: what is blocked must not be put behind what is blocked too, for ever."""
+    cluster.create_topic("grown", [(1, 5)] * partitions)
+    steps = [move("grown", n, (1, 5), (1, 5, 2)) for n in range(partitions)]
+    run = reassignment(*([s] for s in steps), [MOVES[0]], partition_movements=1)
+    cluster.kill(5)
+    waited = run_to_the_end(run)
+    assert run.replicas()["orders-0"] == (3, 2)
+    assert len(waited) <= 2 * partitions + 1
+    timeout = timedelta(minutes=run.context.request.catch_up_timeout_minutes)
+    assert timeout <= sum(waited.values(), timedelta()) < timeout + timedelta(hours=2)
+    with pytest.raises(
+        VerificationError, match=r"grown-0, but .*left out: broker 5 of the target 1,5,2 is down"
+    ) as end:
+        run.finish()
+    assert end.value.advice[0] == StartBrokers((5,))
+
+
+def test_what_can_move_again_does_so_while_another_partition_stays_blocked(reassignment, cluster):
+    cluster.create_topic("grown", [(1, 5), (1, 6)])
+    steps = [move("grown", 0, (1, 5), (1, 5, 2)), move("grown", 1, (1, 6), (1, 6, 2))]
+    run = reassignment(*([s] for s in steps), partition_movements=1)
+    cluster.kill(5)
+    cluster.kill(6)
+    looks = []
+    run.clock.on_sleep.append(lambda: looks.append(1) or (len(looks) == 4 and cluster.restart(6)))
+    waited = run_to_the_end(run)
+    assert run.replicas()["grown-1"] == (1, 6, 2)
+    assert waited[1] < timedelta(hours=3)
+    assert len(waited) == 3
+
+
+class RefusingCluster(FakeCluster):
+    """Its controller refuses one topic for ever, with a reason that may pass."""
+
+    def alter_reassignments(self, targets, *, allow_replication_factor_change=False):
+        refused = {p: Refusal("INVALID_REPLICA_ASSIGNMENT", "no such broker") for p in targets if p.topic == "grown"}
+        rest = {p: t for p, t in targets.items() if p not in refused}
+        return refused | super().alter_reassignments(
+            rest, allow_replication_factor_change=allow_replication_factor_change
+        )
+
+
+def test_what_the_controller_refuses_again_and_again_is_left_out_after_a_few_tries(reassignment, cluster):
+    cluster.create_topic("grown", [(1, 5)] * 2)
+    cluster.__class__ = RefusingCluster
+    run = reassignment(*([move("grown", n, (1, 5), (1, 2))] for n in range(2)), partition_movements=1)
+    waited = run_to_the_end(run)
+    assert len(waited) <= 6
+    assert set(whole_batch(run.record, len(waited)).partitions) <= set(cluster.describe_partitions(["grown"]))
 
 
 def _die(*_: object) -> bool:

@@ -3,9 +3,11 @@
 import pytest
 from tests.steps_lab import move
 
-from kafka_reassignment.errors import InvalidRequestError, ReassignmentInProgressError
+from kafka_reassignment.advice import Correct, Rerun
+from kafka_reassignment.errors import InvalidRequestError, ReassignmentInProgressError, RecordDamagedError
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import CancelScope
+from kafka_reassignment.steps.cancel_report import report_stop
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.recorded_batch import whole_batch
@@ -58,7 +60,7 @@ def test_a_stopped_reassignment_is_rolled_back_from_where_it_was(reassignment, c
     cancel.stop(run.context, CancelScope(), by="bob")
     run.until_done(lambda: run.settle(CancelScope()))
     cancel.clear_after_stop(run.context, CancelScope())
-    cancel.report_stop(run.context, CancelScope())
+    report_stop(run.context, CancelScope())
     back = RollBack(run)
     assert back.record.plan_in_force().batches == 2
     back.go()
@@ -111,3 +113,22 @@ def test_nothing_begun_is_nothing_to_roll_back(reassignment):
     run = reassignment([FIRST])
     run.store.release(run.cluster_id, "r")
     assert "nothing to do" in RollBack(run).summary
+
+
+def test_the_plan_says_which_partitions_get_fewer_replicas(reassignment):
+    run = reassignment([move("orders", 0, (1, 2), (1, 2, 3))])
+    run.run_batches()
+    run.finish()
+    back = RollBack(run)
+    assert "* Replication factor: orders: 1 partitions from replication factor 3 to 2 (fewer)" in back.summary
+
+
+def test_an_altered_plan_cannot_be_rolled_back_and_the_cluster_is_free_then(reassignment):
+    run = reassignment([FIRST])
+    run.run_batches()
+    run.finish()
+    (run.record.root / "plan" / "steps" / "part-00000.parquet").write_bytes(b"{")
+    with pytest.raises(RecordDamagedError, match="r cannot be rolled back: ") as error:
+        RollBack(run)
+    assert error.value.advice == (Correct("restore its files from a copy"), Rerun("preflight"))
+    assert run.store.lock_owner(run.cluster_id) is None

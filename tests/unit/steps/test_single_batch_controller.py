@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 from tests.fakes.cluster import FakeCluster
-from tests.steps_lab import Run, move
+from tests.steps_lab import Run, StillWaiting, move
 from upath import UPath
 
-from kafka_reassignment.errors import PartialRefusalError, ReassignmentInProgressError, StoppedError
+from kafka_reassignment.errors import ControllerBusyError, StoppedError, is_worth_a_retry
 from kafka_reassignment.model import Refusal, TopicPartition
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import CancelScope
+from kafka_reassignment.steps.cancel_scope import CancelScope
 
 pytestmark = pytest.mark.quick
 
@@ -65,10 +65,12 @@ def test_a_submission_waits_for_the_batch_before_it(run, cluster, name):
 def test_a_batch_that_stays_is_reported_after_a_minute_and_nothing_is_left_out(run, cluster):
     cluster.busy_for = 1_000
     began = run.clock.now
-    with pytest.raises(ReassignmentInProgressError) as refused:
+    with pytest.raises(ControllerBusyError) as refused:
         run.do("submit_batch")
+    assert is_worth_a_retry(refused.value)
     assert str(refused.value) == (
-        "Batch 1 was not submitted: payments-0 is there. Submit again when it is done. Then rerun this step"
+        "Batch 1 was not submitted: payments-0 is there. Submit again when it is done. Wait until the controller has "
+        "finished what it has, then rerun submit_batch of batch 1 and what follows"
     )
     assert 60 <= (run.clock.now - began).total_seconds() < 65
     assert run.record.submitted(1) is None
@@ -77,12 +79,12 @@ def test_a_batch_that_stays_is_reported_after_a_minute_and_nothing_is_left_out(r
     assert run.replicas()["orders-149"] == (3, 2)
 
 
-def test_a_drop_that_finds_another_batch_says_so_asks_for_no_more_and_goes_on_at_a_rerun(run, cluster):
+def test_a_drop_that_finds_another_batch_says_so_asks_for_no_more_and_goes_on_when_it_is_done(run, cluster):
     run.do_all("submit_batch", "sense_isr_catch_up")
     cluster.busy_for = 1_000
-    with pytest.raises(PartialRefusalError, match=r"REASSIGNMENT_IN_PROGRESS: payments-0 is there") as refused:
+    with pytest.raises(StillWaiting, match=r"REASSIGNMENT_IN_PROGRESS: payments-0 is there"):
         run.do("drop_old_replicas")
-    assert len(refused.value.refused) == 100
+    assert [len(e.facts["refused"]) for e in run.record.audit if e.step == "drop_old_replicas"] == [100]
     cluster.busy_for = 0
     run.do_all("drop_old_replicas", "clear_throttle")
     assert run.replicas()["orders-149"] == (3, 2)

@@ -65,8 +65,8 @@ def test_a_cancel_that_would_break_min_isr_is_refused_with_a_warning(reassignmen
 def test_the_snapshot_shows_moves_in_flight_as_a_cancel_leaves_them(reassignment, cluster):
     start_elsewhere(cluster, (2, 3))
     run = reassignment([move("orders", 0, (1, 2), (1, 3))], supersede=True)
-    take_snapshot(run.context, as_if_cancelled=True)
-    rows = read_table(f"{run.record.snapshot_uri}/partitions").to_pylist()
+    take_snapshot(run.context, snapshot := run.record.uri_of("snapshot"), as_if_cancelled=True)
+    rows = read_table(f"{snapshot}/partitions").to_pylist()
     assert {(r["topic"], r["partition"]): r["replicas"] for r in rows}["orders", 0] == [2, 1], (
         "as the controller puts it"
     )
@@ -91,10 +91,12 @@ def test_a_second_reassignment_that_supersedes_stops_the_first_and_takes_its_deb
     first = reassignment([move("orders", 0, (1, 2), (1, 3))])
     configs = first.configs("orders")
     first.do_all("admit", "set_throttle", "submit_batch")
+    throttled = first.configs("orders")
     preflight(second(first), REQUEST, "bob")
     with pytest.raises(StoppedError, match="stopped by bob at .*: superseded by second"):
         first.do("sense_isr_catch_up")
-    assert not first.record.journal().is_settled, "its throttle has to stay while its move is in flight"
+    assert first.configs("orders") == throttled, "its throttle has to stay while its move is in flight"
+    assert not second(first).record.journal().is_settled, "and is the second one's to look after and to clear"
 
     then = reassignment([move("orders", 0, (1, 2), (1, 4))], reassignment_id="second", supersede=True)
     then.run_batches()

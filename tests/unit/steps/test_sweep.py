@@ -3,10 +3,11 @@
 import pytest
 from tests.steps_lab import move
 
-from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import CancelScope
+from kafka_reassignment.steps.cancel_report import report_stop
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.sweep import sweep
 
 pytestmark = pytest.mark.quick
@@ -49,13 +50,18 @@ def test_while_a_reassignment_is_at_work_nothing_is_touched(reassignment):
     assert run.store.lock_owner(run.cluster_id).reassignment_id == "r"
 
 
-def test_moves_in_flight_keep_their_throttle(owing, cluster):
+def test_moves_in_flight_keep_their_throttle_and_nothing_else_does(owing, cluster):
     cluster.alter_reassignments({TopicPartition("orders", 0): (1, 2, 3)}, allow_replication_factor_change=True)
     configs = owing.configs("orders")
     done = sweep(sweeper(owing), by="cron")
-    assert "orders-0 of its topics are still reassigning" in done.summaries["r"]
+    assert done.summaries["r"] == "earlier throttle values restored; the throttle of orders-0 stays while they copy"
     assert done.left == ("r",)
-    assert owing.configs("orders") == configs
+    orders, follower = ConfigResource.topic("orders"), "follower.replication.throttled.replicas"
+    after = owing.configs("orders")
+    assert configs[orders][follower].value == "0:3,1:4"
+    assert after[orders][follower].value == "0:3", "what is not in flight is not needed any more"
+    rates = {r.name for r in after if r != orders and any(v.value for v in after[r].values())}
+    assert rates == {"1", "2", "3"}, "nor is the rate of broker 4"
     assert owing.store.lock_owner(owing.cluster_id) is None
 
 
@@ -85,7 +91,7 @@ def test_a_stopped_reassignment_whose_throttle_could_not_be_cleared_is_paid_too(
     cancel.stop(run.context, CancelScope(), by="bob", reason="")
     cancel.cancel_moves(run.context, CancelScope())
     cancel.clear_after_stop(run.context, CancelScope())
-    cancel.report_stop(run.context, CancelScope())
+    report_stop(run.context, CancelScope())
     assert not run.record.journal().is_settled
     cluster.restart(3)
     assert sweep(sweeper(run), by="cron").left == ()

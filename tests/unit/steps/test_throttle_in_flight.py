@@ -7,7 +7,7 @@ from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, FOLLOWER_REPLIC
 from kafka_reassignment.errors import InvalidThrottleError, ReassignmentInProgressError
 from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.steps.sweep import sweep
-from kafka_reassignment.steps.throttle import throttle_in_flight
+from kafka_reassignment.steps.throttle_in_flight import throttle_in_flight
 
 pytestmark = pytest.mark.quick
 

@@ -5,24 +5,27 @@ from datetime import timedelta
 import pytest
 from tests.steps_lab import Run, StillWaiting, move
 
+from kafka_reassignment.advice import Rerun
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS, changes_to_restore
 from kafka_reassignment.errors import (
     BatchIncompleteError,
-    CancelledByOtherError,
     CatchUpTimeoutError,
     ClusterUnavailableError,
     InvalidRequestError,
     NotSubmittedError,
     ReassignmentInProgressError,
+    RecordUnavailableError,
     StoppedError,
     UnsafeDropError,
 )
 from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel import CancelScope, settle_moves
+from kafka_reassignment.steps.cancel import settle_moves
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.chain import wait_for_batches
-from kafka_reassignment.steps.waiting import LONGEST_WAIT, Done, Failed, SizeSamples, Waiting
+from kafka_reassignment.steps.resume import resume
+from kafka_reassignment.steps.waiting import LONGEST_WAIT, STORE_AWAY, Done, Failed, SizeSamples, Waiting
 
 pytestmark = pytest.mark.quick
 
@@ -56,7 +59,7 @@ def test_admission_is_done_waiting_or_failed(reassignment, cluster):
     assert isinstance(result, Done)
     assert result.message == "batch 1 admitted: 1 partitions, 1.0 MB to copy"
     assert failure(run.look("admit", 2)) is BatchIncompleteError
-    cluster.kill(3)
+    cluster.alter_reassignments({TopicPartition("orders", 3): (1, 4)})
     waiting = run.look("admit")
     assert isinstance(waiting, Waiting)
     assert waiting.reason.startswith("batch 1 waits: ")
@@ -76,13 +79,24 @@ def test_a_trigger_notices_a_stop_and_a_lock_of_another_reassignment(reassignmen
     assert failure(run.look("sense_isr_catch_up")) is StoppedError
 
 
-def test_what_the_next_look_may_not_meet_is_raised(submitted, cluster, monkeypatch):
-    def gone(*_):
-        raise ClusterUnavailableError("no broker answers")
+@pytest.mark.parametrize("step", ["sense_isr_catch_up", "drop_old_replicas"])
+def test_a_cluster_that_is_away_is_waited_for_and_a_day_of_it_ends_the_wait(submitted, cluster, step):
+    cluster.fail("describe_partitions", ClusterUnavailableError("no broker answers"), applied=0, times=2)
+    began = submitted.clock.now
+    assert submitted.look(step) == Waiting("no broker answers", until=began + timedelta(days=1))
+    late = submitted.look(step, started_at=began - timedelta(days=2))
+    assert failure(late) is CatchUpTimeoutError
+    assert late.error.advice == (Rerun("sense_isr_catch_up", batch=1),)
 
-    monkeypatch.setattr(cluster, "describe_partitions", gone)
-    with pytest.raises(ClusterUnavailableError):
-        submitted.look("sense_isr_catch_up")
+
+@pytest.mark.parametrize("step", ["sense_isr_catch_up", "drop_old_replicas"])
+def test_a_store_that_is_away_is_waited_for(submitted, monkeypatch, step):
+    def away(*_):
+        raise RecordUnavailableError("the store does not answer")
+
+    for name in ("finished", "recorded_request"):
+        monkeypatch.setattr(type(submitted.record), name, away)
+    assert submitted.look(step) == Waiting("the store does not answer", until=submitted.clock.now + STORE_AWAY)
 
 
 def test_the_samples_of_earlier_looks_are_used_instead_of_another_pause(reassignment):
@@ -136,8 +150,6 @@ def test_catch_up_fails_with_what_a_person_has_to_do(reassignment, submitted, cl
     assert failure(submitted.look("sense_isr_catch_up", started_at=submitted.clock.now - timedelta(days=2))) is (
         CatchUpTimeoutError
     )
-    cluster.alter_reassignments({ORDERS_0: None})
-    assert failure(submitted.look("sense_isr_catch_up")) is CancelledByOtherError
 
 
 def test_what_was_never_submitted_is_not_waited_for(reassignment):
@@ -195,7 +207,7 @@ def test_what_does_not_settle_in_time_fails(submitted, cluster):
 
 def test_a_trigger_that_is_late_cancels_nothing_of_a_reassignment_that_was_resumed(submitted, cluster):
     cancel.stop(submitted.context, WHOLE, by="bob")
-    cancel.resume(submitted.context, by="bob")
+    resume(submitted.context, by="bob")
     in_flight = cluster.list_reassignments()
     assert failure(settle_moves(submitted.context, WHOLE, submitted.clock.now)) is InvalidRequestError
     assert cluster.list_reassignments() == in_flight

@@ -7,12 +7,13 @@ from tests.steps_lab import Run, StillWaiting, move
 from upath import UPath
 
 from kafka_reassignment.decisions.move_status import MoveStatus
-from kafka_reassignment.errors import RecordError
+from kafka_reassignment.errors import NotSubmittedError, RecordError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.cancel import CancelScope
+from kafka_reassignment.steps.cancel_report import report_stop
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.views import listing
 from kafka_reassignment.views.listing import Whose, list_reassignments
@@ -37,6 +38,33 @@ def submitted(reassignment):
     run = reassignment(FIRST, SECOND)
     run.do_all("admit", "set_throttle", "submit_batch")
     return run
+
+
+def test_a_listing_says_what_failed_and_what_is_owed(reassignment):
+    run = reassignment(FIRST, SECOND)
+    run.do_all("admit", "set_throttle")
+    with pytest.raises(NotSubmittedError):
+        run.do("sense_isr_catch_up")
+    found = listed(run)
+    [one] = found.as_json()["reassignments"]
+    assert one["failed"]["step"] == "sense_isr_catch_up"
+    assert "Rerun submit_batch" in one["failed"]["summary"]
+    assert len(one["throttle_owed"]) > 2
+    [line] = [line for line in found.lines() if line.startswith("Reassignment r ")]
+    assert "it has failed at sense_isr_catch_up: NotSubmittedError" in line
+    run.store.release(run.cluster_id, "r")
+    assert any("; throttle configs to restore: broker 1: " in line for line in listed(run, reassignment_id="r").lines())
+
+
+def test_a_listing_says_why_the_current_batch_waits(reassignment, cluster):
+    run = reassignment(FIRST, SECOND)
+    cluster.alter_reassignments({ORDERS[3]: (6, 2)})
+    with pytest.raises(StillWaiting) as waits:
+        run.do("admit")
+    [one] = listed(run).as_json()["reassignments"]
+    assert one["failed"] is None
+    assert one["progress"]["text"] == str(waits.value)
+    assert any(str(waits.value) in line for line in listed(run).lines())
 
 
 def test_moves_in_flight_are_kafkas_json_and_have_their_owner(submitted, cluster):
@@ -204,7 +232,7 @@ def test_a_stopped_reassignment_is_cancelled_by_itself_and_may_be_resumed(submit
         "cancelled: stopped by bob; now at 2,3",
     }
     cancel.clear_after_stop(submitted.context, CancelScope())
-    cancel.report_stop(submitted.context, CancelScope())
+    report_stop(submitted.context, CancelScope())
     message = listed(submitted)
     assert [r.reassignment_id for r in message.known.of(ReassignmentStatus.STOPPED)] == ["r"]
     assert "Earlier: 1 stopped" in list(message.lines())

@@ -78,6 +78,11 @@ class AdminConversation:
             self._refresh.join()
         del self._client  # what closes it: below 2.13 it has no other way
 
+    def is_usable_again(self) -> bool:
+        """Whether no broker has failed since it was opened: librdkafka waits before it connects to that one again."""
+        self._client.poll(0)
+        return not self._errors
+
     @property
     def client(self) -> AdminClient:
         """The client, to make a request whose futures are given to ``wait``."""

@@ -21,6 +21,7 @@ from kafka_reassignment.cluster.kafka import (
 )
 from kafka_reassignment.cluster.kafka.admin import AdminConversation
 from kafka_reassignment.cluster.kafka.default_broker_configs import DEFAULT_OF_BROKERS
+from kafka_reassignment.cluster.kafka.kept import Kept
 from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
 from kafka_reassignment.cluster.kafka.reassignments import refusals_of_guard
 from kafka_reassignment.cluster.settings import ClusterSettings
@@ -54,7 +55,7 @@ READ_AGAIN = Retrying(
 
 
 class KafkaCluster:
-    """One cluster; each call is a short conversation of its own, so the object holds no connection.
+    """One cluster. Reads share a conversation by each of the two clients; each write is a conversation of its own.
 
     Freshness: ``list_reassignments`` is the controller's own view. ``describe_partitions`` is the
     metadata cache of one broker, which follows the controller by some 50 ms (4.3.1 on two busy cores:
@@ -68,6 +69,8 @@ class KafkaCluster:
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings
         self._is_kraft: bool | None = None
+        self._by_admin = Kept(lambda: AdminConversation(settings))
+        self._by_protocol = Kept(lambda: ProtocolConversation(settings))
 
     def describe_cluster(self) -> ClusterDescription:
         """See the port. Fenced brokers are named from Kafka 4.0 on (KIP-1073); before, only live ones are there."""
@@ -197,7 +200,9 @@ class KafkaCluster:
             return elections.elect_preferred_leaders(conversation, partitions, seconds=seconds)
 
     def close(self) -> None:
-        """See the port; nothing is held open between calls."""
+        """See the port."""
+        self._by_admin.close()
+        self._by_protocol.close()
 
     def __enter__(self) -> Self:
         return self
@@ -217,18 +222,10 @@ class KafkaCluster:
         return self._is_kraft
 
     def _ask_admin(self, ask: Callable[[AdminConversation], _Answer]) -> _Answer:
-        def once() -> _Answer:
-            with AdminConversation(self._settings) as conversation:
-                return ask(conversation)
-
-        return READ_AGAIN(once)
+        return READ_AGAIN(lambda: self._by_admin.ask(ask))
 
     def _ask_protocol(self, ask: Callable[[ProtocolConversation], _Answer]) -> _Answer:
-        def once() -> _Answer:
-            with ProtocolConversation(self._settings) as conversation:
-                return ask(conversation)
-
-        return READ_AGAIN(once)
+        return READ_AGAIN(lambda: self._by_protocol.ask(ask))
 
 
 def _by_kind(resources: Iterable[ConfigResource]) -> tuple[list[ConfigResource], list[ConfigResource], bool]:

@@ -4,8 +4,8 @@ Requests are protocol messages of ``kafka.protocol``, sent by ``kafka.net``. Nei
 kafka-python is pinned to one minor release. The public admin client of 3.0.12 hides what is needed here: it drops the
 controller's message for each refused partition and has no flag for KIP-860; it asks brokers for their log dirs one after
 the other and raises at the first dead one; it cannot ask a replica for its log end; and it keeps the controller it saw
-first, so that after that broker died every call raises ``UnknownBrokerIdError``. Each conversation is a client of its own
-(10-20 ms), so nothing in it is older than the question.
+first, so that after that broker died every call raises ``UnknownBrokerIdError``. Each conversation is a client of its own;
+one that is kept for the next question asks who is in the cluster first, so nothing in it is older than the question.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class ProtocolConversation:
         self._net = NetworkSelector(**config)
         self._manager = KafkaConnectionManager(self._net, **config)
         self._answering: str | None = None
+        self._has_failed = False
         self.versions: Mapping[int, int] = {}
 
     def __enter__(self) -> Self:
@@ -70,6 +71,17 @@ class ProtocolConversation:
         # In this order: the manager's tasks hold weak references to the loop.
         self._manager.close()
         self._net.close()
+
+    def is_usable_again(self) -> bool:
+        """Ask again who is in the cluster; False when a broker has failed since, or the one that answers is gone."""
+        if self._has_failed:
+            return False
+        try:
+            with self._translate_errors("The broker that answered"):
+                self._manager.run(self._manager.cluster.refresh_metadata, self._answering)
+        except ReassignmentError:
+            return False
+        return True
 
     @property
     def cluster_id(self) -> str:
@@ -134,6 +146,7 @@ class ProtocolConversation:
         results: dict[int, Message] = {}
         for broker, answer in answers.items():
             if isinstance(answer, Exception):
+                self._has_failed = True  # and the client would wait before it connects to that broker again
                 try:
                     with self._translate_errors(f"Broker {broker}"):
                         raise answer

@@ -187,7 +187,8 @@ class ZookeeperCluster:
         return self._brokers.elect_preferred_leaders(partitions)
 
     def close(self) -> None:
-        """See the port; nothing is held open between calls."""
+        """See the port; to ZooKeeper nothing is held open between calls."""
+        self._brokers.close()
 
     def __enter__(self) -> Self:
         return self

@@ -18,6 +18,21 @@ NOBODY = -1
 
 
 @dataclass(frozen=True)
+class ThrottleLists:
+    """What each step adds to the lists of throttled replicas of its topic, in bytes with a comma per entry.
+
+    Args:
+        topic: number of the topic.
+        leader_bytes: entries of the current replicas.
+        follower_bytes: entries of the replicas that are added.
+    """
+
+    topic: Longs
+    leader_bytes: Longs
+    follower_bytes: Longs
+
+
+@dataclass(frozen=True)
 class StepColumns:
     """Steps as columns, in plan order; steps of one partition are in order and next to each other.
 
@@ -27,6 +42,7 @@ class StepColumns:
         sender: broker that copies are read from (the leader before the step).
         receivers: matrix of the brokers that get a new replica, padded at the right with ``NOBODY``.
         moves_leader: whether the preferred leader changes.
+        lists: what the step adds to the lists of throttled replicas; None where that is not to limit a batch.
     """
 
     partition: Longs
@@ -34,6 +50,7 @@ class StepColumns:
     sender: Longs
     receivers: Longs
     moves_leader: Flags
+    lists: ThrottleLists | None = None
 
     @property
     def bytes_to_copy(self) -> Longs:

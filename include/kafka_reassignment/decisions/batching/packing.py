@@ -12,6 +12,7 @@ import numpy as np
 from kafka_reassignment.decisions.batching.columns import NOBODY, Longs, StepColumns
 from kafka_reassignment.decisions.batching.heights import WaitingCopies
 from kafka_reassignment.decisions.batching.picking import Copy, add_sorted, pick
+from kafka_reassignment.decisions.batching.throttle_lists import split_long_lists
 from kafka_reassignment.errors import InfeasiblePlanError
 from kafka_reassignment.request import Limits
 
@@ -93,6 +94,7 @@ class _Packing:
 
     def __init__(self, steps: StepColumns, limits: Limits, *, aim: int) -> None:
         self._limits = limits
+        self._lists = steps.lists
         self._aim = aim
         total = steps.bytes_to_copy
         self._total: list[int] = total.tolist()
@@ -128,7 +130,7 @@ class _Packing:
             self._light[moves] += [at for at in steps if not self._total[at] and self._moves_leader[at] is moves]
 
     def run(self) -> Longs:
-        """Number all steps."""
+        """Number all steps; a batch that needs too long a list of throttled replicas is several."""
         placed = number = 0
         while placed < len(self._numbers):
             number += 1
@@ -136,7 +138,7 @@ class _Packing:
             self._numbers[chosen] = number
             placed += len(chosen)
             self._wait([self._next[at] for at in chosen if at in self._next])
-        return self._numbers
+        return split_long_lists(self._lists, self._numbers)
 
     def _fill(self, number: int) -> list[int]:
         """Fill one batch: leader movements first, those that copy before those that do not; then the rest."""

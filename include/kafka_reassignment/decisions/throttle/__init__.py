@@ -1,15 +1,28 @@
 """The replication throttle (KIP-73): what to set, the journal of what was there before, and how to restore it (KIP-179).
 
-``wanted`` is the throttle that a batch needs, ``journal`` what has to be restored; ``set`` and ``clear`` compare them
-with the configs of now and return the changes that are left to make.
+``wanted`` is the throttle that a batch needs, ``journal`` what has to be restored, ``needed`` what must not be restored yet;
+``set`` and ``clear`` compare them with the configs of now and return the changes that are left to make. ``length`` is about
+lists that are longer than Kafka takes.
 """
 
-from kafka_reassignment.decisions.throttle.clear import Clearing, changes_to_restore
-from kafka_reassignment.decisions.throttle.journal import Journal, ListRecord, RateRecord, union
+from kafka_reassignment.decisions.throttle.clear import Clearing, changes_to_put_back, changes_to_restore, owed_texts
+from kafka_reassignment.decisions.throttle.journal import (
+    Journal,
+    ListRecord,
+    LowerRate,
+    RateRecord,
+    new_rates_of_others,
+    union,
+)
+from kafka_reassignment.decisions.throttle.length import LONGEST_LIST_BYTES, TooLong, list_bytes, too_long
+from kafka_reassignment.decisions.throttle.needed import NOTHING, Needed, all_of, listed_in, needed_replicas
 from kafka_reassignment.decisions.throttle.set import (
+    HIDDEN,
     SeenConfigs,
     changes_to_throttle,
+    confirmed,
     missing_throttle,
+    without_raises,
 )
 from kafka_reassignment.decisions.throttle.wanted import (
     DELIVERED_SHARE,
@@ -24,6 +37,8 @@ from kafka_reassignment.decisions.throttle.wanted import (
     ThrottledReplicas,
     WantedThrottle,
     covers,
+    partition_of,
+    replicas_listed,
     throttle_for,
 )
 
@@ -31,23 +46,41 @@ __all__ = [
     "DELIVERED_SHARE",
     "FOLLOWER_RATE",
     "FOLLOWER_REPLICAS",
+    "HIDDEN",
     "LEADER_RATE",
     "LEADER_REPLICAS",
+    "LONGEST_LIST_BYTES",
+    "NOTHING",
     "THROTTLE_KEYS",
     "BrokerRate",
     "Clearing",
     "Journal",
     "ListRecord",
+    "LowerRate",
+    "Needed",
     "RateChange",
     "RateRecord",
     "SeenConfigs",
     "Side",
     "ThrottledReplicas",
+    "TooLong",
     "WantedThrottle",
+    "all_of",
+    "changes_to_put_back",
     "changes_to_restore",
     "changes_to_throttle",
+    "confirmed",
     "covers",
+    "list_bytes",
+    "listed_in",
     "missing_throttle",
+    "needed_replicas",
+    "new_rates_of_others",
+    "owed_texts",
+    "partition_of",
+    "replicas_listed",
     "throttle_for",
+    "too_long",
     "union",
+    "without_raises",
 ]

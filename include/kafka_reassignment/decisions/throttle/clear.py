@@ -6,9 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from kafka_reassignment.decisions.throttle.journal import UNSET, Journal, ListRecord, RateRecord
-from kafka_reassignment.decisions.throttle.set import SeenConfigs
-from kafka_reassignment.decisions.throttle.wanted import EVERY_REPLICA, entries_of, partition_of
-from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigSource, ConfigValue, TopicPartition
+from kafka_reassignment.decisions.throttle.needed import NOTHING, Needed
+from kafka_reassignment.decisions.throttle.set import SeenConfigs, restore_rate
+from kafka_reassignment.decisions.throttle.wanted import EVERY_REPLICA, entries_of
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigSource, ConfigValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,10 @@ class Clearing:
     changed_by_others: tuple[str, ...] = ()
 
 
-def changes_to_restore(journal: Journal, seen: SeenConfigs, *, keep: Collection[TopicPartition] = ()) -> Clearing:
-    """Return the changes that restore every journalled config, and the journal of what is still owed.
+def changes_to_restore(
+    journal: Journal, seen: SeenConfigs, *, keep: Needed = NOTHING, others: Collection[Journal] = ()
+) -> Clearing:
+    """Return the changes that restore every journalled config that is not needed, and the journal of what is still owed.
 
     A rate goes back to the value the broker itself had, else it is deleted so that the layer below shows again
     (F6). From a list our entries are subtracted; a list that did not exist before and has nothing but ours is
@@ -35,16 +38,18 @@ def changes_to_restore(journal: Journal, seen: SeenConfigs, *, keep: Collection[
     Args:
         journal: what we owe.
         seen: configs of ``journal.resources`` now.
-        keep: partitions still in flight: their entries stay, and with any of them every rate does, since data
-            must not move unthrottled. A rate without entries throttles nothing.
+        keep: the entries that are still needed: they stay, and so does the rate of each broker that one of them names.
+        others: journals of other reassignments of the cluster: a rate that one of them set is not another client's, and is
+            owed until it is gone.
     """
     changes: list[ConfigChange] = []
     rates: list[RateRecord] = []
     lists: list[ListRecord] = []
     changed: list[str] = []
+    kept_rates = keep.rates
     for rate in journal.rates:
         values = seen.get(rate.resource)
-        if keep or values is None:
+        if values is None or (rate.broker, rate.side) in kept_rates:
             rates.append(rate)
             continue
         present = values.get(rate.side.rate_key, UNSET)
@@ -52,46 +57,85 @@ def changes_to_restore(journal: Journal, seen: SeenConfigs, *, keep: Collection[
             continue
         if rate.is_ours(present):
             rates.append(rate)
-            changes.append(_restore(rate))
+            changes.append(restore_rate(rate))
+        elif any(other.has_set(rate.broker, rate.side, present) for other in others):
+            rates.append(rate)
         else:
             changed.append(
                 f"broker {rate.broker}: {rate.side.rate_key} is {_format_value(present)}, expected {rate.set_values[-1]} which we "
                 f"set; it was {rate.earlier} before"
             )
-    kept: dict[str, set[int]] = {}
-    for partition in keep:
-        kept.setdefault(partition.topic, set()).add(partition.partition)
     for record in journal.lists:
         values = seen.get(record.resource)
         if values is None:
             continue
         present = values.get(record.side.replicas_key, UNSET)
-        staying = [e for e in record.added if partition_of(e) in kept.get(record.topic, ())]
+        needed = keep.of(record.topic, record.side)
+        staying = tuple(e for e in record.added if e in needed)
+        relied_on = tuple(e for e in record.relied_on if e in needed)
         change = _remove_entries(record, present, set(staying))
         if change is not None:
             changes.append(change)
             lists.append(record)
-        elif staying:
-            lists.append(record.model_copy(update={"added": tuple(staying)}))
-        elif entries_of(present.value) == (EVERY_REPLICA,):
+        elif staying or relied_on:
+            lists.append(record.model_copy(update={"added": staying, "relied_on": relied_on}))
+        elif record.added and entries_of(present.value) == (EVERY_REPLICA,):
             changed.append(f"topic {record.topic}: {record.side.replicas_key} is *, expected a list with our entries")
     return Clearing(
         tuple(changes),
-        journal.model_copy(update={"rates": tuple(rates), "lists": tuple(lists)}),
+        journal.model_copy(
+            update={
+                "rates": tuple(rates),
+                "lists": tuple(lists),
+                "lower_rates": tuple(r for r in journal.lower_rates if (r.broker, r.side) in kept_rates),
+            }
+        ),
         tuple(changed),
     )
 
 
-def _restore(rate: RateRecord) -> ConfigChange:
-    if rate.earlier.was_set_here:
-        return ConfigChange(rate.resource, rate.side.rate_key, ConfigOperation.SET, rate.earlier.value)
-    return ConfigChange(rate.resource, rate.side.rate_key, ConfigOperation.DELETE)
+def owed_texts(journal: Journal, keep: Needed = NOTHING) -> tuple[str, ...]:
+    """Return one line for each record that is owed now: not for what is kept because it is needed."""
+    kept_rates = keep.rates
+    return tuple(
+        str(record)
+        for record in (
+            *(r for r in journal.rates if (r.broker, r.side) not in kept_rates),
+            *(r for r in journal.lists if not set(r.added) <= keep.of(r.topic, r.side)),
+        )
+    )
+
+
+def changes_to_put_back(journal: Journal, taken: Collection[ConfigChange], needed: Needed) -> tuple[ConfigChange, ...]:
+    """Return the changes that put back what was just taken away though it is needed: something began to copy in between.
+
+    Args:
+        journal: as it was before.
+        taken: the changes that were made.
+        needed: now.
+    """
+    keys = {(c.resource, c.key) for c in taken}
+    rates = needed.rates
+    back = [
+        ConfigChange(r.resource, r.side.rate_key, ConfigOperation.SET, r.set_values[-1])
+        for r in journal.rates
+        if (r.resource, r.side.rate_key) in keys and (r.broker, r.side) in rates
+    ]
+    for record in journal.lists:
+        entries = [e for e in record.added if e in needed.of(record.topic, record.side)]
+        if entries and (record.resource, record.side.replicas_key) in keys:
+            back.append(
+                ConfigChange(record.resource, record.side.replicas_key, ConfigOperation.APPEND, ",".join(entries))
+            )
+    return tuple(back)
 
 
 def _remove_entries(record: ListRecord, present: ConfigValue, staying: set[str]) -> ConfigChange | None:
     there = entries_of(present.value)
     ours = set(record.added) - staying
     going = [e for e in record.added if e not in staying and e in set(there)]
+    if not record.added:
+        return None
     alone = not record.earlier.was_set_here and all(e in ours for e in there)
     if alone and present.source is ConfigSource.DYNAMIC_TOPIC:
         return ConfigChange(record.resource, record.side.replicas_key, ConfigOperation.DELETE)

@@ -13,6 +13,10 @@ UNSET = ConfigValue(None, ConfigSource.DEFAULT)
 """A key that is set nowhere; brokers leave it out of their description."""
 
 
+UNLIMITED = 2**63 - 1
+"""Kafka's own default of the rates."""
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -44,12 +48,16 @@ class Earlier(_Frozen):
 
 
 class RateRecord(_Frozen):
-    """A broker's rate that we set. ``set_values`` has every value that may be ours, the latest last."""
+    """A broker's rate that we set. ``set_values`` has every value that may be ours, the latest last.
+
+    ``was_in_place``: the broker showed the latest one since it was set, so nothing of ours can set an older one any more.
+    """
 
     broker: int
     side: Side
     earlier: Earlier
     set_values: tuple[str, ...]
+    was_in_place: bool = False
 
     @property
     def resource(self) -> ConfigResource:
@@ -57,22 +65,38 @@ class RateRecord(_Frozen):
         return ConfigResource.broker(self.broker)
 
     def is_ours(self, seen: ConfigValue) -> bool:
-        """Whether what is seen is a value that we set; a value that the broker hides counts as ours."""
+        """Whether what is seen is a value that we set; a value that the broker hides counts as ours.
+
+        A person may lower the rate to one that we had set earlier: that one is not ours once the latest was in place.
+        """
         if seen.source is not ConfigSource.DYNAMIC_BROKER:
             return False
-        return seen.value is None or seen.value in self.set_values
+        if seen.value is None or seen.value == self.set_values[-1]:
+            return True
+        is_lowered = self.was_in_place and bytes_of(seen) < int(self.set_values[-1])
+        return seen.value in self.set_values and not is_lowered
 
     def __str__(self) -> str:
         return f"broker {self.broker}: {self.side.rate_key} (before us: {self.earlier})"
 
 
 class ListRecord(_Frozen):
-    """A topic's list to which we added ``partition:broker`` entries; ``added`` has only those that were not there."""
+    """A topic's list in which we need ``partition:broker`` entries.
+
+    ``added`` are those that were not there: they are ours, and owed. ``relied_on`` are those that another client had put
+    there: they are put back when they are gone while they are needed, and are not owed.
+    """
 
     topic: str
     side: Side
     earlier: Earlier
     added: tuple[str, ...]
+    relied_on: tuple[str, ...] = ()
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """All that is needed, whosever it is."""
+        return (*self.added, *self.relied_on)
 
     @property
     def resource(self) -> ConfigResource:
@@ -83,16 +107,37 @@ class ListRecord(_Frozen):
         return f"topic {self.topic}: {len(self.added)} entries of {self.side.replicas_key}"
 
 
+class LowerRate(_Frozen):
+    """A rate of another client that is at most as high as ours: it stays, before, during and after the reassignment."""
+
+    broker: int
+    side: Side
+    bytes_per_second: int
+
+    @property
+    def as_seen(self) -> ConfigValue:
+        """The rate as a broker shows its own."""
+        return ConfigValue(str(self.bytes_per_second), ConfigSource.DYNAMIC_BROKER)
+
+    def __str__(self) -> str:
+        return (
+            f"another client set {self.side.rate_key} of broker {self.broker} to {self.bytes_per_second} bytes per second, "
+            "which is lower than ours and stays"
+        )
+
+
 class Journal(_Frozen):
     """Every config that we set and have not restored yet. A record leaves the journal when its config is restored.
 
-    ``rate_changes`` are the rates requested while the reassignment runs, in order; they are not owed.
+    ``rate_changes`` are the rates requested while the reassignment runs, in order, and ``lower_rates`` those of other
+    clients that we found; neither is owed.
     """
 
     version: Literal[1] = 1
     rates: tuple[RateRecord, ...] = ()
     lists: tuple[ListRecord, ...] = ()
     rate_changes: tuple[RateChange, ...] = ()
+    lower_rates: tuple[LowerRate, ...] = ()
 
     @property
     def resources(self) -> tuple[ConfigResource, ...]:
@@ -102,46 +147,92 @@ class Journal(_Frozen):
     @property
     def is_settled(self) -> bool:
         """Whether nothing is owed."""
-        return not (self.rates or self.lists)
+        return not (self.rates or any(record.added for record in self.lists))
 
     def owed_texts(self) -> tuple[str, ...]:
         """Return one line for each record that is still owed."""
-        return tuple(str(record) for record in (*self.rates, *self.lists))
+        return tuple(str(record) for record in (*self.rates, *(r for r in self.lists if r.added)))
+
+    def without(self, taken: Journal) -> Journal:
+        """Return what is left when another journal has taken these records over; those that changed since stay."""
+        return self.model_copy(
+            update={
+                "rates": tuple(r for r in self.rates if r not in taken.rates),
+                "lists": tuple(r for r in self.lists if r not in taken.lists),
+            }
+        )
+
+    def has_set(self, broker: int, side: Side, seen: ConfigValue) -> bool:
+        """Whether the rate that is seen on a broker is one that this reassignment set."""
+        return any((r.broker, r.side) == (broker, side) and r.is_ours(seen) for r in self.rates)
+
+
+def new_rates_of_others(before: Journal, after: Journal) -> tuple[tuple[int, Side, ConfigValue], ...]:
+    """Return the rates on brokers that one version of a journal took for another client's, and the version before did not."""
+    known = {(r.broker, r.side, r.earlier) for r in before.rates}
+    replaced = (r for r in after.rates if r.earlier.was_set_here and (r.broker, r.side, r.earlier) not in known)
+    lower = (r for r in after.lower_rates if r not in before.lower_rates)
+    return (
+        *((r.broker, r.side, ConfigValue(r.earlier.value, r.earlier.source)) for r in replaced),
+        *((r.broker, r.side, r.as_seen) for r in lower),
+    )
+
+
+def bytes_of(seen: ConfigValue) -> int:
+    """Return the rate that a config sets as a number; one that is set nowhere, hidden or not a number limits nothing.
+
+    Neither does one in server.properties: brokers show it, and go by the dynamic layers alone (Kafka's
+    ``BrokerConfigHandler``).
+    """
+    if seen.value is None or seen.source not in {ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER}:
+        return UNLIMITED
+    try:
+        return int(seen.value)
+    except ValueError:
+        return UNLIMITED
 
 
 def union(journal: Journal, older: Journal) -> Journal:
     """Take over what an older journal still owes, of a reassignment that ended without restoring it.
 
     Where both journals have a record of a config, the earlier value is that of the older journal, unless another client
-    changed the config in between. A value that the older reassignment set is never an earlier value. The caller empties
-    the older journal after writing the result.
+    changed the config in between. A value that the older reassignment set is never an earlier value. The caller takes out of
+    the older journal what it took over, after writing the result.
     """
     rates = {(r.broker, r.side): r for r in older.rates}
     for rate in journal.rates:
-        if (old := rates.get((rate.broker, rate.side))) is None:
-            rates[rate.broker, rate.side] = rate
-            continue
-        from_old = rate.earlier.was_set_here and rate.earlier.value in old.set_values
-        rates[rate.broker, rate.side] = RateRecord(
-            broker=rate.broker,
-            side=rate.side,
-            earlier=old.earlier if from_old or old.earlier == rate.earlier else rate.earlier,
-            set_values=(*(v for v in old.set_values if v not in rate.set_values), *rate.set_values),
-        )
+        old = rates.get((rate.broker, rate.side))
+        rates[rate.broker, rate.side] = rate if old is None else _joined_rates(rate, old)
     lists = {(r.topic, r.side): r for r in older.lists}
     for record in journal.lists:
-        if (before := lists.get((record.topic, record.side))) is None:
-            lists[record.topic, record.side] = record
-            continue
-        others = set(entries_of(record.earlier.value)) - set(before.added)
-        lists[record.topic, record.side] = ListRecord(
-            topic=record.topic,
-            side=record.side,
-            earlier=before.earlier if others <= set(entries_of(before.earlier.value)) else record.earlier,
-            added=(*before.added, *(e for e in record.added if e not in before.added)),
-        )
-    return Journal(
-        rates=tuple(rates[key] for key in sorted(rates)),
-        lists=tuple(lists[key] for key in sorted(lists)),
-        rate_changes=journal.rate_changes,
+        before = lists.get((record.topic, record.side))
+        lists[record.topic, record.side] = record if before is None else _joined_lists(record, before)
+    return journal.model_copy(
+        update={
+            "rates": tuple(rates[key] for key in sorted(rates)),
+            "lists": tuple(lists[key] for key in sorted(lists)),
+            "lower_rates": tuple(r for r in journal.lower_rates if not older.has_set(r.broker, r.side, r.as_seen)),
+        }
+    )
+
+
+def _joined_rates(rate: RateRecord, old: RateRecord) -> RateRecord:
+    from_old = rate.earlier.was_set_here and rate.earlier.value in old.set_values
+    return rate.model_copy(
+        update={
+            "earlier": old.earlier if from_old or old.earlier == rate.earlier else rate.earlier,
+            "set_values": (*(v for v in old.set_values if v not in rate.set_values), *rate.set_values),
+        }
+    )
+
+
+def _joined_lists(record: ListRecord, before: ListRecord) -> ListRecord:
+    others = set(entries_of(record.earlier.value)) - set(before.added)
+    added = (*before.added, *(e for e in record.added if e not in before.added))
+    return record.model_copy(
+        update={
+            "earlier": before.earlier if others <= set(entries_of(before.earlier.value)) else record.earlier,
+            "added": added,
+            "relied_on": tuple(e for e in dict.fromkeys((*before.relied_on, *record.relied_on)) if e not in added),
+        }
     )

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from kafka_reassignment.decisions.throttle.journal import UNSET, Earlier, Journal, ListRecord, RateRecord
+from kafka_reassignment.decisions.throttle.journal import (
+    UNSET,
+    Earlier,
+    Journal,
+    ListRecord,
+    LowerRate,
+    RateRecord,
+    bytes_of,
+)
 from kafka_reassignment.decisions.throttle.wanted import (
     EVERY_REPLICA,
     BrokerRate,
@@ -23,52 +32,100 @@ from kafka_reassignment.model import (
 SeenConfigs = Mapping[ConfigResource, Mapping[str, ConfigValue]]
 """Configs as described: a resource that did not answer or does not exist is absent, so is a key set nowhere."""
 
+HIDDEN = "is set but hidden"
+"""In what ``missing_throttle`` says of a rate that a broker before 2.6 does not show."""
+
 
 def changes_to_throttle(
     wanted: WantedThrottle, journal: Journal, seen: SeenConfigs
 ) -> tuple[Journal, list[ConfigChange]]:
     """Return the journal to store first, and then the changes that put the throttle in place.
 
-    A rate that another client had set on a broker is replaced, and restored exactly later. Entries that another
+    A rate of another client that is higher than ours is lowered to ours, and restored exactly later. One that is at most as
+    high stays, whenever it appears: ``Journal.lower_rates`` has it. One that is the default of all brokers is set on the
+    broker, because before 3.9 (KAFKA-10190) the default has no effect. One in server.properties has no effect at all (F41), so
+    it does not count. Entries that another
     client had put on a topic's list before are not ours; a list that is ``*`` covers all and is left as it is (F4). Two
     kinds of rates are left alone, and ``missing_throttle`` reports them: those of brokers that did not answer, and those
     of another client that brokers before 2.6 hide, since they could not be restored (F31).
     """
     rates = {(r.broker, r.side): r for r in journal.rates}
     lists = {(r.topic, r.side): r for r in journal.lists}
+    lower = {(r.broker, r.side): r for r in journal.lower_rates}
     changes: list[ConfigChange] = []
     for rate in wanted.rates:
         values = seen.get(rate.resource)
         if values is None:
             continue
         key = (rate.broker, rate.side)
-        present = values.get(rate.side.rate_key, UNSET)
-        if not _needs_setting(rate, present, rates.get(key)):
+        present, record = values.get(rate.side.rate_key, UNSET), rates.get(key)
+        others = bytes_of(_without_us(present, record))
+        if others < rate.set_bytes_per_second:
+            lower[key] = LowerRate(broker=rate.broker, side=rate.side, bytes_per_second=others)
+        else:
+            lower.pop(key, None)
+        if not _needs_setting(rate, present, record) or (record is None and _is_hidden(present)):
             continue
-        rates[key] = _recorded(rate, present, rates.get(key))
-        value = str(rate.set_bytes_per_second)
-        changes.append(ConfigChange(rate.resource, rate.side.rate_key, ConfigOperation.SET, value))
+        if record is not None and _is_theirs_to_stay(rate, present, record):
+            changes.append(restore_rate(record))
+            continue
+        value = min(rate.set_bytes_per_second, others)
+        rates[key] = _recorded(rate, value, present, record)
+        changes.append(ConfigChange(rate.resource, rate.side.rate_key, ConfigOperation.SET, str(value)))
     for topic_list in wanted.replicas:
         values = seen.get(topic_list.resource)
         if values is None:
             continue
         present = values.get(topic_list.side.replicas_key, UNSET)
-        if missing := _missing_entries(topic_list, present):
-            lists[topic_list.topic, topic_list.side] = _listed(
-                topic_list, missing, present, lists.get((topic_list.topic, topic_list.side))
-            )
+        list_key = (topic_list.topic, topic_list.side)
+        missing = missing_entries(topic_list, present)
+        lists[list_key] = _listed(topic_list, missing, present, lists.get(list_key))
+        if missing:
             changes.append(
                 ConfigChange(
                     topic_list.resource, topic_list.side.replicas_key, ConfigOperation.APPEND, ",".join(missing)
                 )
             )
     return (
-        Journal(
-            rates=tuple(rates[key] for key in sorted(rates)),
-            lists=tuple(lists[key] for key in sorted(lists)),
-            rate_changes=journal.rate_changes,
+        journal.model_copy(
+            update={
+                "rates": tuple(rates[key] for key in sorted(rates)),
+                "lists": tuple(lists[key] for key in sorted(lists)),
+                "lower_rates": tuple(lower[key] for key in sorted(lower)),
+            }
         ),
         changes,
+    )
+
+
+def without_raises(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) -> WantedThrottle:
+    """Leave out the rates that are in place as they were set last, and lower.
+
+    A look restores what is missing. It does not raise what was taken over: that copies at the rate that was asked for it.
+    """
+    set_last = {(r.broker, r.side): r.set_values[-1] for r in journal.rates}
+
+    def is_lower(rate: BrokerRate) -> bool:
+        present = seen.get(rate.resource, {}).get(rate.side.rate_key, UNSET)
+        return (
+            present.value is not None
+            and present.value == set_last.get((rate.broker, rate.side))
+            and bytes_of(present) < rate.set_bytes_per_second
+        )
+
+    return replace(wanted, rates=tuple(r for r in wanted.rates if not is_lower(r)))
+
+
+def confirmed(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) -> Journal:
+    """Return the journal with the rates that are seen in place marked so."""
+    there = {(r.broker, r.side): seen.get(r.resource, {}).get(r.side.rate_key, UNSET).value for r in wanted.rates}
+    return journal.model_copy(
+        update={
+            "rates": tuple(
+                r.model_copy(update={"was_in_place": True}) if there.get((r.broker, r.side)) == r.set_values[-1] else r
+                for r in journal.rates
+            )
+        }
     )
 
 
@@ -87,16 +144,13 @@ def missing_throttle(wanted: WantedThrottle, seen: SeenConfigs, journal: Journal
             continue
         present = values.get(key, UNSET)
         if _is_hidden(present) and (rate.broker, rate.side) not in records:
-            missing.append(
-                f"broker {rate.broker}: {key} is set but hidden, so it could not be put back; expected {want}. "
-                "Remove it by hand, or upgrade the broker to 2.6 or later"
-            )
+            missing.append(f"broker {rate.broker}: {key} {HIDDEN}, so it could not be put back; expected {want}")
         elif _needs_setting(rate, present, records.get((rate.broker, rate.side))):
             missing.append(f"broker {rate.broker}: {key} is {Earlier.of(present)}, expected {want}")
     for topic_list in wanted.replicas:
         values = seen.get(topic_list.resource)
         if values is not None and (
-            entries := _missing_entries(topic_list, values.get(topic_list.side.replicas_key, UNSET))
+            entries := missing_entries(topic_list, values.get(topic_list.side.replicas_key, UNSET))
         ):
             missing.append(
                 f"topic {topic_list.topic}: {topic_list.side.replicas_key} lacks {len(entries)} of {len(topic_list.entries)} "
@@ -105,22 +159,53 @@ def missing_throttle(wanted: WantedThrottle, seen: SeenConfigs, journal: Journal
     return tuple(missing)
 
 
-def _needs_setting(rate: BrokerRate, present: ConfigValue, record: RateRecord | None) -> bool:
-    want = str(rate.set_bytes_per_second)
+def restore_rate(rate: RateRecord) -> ConfigChange:
+    """Return the change that brings a rate back to what it was before us."""
+    if rate.earlier.was_set_here:
+        return ConfigChange(rate.resource, rate.side.rate_key, ConfigOperation.SET, rate.earlier.value)
+    return ConfigChange(rate.resource, rate.side.rate_key, ConfigOperation.DELETE)
+
+
+def missing_entries(topic_list: ThrottledReplicas, present: ConfigValue) -> tuple[str, ...]:
+    """Return the entries that a list lacks; one that is ``*`` lacks none."""
+    there = set(entries_of(present.value))
+    return () if EVERY_REPLICA in there else tuple(e for e in topic_list.entries if e not in there)
+
+
+def _without_us(present: ConfigValue, record: RateRecord | None) -> ConfigValue:
+    """The rate that would apply without us; unset where it is not known, and where it is in server.properties: no broker obeys that."""
     if _is_hidden(present):
-        return record is not None and record.set_values[-1] != want
-    return present.value != want
+        return UNSET
+    is_ours = record is not None and record.is_ours(present)
+    without = ConfigValue(record.earlier.value, record.earlier.source) if record is not None and is_ours else present
+    return UNSET if without.source is ConfigSource.STATIC_BROKER else without
 
 
-def _recorded(rate: BrokerRate, present: ConfigValue, record: RateRecord | None) -> RateRecord:
+def _is_theirs_to_stay(rate: BrokerRate, present: ConfigValue, record: RateRecord | None) -> bool:
+    """Whether another client has set this very broker's rate to at most ours."""
+    theirs = _without_us(present, record)
+    return theirs.source is ConfigSource.DYNAMIC_BROKER and bytes_of(theirs) <= rate.set_bytes_per_second
+
+
+def _needs_setting(rate: BrokerRate, present: ConfigValue, record: RateRecord | None) -> bool:
+    if _is_hidden(present):
+        return record is None or record.set_values[-1] != str(rate.set_bytes_per_second)
+    if _is_theirs_to_stay(rate, present, record):
+        return present.value != _without_us(present, record).value
+    wanted = min(rate.set_bytes_per_second, bytes_of(_without_us(present, record)))
+    return present.source is not ConfigSource.DYNAMIC_BROKER or bytes_of(present) != wanted
+
+
+def _recorded(rate: BrokerRate, value: int, present: ConfigValue, record: RateRecord | None) -> RateRecord:
     """Journal a rate. A value of ours never becomes the earlier value; one that another client set since then does."""
-    want = str(rate.set_bytes_per_second)
+    want = str(value)
     if record is None:
         return RateRecord(broker=rate.broker, side=rate.side, earlier=Earlier.of(present), set_values=(want,))
     return record.model_copy(
         update={
             "earlier": record.earlier if record.is_ours(present) else Earlier.of(present),
             "set_values": (*(v for v in record.set_values if v != want), want),
+            "was_in_place": False,
         }
     )
 
@@ -128,22 +213,23 @@ def _recorded(rate: BrokerRate, present: ConfigValue, record: RateRecord | None)
 def _listed(
     topic_list: ThrottledReplicas, missing: tuple[str, ...], present: ConfigValue, record: ListRecord | None
 ) -> ListRecord:
-    """Journal the missing entries. When another client deleted the list, its earlier value is "unset"."""
+    """Journal the missing entries, and those that are there already. When another client deleted the list, its earlier value is "unset"."""
     if record is None:
-        return ListRecord(topic=topic_list.topic, side=topic_list.side, earlier=Earlier.of(present), added=missing)
+        relied_on = tuple(e for e in topic_list.entries if e not in missing)
+        earlier = Earlier.of(present)
+        return ListRecord(
+            topic=topic_list.topic, side=topic_list.side, earlier=earlier, added=missing, relied_on=relied_on
+        )
     deleted = record.earlier.was_set_here and present.source is not ConfigSource.DYNAMIC_TOPIC
-    journalled = set(record.added)
+    added = tuple(dict.fromkeys((*record.added, *missing)))
+    ours = set(added)
     return record.model_copy(
         update={
-            "earlier": Earlier.of(present) if deleted else record.earlier,
-            "added": (*record.added, *(e for e in missing if e not in journalled)),
+            "earlier": Earlier.of(present) if deleted and missing else record.earlier,
+            "added": added,
+            "relied_on": tuple(e for e in dict.fromkeys((*record.relied_on, *topic_list.entries)) if e not in ours),
         }
     )
-
-
-def _missing_entries(topic_list: ThrottledReplicas, present: ConfigValue) -> tuple[str, ...]:
-    there = set(entries_of(present.value))
-    return () if EVERY_REPLICA in there else tuple(e for e in topic_list.entries if e not in there)
 
 
 def _is_hidden(value: ConfigValue) -> bool:

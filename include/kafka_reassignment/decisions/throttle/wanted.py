@@ -9,7 +9,7 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict
 
 from kafka_reassignment.errors import InvalidThrottleError
-from kafka_reassignment.model import Batch, ConfigResource
+from kafka_reassignment.model import Batch, ConfigResource, Step
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -132,25 +132,28 @@ def throttle_for(
             f"The throttle is {asked_bytes_per_second} bytes per second, expected a positive rate: 0 would stop "
             "replication. Ask for at least 1 MB/s, or for an unthrottled move"
         )
-    takes_part: dict[Side, set[int]] = {side: set() for side in Side}
+    replicas = replicas_listed(batch.steps)
+    rates = sorted({(broker_of(e), r.side) for r in replicas for e in r.entries})
+    return WantedThrottle(
+        tuple(BrokerRate(b, side, asked_rate(b, side, asked_bytes_per_second, rate_changes)) for b, side in rates),
+        replicas,
+    )
+
+
+def replicas_listed(steps: Iterable[Step]) -> tuple[ThrottledReplicas, ...]:
+    """Return the replicas that a throttle of these steps applies to; a step that adds none needs none."""
     listed: dict[tuple[str, Side], dict[int, list[str]]] = {}
-    for step in batch.steps:
+    for step in steps:
         move = step.reassignment
         if not move.adding:
             continue
         partition = move.partition
         for side, brokers in ((Side.LEADER, move.current), (Side.FOLLOWER, move.adding)):
-            takes_part[side].update(brokers)
-            listed.setdefault((partition.topic, side), {})[partition.partition] = [
-                f"{partition.partition}:{b}" for b in brokers
-            ]
-    rates = sorted((b, side) for side, brokers in takes_part.items() for b in brokers)
-    return WantedThrottle(
-        tuple(BrokerRate(b, side, _asked(b, side, asked_bytes_per_second, rate_changes)) for b, side in rates),
-        tuple(
-            ThrottledReplicas(topic, side, tuple(e for p in sorted(by_partition) for e in by_partition[p]))
-            for (topic, side), by_partition in sorted(listed.items())
-        ),
+            entries = listed.setdefault((partition.topic, side), {}).setdefault(partition.partition, [])
+            entries += [e for b in brokers if (e := f"{partition.partition}:{b}") not in entries]
+    return tuple(
+        ThrottledReplicas(topic, side, tuple(e for p in sorted(by_partition) for e in by_partition[p]))
+        for (topic, side), by_partition in sorted(listed.items())
     )
 
 
@@ -170,7 +173,13 @@ def partition_of(entry: str) -> int:
     return int(entry.partition(":")[0])
 
 
-def _asked(broker: int, side: Side, default: int, rate_changes: Iterable[RateChange]) -> int:
+def broker_of(entry: str) -> int:
+    """Return the broker of a ``partition:broker`` entry."""
+    return int(entry.partition(":")[2])
+
+
+def asked_rate(broker: int, side: Side, default: int, rate_changes: Iterable[RateChange]) -> int:
+    """Return the rate that was asked for last for one side of one broker."""
     asked = default
     for change in rate_changes:
         if change.concerns(broker, side):

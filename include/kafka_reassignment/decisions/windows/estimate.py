@@ -1,74 +1,171 @@
-"""Estimates how long a batch takes, before it starts, because its window may close before it ends."""
+"""Estimates how long a batch takes, before it starts, because its window may close before it ends.
+
+What counts is time in which bytes moved, compared with the rates that were in force then: time in which a batch had failed,
+waited, or had a dead broker says nothing about the next one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from statistics import median
+from typing import TypeAlias
 
-from kafka_reassignment.decisions.progress import seconds_for
+from pydantic import BaseModel, ConfigDict
+
 from kafka_reassignment.decisions.samples import MIN_SPEED_WINDOW_SECONDS
+from kafka_reassignment.decisions.throttle.wanted import RateChange, Side, throttle_for
 from kafka_reassignment.model import Batch
 
 OVERHEAD_SECONDS = 30.0
 """What a batch takes besides copying: eight tasks (10 s with Airflow's defaults), a look every 10 s, joining the ISR."""
 
 MAX_MEASURED_BATCHES = 5
-"""The speed is the median of at most this many earlier batches, so that one delayed by a dead broker does not count."""
+"""The pace is the median of at most this many earlier batches."""
 
-REACHED = 0.9
-"""A batch that copied at this part of its rate or faster was limited by the rate: it says nothing about a higher rate."""
+MEASUREMENT_KEPT = timedelta(days=7)
+"""An older measurement does not count: what made the cluster slow then may be over, and only a batch can show that."""
+
+Rates: TypeAlias = Mapping[tuple[Side, int], int]
+"""Bytes per second that each side of each broker may reach."""
+
+
+class Copied(BaseModel):
+    """What was seen to be copied of a batch, over the time in which bytes moved.
+
+    ``busiest_bytes`` is the share of it that its busiest sender or receiver had; ``seconds_at_rates`` is how long that takes
+    at the rates that were in force, None when unthrottled.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    seconds: float = 0.0
+    busiest_bytes: float = 0.0
+    seconds_at_rates: float | None = None
+
+    def plus(self, batch: Batch, moved_bytes: int, seconds: float, rates: Rates | None) -> Copied:
+        """Return it with what was copied between two looks; the same when nothing was.
+
+        Args:
+            batch: of which something was copied.
+            moved_bytes: what all of its replicas together have less to copy than before.
+            seconds: between the looks.
+            rates: in force between them; None when unthrottled.
+        """
+        if moved_bytes <= 0 or not batch.bytes_to_copy:
+            return self
+        share = moved_bytes / batch.bytes_to_copy
+        at_rates = None if rates is None else (self.seconds_at_rates or 0.0) + share * seconds_at(batch, rates)
+        busiest = share * max(_loads(batch).values())
+        return Copied(
+            seconds=self.seconds + seconds, busiest_bytes=self.busiest_bytes + busiest, seconds_at_rates=at_rates
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """A finished batch: how long it took from its first task to its last, and the rate requested then."""
+class Pace:
+    """How fast the latest batches were: the part of their rates that they reached, or bytes per second when unthrottled.
 
-    batch: Batch
-    seconds: float
-    asked_bytes_per_second: int | None = None
+    None where no batch counts.
+    """
+
+    share: float | None = None
+    bytes_per_second: float | None = None
+
+    def seconds(self, at_rates: float | None, busiest_bytes: float) -> float | None:
+        """Return how long a batch copies.
+
+        Args:
+            at_rates: how long it takes at the rates in force; None when unthrottled.
+            busiest_bytes: of its busiest sender or receiver.
+        """
+        if at_rates is not None:
+            return at_rates / (self.share or 1.0)
+        if not busiest_bytes:
+            return 0.0
+        return busiest_bytes / self.bytes_per_second if self.bytes_per_second else None
 
 
-def batch_seconds(
-    batch: Batch, *, asked_bytes_per_second: int | None, measured_bytes_per_second: float | None = None
-) -> float | None:
-    """Estimate how long a batch takes: its busiest sender or receiver, at the lower of the two speeds, and overhead.
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How long a batch takes: ``seconds`` at the pace of the latest batches, None when unknown; at least ``least_seconds``.
+
+    The latter is at the whole rate, without what slows a single broker, or all of them while the cluster is unhealthy.
+    """
+
+    seconds: float | None
+    least_seconds: float
+
+
+def measured_pace(copied: Sequence[tuple[datetime, Copied]], now: datetime) -> Pace:
+    """Return the pace of the latest batches that moved bytes for long enough to be measured.
+
+    Args:
+        copied: when each batch ended, and what was seen of it; in the order in which they ran.
+        now: older ones than ``MEASUREMENT_KEPT`` do not count.
+    """
+    count = [
+        c
+        for at, c in copied
+        if c.seconds >= MIN_SPEED_WINDOW_SECONDS and c.busiest_bytes and now - at < MEASUREMENT_KEPT
+    ][-MAX_MEASURED_BATCHES:]
+    shares = [min(1.0, c.seconds_at_rates / c.seconds) for c in count if c.seconds_at_rates is not None]
+    speeds = [c.busiest_bytes / c.seconds for c in count]
+    return Pace(median(shares) if shares else None, median(speeds) if speeds else None)
+
+
+def estimate(
+    batch: Batch, pace: Pace, *, asked_bytes_per_second: int | None, rate_changes: Sequence[RateChange] = ()
+) -> Estimate:
+    """Estimate how long a batch takes: its busiest sender or receiver at its own rate and the measured pace, and overhead.
 
     Args:
         batch: the batch to start.
-        asked_bytes_per_second: what each broker may send and receive; None when unthrottled.
-        measured_bytes_per_second: what brokers reached in earlier batches; None when not known yet.
-
-    Returns:
-        Seconds; None when it copies something and neither speed is known.
+        pace: of the latest batches.
+        asked_bytes_per_second: what the request lets each broker send and receive; None when unthrottled.
+        rate_changes: of the journal; they override it.
     """
-    speeds = [s for s in (asked_bytes_per_second, measured_bytes_per_second) if s is not None]
-    if not speeds:
-        return OVERHEAD_SECONDS if batch.bytes_to_copy == 0 else None
-    return seconds_for([batch], bytes_per_second=max(1, round(min(speeds))), overhead_seconds=OVERHEAD_SECONDS)
+    busiest = max(_loads(batch).values(), default=0)
+    if asked_bytes_per_second is None:
+        copying, least = pace.seconds(None, busiest), 0.0
+    else:
+        copying = pace.seconds(seconds_at(batch, rates_of(batch, asked_bytes_per_second, rate_changes)), busiest)
+        whole = rates_of(batch, asked_bytes_per_second, without_slowdowns(rate_changes))
+        least = seconds_at(batch, whole)
+    return Estimate(None if copying is None else copying + OVERHEAD_SECONDS, least)
 
 
-def measured_speed(earlier: Sequence[Finished], *, asked_bytes_per_second: int | None) -> float | None:
-    """Return the bytes per second that the busiest brokers of the latest batches reached.
+def rates_of(batch: Batch, asked_bytes_per_second: int, rate_changes: Sequence[RateChange]) -> Rates:
+    """Return what each broker of a batch may send and receive."""
+    wanted = throttle_for(batch, asked_bytes_per_second=asked_bytes_per_second, rate_changes=rate_changes)
+    return {(r.side, r.broker): r.asked_bytes_per_second for r in wanted.rates}
 
-    A batch that copied for less than ``MIN_SPEED_WINDOW_SECONDS`` does not count; nor does one that was limited by a
-    rate below today's.
 
-    Args:
-        earlier: in the order in which they ran.
-        asked_bytes_per_second: today's rate; None when unthrottled.
+def seconds_at(batch: Batch, rates: Rates) -> float:
+    """Return how long the copies of a batch take when each broker reaches its rate."""
+    return max((load / rates[end] for end, load in _loads(batch).items()), default=0.0)
 
-    Returns:
-        The median of the latest that count; None when there is none.
-    """
-    speeds: list[float] = []
-    for done in earlier:
-        copying = done.seconds - OVERHEAD_SECONDS
-        if copying < MIN_SPEED_WINDOW_SECONDS or done.batch.bytes_to_copy == 0:
-            continue
-        speed = seconds_for([done.batch], bytes_per_second=1) / copying
-        then = done.asked_bytes_per_second
-        was_lower = then is not None and (asked_bytes_per_second is None or then < asked_bytes_per_second)
-        if not (was_lower and then is not None and speed >= REACHED * then):
-            speeds.append(speed)
-    return median(speeds[-MAX_MEASURED_BATCHES:]) if speeds else None
+
+def without_slowdowns(rate_changes: Sequence[RateChange], *, single_brokers_too: bool = True) -> list[RateChange]:
+    """Return the changes of the rate without those that the cluster's health made, and (by default) those of single brokers."""
+    return [
+        change.model_copy(update={"asked_bytes_per_second": change.rate_before_slowdown_bytes_per_second})
+        if change.rate_before_slowdown_bytes_per_second
+        else change
+        for change in rate_changes
+        if change.brokers is None or not single_brokers_too
+    ]
+
+
+def _loads(batch: Batch) -> dict[tuple[Side, int], int]:
+    """What each broker sends and receives; the sender of a partition is taken to be its preferred leader."""
+    loads: dict[tuple[Side, int], int] = {}
+    for step in batch.steps:
+        move = step.reassignment
+        if move.bytes_to_copy:
+            sender = (Side.LEADER, move.current[0])
+            loads[sender] = loads.get(sender, 0) + move.bytes_to_copy
+            for broker in move.adding:
+                loads[Side.FOLLOWER, broker] = loads.get((Side.FOLLOWER, broker), 0) + move.size_bytes
+    return loads

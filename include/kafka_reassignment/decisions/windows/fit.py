@@ -33,21 +33,27 @@ class StartDecision(StrEnum):
 class Fit:
     """Whether a batch fits into the maintenance windows, and why.
 
-    ``starts`` is when it can start: now, later, or None for ``NEVER``.
+    ``starts`` is when it can start: now, later, or None: never, or when something is measured or changed.
+    ``longest_seconds`` is the longest it may run in one go, where that is too short.
     """
 
     decision: StartDecision
     reason: str
     starts: datetime | None
+    longest_seconds: float | None = None
 
 
-def fits(spec: MaintenanceWindows, now: datetime, seconds_needed: float | None) -> Fit:
+def fits(
+    spec: MaintenanceWindows, now: datetime, seconds_needed: float | None, least_seconds: float | None = None
+) -> Fit:
     """Return whether a batch may start now, has to wait, or can never start.
 
     Args:
         spec: the windows of the request.
         now: a moment with a zone.
         seconds_needed: how long the batch takes; None when unknown: it may then start in any window.
+        least_seconds: how long it takes at best, where ``seconds_needed`` is a measurement that may pass: only what never
+            fits at its best can never start.
 
     Raises:
         DeadlinePassedError: ``must_end_by`` is past.
@@ -60,9 +66,11 @@ def fits(spec: MaintenanceWindows, now: datetime, seconds_needed: float | None) 
     starts, longest = _first_of(chain(soon, times), now, seconds_needed or 0.0)
     about = f"the batch needs about {format_seconds(seconds_needed or 0.0)}"
     if starts is None and longest is None:
-        return Fit(StartDecision.NEVER, f"{state.reason}. Change the maintenance windows of the request", None)
+        return Fit(StartDecision.NEVER, state.reason, None)
     if starts is None:
-        return Fit(StartDecision.NEVER, f"{about}, {_too_long(spec, now, longest or 0.0)}", None)
+        why = f"{about}, {_too_long(spec, now, longest or 0.0)}"
+        may_fit = least_seconds is not None and least_seconds <= (longest or 0.0)
+        return Fit(StartDecision.WAIT if may_fit else StartDecision.NEVER, why, None, longest)
     if starts == now:
         return Fit(StartDecision.START, state.reason if seconds_needed is None else f"{about}; {state.reason}", now)
     return Fit(StartDecision.WAIT, _why_wait(spec, now, state, about, starts), starts)
@@ -109,10 +117,7 @@ def _too_long(spec: MaintenanceWindows, now: datetime, longest: float) -> str:
         until = f"before it must end ({format_moment(spec.must_end_by, spec.zone, now)} {spec.time_zone})"
     else:
         until = f"within {LOOK_AHEAD.days} days"
-    return (
-        f"the longest it may run in one go {until} is {format_seconds(longest)}. Make a window longer, raise the rate, or "
-        "ask for smaller batches"
-    )
+    return f"the longest it may run in one go {until} is {format_seconds(longest)}"
 
 
 def _why_wait(spec: MaintenanceWindows, now: datetime, state: WindowStatus, about: str, starts: datetime) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from heapq import merge
 from itertools import islice, takewhile
-from operator import attrgetter
 
+from kafka_reassignment.advice import Correct
+from kafka_reassignment.decisions.windows.spans import spans
 from kafka_reassignment.errors import DeadlinePassedError, InvalidRequestError, name_some
 from kafka_reassignment.request.windows.clock import format_moment, utc_of
 from kafka_reassignment.request.windows.rules import LONGEST_DURATION, Span
@@ -100,6 +100,21 @@ def window_status_from(spec: MaintenanceWindows, now: datetime, soon: Sequence[O
     return WindowStatus(False, None, opens, f"{_why_closed(spec, now)}; {format_next_occurrence(spec, now, opens)}")
 
 
+def past_deadline(spec: MaintenanceWindows, now: datetime) -> str | None:
+    """Say that ``must_end_by`` is past; None while it is not.
+
+    Raises:
+        ValueError: ``now`` has no zone.
+    """
+    now = utc_of(now)
+    if spec.must_end_by is None or now < spec.must_end_by:
+        return None
+    return (
+        f"The reassignment must end by {format_moment(spec.must_end_by, spec.zone)} {spec.time_zone}, and it is "
+        f"{format_now(spec, now)}. Nothing more was started"
+    )
+
+
 def refuse_past_deadline(spec: MaintenanceWindows, now: datetime) -> None:
     """Refuse to go on after the deadline.
 
@@ -107,12 +122,8 @@ def refuse_past_deadline(spec: MaintenanceWindows, now: datetime) -> None:
         DeadlinePassedError: ``must_end_by`` is past.
         ValueError: ``now`` has no zone.
     """
-    now = utc_of(now)
-    if spec.must_end_by is not None and now >= spec.must_end_by:
-        raise DeadlinePassedError(
-            f"The reassignment must end by {format_moment(spec.must_end_by, spec.zone)} {spec.time_zone}, and it is "
-            f"{format_now(spec, now)}. Nothing more was started. Ask for what is left in a new request with a later time"
-        )
+    if late := past_deadline(spec, now):
+        raise DeadlinePassedError(late, Correct("ask for what is left in a new request with a later time"))
 
 
 def refuse_never_open(spec: MaintenanceWindows, now: datetime) -> None:
@@ -138,7 +149,8 @@ def refuse_never_open(spec: MaintenanceWindows, now: datetime) -> None:
         ]
         raise InvalidRequestError(
             f"The maintenance windows leave no time: expected one to open within {LOOK_AHEAD.days} days, found none "
-            f"with {'; '.join(given)} (times in {spec.time_zone}). Open a window, shorten a blackout, or move the times"
+            f"with {'; '.join(given)} (times in {spec.time_zone})",
+            Correct("open a window, shorten a blackout, or move the times"),
         )
 
 
@@ -182,7 +194,7 @@ def _asked(spec: MaintenanceWindows, since: datetime) -> Iterator[Span]:
     """Yield when windows are open, before blackouts are taken out."""
     if not spec.windows:
         return iter((Span(since, since + ENDLESS),))
-    return _united(merge(*(rule.spans(spec.zone, since) for rule in spec.rules), key=attrgetter("start")), ENDLESS)
+    return _united(spans(spec.rules, spec.zone, since), ENDLESS)
 
 
 def _united(spans: Iterable[Span], endless: timedelta = timedelta.max) -> Iterator[Span]:

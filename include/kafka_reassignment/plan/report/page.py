@@ -18,13 +18,19 @@ MAX_LEVEL_RATIO = 1.10
 """Up to this ratio of busiest to mean a batch counts as level."""
 
 
-def plan_page(summary: PlanSummary, *, title: str, bytes_per_second: int | None = None) -> str:
+def title_of(reassignment_id: str, cluster_id: str) -> str:
+    """Return the heading of a report."""
+    return f"Plan of reassignment {reassignment_id} of cluster {cluster_id}"
+
+
+def plan_page(summary: PlanSummary, *, title: str, bytes_per_second: int | None = None, nonce: str = "") -> str:
     """Return the report of a plan as one HTML page that loads nothing.
 
     Args:
         summary: the plan in numbers.
         title: heading.
         bytes_per_second: the rate of the estimated time; None when unthrottled.
+        nonce: of its scripts, where the page is served with a content security policy.
     """
     brokers, batches = broker_rows(summary), batch_rows(summary.batches)
     copying = [b for b in summary.batches if b.bytes_to_copy]
@@ -47,6 +53,7 @@ def plan_page(summary: PlanSummary, *, title: str, bytes_per_second: int | None 
         charts=charts(brokers, batches),
         datasets={"brokers": brokers, "racks": rack_rows(summary), "batches": batches},
         script=_vega(),
+        nonce=nonce,
     )
 
 

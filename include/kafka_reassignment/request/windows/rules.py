@@ -12,15 +12,14 @@ In the night in which the clocks change, each local time means what ``first_mome
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Protocol
+from typing import TypeAlias
 
 from croniter import CroniterError, croniter
 from pendulum import Timezone
 
-from kafka_reassignment.request.windows.clock import first_moment, shown
+from kafka_reassignment.request.windows.clock import first_moment
 
 FULL_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -55,13 +54,6 @@ class Span:
     end: datetime
 
 
-class Rule(Protocol):
-    """A window that opens repeatedly."""
-
-    def spans(self, zone: Timezone, since: datetime) -> Iterator[Span]:
-        """Yield every span that ends after ``since``, by start; endless. A span can be empty."""
-
-
 @dataclass(frozen=True, slots=True)
 class Weekly:
     """Once a week, from a day (0 is Monday) and a local time, for a length of local time."""
@@ -69,17 +61,6 @@ class Weekly:
     day: int
     start: timedelta
     length: timedelta
-
-    def spans(self, zone: Timezone, since: datetime) -> Iterator[Span]:
-        """Yield every span that ends after ``since``, by start; endless. One in an hour that is skipped is empty."""
-        today = shown(since, zone).date()
-        midnight = datetime.combine(today - timedelta(days=(today.weekday() - self.day) % 7), time.min)
-        start = midnight + self.start - 2 * _WEEK
-        while True:
-            span = Span(first_moment(start, zone), first_moment(start + self.length, zone))
-            if span.end > since:
-                yield span
-            start += _WEEK
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +70,9 @@ class Cron:
     expression: str
     duration: timedelta
 
-    def spans(self, zone: Timezone, since: datetime) -> Iterator[Span]:
-        """Yield every span that ends after ``since``, by start; endless."""
-        # Without a zone, because croniter would open the hour that exists twice again.
-        starts = croniter(self.expression, shown(since, zone) - self.duration - _NEVER_SKIPPED_MORE)
-        while True:
-            start = first_moment(starts.get_next(datetime), zone)
-            if start + self.duration > since:
-                yield Span(start, start + self.duration)
+
+Rule: TypeAlias = Weekly | Cron
+"""A window that opens repeatedly."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,76 @@
+"""The lock of a cluster: at most one reassignment has it.
+
+The lock is a series of numbered objects. Each one locks the cluster for one reassignment of one Airflow, or unlocks it;
+the last one is in force. To take the lock and to release it are both exclusive creations of the next number, so that
+nobody acts on the ground of an object that is not the last one any more, and nothing is ever removed.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict
+from upath import UPath
+
+from kafka_reassignment.advice import ReleaseLock
+from kafka_reassignment.errors import RecordDamagedError
+from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.record.objects import EARLIER_LOCK, LOCK, read_model
+from kafka_reassignment.record.series import Series
+
+
+class LockChange(BaseModel):
+    """One object of the series: from now on ``owner`` has the lock, or nobody when None. ``by`` says who wrote it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    owner: ClusterLock | None = None
+    at: datetime | None = None
+    by: str = ""
+
+
+class LockSeries:
+    """The lock of one cluster. A ``lock.json`` of an earlier version is in force as object 0, while there is no other.
+
+    Args:
+        folder: of the cluster.
+        cluster_id: for error texts.
+    """
+
+    def __init__(self, folder: UPath, cluster_id: str) -> None:
+        self._earlier = folder / EARLIER_LOCK
+        self._changes = Series(folder / LOCK, LockChange, "Lock")
+        self._cluster_id = cluster_id
+
+    def last(self) -> tuple[int, ClusterLock | None]:
+        """Return the number of the object in force, and the owner of the lock; None when the cluster is not locked.
+
+        Raises:
+            RecordDamagedError: the object is not readable; the advice names the command that unlocks the cluster.
+        """
+        number = self.last_number()
+        return number, self.owner_at(number)
+
+    def owner_at(self, number: int) -> ClusterLock | None:
+        """Return the owner of the lock by the object of this number; None when it unlocks the cluster.
+
+        Raises:
+            RecordDamagedError: as ``last``.
+        """
+        try:
+            if number == 0:
+                return read_model(self._earlier, ClusterLock)
+            return self._changes.read(number).owner
+        except RecordDamagedError as error:
+            raise RecordDamagedError(
+                f"The lock of cluster {self._cluster_id} cannot be read, so nobody can tell who has it: {error.problem}",
+                ReleaseLock(self._cluster_id, number=number),
+            ) from error
+
+    def last_number(self) -> int:
+        """Return the number of the object in force, readable or not; 0 when there is none."""
+        return self._changes.last_number()
+
+    def change_after(self, number: int, change: LockChange) -> bool:
+        """Write the object after ``number``, if that is still the one in force; return whether it was."""
+        return self._changes.append_after(number, change)

@@ -1,0 +1,99 @@
+"""The last step of a cancel: where everything is, partition by partition, and the cluster's lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafka_reassignment.decisions.cancel import Settling
+from kafka_reassignment.decisions.moves import Phase
+from kafka_reassignment.errors import UnsafeDropError, name_some
+from kafka_reassignment.model import TopicPartition, View
+from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.moves import DOUBTFUL, confirmed_view, format_reasons
+from kafka_reassignment.steps.settle import decide
+from kafka_reassignment.steps.stopped_steps import stopped_steps
+
+
+def report_stop(run: RunContext, scope: CancelScope) -> str:
+    """Say where everything is now, release the cluster's lock when the whole was stopped, and return the text.
+
+    Raises:
+        UnsafeDropError: something is not settled; the lock is kept.
+    """
+    with run.audited("report_stop") as event:
+        lines = [f"Reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id}"]
+        each: list[str] = []
+        if run.record.exists:
+            stopped = stopped_steps(run.cluster, run.record, scope)
+            view = confirmed_view(run, stopped.steps, DOUBTFUL - {Phase.NOT_SUBMITTED})
+            decided = decide(run.controller, stopped, view, scope)
+            _require_settled(run, decided, scope)
+            each = _each(decided, view)
+            lines += _where_it_stands(run, scope, decided)
+        else:
+            left = run.cluster.list_reassignments()
+            lines.append(
+                f"{len(left)} moves are in flight in the cluster" + (f": {name_some(sorted(left))}" if left else "")
+            )
+        if scope.is_whole and run.record.exists:
+            run.release_lock()
+            lines.append("the cluster is free for another reassignment")
+        event.summary = "; ".join(lines[1:])
+        event.facts = {"not_as_before": each}
+        return "\n".join((*lines, *each))
+
+
+def _require_settled(run: RunContext, decided: Settling, scope: CancelScope) -> None:
+    if decided.complete:
+        return
+    waiting = {**decided.cancels.to_cancel, **decided.cancels.carry_on, **decided.stranded} or dict.fromkeys(
+        decided.to_submit, "between two assignments"
+    )
+    raise UnsafeDropError(
+        f"{len(waiting)} partitions are not settled: {format_reasons(waiting)}. The lock of the cluster stays",
+        scope.again(run.record),
+    )
+
+
+def _where_it_stands(run: RunContext, scope: CancelScope, decided: Settling) -> list[str]:
+    plan = run.record.plan_in_force()
+    finished = run.record.finished_batches()
+    counts = [
+        f"{len(those)} partitions {what}"
+        for those, what in (
+            (decided.left, "stay between two assignments"),
+            (decided.above, "have more replicas than before the reassignment"),
+            (decided.cancels.foreign, "are moved by another client, and left to it"),
+        )
+        if those
+    ]
+    if owed := run.record.journal().owed_texts() if scope.is_whole else ():
+        counts.append(f"throttle configs still owed, which kafka_throttle_sweep restores: {name_some(owed)}")
+    if not scope.is_whole:
+        return [f"{len(run.record.withdrawn_partitions())} partitions take no further part; the rest goes on", *counts]
+    return [
+        f"stopped after {len(finished)} of {plan.batches if plan else 0} batches",
+        *counts,
+        (
+            "its finished batches stay as they are: to move them back, trigger kafka_reassignment with the job roll_back "
+            f"and roll_back_of {run.record.reassignment_id}"
+        ),
+    ]
+
+
+def _each(decided: Settling, view: View) -> list[str]:
+    """One line for each partition that is not as before the reassignment or as it was to become."""
+
+    def notes(partition: TopicPartition) -> Iterable[str]:
+        if partition in decided.cancels.foreign:
+            yield decided.cancels.foreign[partition]
+        if partition in decided.left:
+            yield decided.left[partition]
+        elif partition in view.partitions:
+            yield f"replicas {','.join(map(str, view.partitions[partition].replicas))}"
+        if partition in decided.above:
+            yield decided.above[partition]
+
+    concerned = sorted({*decided.left, *decided.above, *decided.cancels.foreign})
+    return [f"{partition}: {'; '.join(notes(partition))}" for partition in concerned]

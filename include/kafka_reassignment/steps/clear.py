@@ -1,0 +1,100 @@
+"""Clearing the throttle of a batch, and recording that the batch is finished."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kafka_reassignment.advice import Advice, Rerun, Trigger, WaitUntil
+from kafka_reassignment.decisions.moves import (
+    Phase,
+    phase,
+)
+from kafka_reassignment.decisions.throttle import needed_replicas, replicas_listed
+from kafka_reassignment.errors import (
+    BatchIncompleteError,
+    ThrottleInUseError,
+    name_some,
+)
+from kafka_reassignment.model import Step, TopicPartition, View
+from kafka_reassignment.record.models import FinishedBatch
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.estimates import copied_of
+from kafka_reassignment.steps.finished import is_finished_batch
+from kafka_reassignment.steps.left_out import leave_out_disturbed
+from kafka_reassignment.steps.moves import (
+    confirmed_view,
+    format_reasons,
+)
+from kafka_reassignment.steps.recorded_batch import taking_part, whole_batch
+from kafka_reassignment.steps.restore import adopt_debts, restore_configs
+
+
+def clear_throttle(run: RunContext, number: int) -> None:
+    """Restore what the throttle replaced where nothing needs it; refuse while the batch copies, fail when it is not done.
+
+    What other batches and other reassignments of the cluster still need stays.
+
+    Raises:
+        ThrottleInUseError: something of this batch copies because of us; nothing was cleared.
+        BatchIncompleteError: cleared, but the batch is not at its target.
+    """
+    if is_finished_batch(run, "clear_throttle", number):
+        return
+    with run.audited("clear_throttle", number) as event:
+        whole = whole_batch(run.record, number)
+        view = confirmed_view(run, whole.steps)
+        if ours := still_copying(whole.steps, view):
+            raise ThrottleInUseError(
+                f"Refusing to clear the replication throttle: {len(ours)} of {len(whole.steps)} partitions of batch "
+                f"{number} are still reassigning ({name_some(ours)}). Without the throttle they would copy at full speed",
+                *_way_on(run, number),
+            )
+        if run.request.supersede:
+            event.facts["debts_taken_over"] = list(adopt_debts(run))
+        event.summary = str(restore_configs(run, event))
+        taking = leave_out_disturbed(run, taking_part(run.record, run.batch(number)), view)
+        at = {s.partition: phase(s, view) for s in taking.steps}
+        undone = {p: f"{now.phase}: {now.reason}" for p, now in at.items() if now.phase not in {Phase.DONE, Phase.GONE}}
+        if undone:
+            raise BatchIncompleteError(
+                f"The throttle is cleared, but batch {number} is not done: {len(undone)} of {len(taking.steps)} partitions "
+                f"are not at their target: {format_reasons(undone)}",
+                *_way_on(run, number),
+            )
+        submitted = run.record.submitted(number)
+        run.record.write_finished(
+            FinishedBatch(
+                number=number,
+                partitions=len(taking.steps),
+                bytes_copied=taking.bytes_to_copy,
+                started_at=submitted.submitted_at if submitted else run.now(),
+                finished_at=run.now(),
+                left_out=submitted.left_out if submitted else {},
+                copied=copied_of(run.record.progress(), number),
+            )
+        )
+
+
+def still_copying(steps: Collection[Step], view: View) -> tuple[TopicPartition, ...]:
+    """Return the partitions of which a move of ours is in flight, or has left an extra replica that is not in sync yet.
+
+    A partition at its target is not among them, nor one that another client moves: what a throttle of theirs is needed for
+    stays all the same.
+    """
+    copying = needed_replicas(replicas_listed(steps), view).copying
+    at = {s.partition: phase(s, view) for s in steps}
+    over = {Phase.DONE, Phase.GONE, Phase.STALE}
+    return tuple(
+        p for p, now in at.items() if now.ours and now.phase not in over and (p in view.in_flight or p in copying)
+    )
+
+
+def _way_on(run: RunContext, number: int) -> tuple[Advice, ...]:
+    """What brings the batch on, or to an end where it may not go on."""
+    own = run.record.reassignment_id
+    owner = run.store.lock_owner(run.record.cluster_id)
+    if owner is not None and not owner.is_of(own, run.instance):
+        return (WaitUntil(f"reassignment {owner.reassignment_id}, which has the cluster now, has ended"),)
+    if run.record.stopped() is not None:
+        return (Trigger("kafka_reassignment_cancel", {"reassignment_id": own}),)
+    return (Rerun("submit_batch", batch=number),)

@@ -1,0 +1,153 @@
+"""Dropping the old replicas of a batch, each slice right after a look at its ISR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from kafka_reassignment.advice import Rerun
+from kafka_reassignment.decisions.cancel import hung_drops
+from kafka_reassignment.decisions.moves import Phase, drops_to_submit, phase
+from kafka_reassignment.errors import (
+    PASSING_REFUSALS,
+    NotSubmittedError,
+    PartialRefusalError,
+    UnsafeDropError,
+)
+from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
+from kafka_reassignment.record.models import ProgressNote
+from kafka_reassignment.steps.catch_up import brokers_to_start
+from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.finished import finished_batch
+from kafka_reassignment.steps.leaders import elect_moved_leaders
+from kafka_reassignment.steps.left_out import leave_out_disturbed, submission
+from kafka_reassignment.steps.moves import (
+    as_texts,
+    cancel,
+    confirmed_view,
+    format_reasons,
+    slices_of,
+    submit,
+)
+from kafka_reassignment.steps.recorded_batch import taking_part
+from kafka_reassignment.steps.throttle import keep_throttled
+from kafka_reassignment.steps.view import observe
+from kafka_reassignment.steps.waiting import Done, Waiting, WaitResult, bounded_step, deadline_of
+
+SETTLE_SECONDS = 5
+"""How long a look stays for its own drops to show as done; they copy nothing, so most do. The next look sees the rest."""
+
+
+@bounded_step
+def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> WaitResult:
+    """Wait until every partition of the batch is at its target; each look drops what may be dropped now.
+
+    Each slice is submitted right after a look at its ISR. What may not be dropped now (a replica of the target has left the
+    ISR) keeps all its replicas, and the next look tries again. When all are there, the new preferred leaders are elected
+    (KIP-435 does so in the step that adds them). A look that submitted something and has to wait leaves an
+    audit event of its own. Partitions that another client moved or cancelled are left out; the rest goes on.
+
+    ``Failed`` with:
+        StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
+        NotSubmittedError: the batch was never submitted.
+        PartialRefusalError: the controller refuses some drops for a reason that does not pass.
+        UnsafeDropError: the time that the request allows, counted from ``started_at``, is over.
+    """
+    if done := finished_batch(run, number):
+        return done
+    batch, began = taking_part(run.record, run.batch(number)), run.now()
+    about_throttle = keep_throttled(run, batch, Rerun("drop_old_replicas", batch=number))
+    run.require_go_ahead()
+    if submission(run, number) is None:
+        raise NotSubmittedError(
+            f"Batch {number} was never submitted: nothing can be dropped", Rerun("submit_batch", batch=number)
+        )
+    view = confirmed_view(run, batch.steps)
+    batch = leave_out_disturbed(run, batch, view)
+    event = AuditDraft()
+    view = _freed(run, batch, view, event)
+    looked = _drop_now(run, batch)
+    event.facts |= {
+        "submitted": {str(p): list(r) for p, r in looked.dropped.items() if p not in looked.refused},
+        "replicas_before": {str(p): list(s.replicas) for p, s in sorted(view.partitions.items())},
+        "refused": as_texts(looked.refused),
+        "kept": as_texts(looked.kept),
+    }
+    event.summary = f"batch {number}: {len(looked.dropped) - len(looked.refused)} partitions submitted to their target"
+    final = {p: refusal for p, refusal in looked.refused.items() if refusal.code not in PASSING_REFUSALS}
+    if final:
+        run.write_event("drop_old_replicas", number, began, event)
+        accepted = len(looked.dropped) - len(final)
+        raise PartialRefusalError(accepted, final, Rerun("drop_old_replicas", batch=number))
+    waiting = {**looked.kept, **{p: f"the controller refuses it now: {r}" for p, r in looked.refused.items()}}
+    unsettled = _unsettled(run, batch, set(waiting), stay=bool(looked.dropped))
+    if looked.dropped:
+        run.note_replicas_after(event, batch.partitions)
+    if not waiting and not unsettled:
+        elections = elect_moved_leaders(run, batch)
+        if elections.facts["elected"] or elections.refused:
+            event.summary += f"; {elections.in_words}"
+        return Done(event.summary, {**event.facts, **elections.facts})
+    if looked.dropped or "freed" in event.facts:
+        run.write_event("drop_old_replicas", number, began, event)
+    deadline = deadline_of(run, started_at)
+    waiting |= dict.fromkeys(unsettled, "its target is submitted and not reached yet")
+    text = f"batch {number}: {len(batch.steps) - len(waiting)} of {len(batch.steps)} partitions are at their target; old replicas are kept: {format_reasons(waiting)}{about_throttle}"
+    if run.now() >= deadline:
+        missing = {s.partition: s.reassignment.target for s in batch.steps if s.partition in waiting}
+        raise UnsafeDropError(
+            f"Waited {run.request.catch_up_timeout_minutes} min for {text}",
+            *brokers_to_start(missing, view),
+            Rerun("sense_isr_catch_up", batch=number),
+        )
+    run.record.write_progress(ProgressNote(batch=number, at=run.now(), text=text))
+    return Waiting(text, until=deadline)
+
+
+@dataclass
+class _Looked:
+    dropped: dict[TopicPartition, Replicas] = field(default_factory=dict)
+    kept: dict[TopicPartition, str] = field(default_factory=dict)
+    refused: dict[TopicPartition, Refusal] = field(default_factory=dict)
+
+
+def _drop_now(run: RunContext, batch: Batch) -> _Looked:
+    """Submit the targets that may be submitted now, slice by slice."""
+    looked = _Looked()
+    for part in slices_of(batch):
+        now = observe(run.cluster, part.partitions)
+        wanted = drops_to_submit(part, now)
+        looked.kept |= wanted.waiting
+        looked.refused |= submit(run, now, wanted.to_submit)
+        looked.dropped |= wanted.to_submit
+        if looked.refused and run.controller.busy_message(looked.refused):
+            break
+    return looked
+
+
+def _unsettled(run: RunContext, batch: Batch, waiting: set[TopicPartition], *, stay: bool) -> list[TopicPartition]:
+    """Return the partitions that are on the way to their target; stay a moment where some were submitted just now."""
+    until = run.now() + timedelta(seconds=SETTLE_SECONDS if stay else 0)
+    while True:
+        view = observe(run.cluster, batch.partitions)
+        unsettled = [
+            s.partition
+            for s in batch.steps
+            if s.partition not in waiting and phase(s, view).phase not in {Phase.DONE, Phase.GONE}
+        ]
+        if not unsettled or run.now() >= until:
+            return unsettled
+        run.sleep(0.5)
+
+
+def _freed(run: RunContext, batch: Batch, view: View, event: AuditDraft) -> View:
+    """Cancel earlier drops of ours that hang for ever, so that their targets can be submitted again."""
+    hung = hung_drops(batch.steps, view)
+    if not hung:
+        return view
+    run.log.warning(
+        "Kafka never completes these, as another client's move was under way: cancelled: %s", format_reasons(hung)
+    )
+    event.facts["freed"] = as_texts(hung)
+    cancel(run, list(hung))
+    return confirmed_view(run, batch.steps)

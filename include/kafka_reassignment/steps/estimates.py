@@ -1,0 +1,124 @@
+"""How long a batch takes, and when all of them are over with the maintenance windows: measured while batches run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from kafka_reassignment.decisions.rate import rate_due, rate_in_force
+from kafka_reassignment.decisions.throttle import RateChange
+from kafka_reassignment.decisions.windows import finishes
+from kafka_reassignment.decisions.windows.estimate import (
+    MAX_MEASURED_BATCHES,
+    OVERHEAD_SECONDS,
+    Copied,
+    Estimate,
+    Pace,
+    estimate,
+    measured_pace,
+    rates_of,
+    without_slowdowns,
+)
+from kafka_reassignment.model import Batch
+from kafka_reassignment.plan.store import read_summary
+from kafka_reassignment.plan.summary import PlanSummary
+from kafka_reassignment.record.models import ProgressNote
+from kafka_reassignment.request.windows.clock import format_moment
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.health import cluster_health, planned_targets
+
+LONGEST_BETWEEN_LOOKS = 120.0
+"""Seconds between two looks, above which nobody looked: when bytes moved in between is not known."""
+
+
+def copied_so_far(run: RunContext, batch: Batch, bytes_left: int) -> Copied:
+    """Return what was seen to be copied of the batch under way, from the last note of its progress on."""
+    note = run.record.progress()
+    if note is None or note.batch != batch.number:
+        return Copied()
+    seconds = (run.now() - note.at).total_seconds()
+    if note.bytes_left is None or not 0 < seconds <= LONGEST_BETWEEN_LOOKS:
+        return note.copied
+    asked = run.request.throttle_bytes_per_second
+    rates = None if asked is None else rates_of(batch, asked, run.record.journal().rate_changes)
+    return note.copied.plus(batch, note.bytes_left - bytes_left, seconds, rates)
+
+
+def estimate_of(run: RunContext, batch: Batch) -> Estimate:
+    """Estimate how long a batch takes that starts now."""
+    return estimate(
+        batch,
+        _pace(run, batch.number),
+        asked_bytes_per_second=run.request.throttle_bytes_per_second,
+        rate_changes=_rate_changes(run),
+    )
+
+
+def end_in_words(run: RunContext, summary: PlanSummary | None = None) -> str:
+    """Say when the last batch is expected to end, with the maintenance windows; empty when that is not known.
+
+    Args:
+        run: of the reassignment.
+        summary: of the plan in force; read when None.
+    """
+    spec = run.request.maintenance
+    if summary is None:
+        plan = run.record.plan_in_force()
+        summary = read_summary(run.record.plan_refs()(plan.batches)) if plan and plan.batches else None
+    finished = run.record.finished_batches()
+    left = [b.number for b in summary.batches if b.number not in finished] if summary else []
+    if summary is None or not left:
+        return ""
+    seconds = [s for s in _seconds_of(run, summary, left) if s is not None]
+    if len(seconds) < len(left):
+        return ""
+    now, note = run.now(), run.record.progress()
+    if note is not None and note.batch == left[0] and note.bytes_left is not None:
+        # What moves already is completed, whatever the clock says.
+        whole, *seconds = seconds
+        now += timedelta(seconds=whole if note.seconds_left is None else note.seconds_left + OVERHEAD_SECONDS)
+    ends = finishes(spec, now, seconds)
+    if ends is None:
+        return "at this rate a batch fits into none of the maintenance windows, so it cannot end"
+    return f"all is expected to be over {format_moment(ends, spec.zone, run.now())} {spec.time_zone}"
+
+
+def _seconds_of(run: RunContext, summary: PlanSummary, numbers: list[int]) -> Iterator[float | None]:
+    """How long each batch takes, by what its busiest broker copies."""
+    pace, asked = _pace(run, numbers[0]), rate_in_force_without_slowdowns(run)
+    for number in numbers:
+        batch = summary.batches[number - 1]
+        busiest = max(batch.busiest_receiver_bytes, batch.busiest_sender_bytes)
+        copying = pace.seconds(None if asked is None else busiest / asked, busiest)
+        yield None if copying is None else copying + OVERHEAD_SECONDS
+
+
+def rate_in_force_without_slowdowns(run: RunContext) -> int | None:
+    """Return what all brokers together were last asked to keep to, in bytes per second; None when unthrottled."""
+    journal = run.record.journal()
+    changes = without_slowdowns(journal.rate_changes)
+    return rate_in_force(run.request, journal.model_copy(update={"rate_changes": tuple(changes)}))
+
+
+def _rate_changes(run: RunContext) -> list[RateChange]:
+    """The changes of the rate; without the slow-down of an unhealthy cluster that is healthy again."""
+    journal = run.record.journal()
+    latest = journal.rate_changes[-1] if journal.rate_changes else None
+    if latest is None or latest.rate_before_slowdown_bytes_per_second is None:
+        return list(journal.rate_changes)
+    found = cluster_health(run.cluster, run.request, lambda: planned_targets(run))
+    due = rate_due(run.request, journal, rate_in_force(run.request, journal), found)
+    is_over = due is not None and due.rate_before_slowdown_bytes_per_second is None
+    return without_slowdowns(journal.rate_changes, single_brokers_too=False) if is_over else list(journal.rate_changes)
+
+
+def _pace(run: RunContext, before: int) -> Pace:
+    numbers = sorted(n for n in run.record.finished_batches() if n < before)[-2 * MAX_MEASURED_BATCHES :]
+    finished = (run.record.finished(n) for n in numbers)
+    measured: list[tuple[datetime, Copied]] = [(done.finished_at, done.copied) for done in finished if done is not None]
+    return measured_pace(measured, run.now())
+
+
+def copied_of(note: ProgressNote | None, number: int) -> Copied:
+    """Return what was seen to be copied of a batch that ends now."""
+    return note.copied if note is not None and note.batch == number else Copied()

@@ -1,0 +1,41 @@
+"""What is finished stays as it is: steps of a finished batch, or of a finished reassignment, do nothing.
+
+A finished batch may have been rolled back since, or its partitions moved by a later reassignment. What its steps would
+do is of no use to anybody then, and what they would write contradicts what was done.
+"""
+
+from __future__ import annotations
+
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.waiting import Done
+
+REPORT = "report.txt"
+"""The report in the record, written last: a reassignment that has one is finished."""
+
+
+def is_finished_batch(run: RunContext, step: str, number: int) -> bool:
+    """Whether the batch is finished, so that an acting step has nothing to do; leaves the step's audit event then."""
+    done = finished_batch(run, number)
+    if done is not None:
+        _skip(run, step, number, done.message)
+    return done is not None
+
+
+def finished_batch(run: RunContext, number: int) -> Done | None:
+    """Return how a look of a waiting step ends when the batch is finished; None while it is not."""
+    if run.record.finished(number) is None:
+        return None
+    return Done(f"batch {number} is finished: nothing is left to do", is_skipped=True)
+
+
+def is_finished_reassignment(run: RunContext, step: str) -> bool:
+    """Whether the reassignment was verified and reported, so that a step has nothing to do; leaves its audit event then."""
+    if not run.record.has_file(REPORT):
+        return False
+    _skip(run, step, None, f"reassignment {run.record.reassignment_id} is finished: nothing is left to do")
+    return True
+
+
+def _skip(run: RunContext, step: str, batch: int | None, reason: str) -> None:
+    with run.audited(step, batch) as event:
+        event.outcome, event.summary = "skipped", reason

@@ -1,0 +1,57 @@
+"""Partitions that leave their batch because another client moved, cancelled or changed them; the rest goes on."""
+
+from __future__ import annotations
+
+from kafka_reassignment.decisions.moves import disturbed
+from kafka_reassignment.model import Batch, View
+from kafka_reassignment.record.models import SubmittedBatch
+from kafka_reassignment.steps.context import AuditDraft, RunContext, refuse_stopped
+from kafka_reassignment.steps.moves import as_texts, format_reasons
+from kafka_reassignment.steps.recorded_batch import without
+
+
+def submission(run: RunContext, number: int) -> SubmittedBatch | None:
+    """Return what was submitted of a batch; None when it was not, or when a stop has cancelled it since."""
+    submitted = run.record.submitted(number)
+    _, command = run.record.run_commands.last()
+    return None if submitted and command and command.at >= submitted.submitted_at else submitted
+
+
+def leave_out_disturbed(run: RunContext, batch: Batch, view: View) -> Batch:
+    """Return the batch without the partitions that another client has its hand on; they are recorded with the reason.
+
+    Nothing is taken for another client's doing that this reassignment's own stop or withdrawal has done. Does nothing to
+    a batch that was not submitted.
+
+    Raises:
+        StoppedError: the reassignment was stopped.
+    """
+    submitted = submission(run, batch.number)
+    found = disturbed(batch, view)
+    if submitted is None or not found:
+        return batch
+    # Read after the look: what a stop or a withdrawal cancelled, it had ordered before.
+    refuse_stopped(run.record)
+    withdrawn = run.record.withdrawn_partitions()
+    batch = without(batch, withdrawn)
+    reasons = as_texts({p: why for p, why in found.items() if str(p) not in withdrawn})
+    if not reasons:
+        return batch
+    event, began = AuditDraft(facts={"left_out": reasons}), run.now()
+    run.record.write_submitted(
+        batch.number,
+        submitted.model_copy(
+            update={
+                "accepted": tuple(p for p in submitted.accepted if p not in reasons),
+                "left_out": submitted.left_out | reasons,
+                "retried_later": tuple(p for p in submitted.retried_later if p not in reasons),
+                "changed_by_others": tuple(sorted({*submitted.changed_by_others, *reasons})),
+            }
+        ),
+    )
+    event.summary = (
+        f"left out of batch {batch.number}: {format_reasons({p: found[p] for p in found if str(p) in reasons})}"
+    )
+    run.write_event("leave_out", batch.number, began, event)
+    run.log.warning("%s. The rest of the batch goes on", event.summary)
+    return without(batch, reasons)

@@ -1,0 +1,124 @@
+"""What a reassignment leaves undone at its end: kept as a plan of its own, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from itertools import islice
+
+from kafka_reassignment.advice import Advice, Correct, Rerun, StartBrokers, Trigger, WaitUntil
+from kafka_reassignment.decisions.moves import never_completes
+from kafka_reassignment.errors import name_some
+from kafka_reassignment.model import InFlight, Replicas, TopicPartition, View
+from kafka_reassignment.plan.reassignment_json import render_plan
+from kafka_reassignment.request import Job, ReassignmentRequest
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.view import observe
+
+LEFT = "left.json"
+"""In the record: what is left, as kafka-reassign-partitions reads it."""
+
+MOST_AT_ONCE = 500
+"""Partitions that the advice names; those after these are named when it is followed and the check is rerun."""
+
+DAG_ID = "kafka_reassignment"
+
+HOW = {
+    "throttle_mb_per_second",
+    "unthrottled",
+    "allow_low_throttle",
+    "allowed_unhealthy_partitions",
+    "pause_while_unhealthy",
+    "mb_per_second_while_unhealthy",
+    "keep_free_share",
+    "catch_up_timeout_minutes",
+    "expected_cluster_id",
+    "limits",
+    "maintenance",
+}
+"""Fields of a request that say how replicas are moved, not which."""
+
+
+def keep_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Replicas]) -> None:
+    """Write into the record what is left, as JSON for kafka-reassign-partitions."""
+    run.record.write_file(LEFT, render_plan(targets).encode())
+
+
+def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Replicas]) -> tuple[Advice, ...]:
+    """Return the advice by which a new reassignment moves what is left, as the cluster is now.
+
+    What such a reassignment would be refused for, or wait for, comes first: brokers that are down, moves of other clients,
+    another owner of the cluster's lock. It cannot move what gets fewer replicas than min.insync.replicas: that is for a person to
+    correct, and is all that the advice asks for when nothing else is left.
+
+    Args:
+        run: of the reassignment that leaves it.
+        targets: where the partitions belong.
+    """
+    named = dict(islice(targets.items(), MOST_AT_ONCE))
+    seen = observe(run.cluster, tuple(named))
+    too_few = {p: r for p, r in named.items() if len(r) < seen.min_insync_replicas.get(p.topic, 1)}
+    movable = {p: r for p, r in named.items() if p not in too_few}
+    if not movable:
+        return (_to_correct(too_few, seen),)
+    offline = {b for p, s in seen.partitions.items() if p in movable and s.leader is None for b in s.replicas}
+    down = offline.union(*movable.values()) - seen.live_brokers
+    owner = run.store.lock_owner(run.record.cluster_id)
+    if owner is not None and not owner.is_of(run.record.reassignment_id, run.instance):
+        start = (StartBrokers(tuple(sorted(down))),) if down else ()
+        return (*start, *run.store.locked_by(owner, run.record.cluster_id).advice, Rerun("verify"))
+    in_flight = run.cluster.list_reassignments()
+    params = {"job": str(Job.APPLY_JSON), "reassignment_json": render_plan(movable), **_how(run.request)}
+    return (
+        *to_end_moves(in_flight, seen.live_brokers, also_down=down),
+        *((WaitUntil("the moves of other clients have ended"),) if in_flight else ()),
+        Trigger(DAG_ID, params),
+        WaitUntil("that reassignment has ended"),
+        Rerun("verify"),
+    )
+
+
+def to_end_moves(
+    in_flight: Mapping[TopicPartition, InFlight], live_brokers: Collection[int], *, also_down: Collection[int] = ()
+) -> tuple[Advice, ...]:
+    """Return what helps moves of other clients that do not end by themselves (F12, F34).
+
+    Args:
+        in_flight: the moves; those that need no help are no matter.
+        live_brokers: all others are down.
+        also_down: further brokers to bring back.
+    """
+    never = [p for p, flight in sorted(in_flight.items()) if never_completes(flight)]
+    down = {b for p, flight in in_flight.items() if p not in never for b in flight.adding} - set(live_brokers)
+    brokers = sorted({*down, *also_down})
+    start: tuple[Advice, ...] = (StartBrokers(tuple(brokers)),) if brokers else ()
+    if not never:
+        return start
+    return (*start, Trigger("kafka_reassignment_cancel", {"partitions": list(map(str, never)), "foreign": True}))
+
+
+def _to_correct(too_few: Mapping[TopicPartition, Replicas], seen: View) -> Correct:
+    most = {p.topic: min(len(r) for q, r in too_few.items() if q.topic == p.topic) for p in too_few}
+    lower = name_some(
+        (f"topic {topic} from {seen.min_insync_replicas[topic]} to {replicas}" for topic, replicas in most.items()), 10
+    )
+    return Correct(
+        f"lower min.insync.replicas ({lower}), or ask for more replicas in a new request: {name_some(too_few)} would get fewer "
+        "than that. When that is done, rerun verify"
+    )
+
+
+def to_decommission_again(run: RunContext) -> tuple[Advice, ...]:
+    """Return the advice to trigger the same decommission again, and to look at the end of this one after it."""
+    asked = run.request.model_dump(include={"job", "brokers", "topics"}, mode="json", exclude_defaults=True)
+    return (
+        Trigger(DAG_ID, asked | _how(run.request)),
+        WaitUntil("that reassignment has ended"),
+        Rerun("verify"),
+    )
+
+
+def _how(request: ReassignmentRequest) -> dict[str, object]:
+    """How it was asked to be done: the rate, the limits, the windows and what is waited for; not by when, which may be over."""
+    asked = request.model_dump(include=HOW, mode="json", exclude_defaults=True)
+    gathered = {**asked.pop("limits", {}), **asked.pop("maintenance", {})}
+    return asked | {name: value for name, value in gathered.items() if name != "must_end_by"}

@@ -1,0 +1,152 @@
+"""Restoring what a throttle replaced, by the journal, and taking over what earlier reassignments owe (KIP-179)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from kafka_reassignment.decisions.throttle import (
+    NOTHING,
+    Journal,
+    Needed,
+    Side,
+    all_of,
+    changes_to_put_back,
+    changes_to_restore,
+    listed_in,
+    needed_replicas,
+    owed_texts,
+    union,
+)
+from kafka_reassignment.errors import name_some
+from kafka_reassignment.model import ConfigValue, TopicPartition
+from kafka_reassignment.record.record import Record
+from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.throttle_configs import (
+    apply_changes,
+    describe_throttles,
+    observe_listed,
+    settled_configs,
+    shown,
+    str_change,
+)
+from kafka_reassignment.steps.view import CONFIRM_SECONDS
+
+TAKE_OVER_TRIES = 10
+"""How often a journal is taken over that its own reassignment still writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What restoring left: ``owed`` in words, and the partitions that still copy and keep their throttle."""
+
+    owed: tuple[str, ...]
+    copying: tuple[TopicPartition, ...] = ()
+
+    def __str__(self) -> str:
+        kept = f"; the throttle of {name_some(self.copying)} stays while they copy" if self.copying else ""
+        owed = f"; still owed: {name_some(self.owed)}" if self.owed else ""
+        return f"earlier throttle values restored{kept}{owed}"
+
+
+def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
+    """Take back what the journal says is ours and nothing needs any more; return what is left.
+
+    What any move of ours still needs stays, of whatever batch or reassignment of the cluster; so does all that the
+    reassignment has in place which has the cluster's lock. The journal keeps a record until the cluster shows its earlier
+    value, so a crash at any point loses nothing.
+    """
+    journal = run.record.journal()
+    others = _other_journals(run)
+    their_journals = [theirs for _, theirs in others]
+    in_place = _in_place_of_lock_owner(run, others)
+    copying = _copying(run, [journal, *their_journals])
+    keep = copying.joined(in_place)
+    before = describe_throttles(run, journal.resources)
+    clearing = changes_to_restore(journal, before, keep=keep, others=their_journals)
+    refused = apply_changes(run, clearing.changes)
+    if clearing.changes:
+        settled_configs(run, journal.resources, lambda seen: not changes_to_restore(journal, seen, keep=keep).changes)
+        copying = _copying(run, [journal, *their_journals])
+        keep = copying.joined(in_place)
+        refused |= apply_changes(run, changes_to_put_back(journal, clearing.changes, keep))
+
+    def settled(latest: Journal) -> tuple[Journal, Journal]:
+        seen = describe_throttles(run, latest.resources)
+        left = changes_to_restore(latest, seen, keep=keep, others=their_journals).journal
+        return left, left
+
+    left = run.record.update_journal(settled)
+    restored = Restored(owed_texts(left, keep), copying.copying if left.rates or left.lists else ())
+    event.facts["throttle"] = {
+        "changes": [str_change(c) for c in clearing.changes],
+        "before": shown(before),
+        "changed_by_others": list(clearing.changed_by_others),
+        "refused": refused,
+        "kept_for": list(map(str, restored.copying)),
+        "owed": list(restored.owed),
+    }
+    for text in clearing.changed_by_others:
+        run.log.warning("Left alone: %s", text)
+    return restored
+
+
+def adopt_debts(run: RunContext) -> tuple[str, ...]:
+    """Take over what earlier reassignments of this cluster still owe its configs (KIP-179); return from which ones.
+
+    This reassignment has the lock of the cluster: it looks after what of theirs still copies from now on. Their journals
+    lose exactly what was taken over; what a late task of theirs journals meanwhile is taken over as well, or stays.
+    """
+    return tuple(r.reassignment_id for r, _ in _other_journals(run) if _take_over(run, r))
+
+
+def adopt_setters(run: RunContext, rates: Collection[tuple[int, Side, ConfigValue]]) -> tuple[str, ...]:
+    """Take over the debts of those reassignments that set one of these rates; return which ones."""
+    if not rates:
+        return ()
+    return tuple(
+        r.reassignment_id
+        for r, j in _other_journals(run)
+        if any(j.has_set(*rate) for rate in rates) and _take_over(run, r)
+    )
+
+
+def _take_over(run: RunContext, other: Record) -> bool:
+    for tried in range(TAKE_OVER_TRIES):
+        debts = other.journal()
+        if not (debts.rates or debts.lists):
+            return tried > 0
+        run.record.update_journal(lambda own, older=debts: (union(own, older), None))  # type: ignore[misc]
+        other.update_journal(lambda theirs, older=debts: (theirs.without(older), None))  # type: ignore[misc]
+    return True
+
+
+def _other_journals(run: RunContext) -> list[tuple[Record, Journal]]:
+    journals = run.store.open_journals(run.record.cluster_id)
+    for text in journals.damaged:
+        run.log.warning("Its debts are not known: %s", text)
+    return [(record, journal) for record, journal in journals.found if record.root != run.record.root]
+
+
+def _copying(run: RunContext, journals: Collection[Journal]) -> Needed:
+    """What copies because of these journals; seen twice unless it is in flight, as brokers show old news of what has landed."""
+    listed = [replicas for journal in journals for replicas in listed_in(journal)]
+    if not listed:
+        return NOTHING
+    view = observe_listed(run, listed)
+    needed = needed_replicas(listed, view)
+    if set(needed.copying) <= set(view.in_flight):
+        return needed
+    run.sleep(CONFIRM_SECONDS)
+    return needed_replicas(listed, observe_listed(run, listed))
+
+
+def _in_place_of_lock_owner(run: RunContext, others: Collection[tuple[Record, Journal]]) -> Needed:
+    """All that another reassignment has in place while it is at work: it may be about to submit."""
+    owner = run.store.lock_owner(run.record.cluster_id)
+    return all_of(
+        replicas
+        for record, journal in others
+        if owner is not None and record.reassignment_id == owner.reassignment_id
+        for replicas in listed_in(journal)
+    )

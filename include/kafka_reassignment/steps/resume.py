@@ -1,0 +1,49 @@
+"""Letting a stopped reassignment go on."""
+
+from __future__ import annotations
+
+from kafka_reassignment.advice import Rerun
+from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.model import Step
+from kafka_reassignment.plan.store import read_targets_of
+from kafka_reassignment.record.operator_commands import RunCommand
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.limits import move_from_start
+from kafka_reassignment.steps.moves import confirmed_view
+from kafka_reassignment.steps.stopped_steps import begun_partitions
+
+
+def resume(run: RunContext, *, by: str, reason: str = "") -> None:
+    """Let a stopped reassignment go on: from its first unfinished batch, when its batches are started again.
+
+    Partitions that the stop took back to their original replicas, though first steps of theirs were finished, are moved
+    from there after all others.
+
+    Raises:
+        ReassignmentInProgressError: another one has the lock of the cluster.
+        InvalidRequestError: it is not stopped.
+    """
+    with run.audited("resume") as event:
+        if run.record.stopped() is None:
+            raise InvalidRequestError(
+                f"Reassignment {run.record.reassignment_id} is not stopped: there is nothing to resume. If it does not go on, a "
+                "task of it has failed",
+                Rerun("start_batches"),
+            )
+        if again := _taken_back(run):
+            move_from_start(run, again, event)
+        run.record.run_commands.append(RunCommand(at=run.now(), by=by, stopped=False, reason=reason))
+        event.summary = f"resumed by {by}" + (f": {reason}" if reason else "")
+
+
+def _taken_back(run: RunContext) -> list[str]:
+    """Partitions at their original replicas although first steps of theirs are in finished batches."""
+    withdrawn = run.record.withdrawn_partitions()
+    begun = {p for p in begun_partitions(run.record) if str(p) not in withdrawn}
+    wholes = read_targets_of(run.record.plan_ref(), begun) if begun else {}
+    view = confirmed_view(run, [Step(whole) for whole in wholes.values()])
+    return [
+        str(p)
+        for p, whole in sorted(wholes.items())
+        if p in view.partitions and view.partitions[p].replicas == whole.current
+    ]

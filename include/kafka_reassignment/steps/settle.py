@@ -1,0 +1,89 @@
+"""One look at what was stopped: cancel and submit what can be settled now, at the pace of drops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from kafka_reassignment.decisions.cancel import Settling, settling
+from kafka_reassignment.decisions.controller import Controller
+from kafka_reassignment.model import Refusal, Replicas, TopicPartition, View
+from kafka_reassignment.ports import in_slices
+from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit
+from kafka_reassignment.steps.stopped_steps import StoppedSteps, stopped_steps
+from kafka_reassignment.steps.view import observe
+
+
+@dataclass
+class CancelResult:
+    """What a cancel did and what it leaves, by partition; plain values, for a task's result."""
+
+    cancelled: dict[str, str] = field(default_factory=dict)
+    carried_on: dict[str, str] = field(default_factory=dict)
+    settled: dict[str, list[int]] = field(default_factory=dict)
+    stranded: dict[str, str] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)
+    above: dict[str, str] = field(default_factory=dict)
+    foreign: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_acted(self) -> bool:
+        """Whether the controller took a cancel or a submission."""
+        return bool(self.cancelled or self.settled)
+
+    @property
+    def in_words(self) -> str:
+        """One line for people; nothing in it that did not happen."""
+        counted = (
+            (len(self.cancelled), "cancelled"),
+            (len(self.carried_on), "carried on, since a cancel is not possible or not safe"),
+            (len(self.settled), "between two assignments and now submitted to one"),
+            (len(self.stranded), "stranded in between"),
+            (len(self.left), "left between two assignments, since either would take copies"),
+            (len(self.above), "with more replicas than before the reassignment"),
+            (len(self.foreign), "another client's, left alone"),
+            (len(self.refused), "refused by the controller"),
+        )
+        return ", ".join(f"{count} {what}" for count, what in counted if count) or "nothing was in flight"
+
+
+def act(run: RunContext, scope: CancelScope) -> tuple[CancelResult, Settling]:
+    """Cancel and submit what can be settled now; return what was done, and what was decided before.
+
+    A cancel starts a new leader epoch as a drop does (F38), so both have the same pace: a slice, each right after a look at it.
+    """
+    stopped = stopped_steps(run.cluster, run.record, scope)
+    view = confirmed_view(run, stopped.steps)
+    decided = decide(run.controller, stopped, view, scope)
+    due = {*decided.cancels.to_cancel, *decided.to_submit}
+    cancelled: dict[TopicPartition, str] = {}
+    submitted: dict[TopicPartition, Replicas] = {}
+    refused: dict[TopicPartition, Refusal] = {}
+    for part in in_slices([s for s in stopped.steps if s.partition in due], run.controller.slice_size) if due else ():
+        now = observe(run.cluster, [s.partition for s in part])
+        latest = decide(run.controller, replace(stopped, steps=tuple(part)), now, scope)
+        cancelled |= latest.cancels.to_cancel
+        submitted |= latest.to_submit
+        refused |= cancel(run, latest.cancels.to_cancel)
+        refused |= submit(run, now, latest.to_submit, although_stopped=True)
+    return (
+        CancelResult(
+            cancelled={str(p): left for p, left in cancelled.items() if p not in refused},
+            carried_on={str(p): why for p, why in decided.cancels.carry_on.items() if p not in submitted},
+            settled={str(p): list(r) for p, r in submitted.items() if p not in refused},
+            stranded=as_texts(decided.stranded),
+            left=as_texts(decided.left),
+            above=as_texts(decided.above),
+            foreign=as_texts(decided.cancels.foreign),
+            refused=as_texts(refused),
+        ),
+        decided,
+    )
+
+
+def decide(controller: Controller, stopped: StoppedSteps, view: View, scope: CancelScope) -> Settling:
+    """Return how stopped steps are settled on this controller."""
+    decided = settling(stopped.steps, view, wholes=stopped.wholes, foreign_too=scope.foreign)
+    return controller.settle(decided, view)

@@ -1,0 +1,69 @@
+"""A throttle for moves in flight that other clients started."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kafka_reassignment.decisions.rate import refuse_low_rate
+from kafka_reassignment.decisions.throttle import throttle_for
+from kafka_reassignment.errors import name_some
+from kafka_reassignment.model import Batch, Step
+from kafka_reassignment.request import MEGABYTE
+from kafka_reassignment.request.topics import partition_matches
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.restore import adopt_debts
+from kafka_reassignment.steps.throttle import not_in_place, put_in_place
+
+
+def throttle_in_flight(
+    run: RunContext, partitions: Collection[str], *, asked_bytes_per_second: int, allow_low: bool, by: str
+) -> str:
+    """Throttle moves in flight that other clients started, journal first, and return what is throttled.
+
+    The throttle stays until the moves have landed: then a sweep, or the next reassignment of the cluster, restores what
+    was there before. A broker's rate that another client set lower stays.
+
+    Args:
+        run: its record gets the journal.
+        partitions: by name (``orders-3``), topic or topic pattern; all that is in flight when empty.
+        asked_bytes_per_second: what each broker that takes part may send, and what it may receive.
+        allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
+        by: who asks.
+
+    Raises:
+        InvalidThrottleError: the rate is too low.
+        ReassignmentInProgressError: a reassignment has the lock of the cluster; its moves have a throttle of their own.
+        ThrottleMissingError: it could not be put in place; what could be is journalled.
+    """
+    with run.audited("throttle_in_flight") as event:
+        refuse_low_rate(asked_bytes_per_second, allow_low=allow_low)
+        run.take_lock(requested_by=by)
+        try:
+            batch = Batch(1, tuple(_moves(run, partitions)))
+            if not batch.steps:
+                event.outcome, event.summary = "skipped", "nothing of what is meant is in flight; no throttle is set"
+                return event.summary
+            # A value of an earlier throttle must not be taken for one of another client.
+            event.facts["debts_taken_over"] = list(adopt_debts(run))
+            setting, missing = put_in_place(
+                run,
+                lambda _: throttle_for(batch, asked_bytes_per_second=asked_bytes_per_second),
+                event,
+            )
+            if missing:
+                raise not_in_place(missing, "of what is in flight", "it copies without it until it can be set")
+            event.summary = (
+                f"{len(batch.steps)} partitions in flight are throttled to {asked_bytes_per_second / MEGABYTE:g} MB/s per "
+                f"broker: {name_some(batch.partitions)}"
+            ) + "".join(f"; {rate}" for rate in setting.journal.lower_rates)
+            return event.summary
+        finally:
+            run.release_lock()
+
+
+def _moves(run: RunContext, partitions: Collection[str]) -> list[Step]:
+    return [
+        Step(flight.as_reassignment(partition))
+        for partition, flight in sorted(run.cluster.list_reassignments().items())
+        if not partitions or partition_matches(partition, partitions)
+    ]

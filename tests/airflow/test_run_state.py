@@ -1,0 +1,123 @@
+"""Green in the grid means done, red means not done: what a run ends as when a task fails, or a person marks or clears one."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import TriggerRule
+from tests.airflow.dag_runs import cleared_with, counted_tasks, ends_green
+from tests.fakes.cluster import FakeCluster
+from tests.steps_lab import Run, move
+from upath import UPath
+
+from kafka_lab.airflow import PROJECT
+from kafka_reassignment.advice import Rerun
+from kafka_reassignment.errors import BatchIncompleteError
+from kafka_reassignment.steps.batch import BATCH_STEPS
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID
+
+pytestmark = pytest.mark.quick
+
+GREEN = dict.fromkeys(BATCH_STEPS, "success")
+
+
+@pytest.fixture(scope="module")
+def dags():
+    bag = DagBag(str(PROJECT / "dags"))
+    assert bag.import_errors == {}
+    return bag.dags
+
+
+@pytest.fixture
+def batch(dags):
+    return dags[BATCH_DAG_ID]
+
+
+@pytest.fixture
+def run(tmp_path):
+    cluster = FakeCluster(auto_catch_up=False)
+    cluster.create_topic("orders", [(1, 2), (2, 3)], size_bytes=1_000_000)
+    cluster.catch_up_all()
+    moves = [move("orders", 0, (1, 2), (1, 3))], [move("orders", 1, (2, 3), (4, 3))]
+    made = Run(cluster, UPath(tmp_path), list(moves))
+    made.when_waiting = cluster.catch_up_all
+    return made
+
+
+def context(**states):
+    """That of a task in a run whose tasks are in these states."""
+    ti = SimpleNamespace(get_task_states=lambda *, dag_id, run_ids: {run_ids[0]: GREEN | states})
+    return {"ti": ti, "dag_run": SimpleNamespace(run_id="r__0001")}
+
+
+@pytest.mark.parametrize("state", ["failed", "upstream_failed"])
+@pytest.mark.parametrize("task_id", BATCH_STEPS[:-1])
+def test_a_batch_run_with_any_task_failed_is_not_green(batch, run, task_id, state):
+    """Its last task alone makes the state of the run, so that one fails; before, a red clear_throttle ended in a green run."""
+    run.do_all()
+    last = batch.get_task("start_next_batch")
+    last.batch = 1
+    with pytest.raises(
+        BatchIncompleteError, match=f"not all of its run is done: {task_id} failed. Rerun {task_id}"
+    ) as e:
+        last.which_run(run.context, context(**{task_id: state}))
+    assert e.value.advice == (Rerun(task_id, batch=1),)
+    assert not ends_green(batch, GREEN | {task_id: state, "start_next_batch": "failed"})
+
+
+def test_a_batch_run_whose_tasks_have_all_succeeded_starts_the_next_batch(batch, run):
+    run.do_all()
+    last = batch.get_task("start_next_batch")
+    last.batch, last.kafka_conn_id = 1, "k"
+    assert last.which_run(run.context, context()).conf == {"kafka_conn_id": "k", "reassignment_id": "r", "batch": 2}
+
+
+def test_the_last_task_of_a_batch_runs_whatever_became_of_the_others(batch):
+    """A person who marks a run before its throttle is set has the setup skipped, and a teardown is skipped with its setups."""
+    last = batch.get_task("start_next_batch")
+    assert last.is_teardown  # so it is not skipped when a person marks the run
+    assert last.trigger_rule == TriggerRule.ALL_DONE
+    assert counted_tasks(batch) == {"start_next_batch"}
+
+
+@pytest.mark.parametrize("task_id", ["set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas"])
+def test_the_last_task_of_a_batch_runs_again_when_one_task_is_cleared(batch, task_id):
+    """Not with admit or clear_throttle: of a finished batch they do nothing, and with any other the last task is red."""
+    assert "start_next_batch" in cleared_with(batch, task_id)
+
+
+@pytest.mark.parametrize("dag_id", [DAG_ID, CANCEL_DAG_ID])
+def test_a_run_of_tasks_in_a_row_is_red_when_one_fails_because_the_rest_is_not_run(dags, dag_id):
+    dag = dags[dag_id]
+    order = [t.task_id for t in dag.topological_sort()]
+    assert counted_tasks(dag) == {order[-1]}
+    for task in dag.tasks:
+        assert task.trigger_rule == TriggerRule.ALL_SUCCESS
+        assert len(task.upstream_task_ids) == (task.task_id != order[0])
+
+
+def test_every_other_dag_has_one_task_or_counts_each_of_its_tasks(dags):
+    for dag_id in set(dags) - {DAG_ID, CANCEL_DAG_ID, BATCH_DAG_ID}:
+        for task in dags[dag_id].tasks:
+            assert task.trigger_rule == TriggerRule.ALL_SUCCESS, dag_id
+
+
+def test_each_task_of_a_finished_batch_that_is_cleared_changes_nothing_and_says_so(batch, run, caplog):
+    """Before, any one of them took the lock of the cluster, and nobody gave it back."""
+    run.do_all()
+    run.store.release(run.cluster_id, "r")
+    configs, replicas = run.configs("orders"), run.replicas()
+    kept = {f: f.read_bytes() for f in Path(run.record.root.path).rglob("*.json") if f.parent.name != "audit"}
+    for task_id in BATCH_STEPS[:-1]:
+        task = batch.get_task(task_id)
+        task.batch = 1
+        ti = SimpleNamespace(dag_id=BATCH_DAG_ID, task_id=task_id, try_number=2)
+        run_of = SimpleNamespace(run_id="r__0001", triggering_user_name="bob", run_type="manual")
+        caplog.clear()
+        with caplog.at_level("INFO"):
+            task.run_step(run.context, {"ti": ti, "dag_run": run_of})
+        assert "skipped: batch 1 is finished: nothing is left to do" in caplog.text
+    assert (run.configs("orders"), run.replicas()) == (configs, replicas)
+    assert run.store.lock_owner(run.cluster_id) is None
+    assert {f: f.read_bytes() for f in kept} == kept

@@ -1,0 +1,133 @@
+"""How the waiting tasks wait: by the time of the run, and with the reason why nothing goes on."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+from tests.fakes.cluster import FakeCluster
+from tests.steps_lab import Run, move
+from upath import UPath
+
+from kafka_lab.airflow import PROJECT
+from kafka_reassignment.errors import ReassignmentError
+from kafka_reassignment.model import TopicPartition
+from kafka_reassignment_airflow.operators.reassignment import PreflightOperator, StartBatchesOperator
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_run_id
+from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
+from kafka_reassignment_airflow.triggers.reassignment import look_at_batches
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.fixture
+def run(tmp_path):
+    cluster = FakeCluster(auto_catch_up=False)
+    cluster.create_topic("orders", [(1, 2), (2, 3)], size_bytes=1_000_000)
+    cluster.catch_up_all()
+    moves = [move("orders", 0, (1, 2), (1, 3))], [move("orders", 1, (2, 3), (4, 3))]
+    made = Run(cluster, UPath(tmp_path), list(moves))
+    made.when_waiting = cluster.catch_up_all
+    return made
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """The runs of batches that Airflow has, with their states."""
+    states = {}
+
+    def count(*, dag_id, run_ids, states):
+        return sum(known.get(run_id) in states for run_id in run_ids)
+
+    known = states
+    monkeypatch.setattr(RuntimeTaskInstance, "get_dr_count", staticmethod(count))
+    return states
+
+
+def reason(run):
+    return look_at_batches(run.record, BATCH_DAG_ID, run.clock.now).reason
+
+
+def test_the_reassignment_says_nothing_more_while_a_batch_is_at_work(run, runs):
+    runs[batch_run_id("r", 1)] = "running"
+    assert reason(run) == "0 of 2 batches finished"
+    run.do_all()
+    assert reason(run) == "1 of 2 batches finished"  # the first run is about to start the second
+
+
+def test_the_reassignment_says_that_a_batch_is_queued_and_why(run, runs):
+    runs[batch_run_id("r", 1)] = "queued"
+    assert "Its run r__0001 is QUEUED: kafka_reassignment_batch is paused, or" in reason(run)
+
+
+@pytest.mark.parametrize(
+    ("state", "said"), [("success", "Its run r__0001 was marked as a success"), (None, "Its run r__0001 is not there")]
+)
+def test_the_reassignment_says_that_a_run_was_marked_or_deleted_and_what_leads_on(run, runs, state, said):
+    if state:
+        runs[batch_run_id("r", 1)] = state
+    assert f"{said}, but batch 1 is NOT FINISHED. Rerun start_batches and what follows" in reason(run)
+
+
+def test_the_reassignment_gives_the_advice_of_the_step_that_failed_and_no_other(run, runs):
+    runs[batch_run_id("r", 1)] = "failed"
+    run.do_all("admit", "set_throttle")
+    with pytest.raises(ReassignmentError) as failed:
+        run.do("sense_isr_catch_up")
+    with pytest.raises(ReassignmentError):
+        run.do("next_batch")
+    assert f"r__0001 has FAILED at sense_isr_catch_up: {type(failed.value).__name__}: {failed.value}" in reason(run)
+
+
+def test_the_reassignment_says_that_a_finished_batch_could_not_start_the_next_one(run, runs):
+    run.do_all()
+    runs[batch_run_id("r", 1)] = "failed"
+    assert "the run r__0001 has FAILED" in reason(run)
+
+
+def test_a_task_is_patient_by_the_time_of_the_run(run):
+    """The simulator's time is virtual: a task that looked at the clock on the wall would look for ever, or once."""
+    run.cluster.alter_reassignments({TopicPartition("orders", 1): (5, 6)})
+    task = AdmitBatchSensor(task_id="admit", reassignment_id="r", batch=1, patience_seconds=100, poll_seconds=15)
+    ti = SimpleNamespace(dag_id="d", task_id="admit", try_number=1)
+    context = {"ti": ti, "dag_run": SimpleNamespace(run_id="r", triggering_user_name="ann", run_type="manual")}
+    began, wall = run.clock.now, time.monotonic()
+    with pytest.raises(TaskDeferred):
+        task.run_step(run.context, context)
+    assert (run.clock.now - began).total_seconds() >= 100
+    assert time.monotonic() - wall < 60
+
+
+class PausedDags:
+    """A task instance in an Airflow where these DAGs are paused."""
+
+    def __init__(self, *paused):
+        self.paused = paused
+
+    def get_dag(self, dag_id):
+        return SimpleNamespace(is_paused=dag_id in self.paused)
+
+
+def test_a_request_is_refused_before_anything_is_taken_when_its_batches_would_stay_queued():
+    task = PreflightOperator(task_id="preflight", request={}, batch_dag_id=BATCH_DAG_ID)
+    with pytest.raises(AirflowFailException, match=f"DAG {BATCH_DAG_ID} is paused.*Unpause {BATCH_DAG_ID} in Airflow"):
+        task.execute({"ti": PausedDags(BATCH_DAG_ID)})
+
+
+def test_batches_are_not_started_into_a_paused_dag():
+    with pytest.raises(AirflowFailException, match=f"DAG {BATCH_DAG_ID} is paused"):
+        StartBatchesOperator(task_id="start_batches").execute({"ti": PausedDags(BATCH_DAG_ID)})
+
+
+def test_no_dag_is_paused_when_airflow_first_sees_it():
+    """Batches, roll backs and the sweep are runs that nobody triggers by hand: those of a paused DAG stay queued."""
+    for dag in DagBag(str(PROJECT / "dags")).dags.values():
+        assert dag.is_paused_upon_creation is False, dag.dag_id
+
+
+def test_reassignments_that_wait_for_weeks_do_not_use_up_the_runs_of_other_clusters():
+    for dag_id, dag in DagBag(str(PROJECT / "dags")).dags.items():
+        if dag.schedule is None and dag_id != "kafka_maintenance_window":
+            assert dag.max_active_runs >= 100, dag_id

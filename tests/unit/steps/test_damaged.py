@@ -1,0 +1,103 @@
+"""A damaged record, or one of a newer version: final for its own reassignment, of no weight for the others."""
+
+import json
+
+import pytest
+from tests.steps_lab import Run, move
+from upath import UPath
+
+from kafka_reassignment.errors import RecordDamagedError, is_worth_a_retry
+from kafka_reassignment.record.catalogue import catalogue
+from kafka_reassignment.record.debts import debts
+from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.steps.clear import clear_throttle
+from kafka_reassignment.steps.preflight import preflight
+from kafka_reassignment.steps.sweep import sweep
+
+pytestmark = pytest.mark.quick
+
+MOVES = [move("orders", 0, (1, 2), (1, 3))]
+REQUEST = {"job": "rebalance", "throttle_mb_per_second": 10}
+
+
+@pytest.fixture
+def old(reassignment):
+    """A reassignment that is over and has a throttle in place."""
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle")
+    run.store.release(run.cluster_id, "r")
+    return run
+
+
+def of_newer_version(file):
+    found = json.loads(file.read_bytes())
+    found["field_of_a_newer_version"] = 1
+    file.write_bytes(json.dumps(found).encode())
+
+
+def emptied(file):
+    file.write_bytes(b"")
+
+
+DAMAGES = {
+    "a request of a newer version": ("request.json", of_newer_version),
+    "an empty request": ("request.json", emptied),
+    "a journal of a newer version": ("throttle-journal", of_newer_version),
+    "an empty journal": ("throttle-journal", emptied),
+}
+
+
+def damage(run, which):
+    name, how = DAMAGES[which]
+    place = run.record.root / name
+    how(max(place.iterdir(), key=str) if place.is_dir() else place)
+
+
+@pytest.mark.parametrize("which", DAMAGES)
+def test_a_damaged_record_of_another_reassignment_holds_nobody_up_and_is_named(old, which, caplog):
+    damage(old, which)
+    new = old.store.record(old.cluster_id, "new")
+    preflight(old.context_of(new), REQUEST, "bob")
+    assert old.store.lock_owner(old.cluster_id).reassignment_id == "new"
+    if "journal" in which:
+        assert "Its debts are not known" in caplog.text
+        assert ".json is not a readable Journal" in caplog.text
+        assert any("throttle-journal" in text for text in debts(old.store).unreadable)
+    else:
+        assert any("request.json" in text for text in catalogue(old.store, old.cluster_id).unreadable)
+
+
+@pytest.mark.parametrize("which", ["a request of a newer version", "an empty request"])
+def test_what_a_reassignment_with_a_damaged_request_owes_is_paid_all_the_same(old, which):
+    before = old.configs("orders")
+    assert any("replication.throttled.rate" in key for values in before.values() for key in values)
+    damage(old, which)
+    sweep(old.context_of(old.store.record(old.cluster_id, "sweep")), by="cron")
+    assert old.record.journal().is_settled
+    assert [d.owing for d in debts(old.store).debtors] == []
+
+
+def test_a_sweep_goes_on_beside_a_damaged_journal(old, cluster):
+    damage(old, "an empty journal")
+    cluster.create_topic("payments", [(1, 2)], size_bytes=1_000)
+    cluster.catch_up_all()
+    other = Run(cluster, UPath(old.store._base), [[move("payments", 0, (1, 2), (1, 4))]], reassignment_id="other")
+    other.do_all("admit", "set_throttle")
+    other.store.release(other.cluster_id, "other")
+    done = sweep(old.context_of(old.store.record(old.cluster_id, "sweep")), by="cron")
+    assert list(done.summaries) == ["other"]
+    assert other.record.journal().is_settled
+
+
+@pytest.mark.parametrize("which", DAMAGES)
+def test_a_damaged_object_of_its_own_is_final_and_nothing_is_changed(old, cluster, which):
+    damage(old, which)
+    old.store.acquire(old.cluster_id, ClusterLock(reassignment_id="r", since=old.clock.now, requested_by="ann"))
+    changed = len(cluster.altered)
+    steps = (lambda: old.do("submit_batch"), lambda: clear_throttle(old.context, 1))
+    for step in steps:
+        with pytest.raises(RecordDamagedError) as error:
+            step()
+        assert not is_worth_a_retry(error.value)
+        assert error.value.advice
+    assert len(cluster.altered) == changed

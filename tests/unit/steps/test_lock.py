@@ -1,0 +1,205 @@
+"""The lock of a cluster as the steps use it: taken by two of them, looked at by all, released by its owner."""
+
+import logging
+from datetime import UTC, datetime
+
+import pytest
+from tests.fakes.cluster import FakeCluster
+from tests.simulation.disk import SimDisk
+from tests.simulation.files import use
+from tests.simulation.stand_ins import in_place
+from tests.steps_lab import Run, move
+from upath import UPath
+
+from kafka_reassignment.advice import Correct, Rerun
+from kafka_reassignment.errors import (
+    ClusterUnavailableError,
+    LockLostError,
+    OtherAirflowError,
+    ReassignmentInProgressError,
+    RecordUnavailableError,
+)
+from kafka_reassignment.record import objects
+from kafka_reassignment.record.audit import Actor
+from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.approval import answered
+from kafka_reassignment.steps.cancel import CancelScope
+from kafka_reassignment.steps.cancel_report import report_stop
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.preflight import preflight
+
+pytestmark = pytest.mark.quick
+
+MOVES = [move("orders", 0, (1, 2), (1, 3))]
+REQUEST = {"job": "rebalance", "throttle_mb_per_second": 10}
+WHOLE = CancelScope()
+
+
+def owner(run):
+    found = run.store.lock_owner(run.cluster_id)
+    return found and found.reassignment_id
+
+
+def context(cluster, store, reassignment_id="new", instance=""):
+    return RunContext(
+        cluster=cluster,
+        store=store,
+        record=store.record("fake-cluster", reassignment_id),
+        actor=Actor(),
+        log=logging.getLogger("tests"),
+        now=lambda: datetime(2026, 1, 1, 12, tzinfo=UTC),
+        sleep=lambda _: None,
+        instance=instance,
+    )
+
+
+@pytest.mark.parametrize("step", ["admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas"])
+def test_a_step_that_finds_the_lock_lost_does_not_take_it_and_its_advice_leads_on(reassignment, step):
+    run = reassignment(MOVES)
+    run.store.release(run.cluster_id, "r")
+    with pytest.raises(LockLostError) as lost:
+        run.do(step)
+    assert owner(run) is None
+    assert run.cluster.altered == []
+    assert lost.value.advice == (Rerun("start_batches"),)
+    assert run.start() == 1
+    assert owner(run) == "r"
+    run.do_all()
+
+
+def test_the_lock_of_another_is_waited_for_and_then_taken_by_start_batches(reassignment):
+    run = reassignment(MOVES)
+    run.store.release(run.cluster_id, "r")
+    run.store.acquire(run.cluster_id, ClusterLock(reassignment_id="other", since=run.clock.now, requested_by="bob"))
+    with pytest.raises(ReassignmentInProgressError) as refused:
+        run.do("submit_batch")
+    assert refused.value.advice[-1] == Rerun("start_batches")
+    with pytest.raises(ReassignmentInProgressError):
+        run.start()
+    run.store.release(run.cluster_id, "other")
+    assert run.start() == 1
+
+
+def test_no_step_of_a_finished_reassignment_takes_the_lock(reassignment):
+    run = reassignment(MOVES)
+    run.run_batches()
+    run.finish()
+    for name in ("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas", "clear_throttle"):
+        run.do(name)
+    preflight(run.context, REQUEST, "ann")
+    assert run.start() is None
+    run.finish()
+    assert owner(run) is None
+
+
+def test_preflight_of_a_reassignment_whose_plan_was_rejected_leaves_the_cluster_free(reassignment):
+    run = reassignment(MOVES)
+    answered(run.context, approved=False, by="ann")
+    preflight(run.context, REQUEST, "ann")
+    assert owner(run) is None
+
+
+def test_a_second_airflow_with_the_same_run_id_is_refused_and_goes_on_with_nothing(reassignment):
+    run = reassignment(MOVES)
+    run.store.release(run.cluster_id, "r")
+    berlin = context(run.cluster, run.store, "maintenance__0", "berlin")
+    preflight(berlin, REQUEST, "cron")
+    for paris in (context(run.cluster, run.store, "maintenance__0", "paris") for _ in range(2)):
+        for act in (lambda: preflight(paris, REQUEST, "cron"), paris.require_go_ahead):  # noqa: B023
+            with pytest.raises(
+                OtherAirflowError, match=r"by the Airflow berlin, and this is the Airflow paris"
+            ) as refused:
+                act()
+            [advice] = refused.value.advice
+            assert isinstance(advice, Correct)
+        paris.record.write_file("report.txt", b"finished, which changes nothing")
+    assert run.store.lock_owner(run.cluster_id).instance == "berlin"
+
+
+def test_people_may_stop_a_reassignment_from_another_airflow_and_the_cluster_is_free_then(reassignment):
+    run = reassignment(MOVES)
+    run.store.release(run.cluster_id, "r")
+    preflight(context(run.cluster, run.store, "new", "berlin"), REQUEST, "ann")
+    paris = context(run.cluster, run.store, "new", "paris")
+    cancel.stop(paris, WHOLE, by="bob")
+    report_stop(paris, WHOLE)
+    assert owner(run) is None
+
+
+def free_cluster(**settings):
+    cluster = FakeCluster(**settings)
+    cluster.create_topic("orders", [(1, 2), (2, 3)], size_bytes=1_000_000)
+    return cluster
+
+
+def calls_of_preflight():
+    cluster = free_cluster()
+    store = RecordStore(UPath("memory://calls-of-preflight"))
+    preflight(context(cluster, store), REQUEST, "ann")
+    return sorted(set(cluster.calls))
+
+
+@pytest.mark.parametrize("call", calls_of_preflight())
+def test_whatever_call_of_the_cluster_fails_a_locked_cluster_has_a_reassignment_that_can_be_stopped(call, tmp_path):
+    cluster, store = free_cluster(), RecordStore(UPath(tmp_path))
+    cluster.fail(call, ClusterUnavailableError("away"), times=1)
+    with pytest.raises(ClusterUnavailableError):
+        preflight(context(cluster, store), REQUEST, "ann")
+    can_be_stopped_or_retried(cluster, store)
+
+
+@pytest.mark.parametrize("stage", ["before", "after"])
+def test_wherever_the_store_fails_a_locked_cluster_has_a_reassignment_that_can_be_stopped(stage):
+    with in_place([objects]):
+        failed = 0
+        while True:
+            cluster, disk = free_cluster(), SimDisk()
+            store = RecordStore(use(disk))
+            disk.on_write = fails_at(failed, stage)
+            try:
+                preflight(context(cluster, store), REQUEST, "ann")
+            except RecordUnavailableError:
+                disk.on_write = None
+                can_be_stopped_or_retried(cluster, store)
+                failed += 1
+                continue
+            break
+        assert failed >= 3, "the request, the lock, the audit event"
+
+
+def fails_at(number, stage):
+    seen = []
+
+    def on_write(at, path):
+        if at == stage and "audit-heads" not in path:
+            seen.append(path)
+            if len(seen) > number:
+                raise OSError(5, "Input/output error", path)
+
+    return on_write
+
+
+def can_be_stopped_or_retried(cluster, store):
+    found, record = store.lock_owner("fake-cluster"), store.record("fake-cluster", "new")
+    assert found is None or record.exists
+    preflight(context(cluster, store), REQUEST, "ann")
+    assert store.lock_owner("fake-cluster").reassignment_id == "new"
+    cancel.stop(context(cluster, store), WHOLE, by="ann")
+    report_stop(context(cluster, store), WHOLE)
+    assert store.lock_owner("fake-cluster") is None
+
+
+def test_a_refusal_leaves_neither_a_lock_nor_a_request(tmp_path):
+    cluster, store = free_cluster(auto_catch_up=False), RecordStore(UPath(tmp_path))
+    Run(cluster, UPath(tmp_path), [MOVES], reassignment_id="other")
+    with pytest.raises(ReassignmentInProgressError, match="locked by reassignment other"):
+        preflight(context(cluster, store), REQUEST, "ann")
+    assert not store.record("fake-cluster", "new").exists
+    store.release("fake-cluster", "other")
+    cluster.alter_reassignments({MOVES[0].partition: (1, 4)})
+    with pytest.raises(ReassignmentInProgressError, match="are being reassigned already"):
+        preflight(context(cluster, store), REQUEST, "ann")
+    assert not store.record("fake-cluster", "new").exists
+    assert store.lock_owner("fake-cluster") is None

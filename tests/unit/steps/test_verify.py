@@ -1,0 +1,334 @@
+"""The end of a reassignment: green only when all that was asked is done; else red, with advice that leads on."""
+
+import json
+
+import pytest
+from tests.fakes.cluster import FakeCluster
+from tests.steps_lab import Run, move
+from upath import UPath
+
+from kafka_reassignment.advice import Rerun, StartBrokers, Trigger, WaitUntil
+from kafka_reassignment.decisions.partition_steps import steps_for
+from kafka_reassignment.errors import VerificationError
+from kafka_reassignment.model import (
+    ConfigChange,
+    ConfigOperation,
+    ConfigResource,
+    Reassignment,
+    Refusal,
+    TopicPartition,
+)
+from kafka_reassignment.plan.reassignment_json import parse_plan
+from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.request import Job, parse_request
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.leaders import elect_leaders
+from kafka_reassignment.steps.left_over import LEFT
+from kafka_reassignment.steps.verify import verify, write_report
+
+pytestmark = pytest.mark.quick
+
+ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+MOVES = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]
+LEADERS = [move("orders", 0, (1, 2), (2, 1)), move("orders", 1, (2, 3), (3, 2))]
+
+
+class RefusingCluster(FakeCluster):
+    """Its controller refuses some elections."""
+
+    refusals = 0
+
+    def elect_preferred_leaders(self, partitions):
+        if self.refusals:
+            self.refusals -= 1
+            return dict.fromkeys(partitions, Refusal("PREFERRED_LEADER_NOT_AVAILABLE", "not now"))
+        return super().elect_preferred_leaders(partitions)
+
+
+@pytest.fixture
+def refusing(cluster):
+    cluster.__class__ = RefusingCluster
+    return cluster
+
+
+def failed(run: Run) -> VerificationError:
+    with pytest.raises(VerificationError) as error:
+        run.finish()
+    return error.value
+
+
+def leader(cluster, partition):
+    return cluster.describe_partitions([partition.topic])[partition].leader
+
+
+def set_min_insync(cluster, topic, least):
+    change = ConfigChange(ConfigResource.topic(topic), "min.insync.replicas", ConfigOperation.SET, least)
+    assert not any(cluster.alter_configs([change]).values())
+
+
+# What is left
+
+
+def test_what_another_client_cancelled_is_named_and_the_advice_carried_out_leads_to_the_end(
+    reassignment, cluster, tmp_path
+):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.alter_reassignments({ORDERS_0: None})
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    error = failed(run)
+    assert "replica set is 1,2 rather than 1,3 (left out: another client cancelled its reassignment: at 1,2)" in str(
+        error
+    )
+    assert run.store.lock_owner(run.cluster_id) is None
+    again, wait, rerun = error.advice
+    assert isinstance(again, Trigger)
+    assert parse_plan(run.record.read_file(LEFT)) == {ORDERS_0: (1, 3)}
+    request = parse_request(dict(again.params))
+    targets = parse_plan(request.reassignment_json)
+    moves = [move(p.topic, p.partition, run.replicas()[str(p)], t) for p, t in targets.items()]
+    second = Run(cluster, UPath(tmp_path), [moves], reassignment_id="second", **again.params)
+    second.when_waiting = cluster.catch_up_all
+    second.run_batches()
+    second.finish()
+    assert isinstance(wait, WaitUntil)
+    assert rerun == Rerun("verify")
+    verify(run.context)
+    write_report(run.context)
+
+
+def test_no_more_partitions_are_named_in_the_advice_than_a_request_should_have(reassignment, cluster):
+    cluster.create_topic("large", [(1, 2)] * 600)
+    run = reassignment([move("large", n, (1, 2), (1, 3), 0) for n in range(600)])
+    with pytest.raises(VerificationError) as error:
+        verify(run.context)
+    assert len(json.loads(error.value.advice[0].params["reassignment_json"])["partitions"]) == 500
+    assert len(parse_plan(run.record.read_file(LEFT))) == 600
+    assert len(str(error.value)) < 1_500
+
+
+def test_a_broker_of_the_target_that_is_down_is_to_be_started_first(reassignment, cluster):
+    run = reassignment(MOVES)
+    cluster.kill(4)
+    run.do_all()
+    assert failed(run).advice[0] == StartBrokers((4,))
+
+
+def test_a_run_whose_every_partition_was_withdrawn_is_no_success(reassignment):
+    run = reassignment(MOVES)
+    cancel.stop(run.context, CancelScope(topics=("orders",)), by="bob")
+    run.run_batches()
+    error = failed(run)
+    assert "every one of the 2 planned partitions was withdrawn" in str(error)
+    assert isinstance(error.advice[0], Trigger)
+    assert run.store.lock_owner(run.cluster_id) is None
+
+
+def test_a_run_some_of_whose_partitions_were_withdrawn_is_a_success(reassignment):
+    run = reassignment(MOVES)
+    cancel.stop(run.context, CancelScope(partitions=("orders-0",)), by="bob")
+    run.run_batches()
+    run.finish()
+
+
+def test_a_decommission_that_got_new_partitions_releases_the_lock_and_advises_the_same_again(reassignment, cluster):
+    moves = [move("orders", 1, (2, 3), (2, 4)), move("orders", 2, (3, 1), (4, 1))]
+    run = reassignment(moves, job=Job.DECOMMISSION, brokers=(3,), topics=("o*",))
+    run.do_all()
+    cluster.create_topic("orphans", [(3, 4)])
+    error = failed(run)
+    again = error.advice[1]
+    assert again.params == {"job": "decommission", "brokers": [3], "topics": ["o*"], "throttle_mb_per_second": 10.0}
+    assert run.store.lock_owner(run.cluster_id) is None
+
+
+# What may pass
+
+
+def test_a_replica_that_leaves_the_isr_for_a_moment_does_not_fail_the_run(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all()
+    cluster.fall_behind(ORDERS_0, 3)
+    run.clock.on_sleep.append(cluster.catch_up_all)
+    run.finish()
+
+
+def test_a_broker_that_stays_down_is_named_after_a_minute(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all()
+    cluster.kill(3)
+    began = run.clock.now
+    with pytest.raises(VerificationError, match="orders-0 is under-replicated: 3 out of sync") as error:
+        verify(run.context)
+    assert error.value.advice == (StartBrokers((3,)), Rerun("verify"))
+    assert 60 <= (run.clock.now - began).total_seconds() < 70
+    cluster.restart(3)
+    cluster.catch_up_all()
+    verify(run.context)
+
+
+# Leaders
+
+
+def test_an_election_that_is_refused_for_a_moment_is_tried_again(reassignment, refusing):
+    run = reassignment(LEADERS, job=Job.LEADERS)
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    refusing.refusals = 3
+    run.do_all("drop_old_replicas", "clear_throttle")
+    run.finish()
+    assert [leader(refusing, p) for p in (ORDERS_0, ORDERS_1)] == [2, 3]
+
+
+def test_a_job_whose_elections_are_refused_is_not_green_and_a_rerun_elects(reassignment, refusing):
+    run = reassignment(LEADERS, job=Job.LEADERS)
+    refusing.refusals = 1_000
+    run.do_all()
+    error = failed(run)
+    assert "orders-0 is led by broker 1 rather than its preferred leader 2" in str(error)
+    assert error.advice == (Rerun("start_batches"),)
+    refusing.refusals = 0
+    assert run.start() is None
+    run.finish()
+    assert [leader(refusing, p) for p in (ORDERS_0, ORDERS_1)] == [2, 3]
+    assert run.store.lock_owner(run.cluster_id) is None
+
+
+def test_a_preferred_leader_that_is_down_is_named_with_what_helps(reassignment, cluster):
+    run = reassignment(LEADERS, job=Job.LEADERS)
+    run.do_all()
+    cluster.kill(2)
+    error = failed(run)
+    assert "orders-0 is led by broker 1 rather than its preferred leader 2" in str(error)
+    assert error.advice == (StartBrokers((2,)), Rerun("start_batches"))
+
+
+def test_a_preferred_leader_that_the_plan_did_not_change_does_not_fail_the_run(reassignment, refusing):
+    run = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    run.do_all()
+    refusing.kill(1)
+    refusing.restart(1)
+    refusing.catch_up_all()
+    assert leader(refusing, ORDERS_0) == 3
+    refusing.refusals = 1_000
+    run.finish()
+
+
+def test_leaders_of_partitions_that_another_client_has_moved_are_left_alone(reassignment, refusing):
+    run = reassignment(MOVES)
+    refusing.alter_reassignments({ORDERS_1: (5, 2)})
+    refusing.catch_up_all()
+    before = leader(refusing, ORDERS_1)
+    run.do_all()
+    assert before == 2
+    elect_leaders(run.context)
+    assert leader(refusing, ORDERS_1) == before
+
+
+def test_the_new_leader_leads_when_its_step_is_done(reassignment, cluster):
+    """KIP-435: it is added alone and elected in the first step, to unload the current leader."""
+    cluster.create_topic("wide", [(1, 2, 3)])
+    wide = TopicPartition("wide", 0)
+    steps = steps_for(Reassignment(wide, (1, 2, 3), (4, 5, 6)), replica_movements=2)
+    run = reassignment(*([s] for s in steps))
+    run.do_all()
+    assert run.replicas()["wide-0"] == (4, 1, 2, 3)
+    assert leader(cluster, wide) == 4
+    dropped = [e for e in run.record.audit if e.step == "drop_old_replicas"][-1]
+    assert dropped.facts["elected"] == ["wide-0"]
+
+
+def test_a_report_needs_a_verify_that_succeeded_so_that_marking_the_task_makes_no_run_green(reassignment, cluster):
+    run = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    run.run_batches()
+    with pytest.raises(VerificationError, match="is not verified: its latest verify has not run.*Rerun verify"):
+        write_report(run.context)
+    cluster.alter_reassignments({TopicPartition("orders", 0): (1, 2)})
+    cluster.catch_up_all()
+    with pytest.raises(VerificationError):
+        verify(run.context)
+    with pytest.raises(VerificationError, match="its latest verify failed"):
+        write_report(run.context)
+    assert not run.record.has_file("report.txt")
+
+
+# Advice that leads on
+
+
+def test_another_reassignment_that_has_the_lock_is_waited_for_and_no_new_one_is_asked_for(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.alter_reassignments({ORDERS_0: None})
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    failed(run)
+    other = ClusterLock(reassignment_id="other", since=run.clock.now, requested_by="bob")
+    other_record = run.store.record(run.cluster_id, "other")
+    other_record.write_request(run.context.recorded.model_copy(update={"reassignment_id": "other"}))
+    run.store.acquire(run.cluster_id, other)
+    with pytest.raises(VerificationError) as error:
+        verify(run.context)
+    wait, rerun = error.value.advice
+    assert wait == WaitUntil("other has ended, or was stopped with kafka_reassignment_cancel")
+    assert rerun == Rerun("verify")
+
+
+def test_the_brokers_of_an_offline_partition_are_to_be_started_first(reassignment, cluster):
+    cluster.create_topic("lone", [(5,)])
+    run = reassignment([move("lone", 0, (5,), (2,)), MOVES[0]])
+    cluster.kill(5)
+    run.do_all()
+    error = failed(run)
+    assert "left out: the partition is offline" in str(error)
+    assert error.advice[0] == StartBrokers((5,))
+    assert isinstance(error.advice[1], Trigger)
+
+
+def test_a_target_below_min_insync_replicas_asks_a_person_to_correct_that_and_nothing_more(reassignment, cluster):
+    cluster.create_topic("few", [(1, 2)])
+    run = reassignment([move("few", 0, (1, 2), (3,)), MOVES[0]])
+    set_min_insync(cluster, "few", "2")
+    run.do_all()
+    (correct,) = failed(run).advice
+    assert correct.what.startswith("lower min.insync.replicas (topic few from 2 to 1), or ask for more replicas")
+    set_min_insync(cluster, "few", "1")
+    with pytest.raises(VerificationError) as error:
+        verify(run.context)
+    assert isinstance(error.value.advice[0], Trigger)
+
+
+def test_what_can_be_moved_is_asked_for_without_what_min_insync_replicas_forbids(reassignment, cluster):
+    cluster.create_topic("few", [(1, 2)])
+    run = reassignment([move("few", 0, (1, 2), (3,)), *MOVES])
+    set_min_insync(cluster, "few", "2")
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.alter_reassignments({ORDERS_0: None})
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    again = failed(run).advice[0]
+    assert parse_plan(again.params["reassignment_json"]) == {ORDERS_0: (1, 3)}
+
+
+def test_a_hung_move_of_another_client_is_to_be_cancelled_before_a_new_reassignment(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.alter_reassignments({ORDERS_0: None})
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    for target in ((3, 1, 6), (3, 1)):
+        cluster.alter_reassignments({TopicPartition("orders", 2): target}, allow_replication_factor_change=True)
+    free, wait, again, *_ = failed(run).advice
+    assert free == Trigger("kafka_reassignment_cancel", {"partitions": ["orders-2"], "foreign": True})
+    assert wait == WaitUntil("the moves of other clients have ended")
+    assert again.dag_id == "kafka_reassignment"
+
+
+def test_a_new_reassignment_of_what_is_left_is_asked_for_as_the_first_was(reassignment, cluster):
+    how = {"catch_up_timeout_minutes": 30, "partition_movements": 1, "keep_free_share": 0.2}
+    windows = {"windows": ["daily 00:00-24:00"], "time_zone": "Europe/Madrid", "must_end_by": "2026-02-01 04:00"}
+    run = reassignment(MOVES, **how, **windows)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.alter_reassignments({ORDERS_0: None})
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    params = failed(run).advice[0].params
+    assert params.items() >= how.items()
+    request = parse_request(dict(params))
+    assert request.maintenance == run.context.request.maintenance.model_copy(update={"must_end_by": None})
+    assert request.limits == run.context.request.limits

@@ -1,0 +1,50 @@
+"""Advice: the same in words and as data."""
+
+import json
+
+import pytest
+
+from kafka_reassignment.advice import (
+    Correct,
+    ReleaseLock,
+    Rerun,
+    StartBrokers,
+    Trigger,
+    WaitUntil,
+    advice_as_data,
+    advice_from_data,
+    sentence,
+)
+from kafka_reassignment.errors import StalePlanError
+
+pytestmark = pytest.mark.quick
+
+EVERY_KIND = (
+    Rerun("submit_batch", batch=2, reassignment_id="r"),
+    Trigger("kafka_reassignment_resume", {"reassignment_id": "r"}),
+    StartBrokers((3, 4)),
+    WaitUntil("the move ends"),
+    ReleaseLock("c", "r"),
+    Correct("give another id"),
+)
+
+
+def test_a_message_ends_with_its_advice():
+    error = StalePlanError("orders-3 is at 1,2, expected 3,4", StartBrokers((3,)), Rerun("submit_batch", batch=2))
+    assert str(error) == (
+        "orders-3 is at 1,2, expected 3,4. Bring broker 3 back, then rerun submit_batch of batch 2 and what follows"
+    )
+    assert sentence(()) == ""
+
+
+def test_advice_survives_the_record():
+    assert advice_from_data(json.loads(json.dumps(advice_as_data(EVERY_KIND)))) == EVERY_KIND
+    assert advice_from_data(None) == ()
+
+
+def test_each_kind_reads_as_a_clause():
+    assert sentence(EVERY_KIND) == (
+        "Rerun submit_batch of batch 2 of reassignment r and what follows, then trigger kafka_reassignment_resume with "
+        "reassignment_id r, then bring broker 3, 4 back, then wait until the move ends, then unlock the cluster with "
+        "'kafka-reassignment lock release c r', then give another id"
+    )
