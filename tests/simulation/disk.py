@@ -1,0 +1,301 @@
+"""The record store of the simulation: in memory, with what happens to a disk or an object store.
+
+A ``local`` disk is a POSIX file system: what was written is in memory until the file is flushed, and a new name until
+its folder is flushed; a power cut loses the rest. An ``objects`` store takes an object whole or not at all, and its
+listings may lag. Both can be away, full, slow, and damaged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+Kind = Literal["local", "objects"]
+Losing = Literal["names", "contents"]
+"""What a power cut loses of what was not flushed: names with their contents, or only contents, so that files are empty."""
+
+ROOT = "/record"
+
+CALLS_WITHOUT_TIME = 20_000
+"""More calls than this without any virtual time in between: the caller waits for what cannot change."""
+
+
+class EndpointConnectionError(Exception):
+    """An object store is away: as botocore's, no ``OSError``."""
+
+
+class StandsStill(BaseException):
+    """The product calls the store over and over at one moment of virtual time."""
+
+
+class Table:
+    """A table as content of a file; its rows are read back as they were written."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __bytes__(self) -> bytes:
+        return repr(self.rows.to_pylist()).encode()
+
+
+Content = bytes | Table
+
+
+class _File:
+    __slots__ = ("content", "flushed", "since")
+
+    def __init__(self, content: Content, since: datetime) -> None:
+        self.content = content
+        self.flushed: Content = b""
+        self.since = since
+
+
+@dataclass
+class Faults:
+    """What is wrong with the store now."""
+
+    away: bool = False
+    full: bool = False
+    seconds_per_call: float = 0.0
+    listing_lag: float = 0.0
+
+
+class SimDisk:
+    """Files and folders by path, what of them would survive a power cut, and faults.
+
+    Args:
+        kind: of the store.
+        now: virtual time.
+        sleep: passes virtual time, for a slow store.
+
+    ``on_write(stage, path)`` is called before and after each change ("before", "after"); it may raise, as if the
+    process died there.
+    """
+
+    def __init__(
+        self,
+        kind: Kind = "objects",
+        *,
+        now: Callable[[], datetime] = lambda: datetime(2026, 1, 1, tzinfo=UTC),
+        sleep: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        self.kind: Kind = kind
+        self.faults = Faults()
+        self.changes = 0
+        self.is_watched = True
+        self.on_write: Callable[[str, str], None] | None = None
+        self._now = now
+        self._sleep = sleep
+        self._files: dict[str, _File] = {}
+        self._folders: dict[str, dict[str, None]] = {"": {}}
+        self._durable: dict[str, _File] = {}
+        self._durable_folders: set[str] = {""}
+        self._calls_at: tuple[datetime | None, int] = (None, 0)
+
+    @property
+    def protocol(self) -> str:
+        return "" if self.kind == "local" else "s3"
+
+    # ---------------------------------------------------------------- what a caller does
+
+    def read(self, path: str) -> Content:
+        self._begin(path)
+        return self._file(path).content
+
+    def write(self, path: str, content: Content, *, new: bool = False) -> None:
+        """Write an object whole, its folders too; with ``new`` only if there is none."""
+        self._begin(path, writes=True)
+        if new and path in self._files:
+            raise FileExistsError(path)
+        with self._change(path):
+            self._make_folders(path.rpartition("/")[0])
+            self._put(path, _File(content, self._now()))
+
+    def fill(self, path: str, content: Content) -> None:
+        """Replace the content of an open file; not a call of its own."""
+        self._file(path).content = content
+        self.changes += 1
+
+    def rename(self, path: str, to: str) -> None:
+        self._begin(to, writes=True)
+        file = self._file(path)
+        with self._change(to):
+            self._remove(path)
+            self._put(to, file)
+
+    def link(self, path: str, to: str) -> None:
+        self._begin(to, writes=True)
+        if to in self._files:
+            raise FileExistsError(to)
+        with self._change(to):
+            self._put(to, self._file(path))
+
+    def unlink(self, path: str) -> None:
+        self._begin(path, writes=True)
+        self._file(path)
+        with self._change(path):
+            self._remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        self._begin(path, writes=True)
+        with self._change(path):
+            for each in [p for p in self._files if p == path or p.startswith(f"{path}/")]:
+                self._remove(each)
+            for each in [f for f in self._folders if f == path or f.startswith(f"{path}/")]:
+                del self._folders[each]
+                self._folders.get(each.rpartition("/")[0], {}).pop(each.rpartition("/")[2], None)
+
+    def make_folders(self, path: str) -> None:
+        self._begin(path, writes=True)
+        self._make_folders(path)
+
+    def names(self, path: str) -> list[str]:
+        """Return what a folder holds, in order."""
+        self._begin(path)
+        found = self._folders.get(path)
+        if not found and (found is None or self.kind == "objects"):
+            raise FileNotFoundError(path)
+        if not self.faults.listing_lag:
+            return sorted(found)
+        now = self._now()
+        return sorted(name for name in found if self._is_listed(f"{path}/{name}", now))
+
+    def has(self, path: str) -> bool:
+        self._begin(path)
+        return path in self._files or path in self._folders
+
+    def is_folder(self, path: str) -> bool:
+        return path in self._folders
+
+    def flush_file(self, path: str) -> None:
+        """Make a file survive a power cut."""
+        self._begin(path, writes=True)
+        with self._change(path):
+            file = self._file(path)
+            file.flushed = file.content
+
+    def flush_folder(self, path: str) -> None:
+        """Make a folder's names survive a power cut."""
+        self._begin(path, writes=True)
+        with self._change(path):
+            for name in self._folders.get(path, {}):
+                each = f"{path}/{name}"
+                if each in self._files:
+                    self._durable[each] = self._files[each]
+                else:
+                    self._durable_folders.add(each)
+            for each in [p for p in self._durable if p.rpartition("/")[0] == path and p not in self._files]:
+                del self._durable[each]
+
+    # ---------------------------------------------------------------- what happens to it
+
+    def power_cut(self, losing: Losing = "names") -> list[str]:
+        """Lose what was not flushed; return the paths that changed."""
+        if self.kind == "objects":
+            return []
+        before = {p: f.content for p, f in self._files.items()}
+        if losing == "names":
+            self._files = {p: f for p, f in self._durable.items() if self._has_durable_folders(p)}
+            self._folders = {f: {} for f in self._durable_folders if self._has_durable_folders(f)}
+            for path in (*self._files, *self._folders):
+                folder, _, name = path.rpartition("/")
+                if path and folder in self._folders:
+                    self._folders[folder][name] = None
+        for path, file in self._files.items():
+            file.content = file.flushed
+            self._durable[path] = file
+        self.changes += 1
+        return sorted(
+            p for p in {*before, *self._files} if p not in self._files or before.get(p) != self._files[p].content
+        )
+
+    def damage(self, path: str, content: Content = b"") -> None:
+        """Replace a file's content by hand: empty, cut off or altered."""
+        self._file(path).content = self._file(path).flushed = content
+        self.changes += 1
+
+    def paths(self) -> list[str]:
+        return sorted(self._files)
+
+    def peek(self, path: str) -> Content | None:
+        """Return a file's content whatever the faults; None when there is none."""
+        file = self._files.get(path)
+        return None if file is None else file.content
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for path in sorted(self._files):
+            digest.update(path.encode() + b"\0" + bytes(self._files[path].content) + b"\0")
+        return digest.hexdigest()[:16]
+
+    # ---------------------------------------------------------------- inside
+
+    def _begin(self, path: str, *, writes: bool = False) -> None:
+        if self.is_watched:
+            self._count()
+        if self.faults.seconds_per_call:
+            self._sleep(self.faults.seconds_per_call)
+        if self.faults.away:
+            if self.kind == "objects":
+                raise EndpointConnectionError('Could not connect to the endpoint URL: "https://store"')
+            raise OSError(5, "Input/output error", path)
+        if writes and self.faults.full:
+            raise OSError(28, "No space left on device", path)
+
+    def _count(self) -> None:
+        now = self._now()
+        at, calls = self._calls_at
+        self._calls_at = (now, calls + 1) if at == now else (now, 1)
+        if self._calls_at[1] > CALLS_WITHOUT_TIME:
+            raise StandsStill(f"{CALLS_WITHOUT_TIME} calls of the record store at {now:%Y-%m-%d %H:%M:%S}")
+
+    @contextmanager
+    def _change(self, path: str):
+        if self.on_write is not None:
+            self.on_write("before", path)
+        yield
+        self.changes += 1
+        if self.on_write is not None:
+            self.on_write("after", path)
+
+    def _file(self, path: str) -> _File:
+        try:
+            return self._files[path]
+        except KeyError:
+            if path in self._folders:
+                raise IsADirectoryError(path) from None
+            raise FileNotFoundError(path) from None
+
+    def _put(self, path: str, file: _File) -> None:
+        folder, _, name = path.rpartition("/")
+        if folder not in self._folders:
+            raise FileNotFoundError(folder)
+        self._folders[folder][name] = None
+        self._files[path] = file
+
+    def _remove(self, path: str) -> None:
+        folder, _, name = path.rpartition("/")
+        del self._files[path]
+        self._folders.get(folder, {}).pop(name, None)
+
+    def _make_folders(self, path: str) -> None:
+        if path in self._folders:
+            return
+        above, _, name = path.rpartition("/")
+        self._make_folders(above)
+        self._folders[above][name] = None
+        self._folders[path] = {}
+
+    def _is_listed(self, path: str, now: datetime) -> bool:
+        file = self._files.get(path)
+        return file is None or (now - file.since).total_seconds() >= self.faults.listing_lag
+
+    def _has_durable_folders(self, path: str) -> bool:
+        parts = path.split("/")
+        return all("/".join(parts[:n]) in self._durable_folders for n in range(1, len(parts)))

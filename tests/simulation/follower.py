@@ -1,0 +1,231 @@
+"""A person who carries out the advice of errors literally, and does nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.violations import Violation
+
+from kafka_reassignment.advice import Correct, ReleaseLock, Rerun, StartBrokers, Trigger, WaitUntil
+from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID, batch_run_id, reassignment_of
+
+if TYPE_CHECKING:
+    from tests.simulation.play import Play
+
+LOOK_EVERY = 900.0
+"""Seconds after which the person looks at the grid again."""
+
+REACTION = 300.0
+"""Seconds from a task's turning red until the person acts."""
+
+BOUND = 12 * 24 * 3600.0
+"""Virtual seconds in which all must have ended once nothing goes wrong any more: a week for the next window, and copies."""
+
+MOST_ROUNDS = 40
+SAME_ADVICE = 5
+"""How often the same advice about the same task may be carried out before it counts as leading nowhere."""
+
+BEFORE_BEGINNING = frozenset({"preflight", "plan", "approve"})
+"""Tasks whose failure leaves nothing behind: a refused reassignment is an end."""
+
+FOLLOWED = (BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID)
+
+
+class Follower:
+    """Leads every reassignment of a play to its end.
+
+    Args:
+        play: after its faults are healed.
+        strict: an error without advice is a violation; else its task is rerun, as every operator would try.
+
+    ``corrections`` are errors that only ask to correct what a person gave: they are ends. ``followed`` counts the errors
+    whose advice was carried out.
+    """
+
+    def __init__(self, play: Play, *, strict: bool) -> None:
+        self._play = play
+        self._strict = strict
+        self._done: set[tuple[str, str, str, int]] = set()
+        self._same: Counter[tuple[str, str, str]] = Counter()
+        self.violations: list[Violation] = []
+        self.corrections: list[str] = []
+        self._to_be_corrected: list[Any] = []
+        self.without_advice: Counter[str] = Counter()
+        self.followed = 0
+
+    def lead_to_the_end(self) -> None:
+        """Look, follow what the errors say, and look again, until all has ended."""
+        world = self._play.world
+        end = world.time.seconds + BOUND
+        standing = 0
+        for _ in range(MOST_ROUNDS):
+            while not (idle := world.run_until_idle(LOOK_EVERY)) and not self._red() and world.time.seconds < end:
+                self._answer_questions()
+                standing = standing + 1 if self._stands() else 0
+                if standing >= 2:
+                    break
+            if standing >= 2 and self.corrections:
+                return
+            if standing >= 2:
+                standing = 0
+                self._restart_chain()
+                continue
+            ti = self._red()
+            if ti is None:
+                if not idle and not self.corrections:
+                    self._broken(f"no end within {BOUND / 86400:.0f} days: {self._at_work()}")
+                return
+            world.run_until_idle(REACTION)
+            if ti.state == "failed" and not self._follow(ti):
+                return
+        self._broken(f"no end after {MOST_ROUNDS} errors whose advice was followed")
+
+    # ---------------------------------------------------------------- what to look at
+
+    def _red(self) -> Any:
+        """Return a red task whose error was not dealt with yet; batches before the runs that wait for them."""
+        for dag_id in FOLLOWED:
+            for airflow in self._play.world.airflows:
+                for run in airflow.runs.values():
+                    if run.dag_id != dag_id or self._is_left_alone(run):
+                        continue
+                    for ti in run.tasks.values():
+                        if ti.state != "failed":
+                            continue
+                        if (dag_id, run.run_id, ti.task_id, ti.try_number) not in self._done:
+                            return ti
+                        if ti in self._to_be_corrected:
+                            break
+        return None
+
+    def _is_left_alone(self, run: Any) -> bool:
+        key = (run.dag_id, run.run_id)
+        return key in self._play.hands or key in self._play.beside or self._is_over(run)
+
+    def _is_over(self, run: Any) -> bool:
+        """Whether nothing of a run is to be led on: its reassignment was stopped, or refused before it began."""
+        reassignment_id = _reassignment_of(run)
+        if run.dag_id == CANCEL_DAG_ID:  # what is refused has changed nothing
+            return isinstance(run.tasks["stop"].error, InvalidRequestError)
+        if self._play.world.truth.is_over(reassignment_id):
+            return True
+        if run.dag_id == DAG_ID:
+            return any(run.tasks[t].state == "failed" for t in BEFORE_BEGINNING) and not self._was_begun(
+                reassignment_id
+            )
+        return False
+
+    def _was_begun(self, reassignment_id: str) -> bool:
+        return self._play.world.truth.submitted_anything(reassignment_id)
+
+    def _stands(self) -> Any:
+        """Return a run that waits for batches while nothing else is at work."""
+        airflow = self._play.airflow
+        active = [r for r in airflow.runs.values() if r.state in ("running", "queued")]
+        if len(active) == 1 and active[0].dag_id == DAG_ID and active[0].tasks["wait_for_batches"].state == "deferred":
+            return active[0]
+        return None
+
+    def _restart_chain(self) -> None:
+        run = self._stands()
+        self._tell(f"{run.run_id} waits for a batch that nothing runs: start_batches is rerun, as its log says")
+        self._play.airflow.clear(DAG_ID, run.run_id, ["start_batches"], downstream=True)
+
+    def _answer_questions(self) -> None:
+        for airflow in self._play.world.airflows:
+            for run in airflow.runs.values():
+                if any(ti.state == "awaiting_input" for ti in run.tasks.values()):
+                    airflow.respond(run, approve=True)
+
+    def _at_work(self) -> str:
+        tis = [ti for ti in self._play.tis() if ti.state in ("running", "deferred", "queued", "up_for_retry")]
+        return ", ".join(map(repr, tis)) or "runs that nothing is queued of"
+
+    # ---------------------------------------------------------------- what to do
+
+    def _follow(self, ti: Any) -> bool:
+        run = ti.run
+        self._done.add((run.dag_id, run.run_id, ti.task_id, ti.try_number))
+        error = ti.error
+        advice = tuple(getattr(error, "advice", ()) or ())
+        words = f"{type(error).__name__}: {ti.message}" if error is not None else ti.message or "no error"
+        if not advice and error is not None:
+            self.without_advice[f"{type(error).__name__} of {ti.task_id}"] += 1
+            if self._strict:
+                self._broken(f"{ti.task_id} is red without advice: {words}")
+                return True
+        what = advice or _by_words(ti)
+        key = (run.run_id, ti.task_id, str(what))
+        self._same[key] += 1
+        if self._same[key] > SAME_ADVICE:
+            self._broken(f"the advice of {ti.task_id} leads nowhere: {words}")
+            return False
+        self.followed += 1
+        self._tell(f"{ti.task_id} of {run.run_id} is red ({words}): {'; '.join(map(str, what))}")
+        for each in what:
+            self._carry_out(each, ti, is_own=not advice)
+        return True
+
+    def _carry_out(self, advice: Any, ti: Any, *, is_own: bool) -> None:
+        play, run, airflow = self._play, ti.run, self._airflow_of(ti.run)
+        match advice:
+            case Rerun(task=task, batch=batch, reassignment_id=other):
+                dag_id, run_id = (run.dag_id, run.run_id) if is_own else _where(run, task, batch, other)
+                if (dag_id, run_id) not in airflow.runs:
+                    self._broken(f"the advice of {ti.task_id} names the run {run_id}, which is not there: {ti.message}")
+                    return
+                airflow.clear(dag_id, run_id, [task], downstream=True)
+            case Trigger(dag_id=dag_id, params=params):
+                airflow.trigger(dag_id, dict(params))
+            case StartBrokers(brokers=brokers):
+                for broker in brokers:
+                    play.restart(broker)
+            case WaitUntil():
+                play.world.run_until_idle(3600.0)
+            case ReleaseLock(cluster_id=cluster_id, reassignment_id=reassignment_id, number=number):
+                play.world.truth.release_lock(cluster_id, reassignment_id, number, play.world.time.now)
+            case Correct(what=what) if "rerun the step" in what:  # what was wrong is healed
+                airflow.clear(run.dag_id, run.run_id, [ti.task_id], downstream=True)
+            case Correct(what=what):
+                self.corrections.append(what)
+                self._to_be_corrected.append(ti)
+
+    def _airflow_of(self, run: Any) -> Any:
+        for airflow in self._play.world.airflows:
+            if airflow.runs.get((run.dag_id, run.run_id)) is run:
+                return airflow
+        return self._play.airflow
+
+    def _tell(self, what: str) -> None:
+        self._play.story.tell("the person who follows the advice", what)
+
+    def _broken(self, what: str) -> None:
+        self.violations.append(Violation("I4", what, self._play.world.time.now))
+
+
+def _by_words(ti: Any) -> tuple[Rerun, ...]:
+    """Return what an error without advice says in words: the task that is to be rerun; else the red task itself."""
+    for task in re.findall(r"[Rr]erun ([a-z_]+)", ti.message):
+        if task in ti.run.tasks:
+            return (Rerun(task),)
+    return (Rerun(ti.task_id),)
+
+
+def _where(run: Any, task: str, batch: int | None, other: str | None) -> tuple[str, str]:
+    """Return the run that a rerun is about: of a batch, of the error's own run, or of the reassignment."""
+    reassignment_id = other or _reassignment_of(run)
+    if batch is not None:
+        return BATCH_DAG_ID, batch_run_id(reassignment_id, batch)
+    if task in run.tasks and other is None:
+        return run.dag_id, run.run_id
+    return DAG_ID, reassignment_id
+
+
+def _reassignment_of(run: Any) -> str:
+    """Return the reassignment that a run belongs to."""
+    if run.dag_id == BATCH_DAG_ID:
+        return str(run.conf.get("reassignment_id") or reassignment_of(run.run_id) or run.run_id)
+    return str(run.run_id)

@@ -1,0 +1,268 @@
+"""What must be so after everything that happens (I1, I2, I3, I6), and at the end (I4 with the follower, I5, I6).
+
+Words used here:
+
+* *because of us*: a replica that the product's own request added, until its partition has reached what the product asked
+  for with that replica in the ISR, or the product took its throttle away while it was in the ISR, or another client moved
+  the partition. Replicas that fall out of the ISR later copy because of Kafka.
+* *one poll interval*: ``POLL_SECONDS``, the time between two looks of the slowest waiting task, and ``SLACK_SECONDS`` for
+  a look or for the delay of a retry. It counts only while nothing is wrong with brokers, the store and Airflow (nobody can
+  look then), and while a task of that reassignment runs or waits: nobody looks for a reassignment that stands red, so there
+  it is a violation only when the product itself took the throttle away.
+* *by our doing*: what a call of the product changed, judged by what the same task or trigger was shown before it, so
+  that a lost race is no violation; what the call leaves behind is judged by the cluster as it is.
+* *nobody else's*: moves in flight, rates and entries that another client made, or that were there before. A higher rate
+  may be lowered and is given back at the end; cancelling others' moves may be asked for (supersede, foreign).
+* *bounded virtual time* and *advice carried out literally*: ``follower.py``.
+* *as promised at the end*: ``at_the_end``.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.config_account import is_rate
+from tests.simulation.controller_state import entries_of
+from tests.simulation.violations import Violation
+
+from kafka_reassignment.errors import RecordError
+from kafka_reassignment.request import Job
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID
+
+if TYPE_CHECKING:
+    from tests.simulation.play import Play
+
+POLL_SECONDS = 15.0
+SLACK_SECONDS = 20.0
+
+
+class Watch:
+    """Looks after every event; each violation is kept once."""
+
+    def __init__(self, play: Play) -> None:
+        self._play = play
+        self._seen: set[str] = set()
+        self._green: set[tuple[str, str, Any]] = set()
+        self._owner: str | None = None
+        self.violations: list[Violation] = []
+
+    def look(self) -> None:
+        """Look at what is going on."""
+        ledger = self._play.ledger
+        ledger.observe()
+        if ledger.copies:
+            for each in throttled(self._play):
+                self._keep(each)
+        owner = self._play.world.truth.owner()
+        if owner != self._owner:
+            if self._owner is not None and _moves_batches(self._play, self._owner):
+                what = f"{self._owner} lost the lock of the cluster to {owner or 'nobody'} while its batches run"
+                self._keep(Violation("I5", what, self._play.world.time.now))
+            self._owner = owner
+        if len(self._play.world.airflows) > 1:
+            self._two_airflows()
+        while ledger.violations:
+            self._keep(ledger.violations.pop(0))
+        for airflow in self._play.world.airflows:
+            for run in airflow.runs.values():
+                key = (airflow.name, run.run_id, run.ended_at)
+                if run.state == "success" and run.ended_at is not None and key not in self._green:
+                    ended_before = any(each[:2] == key[:2] for each in self._green)
+                    self._green.add(key)
+                    if ended_before and self._play.world.truth.is_over(run.run_id):
+                        continue  # a finished reassignment whose run was cleared: it changes nothing, and says what was
+                    for each in green_means_done(self._play, run):
+                        self._keep(each)
+
+    def _two_airflows(self) -> None:
+        """One reassignment is carried out by one Airflow."""
+        at_work: set[str] = set()
+        for airflow in self._play.world.airflows:
+            mine = {r.run_id for (dag, _), r in airflow.runs.items() if dag == BATCH_DAG_ID and r.state == "running"}
+            for run_id in sorted(mine & at_work):
+                self._keep(Violation("I5", f"two Airflows carry out {run_id}", self._play.world.time.now))
+            at_work |= mine
+
+    def _keep(self, violation: Violation) -> None:
+        if violation.kind not in self._seen:
+            self._seen.add(violation.kind)
+            self.violations.append(violation)
+
+
+def _moves_batches(play: Play, reassignment_id: str) -> bool:
+    run = play.airflow.runs.get((DAG_ID, reassignment_id))
+    waits = run is not None and run.tasks["wait_for_batches"].state in ("running", "deferred")
+    return waits and not play.world.truth.is_over(reassignment_id)
+
+
+def throttled(play: Play) -> list[Violation]:
+    """I1: what copies because of us has been without its throttle for less than one poll interval."""
+    now, found = play.world.time.now, []
+    if not play.is_calm:
+        return []
+    longest = timedelta(seconds=POLL_SECONDS + SLACK_SECONDS)
+    copying = play.ledger.copying()
+    for (partition, broker), copy in play.ledger.copies.items():
+        if (
+            (partition, broker) not in copying
+            or copy.bare_since is None
+            or now - max(copy.bare_since, play.calm_since) <= longest
+        ):
+            continue
+        if reason := play.ledger.bare().get((partition, broker)):
+            if not _somebody_looks(play, copy.reassignment_id, longest):
+                continue
+            since = (now - copy.bare_since).total_seconds()
+            found.append(Violation("I1", f"{reason}, for {since:.0f} s ({partition})", now))
+    return found
+
+
+def _somebody_looks(play: Play, reassignment_id: str, longest: timedelta) -> bool:
+    """Whether a task of a reassignment has been running or waiting for a poll interval."""
+    for run in play.airflow.runs.values():
+        whose = run.conf.get("reassignment_id") or run.run_id
+        if run.state != "running" or whose != reassignment_id or play.world.time.now - run.triggered_at <= longest:
+            continue
+        if any(ti.state in ("running", "deferred") for ti in run.tasks.values()):
+            return True
+    return False
+
+
+def green_means_done(play: Play, run: Any) -> list[Violation]:
+    """I6: a green run has no red task, its batch is finished, its reassignment is at its target."""
+    now = play.world.time.now
+    if (run.dag_id, run.run_id) in play.hands:
+        return []
+    red = [ti.task_id for ti in run.tasks.values() if ti.state in ("failed", "upstream_failed")]
+    if red:
+        return [Violation("I6", f"{run.dag_id} is green though {red[0]} is red ({run.run_id})", now)]
+    if run.dag_id == BATCH_DAG_ID:
+        return _batch_is_done(play, run)
+    if run.dag_id == CANCEL_DAG_ID and not run.conf.get("partitions"):
+        return _stop_says_what_is_left(play, run)
+    if run.dag_id == DAG_ID and run.tasks["verify"].state == "success":
+        return _reassignment_is_done(play, run)
+    return []
+
+
+def _batch_is_done(play: Play, run: Any) -> list[Violation]:
+    truth, whose = play.world.truth, run.conf.get("reassignment_id")
+    if not whose or truth.is_finished(whose, int(run.conf.get("batch", 1))) or truth.is_over(whose):
+        return []
+    return [
+        Violation("I6", f"{run.dag_id} is green though its batch is not finished ({run.run_id})", play.world.time.now)
+    ]
+
+
+def _stop_says_what_is_left(play: Play, run: Any) -> list[Violation]:
+    """A green stop leaves each partition where it was or at its target, or its report names it."""
+    reassignment_id = run.tasks["stop"].xcoms.get("return_value")
+    said = str(run.tasks["report_stop"].xcoms.get("return_value"))
+    for move in play.world.truth.moves(str(reassignment_id)) if reassignment_id else ():
+        seen = play.state.partitions.get(move.partition)
+        if seen is None or move.partition in play.touched or seen.in_flight or str(move.partition) in said:
+            continue
+        if set(seen.replicas) not in (set(move.current), set(move.target)):
+            what = (
+                f"a stop is green, but {move.partition} is left at {list(seen.replicas)} and its report does not say so"
+            )
+            return [Violation("I6", what, play.world.time.now)]
+    return []
+
+
+def _reassignment_is_done(play: Play, run: Any) -> list[Violation]:
+    now, found, state = play.world.time.now, [], play.state
+    request = play.world.truth.request(run.run_id)
+    if request is None or request.validate_only:
+        return []
+    just_now = now - timedelta(seconds=30)
+    targets = play.approved.get(run.run_id) or play.world.truth.targets(run.run_id)
+    withdrawn = play.world.truth.withdrawn(run.run_id)
+    if request.job is Job.ROLL_BACK:
+        targets = {m.partition: m.current for m in play.world.truth.moves(str(request.roll_back_of))}
+        withdrawn |= play.world.truth.withdrawn(str(request.roll_back_of))
+    if targets and withdrawn >= {str(p) for p in targets}:
+        found.append(Violation("I6", f"{run.dag_id} is green though every partition was withdrawn ({run.run_id})", now))
+    for partition, target in sorted(targets.items()):
+        if str(partition) in withdrawn:
+            continue
+        seen = state.partitions.get(partition)
+        if seen is None or partition.topic in play.deleted_topics or play.touched.get(partition, just_now) > just_now:
+            continue
+        if seen.in_flight or tuple(seen.replicas) != tuple(target):
+            found.append(
+                Violation(
+                    "I6",
+                    f"{run.dag_id} is green though {partition} is at {list(seen.replicas)}, not at {list(target)}",
+                    now,
+                )
+            )
+        elif request.job is Job.LEADERS and seen.leader != target[0] and target[0] not in play.dead:
+            found.append(
+                Violation(
+                    "I6", f"{run.dag_id} is green though {partition} is led by {seen.leader}, not by {target[0]}", now
+                )
+            )
+    return found
+
+
+def at_the_end(play: Play) -> list[Violation]:
+    """I5: configs as before us except what others changed, nothing owed, the lock free, the audit chain whole.
+
+    To be called when all runs have ended and a sweep has run. Where a person deleted a run or decided about its colour,
+    that person knows that it has to be cleaned up after, and nothing is asked for but the audit chain.
+    """
+    now, truth = play.world.time.now, play.world.truth
+    found = [Violation("I5", text, now) for text in _audit(play)]
+    if play.hands:
+        return found
+    if owner := truth.owner():
+        found.append(Violation("I5", f"the cluster is still locked by {owner}", now))
+    found += [
+        Violation("I5", f"{partition} is still in flight because of us", now)
+        for partition, who in sorted(play.ledger.movers.items())
+        if who == "ours"
+    ]
+    for reassignment_id, journal in sorted(truth.journals().items()):
+        if not journal.is_settled:
+            found.append(Violation("I5", f"the journal of {reassignment_id} owes {journal.owed_texts()[0]}", now))
+    return found + [Violation("I5", text, now) for text in _configs(play)]
+
+
+def _configs(play: Play) -> list[str]:
+    state, account, found = play.state, play.ledger.configs, []
+    for key in sorted({*state.configs, *account.theirs, *account.their_entries}):
+        value = state.configs.get(key)
+        if is_rate(key):
+            wanted = account.theirs.get(key)
+            if value != wanted and value not in account.acceptable.get(key, set()):
+                found.append(f"{key[0]}: {key[1]} is {value}, before us it was {wanted}")
+        elif any(p.topic == key[0].name for p in state.partitions) and key[0].name not in play.deleted_topics:
+            entries, wanted_entries = set(entries_of(value)), account.their_entries.get(key, set())
+            if extra := entries - wanted_entries:
+                found.append(f"{key[0]}: entries {sorted(extra)} of ours are still in {key[1]}")
+            if missing := wanted_entries - entries:
+                found.append(f"{key[0]}: entries {sorted(missing)} of another client are gone from {key[1]}")
+    return found
+
+
+def _audit(play: Play) -> list[str]:
+    found = []
+    truth = play.world.truth
+    tries = play.tries_that_ended_well()
+    with truth.undisturbed():
+        for run in play.runs(DAG_ID):
+            record = truth.record(run.run_id)
+            try:
+                if not record.exists:
+                    continue
+                record.audit.verify()
+                events = {(e.actor.run_id, e.actor.task_id, e.actor.try_number) for e in record.audit}
+            except RecordError as error:
+                found.append(f"the audit trail of {run.run_id}: {error}")
+                continue
+            mine = {(run_id, task_id, number) for whose, run_id, task_id, number in tries if whose == run.run_id}
+            for run_id, task_id, number in sorted(mine - events):
+                found.append(f"try {number} of {task_id} of {run_id} left no audit event")
+    return found

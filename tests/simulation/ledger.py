@@ -1,0 +1,300 @@
+"""Who did what to the cluster: which copies are there because of us, and which moves, rates and entries are others'.
+
+Every write is compared with the state before it, so that a lost answer or half a request is booked as what it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tests.simulation.config_account import ConfigAccount
+from tests.simulation.controller_state import (
+    ConfigKey,
+    Seen,
+    State,
+    read_state,
+)
+from tests.simulation.violations import Violation
+
+from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
+from kafka_reassignment.model import ConfigResource, Replicas, TopicPartition
+
+Replica = tuple[TopicPartition, int]
+
+
+@dataclass
+class Copy:
+    """A replica that we added; ``bare_since`` is when it was first seen to copy without our throttle."""
+
+    reassignment_id: str
+    since: datetime
+    bare_since: datetime | None = None
+
+
+@dataclass
+class Shown:
+    """What the code of ours that acts now was shown last."""
+
+    partitions: dict[TopicPartition, Any] = field(default_factory=dict)
+    in_flight: set[TopicPartition] = field(default_factory=set)
+    configs: dict[ConfigKey, str | None] = field(default_factory=dict)
+
+
+class Ledger:
+    """The account of one world.
+
+    Args:
+        cluster: the simulated one.
+        now: virtual time.
+        owner: the reassignment that has the lock of the cluster, by the record.
+        limit: by reassignment, broker and side, the highest rate that was asked for; None when unthrottled.
+        may_touch_foreign: whether the code that acts now was asked to cancel or supersede others' moves.
+        actor: the name of the code that acts now.
+        acting_for: the Airflow and the reassignment whose batch acts now; None where it is no batch's task.
+    """
+
+    def __init__(
+        self,
+        cluster: Any,
+        *,
+        now: Callable[[], datetime],
+        owner: Callable[[], str | None],
+        limit: Callable[[str, int, str], float | None],
+        may_touch_foreign: Callable[[], bool] = lambda: False,
+        actor: Callable[[], str] = lambda: "",
+        acting_for: Callable[[], tuple[str, str] | None] = lambda: None,
+    ) -> None:
+        self._cluster = cluster
+        self._now = now
+        self._owner = owner
+        self._limit = limit
+        self._may_touch_foreign = may_touch_foreign
+        self._actor = actor
+        self._acting_for = acting_for
+        self._airflows: dict[str, str] = {}
+        self._shown: dict[str, Shown] = {}
+        self._dropping: set[TopicPartition] = set()
+        self.copies: dict[Replica, Copy] = {}
+        self.movers: dict[TopicPartition, str] = {}
+        """Who started what is in flight: "ours" or another's name."""
+        self.configs = ConfigAccount(self.state().configs, self._broken)
+        self.violations: list[Violation] = []
+
+    # ---------------------------------------------------------------- the cluster as it is
+
+    def state(self) -> State:
+        return read_state(self._cluster)
+
+    @property
+    def live(self) -> set[int]:
+        return set(self._cluster._controller.live)
+
+    def min_isr(self, topic: str) -> int:
+        values = self._cluster._configs.describe(ConfigResource.topic(topic), ["min.insync.replicas"])
+        return int(values["min.insync.replicas"].value) if values else 1
+
+    def bare(self) -> dict[Replica, str]:
+        """Return replicas that copy, or will, because of us without a throttle as asked, and what is wrong."""
+        if not self.copies:
+            return {}
+        found: dict[Replica, str] = {}
+        partitions = self._cluster._controller.partitions
+        for (partition, broker), copy in self.copies.items():
+            seen = partitions.get(partition)
+            if seen is None or broker not in seen.replicas or broker in seen.isr or seen.leader is None:
+                continue
+            if not {broker, seen.leader} <= self.live:
+                continue
+            if reason := self._why_bare(partition, broker, seen.leader, copy.reassignment_id):
+                found[partition, broker] = reason
+        return found
+
+    def copying(self) -> set[Replica]:
+        return {(c.partition, c.broker) for c in self._cluster.copying()} & self.copies.keys()
+
+    def _rates(self, partition: TopicPartition, broker: int, leader: int) -> dict[str, int]:
+        """Return the rates that hold what a broker receives of a partition, by side."""
+        found = {}
+        for side, by in (("leader", leader), ("follower", broker)):
+            listed = self._cluster._configs.throttled_replicas(side, partition.topic)
+            rate = self._cluster._configs.throttle_rate(side, by)
+            if rate is not None and (listed is None or (partition.partition, by) in listed):
+                found[side] = rate
+        return found
+
+    def _why_bare(self, partition: TopicPartition, broker: int, leader: int, reassignment_id: str) -> str:
+        limit = self._limit(reassignment_id, broker, "follower")
+        if limit is None:
+            return ""
+        rates = self._rates(partition, broker, leader)
+        if "follower" not in rates:
+            return f"no throttle holds what broker {broker} receives of {partition}"
+        if rates["follower"] > limit:
+            return f"broker {broker} may receive {rates['follower']} bytes per second, asked for were {limit:.0f}"
+        most = self._limit(reassignment_id, leader, "leader")
+        if most is None or rates.get("leader", most + 1) <= most:
+            return ""
+        sent = sum(c.bytes_per_second for c in self._cluster.copying() if c.leader == leader and c[:2] in self.copies)
+        return f"broker {leader} sends {sent:.0f} bytes per second, asked for were {most:.0f}" if sent > most else ""
+
+    # ---------------------------------------------------------------- who writes
+
+    @contextmanager
+    def ours(self, call: str, *arguments: Any) -> Iterator[Callable[[Any], None]]:
+        """Book a call of the product; give the answer of a read to what this yields."""
+        if call in {"alter_reassignments", "alter_configs", "create_partitions", "elect_preferred_leaders"}:
+            before, bare = self.state(), set(self.bare())
+            try:
+                yield lambda answer: None
+            finally:
+                after = self.state()
+                if call == "alter_reassignments":
+                    self._we_moved(arguments[0], before, after)
+                elif call == "alter_configs":
+                    gone = self.configs.we_changed(before.configs, after.configs, self._shown_now().configs)
+                    for replica in gone & self.copies.keys():
+                        seen = after.partitions.get(replica[0])
+                        if seen is None or replica[1] in seen.isr:
+                            del self.copies[replica]
+                self._judge_bare(bare, call)
+                self._judge_outcome(before, after, call)
+            return
+        yield lambda answer: self._saw(call, answer)
+
+    @contextmanager
+    def another(self, who: str) -> Iterator[None]:
+        """Book what another client does in between."""
+        before = self.state()
+        try:
+            yield
+        finally:
+            after = self.state()
+            self._they_moved(who, before, after)
+            self.configs.they_changed(before.configs, after.configs)
+
+    def observe(self) -> None:
+        """Look at what happened by itself: moves that ended, replicas that went."""
+        state = self.state()
+        for partition in [p for p in self.movers if not _flies(state, p)]:
+            del self.movers[partition]
+        for partition, broker in list(self.copies):
+            seen = state.partitions.get(partition)
+            done = seen is not None and broker in seen.isr and not seen.in_flight and partition in self._dropping
+            if seen is None or broker not in seen.replicas or done:
+                del self.copies[partition, broker]
+        self._dropping -= {
+            p for p in self._dropping if not _flies(state, p) and not any(q == p for q, _ in self.copies)
+        }
+        bare = self.bare()
+        for replica, copy in self.copies.items():
+            if replica not in bare:
+                copy.bare_since = None
+            elif copy.bare_since is None:
+                copy.bare_since = self._now()
+
+    def forget(self, reassignment_id: str) -> None:
+        """A reassignment has ended: what of its replicas is in sync copies no more because of us."""
+        state = self.state()
+        for (partition, broker), copy in list(self.copies.items()):
+            seen = state.partitions.get(partition)
+            if copy.reassignment_id == reassignment_id and (seen is None or broker in seen.isr):
+                del self.copies[partition, broker]
+
+    def _shown_now(self) -> Shown:
+        return self._shown.setdefault(self._actor(), Shown())
+
+    def _saw(self, call: str, answer: Any) -> None:
+        shown = self._shown_now()
+        if call == "describe_partitions":
+            shown.partitions.update(answer)
+        elif call == "list_reassignments":
+            shown.in_flight = set(answer)
+        elif call == "describe_configs":
+            shown.configs |= {
+                (r, k): values[k].value if k in values else None for r, values in answer.items() for k in THROTTLE_KEYS
+            }
+
+    def _we_moved(self, targets: Mapping[TopicPartition, Replicas | None], before: State, after: State) -> None:
+        owner = self._owner() or "nobody"
+        shown = self._shown_now()
+        self._judge_lock(owner)
+        for partition, target in targets.items():
+            was, now = before.partitions.get(partition), after.partitions.get(partition)
+            if was is None or now is None or was[0::1] == now[0::1]:
+                continue
+            mover = self.movers.get(partition, "ours")
+            if was.in_flight and mover != "ours" and not self._may_touch_foreign() and partition in shown.in_flight:
+                self._broken("I3", f"{partition}: we changed the move of {mover}, {_move(was)}, to {_move(now)}")
+            for broker in set(now.replicas) - set(was.replicas):
+                self.copies[partition, broker] = Copy(owner, self._now())
+            if now.in_flight:
+                self.movers[partition] = "ours"
+            goes = set(was.replicas) - set(target or now.replicas)
+            if target is None:
+                continue
+            if goes:
+                self._dropping.add(partition)
+            seen = shown.partitions.get(partition)
+            in_sync = (frozenset(seen.isr) if seen else was.isr) & self.live
+            if goes & in_sync and not set(target) <= in_sync:
+                missing = sorted(set(target) - in_sync)
+                self._broken(
+                    "I2", f"{partition}: {sorted(goes)} go though {missing} of the target {target} are not in the ISR"
+                )
+
+    def _they_moved(self, who: str, before: State, after: State) -> None:
+        for partition, was in before.partitions.items():
+            now = after.partitions.get(partition)
+            if now is None or (was.replicas, was.adding, was.removing) == (now.replicas, now.adding, now.removing):
+                continue
+            if now.in_flight:
+                self.movers[partition] = who
+            else:
+                self.movers.pop(partition, None)
+            for copied, broker in list(self.copies):
+                if copied == partition:
+                    del self.copies[copied, broker]
+
+    def _judge_bare(self, before: set[Replica], call: str) -> None:
+        for (partition, broker), reason in self.bare().items():
+            if (partition, broker) not in before:
+                what = "we began a copy" if call == "alter_reassignments" else "we took the throttle from a copy"
+                self._broken("I1", f"{what}: {partition} to broker {broker}, {reason}")
+
+    def _judge_lock(self, owner: str) -> None:
+        """A batch moves data only with the cluster's lock, and only one Airflow moves that of a reassignment."""
+        acting = self._acting_for()
+        if acting is None:
+            return
+        airflow, reassignment_id = acting
+        if owner != reassignment_id:
+            self._broken("I5", f"a batch of {reassignment_id} moves data though {owner} has the lock of the cluster")
+        if self._airflows.setdefault(reassignment_id, airflow) != airflow:
+            self._broken("I5", f"two Airflows move the data of {reassignment_id}")
+
+    def _judge_outcome(self, before: State, after: State, call: str) -> None:
+        for partition, was in before.partitions.items():
+            now = after.partitions.get(partition)
+            if now is None or was == now:
+                continue
+            if was.leader is not None and now.leader is None:
+                self._broken("I2", f"{partition} has no leader any more after our {call}: {was} → {now}")
+            least = self.min_isr(partition.topic)
+            if len(was.isr & self.live) >= least > len(now.isr & self.live):
+                self._broken("I2", f"{partition} is below min ISR {least} after our {call}: {was} → {now}")
+
+    def _broken(self, invariant: str, what: str) -> None:
+        self.violations.append(Violation(invariant, what, self._now(), by=self._actor()))
+
+
+def _flies(state: State, partition: TopicPartition) -> bool:
+    seen = state.partitions.get(partition)
+    return seen is not None and seen.in_flight
+
+
+def _move(seen: Seen) -> str:
+    return f"{list(seen.replicas)} adding {list(seen.adding)} removing {list(seen.removing)}"

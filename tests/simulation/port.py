@@ -1,0 +1,56 @@
+"""The cluster as the product's code meets it: every call is a place where a fault may strike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from tests.simulation.activities import after_call, before_call
+
+WRITES = frozenset({"alter_reassignments", "alter_configs", "create_partitions", "elect_preferred_leaders"})
+READS = frozenset(
+    {
+        "describe_cluster",
+        "describe_partitions",
+        "list_reassignments",
+        "describe_configs",
+        "describe_log_dirs",
+        "end_offsets",
+    }
+)
+
+
+class SimPort:
+    """The port of one connection to the simulated cluster."""
+
+    def __init__(self, cluster: Any, ledger: Any) -> None:
+        self._cluster = cluster
+        self._ledger = ledger
+
+    def close(self) -> None:
+        """See the port."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+
+def _call(name: str, *, writes: bool) -> Callable[..., Any]:
+    def call(self: SimPort, *args: Any, **kwargs: Any) -> Any:
+        before_call(name, writes=writes)
+        with self._ledger.ours(name, *args) as saw:
+            answer = getattr(self._cluster, name)(*args, **kwargs)
+            saw(answer)
+        after_call(name, writes=writes)
+        return answer
+
+    return call
+
+
+for _name in WRITES | READS:
+    setattr(SimPort, _name, _call(_name, writes=_name in WRITES))

@@ -1,0 +1,152 @@
+"""Running seeds: each twice, in two processes, with a summary of what broke."""
+
+from __future__ import annotations
+
+import gc
+import random
+import signal
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+
+from tests.simulation.actions import Action, random_actions
+from tests.simulation.clock import TooManyEventsError
+from tests.simulation.coverage import Coverage
+from tests.simulation.disk import Kind, StandsStill
+from tests.simulation.scenario import scenario
+from tests.simulation.trial import run_trial
+
+MOST_SECONDS = 30.0
+"""Of this process, for one seed."""
+
+CHUNK = 25
+"""Seeds that a process takes at a time."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a seed showed: which invariant is broken, and how, in one line."""
+
+    seed: int
+    invariant: str
+    kind: str
+    what: str
+
+
+@dataclass
+class Summary:
+    """What seeds showed together."""
+
+    seeds: int = 0
+    seconds: float = 0.0
+    found: list[Found] = field(default_factory=list)
+    coverage: Coverage = field(default_factory=Coverage)
+
+    def text(self) -> str:
+        """Return it in words."""
+        lines = [f"{self.seeds} seeds in {self.seconds:.1f} s, {self.seeds / max(self.seconds, 1e-9):.0f} a second"]
+        counts = Counter(f.kind for f in self.found)
+        for kind, count in sorted(counts.items(), key=lambda item: (item[0][:2], -item[1])):
+            first = min((f for f in self.found if f.kind == kind), key=lambda f: f.seed)
+            lines.append(f"{count} times, first in seed {first.seed}: {first.what}")
+        lines.append(f"{len({f.seed for f in self.found})} seeds with a violation" if counts else "no violation")
+        return "\n".join(lines)
+
+
+def script_of(seed: int) -> tuple[Action, ...]:
+    """Return what happens in a seed: up to eight actions, none in one seed of ten."""
+    rng = random.Random(f"script {seed}")
+    count = 0 if rng.random() < 0.1 else rng.randint(1, 8)
+    return tuple(random_actions(rng, count))
+
+
+def run_seed(seed: int, *, twice: bool = True, coverage: Coverage | None = None) -> list[Found]:
+    """Run a seed and return what it showed."""
+    return run_script(seed, script_of(seed), twice=twice, coverage=coverage)
+
+
+def run_script(
+    seed: int, script: Sequence[Action], *, twice: bool = True, coverage: Coverage | None = None
+) -> list[Found]:
+    """Run a script in the scenario of a seed and return what it showed."""
+    try:
+        with _at_most(MOST_SECONDS):
+            trial = run_trial(scenario(seed), script, coverage=coverage)
+            found = [Found(seed, v.invariant, v.kind, str(v)) for v in trial.violations]
+            if twice and trial.fingerprint != run_trial(scenario(seed), script).fingerprint:
+                found.append(Found(seed, "twice", "twice", "the same script told another story the second time"))
+    except (Exception, StandsStill, TooLongError) as error:  # noqa: BLE001 - reported with its seed
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
+        what = f"{type(error).__name__}: {error} ({where})"
+        invariant = "I4" if isinstance(error, (StandsStill, TooLongError, TooManyEventsError)) else "simulator"
+        return [Found(seed, invariant, f"{invariant}: {type(error).__name__} {where}", what)]
+    return found
+
+
+class TooLongError(BaseException):
+    """A seed took more seconds than any should; no ``Exception``, so that nothing in the product catches it."""
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    def stop(_signal: int, _frame: object) -> None:
+        raise TooLongError(f"more than {seconds:.0f} s")
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def run_seeds(seeds: Iterable[int], *, jobs: int = 2, progress: Callable[[Summary], object] | None = None) -> Summary:
+    """Run seeds in processes of their own: what the simulation replaces in the product stays replaced there."""
+    begun, summary = time.monotonic(), Summary()
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_ready) as pool:
+        for done in as_completed([pool.submit(_run_chunk, chunk) for chunk in _chunks(list(seeds))]):
+            count, found, coverage = done.result()
+            summary.seeds += count
+            summary.found += found
+            summary.coverage.add(coverage)
+            summary.seconds = time.monotonic() - begun
+            if progress is not None:
+                progress(summary)
+    summary.found.sort(key=lambda f: (f.seed, f.invariant))
+    return summary
+
+
+def run_exhaustive(disk: Kind, *, every: int = 1, first: int = 0) -> Summary:
+    """Run the exhaustive pass, or every n-th case of it, in a process of its own."""
+    begun = time.monotonic()
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_ready) as pool:
+        count, found = pool.submit(_exhaustive, disk, every, first).result()
+    return Summary(count, time.monotonic() - begun, found)
+
+
+def _ready() -> None:
+    """Begin a process: rubbish is looked for less often than Python does."""
+    gc.set_threshold(50_000, 20, 100)
+
+
+def _exhaustive(disk: Kind, every: int, first: int) -> tuple[int, list[Found]]:
+    from tests.simulation.exhaustive import base, run_all
+
+    return run_all(base(disk), every=every, first=first)
+
+
+def _run_chunk(seeds: list[int]) -> tuple[int, list[Found], Coverage]:
+    coverage = Coverage()
+    return len(seeds), [f for seed in seeds for f in run_seed(seed, coverage=coverage)], coverage
+
+
+def _chunks(seeds: list[int]) -> Iterator[list[int]]:
+    for start in range(0, len(seeds), CHUNK):
+        yield seeds[start : start + CHUNK]

@@ -1,0 +1,29 @@
+"""What the plan step collected of the cluster, kept as it is: in the product it is four tables for Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.simulation.activities import after_call, before_call
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the planner sees of the cluster."""
+
+    description: Any
+    partitions: dict[Any, Any]
+    log_dirs: Any
+    facts: Any
+
+
+SNAPSHOTS: dict[str, Snapshot] = {}
+"""By URI; emptied for each world."""
+
+
+def write_snapshot(description: Any, partitions: Any, log_dirs: Any, facts: Any, uri: str) -> None:
+    """Keep the snapshot."""
+    before_call("write_snapshot", writes=True)
+    SNAPSHOTS[uri] = Snapshot(description, dict(partitions), log_dirs, facts)
+    after_call("write_snapshot", writes=True)

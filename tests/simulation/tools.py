@@ -1,0 +1,143 @@
+"""What other clients do to the cluster: another operator, another tool, the owners of topics."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tests.simulation.actions import action, number, one_of, pick
+from tests.simulation.controller_state import FOLLOWER_RATE, LEADER_RATE
+from tests.simulation.people import FLAG
+
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
+
+if TYPE_CHECKING:
+    from tests.simulation.play import Play
+
+LISTS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+
+
+@action("tools", 2, partition=number, brokers=number, dead=one_of(False, False, False, True))
+def another_moves(play: Play, partition: int = 0, brokers: int = 0, dead: bool = False) -> str | None:
+    """Another client moves a partition, perhaps to a broker that is dead: such a move does not end."""
+    chosen = pick(sorted(play.state.partitions), partition)
+    if chosen is None:
+        return None
+    seen, live = play.state.partitions[chosen], sorted(play.world.cluster._controller.registered if dead else play.live)
+    size = max(1, len(seen.replicas) - len(seen.adding))
+    if len(live) < size:
+        return None
+    target = tuple(live[(brokers + n) % len(live)] for n in range(size))
+    return play.other(
+        "another operator",
+        f"{chosen} to {list(target)}",
+        lambda: play.elsewhere.alter_reassignments({chosen: target}, allow_replication_factor_change=True),
+    )
+
+
+@action("tools", 2, partition=number)
+def another_cancels(play: Play, partition: int = 0) -> str | None:
+    """Another client cancels a move in flight, as Cruise Control does when it starts."""
+    chosen = pick(sorted(p for p, s in play.state.partitions.items() if s.in_flight), partition)
+    if chosen is None:
+        return None
+    return play.other(
+        "Cruise Control", f"the move of {chosen}", lambda: play.elsewhere.alter_reassignments({chosen: None})
+    )
+
+
+@action("tools", 2)
+def another_verifies(play: Play) -> str | None:
+    """Another operator's ``--verify`` deletes every rate, and the lists of the topics of his file (F5)."""
+    brokers = sorted({r.name for r, _ in play.state.configs if r.kind == "broker"})
+    changes = [
+        ConfigChange(ConfigResource.broker(int(b)), key, ConfigOperation.DELETE)
+        for b in brokers
+        for key in (LEADER_RATE, FOLLOWER_RATE)
+        if int(b) in play.live
+    ]
+    if not changes:
+        return None
+    return play.other(
+        "kafka-reassign-partitions --verify",
+        f"rates of brokers {', '.join(brokers)}",
+        lambda: play.elsewhere.alter_configs(changes),
+    )
+
+
+@action("tools", 1.5, topic=number)
+def another_clears_lists(play: Play, topic: int = 0) -> str | None:
+    """Another tool deletes the lists of throttled replicas of a topic."""
+    chosen = pick(sorted({r.name for r, _ in play.state.configs if r.kind == "topic"}), topic)
+    if chosen is None:
+        return None
+    changes = [ConfigChange(ConfigResource.topic(chosen), key, ConfigOperation.DELETE) for key in LISTS]
+    return play.other("another tool", f"lists of {chosen}", lambda: play.elsewhere.alter_configs(changes))
+
+
+@action(
+    "tools", 2, broker=number, rate=one_of(500_000, 1_500_000, 40_000_000), side=one_of("both", "follower", "leader")
+)
+def another_sets_rate(play: Play, broker: int = 0, rate: int = 1_500_000, side: str = "both") -> str | None:
+    """Another operator sets the rates of a broker."""
+    chosen = pick(sorted(play.live), broker)
+    if chosen is None:
+        return None
+    keys = [k for k in (LEADER_RATE, FOLLOWER_RATE) if side in (k.split(".")[0], "both")]
+    changes = [ConfigChange(ConfigResource.broker(chosen), k, ConfigOperation.SET, str(rate)) for k in keys]
+    return play.other(
+        "another operator", f"{side} rate of broker {chosen} to {rate}", lambda: play.elsewhere.alter_configs(changes)
+    )
+
+
+@action("tools", 1, topic=number, entry=number)
+def another_lists(play: Play, topic: int = 0, entry: int = 0) -> str | None:
+    """Another tool adds an entry to a topic's lists."""
+    chosen = pick(sorted({p.topic for p in play.state.partitions}), topic)
+    if chosen is None:
+        return None
+    value = f"0:{1 + entry}"
+    changes = [ConfigChange(ConfigResource.topic(chosen), key, ConfigOperation.APPEND, value) for key in LISTS]
+    return play.other(
+        "another tool", f"{value} to the lists of {chosen}", lambda: play.elsewhere.alter_configs(changes)
+    )
+
+
+@action("tools", 1, topic=number, again=FLAG)
+def topic_deleted(play: Play, topic: int = 0, again: bool = False) -> str | None:
+    """A topic is deleted, and perhaps made anew."""
+    chosen = pick(sorted({p.topic for p in play.state.partitions}), topic)
+    if chosen is None or len({p.topic for p in play.state.partitions}) == 1:
+        return None
+    replicas = [s.replicas for p, s in sorted(play.state.partitions.items()) if p.topic == chosen]
+    size = min(len(replicas[0]), len(play.live))
+    with play.ledger.another("the topic's owner"):
+        play.cluster.delete_topic(chosen)
+        if again:
+            live = sorted(play.live)
+            made = [tuple(live[(n + k) % len(live)] for k in range(size)) for n in range(len(replicas))]
+            play.cluster.create_topic(chosen, made, size_bytes=1_000_000, messages=100)
+    play.deleted_topics.add(chosen)
+    return chosen + (" (made anew)" if again else "")
+
+
+@action("tools", 1, topic=number)
+def topic_grown(play: Play, topic: int = 0) -> str | None:
+    """A topic gets a partition more."""
+    chosen = pick(sorted({p.topic for p in play.state.partitions}), topic)
+    if chosen is None:
+        return None
+    first = play.state.partitions[TopicPartition(chosen, 0)]
+    with play.ledger.another("the topic's owner"):
+        play.cluster.add_partitions(chosen, [tuple(b for b in first.replicas if b not in first.removing)])
+    return chosen
+
+
+@action("tools", 0.5, value=one_of(1, 2))
+def min_isr_changed(play: Play, value: int = 1) -> str | None:
+    """min.insync.replicas of a topic is changed."""
+    chosen = pick(sorted({p.topic for p in play.state.partitions}), 0)
+    if chosen is None:
+        return None
+    change = ConfigChange(ConfigResource.topic(chosen), "min.insync.replicas", ConfigOperation.SET, str(value))
+    return play.other("the topic's owner", json.dumps({chosen: value}), lambda: play.elsewhere.alter_configs([change]))

@@ -1,0 +1,171 @@
+"""What the record really says, whatever faults the store has: read by the product's own models, without being a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from tests.simulation.disk import Faults, SimDisk
+from tests.simulation.files import SimPath
+from tests.simulation.planner import write_plan
+
+from kafka_reassignment.errors import RecordError
+from kafka_reassignment.model import Reassignment, Replicas, TopicPartition
+from kafka_reassignment.plan.schemas import TARGET
+from kafka_reassignment.plan.store import read_target
+from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.store import RecordStore
+
+HEADROOM = 1 / 0.75
+"""A rate may be set this much above what was asked for: replication delivers less than what is set."""
+
+
+class Truth:
+    """The record of one world."""
+
+    def __init__(self, disk: SimDisk, root: SimPath, cluster_id: str) -> None:
+        self._disk = disk
+        self.store = RecordStore(root)  # type: ignore[arg-type]
+        self.cluster_id = cluster_id
+        self._kept: dict[tuple[Any, ...], Any] = {}
+        self._changes = -1
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """No fault of the store strikes in here."""
+        faults, self._disk.faults = self._disk.faults, Faults()
+        self._disk.is_watched = False
+        try:
+            yield
+        finally:
+            self._disk.faults, self._disk.is_watched = faults, True
+
+    def record(self, reassignment_id: str) -> Record:
+        """Return the record of a reassignment."""
+        return self.store.record(self.cluster_id, reassignment_id)
+
+    def owner(self) -> str | None:
+        """Return which reassignment has the lock of the cluster; None also where the lock is damaged."""
+
+        def read() -> str | None:
+            owner = self.store.lock_owner(self.cluster_id)
+            return owner.reassignment_id if owner else None
+
+        return self._read(("owner",), read)
+
+    def request(self, reassignment_id: str) -> Any:
+        """Return the request of a reassignment; None where there is none, or it cannot be read."""
+        return self._read(("request", reassignment_id), lambda: self.record(reassignment_id).recorded_request().request)
+
+    def limit(self, reassignment_id: str, broker: int, side: str) -> float | None:
+        """Return the highest rate that a broker may be set to; None when the reassignment is to be unthrottled.
+
+        What is left in flight of a reassignment that was stopped is under the rate of the one that took the cluster over.
+        """
+        if self.is_over(reassignment_id):
+            reassignment_id = self.owner() or reassignment_id
+        request = self.request(reassignment_id)
+        asked = None if request is None else request.throttle_bytes_per_second
+        journal = self._read(("journal", reassignment_id), lambda: self.record(reassignment_id).journal())
+        for change in journal.rate_changes if journal is not None else ():
+            if change.concerns(broker, side):
+                asked = change.asked_bytes_per_second
+        return None if asked is None else asked * HEADROOM + 1
+
+    def journals(self) -> dict[str, Any]:
+        """Return the journal of each record; nothing where one of them cannot be read."""
+        found: dict[str, Any] | None = self._read(
+            ("journals",), lambda: {r.reassignment_id: r.journal() for r in self.store.records(self.cluster_id)}
+        )
+        return found or {}
+
+    def is_stopped(self, reassignment_id: str) -> bool:
+        """Whether a reassignment was stopped and not resumed."""
+        return bool(
+            self._read(("stopped", reassignment_id), lambda: self.record(reassignment_id).stopped() is not None)
+        )
+
+    def is_over(self, reassignment_id: str) -> bool:
+        """Whether a reassignment has ended or was stopped."""
+
+        def read() -> bool:
+            record = self.record(reassignment_id)
+            return record.stopped() is not None or record.read_file("report.txt") is not None
+
+        return bool(self._read(("over", reassignment_id), read))
+
+    def is_finished(self, reassignment_id: str, batch: int) -> bool:
+        """Whether a batch is recorded as finished."""
+
+        def read() -> bool:
+            return self.record(reassignment_id).finished(batch) is not None
+
+        return bool(self._read(("finished", reassignment_id, batch), read))
+
+    def submitted_anything(self, reassignment_id: str) -> bool:
+        """Whether a batch of a reassignment was ever submitted."""
+
+        def read() -> bool:
+            return self.record(reassignment_id).submitted(1) is not None
+
+        return bool(self._read(("submitted", reassignment_id), read))
+
+    def targets(self, reassignment_id: str) -> dict[TopicPartition, Replicas]:
+        """Return what the frozen plan of a reassignment asks for; nothing where none is frozen."""
+
+        return {move.partition: move.target for move in self.moves(reassignment_id)}
+
+    def moves(self, reassignment_id: str) -> list[Reassignment]:
+        """Return the moves of the frozen plan of a reassignment, from where it found the partitions."""
+
+        def read() -> list[Reassignment]:
+            record = self.record(reassignment_id)
+            return list(read_target(record.plan_uri)) if record.frozen_plan() is not None else []
+
+        return self._read(("moves", reassignment_id), read) or []
+
+    def rewrite_plan(self, reassignment_id: str) -> None:
+        """Replace a frozen plan by one that keeps each partition's brokers and turns their order around."""
+        with self.undisturbed():
+            record = self.record(reassignment_id)
+            plan_dir = record.plan_uri
+            moves = list(read_target(plan_dir))
+            request = record.recorded_request().request
+            rows = [
+                {
+                    "topic": m.partition.topic,
+                    "partition": m.partition.partition,
+                    "current": list(m.current),
+                    "target": list(reversed(m.target)),
+                    "size_bytes": m.size_bytes,
+                }
+                for m in moves
+            ]
+            write_plan(pa.Table.from_pylist(rows, schema=TARGET), request, len(moves), plan_dir)
+
+    def withdrawn(self, reassignment_id: str) -> frozenset[str]:
+        """Return the partitions that a person took out of a reassignment."""
+        read = self.record(reassignment_id).withdrawn_partitions
+        return self._read(("withdrawn", reassignment_id), read) or frozenset()
+
+    def release_lock(self, cluster_id: str, reassignment_id: str, number: int | None, at: datetime) -> None:
+        """Unlock a cluster as the command line does."""
+        if number is not None:
+            self.store.release_by_force(cluster_id, number, at=at, by="ann")
+        else:
+            self.store.release(cluster_id, reassignment_id)
+
+    def _read(self, key: tuple[Any, ...], read: Any) -> Any:
+        if self._changes != self._disk.changes:
+            self._kept.clear()
+            self._changes = self._disk.changes
+        if key not in self._kept:
+            with self.undisturbed():
+                try:
+                    self._kept[key] = read()
+                except RecordError:
+                    self._kept[key] = None
+        return self._kept[key]

@@ -1,0 +1,156 @@
+"""One simulated world: time, a cluster, a disk, and one or two Airflows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.simulation import seam
+from tests.simulation.activities import after_call, before_call, current
+from tests.simulation.airflow import SimAirflow
+from tests.simulation.caches import forget_batches
+from tests.simulation.clock import VirtualTime
+from tests.simulation.disk import Kind, SimDisk
+from tests.simulation.files import use
+from tests.simulation.ledger import Ledger
+from tests.simulation.tables import SNAPSHOTS
+from tests.simulation.truth import Truth
+
+from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
+from kafka_reassignment.model import ConfigResource
+
+SECONDS_OF_REST = 20 * 24 * 3600.0
+
+
+class WatchedDisk(SimDisk):
+    """A disk whose calls are places where faults may strike."""
+
+    def _begin(self, path: str, *, writes: bool = False) -> None:
+        if not writes and self.is_watched:
+            before_call(f"read {path}", writes=False)
+        super()._begin(path, writes=writes)
+
+    @contextmanager
+    def _change(self, path: str) -> Iterator[None]:
+        before_call(f"write {path}", writes=True)
+        with super()._change(path):
+            yield
+        after_call(f"write {path}", writes=True)
+
+
+def _acting_for() -> tuple[str, str] | None:
+    """Return the Airflow and the reassignment whose batch is at work."""
+    ti = getattr(current(), "ti", None)
+    if ti is None or "batch" not in ti.run.conf:
+        return None
+    return current().airflow.name, str(ti.run.conf["reassignment_id"])  # type: ignore[attr-defined]
+
+
+class World:
+    """Everything that a script acts on.
+
+    Args:
+        seed: of everything random.
+        cluster: the simulated cluster.
+        disk: the kind of the record store.
+    """
+
+    def __init__(self, seed: int, cluster: Any, *, disk: Kind = "objects") -> None:
+        seam.install()
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.planner_rng = random.Random(seed + 1)
+        self.time = VirtualTime()
+        self.cluster = cluster
+        self.disk = WatchedDisk(disk, now=lambda: self.time.now, sleep=self.time.sleep)
+        self.root = use(self.disk)
+        SNAPSHOTS.clear()
+        forget_batches()
+        self.airflow = SimAirflow(self)
+        self.airflows = [self.airflow]
+        self.truth = Truth(self.disk, self.root, cluster.describe_cluster().cluster_id)
+        self.ledger = Ledger(
+            cluster,
+            now=lambda: self.time.now,
+            owner=self.truth.owner,
+            limit=self.truth.limit,
+            may_touch_foreign=self._may_touch_foreign,
+            actor=lambda: current().name,
+            acting_for=_acting_for,
+        )
+        self.time.after_event = self.ledger.observe
+        self.main_run: Any = None
+        self.is_at_rest = False
+        self.time.on_move.append(self._move)
+        seam.PRESENT.world = self
+
+    def _move(self, seconds: float) -> None:
+        advance = getattr(self.cluster, "advance", None)
+        if advance is not None:
+            advance(seconds)
+        elif seconds > 1:
+            self.cluster.catch_up_all()
+
+    def _may_touch_foreign(self) -> bool:
+        """Whether the code at work was asked to cancel or to supersede others' moves."""
+        ti = getattr(current(), "ti", None)
+        if ti is None:
+            return True
+        conf = ti.run.conf
+        request = self.truth.request(conf.get("reassignment_id") or ti.run.run_id)
+        return bool(conf.get("foreign") or conf.get("supersede") or (request is not None and request.supersede))
+
+    def is_quiet(self) -> bool:
+        """Whether nothing is being copied, so that a trigger that looks again sees nothing new."""
+        copying = getattr(self.cluster, "copying", None)
+        return copying is None or not copying()
+
+    @property
+    def longest_poll(self) -> float:
+        """The longest pause between two looks of a trigger while nothing moves; windows open by time alone."""
+        has_windows = any(run.conf.get("windows") for a in self.airflows for run in a.runs.values())
+        return 180.0 if has_windows else 3600.0
+
+    def poll_seconds(self, asked: float, quiet: float) -> float:
+        """Return how long a trigger sleeps: as asked, or longer while nothing can have changed.
+
+        It never sleeps past the next event by more than one poll.
+        """
+        if quiet <= asked:
+            return asked
+        coming = self.time.seconds_to_next()
+        if coming is None:
+            return quiet
+        polls = max(1, -(-int(coming * 1000) // int(asked * 1000))) * asked
+        return min(quiet, polls)
+
+    def throttles(self) -> dict[Any, dict[str, str]]:
+        """Return the throttle configs that are set now, by resource."""
+        topics = {p.topic for p in self.cluster.describe_partitions()}
+        live = self.cluster.describe_cluster().live_brokers
+        resources = [*map(ConfigResource.broker, sorted(live)), *map(ConfigResource.topic, sorted(topics))]
+        found = self.cluster.describe_configs(resources, THROTTLE_KEYS)
+        set_now = {r: {k: v.value for k, v in values.items() if v.value} for r, values in found.items()}
+        return {r: values for r, values in set_now.items() if values}
+
+    def lock_owner(self) -> str | None:
+        """Return the reassignment that has the lock of the cluster."""
+        owner = seam.record_store().lock_owner(self.cluster.describe_cluster().cluster_id)
+        return None if owner is None else owner.reassignment_id
+
+    def second_airflow(self) -> SimAirflow:
+        """Start another Airflow on the same record and cluster."""
+        other = SimAirflow(self, f"airflow{len(self.airflows) + 1}")
+        self.airflows.append(other)
+        return other
+
+    def run_until_idle(self, most_seconds: float = SECONDS_OF_REST) -> bool:
+        """Let time pass until no run is at work; return whether that was reached."""
+        end = self.time.seconds + most_seconds
+        while not all(a.is_idle for a in self.airflows):
+            if self.time.seconds >= end or not self.time.has_events():
+                return False
+            self.time.advance_to_next()
+        return True
