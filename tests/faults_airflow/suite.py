@@ -1,0 +1,123 @@
+"""Many plots on one Airflow and one cluster; both are started again when a plot leaves them broken."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.faults.processes import StepProcesses
+from tests.faults.world import World, start_cluster
+from tests.faults_airflow.checks import problems
+from tests.faults_airflow.director import Director
+from tests.faults_airflow.plot import Plot, plot
+from tests.faults_airflow.watch import ThrottleWatch
+
+from kafka_lab.airflow import LocalAirflow, kafka_connection
+from kafka_lab.cluster import LocalCluster
+
+RETRY_SECONDS = "3"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a plot ended; right when there are no problems."""
+
+    plot: Plot
+    seconds: float
+    problems: tuple[str, ...]
+    struck: tuple[str, ...]
+    advice: tuple[str, ...]
+    longest_gap: float
+    lines: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all held."""
+        return not self.problems
+
+
+class AirflowSuite:
+    """Runs plots; a context manager that leaves neither brokers nor Airflow behind.
+
+    Args:
+        folder: where the records of the plots are kept.
+        say: takes a line for everything that happens.
+    """
+
+    def __init__(self, folder: Path, say: Callable[[str], None] = lambda _: None) -> None:
+        self._folder = folder
+        self._say = say
+        self._open: ExitStack | None = None
+        self._kafka: LocalCluster
+        self._airflow: LocalAirflow
+        self._processes = StepProcesses()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def run(self, seed: int) -> Outcome:
+        """Run one plot and check everything."""
+        planned = plot(seed)
+        self._start()
+        began = time.monotonic()
+        world = World(planned.scenario, self._kafka, self._folder)
+        director: Director | None = None
+        gap = 0.0
+        try:
+            world.set_up()
+            director = Director(planned, world, self._airflow, self._processes, self._say)
+            others = director.actions.others
+            partitions = [m.partition for m in planned.scenario.moves]
+            asked = 2e6 * planned.scenario.rate_mb
+            with ThrottleWatch(self._kafka.bootstrap_servers, partitions, asked, others.shaken) as watch:
+                director.run()
+            gap = watch.longest_gap
+            found = tuple(problems(director, watch))
+            world.tear_down()
+        except Exception as error:  # noqa: BLE001 - reported with the seed; the next seed runs
+            self._say(traceback.format_exc())
+            world.stop_writing()
+            found = (f"{type(error).__name__}: {error}",)
+        if found:
+            self._stop()  # whatever was left behind must not be the next plot's trouble
+        return Outcome(
+            planned,
+            time.monotonic() - began,
+            found,
+            tuple(director.struck if director else ()),
+            tuple(director.operator.acts if director else ()),
+            gap,
+            (*(director.lines if director else ()), *(director.actions.others.notes if director else ())),
+        )
+
+    def _start(self) -> None:
+        if self._open is not None:
+            return
+        with ExitStack() as opening:
+            self._kafka = opening.enter_context(start_cluster(self._say))
+            self._airflow = opening.enter_context(
+                LocalAirflow(
+                    connections={"kafka_default": kafka_connection(self._kafka.bootstrap_servers)},
+                    environment={
+                        "AIRFLOW__KAFKA_REASSIGNMENT__RETRY_DELAY_SECONDS": RETRY_SECONDS,
+                        "AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI": f"file://{self._folder}/records",
+                    },
+                )
+            )
+            self._open = opening.pop_all()
+
+    def _stop(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
