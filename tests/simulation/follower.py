@@ -29,7 +29,7 @@ SAME_ADVICE = 5
 """How often the same advice about the same task may be carried out before it counts as leading nowhere."""
 
 BEFORE_BEGINNING = frozenset({"preflight", "plan", "approve"})
-"""Tasks whose failure leaves nothing behind: a refused reassignment is an end."""
+"""Tasks whose failure is an end where the lock of the cluster is free again: nothing was begun, nothing is left behind."""
 
 FOLLOWED = (BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID)
 
@@ -113,13 +113,14 @@ class Follower:
         if self._play.world.truth.is_over(reassignment_id):
             return True
         if run.dag_id == DAG_ID:
-            return any(run.tasks[t].state == "failed" for t in BEFORE_BEGINNING) and not self._was_begun(
+            return any(run.tasks[t].state == "failed" for t in BEFORE_BEGINNING) and not self._leaves_anything(
                 reassignment_id
             )
         return False
 
-    def _was_begun(self, reassignment_id: str) -> bool:
-        return self._play.world.truth.submitted_anything(reassignment_id)
+    def _leaves_anything(self, reassignment_id: str) -> bool:
+        truth = self._play.world.truth
+        return truth.submitted_anything(reassignment_id) or truth.owner() == reassignment_id
 
     def _stands(self) -> Any:
         """Return a run that waits for batches while nothing else is at work."""
@@ -183,8 +184,9 @@ class Follower:
             case StartBrokers(brokers=brokers):
                 for broker in brokers:
                     play.restart(broker)
-            case WaitUntil():
+            case WaitUntil(what=what):
                 play.world.run_until_idle(3600.0)
+                self._stop_what_never_ends(what)
             case ReleaseLock(cluster_id=cluster_id, reassignment_id=reassignment_id, number=number):
                 play.world.truth.release_lock(cluster_id, reassignment_id, number, play.world.time.now)
             case Correct(what=what) if "rerun the step" in what:  # what was wrong is healed
@@ -192,6 +194,20 @@ class Follower:
             case Correct(what=what):
                 self.corrections.append(what)
                 self._to_be_corrected.append(ti)
+
+    def _stop_what_never_ends(self, what: str) -> None:
+        """Stop a reassignment that a wait is for, where the message allows it and nobody is to lead its runs to an end."""
+        owner = self._play.world.truth.owner()
+        if owner is None or f"{owner} has ended" not in what or CANCEL_DAG_ID not in what:
+            return
+        runs = [run for a in self._play.world.airflows for run in a.runs.values() if _reassignment_of(run) == owner]
+        waiting = [run for run in runs if run.state in ("running", "queued")]
+        if any(run.dag_id != DAG_ID or run.tasks["wait_for_batches"].state != "deferred" for run in waiting):
+            return
+        if not runs or any((run.dag_id, run.run_id) in self._play.hands for run in runs):
+            self._tell(f"nothing is at work for {owner}: it is stopped")
+            self._play.airflow.trigger(CANCEL_DAG_ID, {"reassignment_id": owner})
+            self._play.world.run_until_idle(3600.0)
 
     def _airflow_of(self, run: Any) -> Any:
         for airflow in self._play.world.airflows:

@@ -215,4 +215,6 @@ def _clear(play: Play, dag: str, run: int, task: str, downstream: bool, only_fai
         return None
     was = found.tasks[task].state
     play.airflow.clear(dag, found.run_id, [task], downstream=downstream, only_failed=only_failed)
+    if not downstream:
+        play.cleared_alone.add((dag, found.run_id, task))
     return f"{task} ({was}) of the {found.state} run {found.run_id}"

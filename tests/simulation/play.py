@@ -66,6 +66,8 @@ class Play:
         """Runs that a person marked or deleted: their colour is that person's word."""
         self.beside: set[tuple[str, str]] = set()
         """Runs that a person started beside the chain: nobody leads them to an end."""
+        self.cleared_alone: set[tuple[str, str, str]] = set()
+        """Tasks that a person cleared without what follows: the colour of the run is that of its last tasks, as it was."""
         self.approved: dict[str, dict[TopicPartition, tuple[int, ...]]] = {}
         """Targets that were approved, of plans that were rewritten since."""
         self.calm_since: datetime = world.time.now

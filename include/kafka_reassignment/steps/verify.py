@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -64,7 +64,9 @@ def verify(run: RunContext) -> None:
             "came_since": [str(p) for p in came_since],
             "throttle_owed": list(owed),
         }
-        error = _what_is_wrong(run, found, owed, came_since, only_withdrawn=bool(withdrawn) and not planned)
+        unmoved = {} if planned or not withdrawn else _withdrawn_and_elsewhere(run)
+        event.facts["unmoved"] = [str(p) for p in unmoved]
+        error = _what_is_wrong(run, found, owed, came_since, unmoved)
         if error is not None:
             if not found.ours_in_flight:
                 run.release_lock()
@@ -136,7 +138,11 @@ def _is_ours(move: Reassignment, flight: InFlight) -> bool:
 
 
 def _what_is_wrong(
-    run: RunContext, found: _Found, owed: Sequence[str], came_since: Sequence[TopicPartition], *, only_withdrawn: bool
+    run: RunContext,
+    found: _Found,
+    owed: Sequence[str],
+    came_since: Sequence[TopicPartition],
+    unmoved: Mapping[TopicPartition, Replicas],
 ) -> VerificationError | None:
     if found.wrong or owed:
         return _not_as_planned(run, found, owed)
@@ -148,15 +154,24 @@ def _what_is_wrong(
             Correct("cordon the broker's log dirs (cordoned.log.dirs, from Kafka 4.3) so that no more come"),
             *to_decommission_again(run),
         )
-    if only_withdrawn:
-        targets = {m.partition: m.target for m in read_target(run.record.plan_ref())}
-        keep_what_is_left(run, targets)
+    if unmoved:
+        keep_what_is_left(run, unmoved)
         return VerificationError(
-            f"Nothing was moved: every one of the {len(targets)} planned partitions was withdrawn, expected some to be at "
-            f"their target. The record's {LEFT} has them",
-            *to_move_what_is_left(run, targets),
+            f"Nothing was moved: every planned partition was withdrawn, and {len(unmoved)} are not at their target. "
+            f"The record's {LEFT} has them",
+            *to_move_what_is_left(run, unmoved),
         )
     return None
+
+
+def _withdrawn_and_elsewhere(run: RunContext) -> dict[TopicPartition, Replicas]:
+    """Return the target of each planned partition that is not there: another reassignment may have moved it since."""
+    left: dict[TopicPartition, Replicas] = {}
+    for moves in in_slices(read_target(run.record.plan_ref()), SLICE):
+        result = verification(moves, observe(run.cluster, [m.partition for m in moves]))
+        done = {*result.at_target, *result.gone}
+        left |= {m.partition: m.target for m in moves if m.partition not in done}
+    return left
 
 
 def _not_as_planned(run: RunContext, found: _Found, owed: Sequence[str]) -> VerificationError:

@@ -120,9 +120,25 @@ def test_a_run_whose_every_partition_was_withdrawn_is_no_success(reassignment):
     cancel.stop(run.context, CancelScope(topics=("orders",)), by="bob")
     run.run_batches()
     error = failed(run)
-    assert "every one of the 2 planned partitions was withdrawn" in str(error)
+    assert "every planned partition was withdrawn, and 2 are not at their target" in str(error)
     assert isinstance(error.advice[0], Trigger)
     assert run.store.lock_owner(run.cluster_id) is None
+
+
+def test_once_what_was_withdrawn_is_moved_as_advised_the_run_is_a_success(reassignment, cluster):
+    run = reassignment(MOVES)
+    cancel.stop(run.context, CancelScope(topics=("orders",)), by="bob")
+    run.run_batches()
+    targets = parse_plan(failed(run).advice[0].params["reassignment_json"])
+    cluster.alter_reassignments({ORDERS_0: targets[ORDERS_0]})
+    cluster.catch_up_all()
+    with pytest.raises(VerificationError, match="1 are not at their target"):
+        verify(run.context)
+    assert parse_plan(run.record.read_file(LEFT)) == {ORDERS_1: (4, 3)}
+    cluster.alter_reassignments({ORDERS_1: targets[ORDERS_1]})
+    cluster.catch_up_all()
+    verify(run.context)
+    write_report(run.context)
 
 
 def test_a_run_some_of_whose_partitions_were_withdrawn_is_a_success(reassignment):
