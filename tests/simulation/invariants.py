@@ -137,8 +137,7 @@ def green_means_done(play: Play, run: Any) -> list[Violation]:
     red = [
         ti.task_id
         for ti in run.tasks.values()
-        if ti.state in ("failed", "upstream_failed")
-        and (run.dag_id, run.run_id, ti.task_id) not in play.cleared_alone
+        if ti.state in ("failed", "upstream_failed") and (run.dag_id, run.run_id, ti.task_id) not in play.cleared_alone
     ]
     if red:
         return [Violation("I6", f"{run.dag_id} is green though {red[0]} is red ({run.run_id})", now)]
