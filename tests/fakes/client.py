@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from tests.fakes.configs import FakeConfigs
 from tests.fakes.controller import FakeController
-from tests.fakes.faults import CONTROLLER_CALLS, Call, Faults, Items
+from tests.fakes.faults import CONTROLLER_CALLS, Call, Fault, Faults, Items
 from tests.fakes.replication import Replication
 
 from kafka_reassignment.cluster.kafka.errors import UNREACHABLE
@@ -35,6 +35,7 @@ from kafka_reassignment.model import (
 )
 
 MIN_ISR = "min.insync.replicas"
+ALL = Items(None)
 
 
 @dataclass
@@ -233,26 +234,24 @@ class FakeClient:
 
     # ---------------------------------------------------------------- how a call goes
 
-    @contextmanager
-    def _called(self, call: Call) -> Iterator[Items]:
-        with self._kafka.lock:
-            self.calls.append(call)
-            if not any(self._answers(b) for b in self._kafka.racks):
-                raise ClusterUnavailableError(
-                    f"No broker of fake cluster '{self._kafka.cluster_id}' answers. Check that the brokers are up."
-                )
-            if call in CONTROLLER_CALLS and not self._kafka.replication.has_controller:
-                raise ClusterUnavailableError(
-                    f"No controller of fake cluster '{self._kafka.cluster_id}' answers: it is being elected."
-                )
-            fault = self._faults.next_of(call)
-            if fault is None:
-                yield Items(None)
-                return
-            if fault.applied == 0:
-                raise fault.error
-            yield Items(fault.applied)
+    def _called(self, call: Call) -> _Called:
+        return _Called(self, call)
+
+    def _begin(self, call: Call) -> Fault | None:
+        self.calls.append(call)
+        kafka = self._kafka
+        if self._is_cut_off or kafka.replication.silent.issuperset(kafka.racks):
+            raise ClusterUnavailableError(
+                f"No broker of fake cluster '{kafka.cluster_id}' answers. Check that the brokers are up."
+            )
+        if call in CONTROLLER_CALLS and not kafka.replication.has_controller:
+            raise ClusterUnavailableError(
+                f"No controller of fake cluster '{kafka.cluster_id}' answers: it is being elected."
+            )
+        fault = self._faults.next_of(call)
+        if fault is not None and fault.applied == 0:
             raise fault.error
+        return fault
 
     def _seen(self, call: Call, now: Any) -> Any:
         until, before = self._late.get(call, (0.0, None))
@@ -284,3 +283,29 @@ class FakeClient:
             raise UnsupportedClusterError(
                 f"Fake cluster '{self._kafka.cluster_id}' has no reassignment API (KIP-455), expected Kafka 2.4 or later."
             )
+
+
+class _Called:
+    """One call, with the cluster to itself; a fault strikes before it, or after what took effect."""
+
+    __slots__ = ("_call", "_client", "_fault")
+
+    def __init__(self, client: FakeClient, call: Call) -> None:
+        self._client = client
+        self._call = call
+        self._fault: Fault | None = None
+
+    def __enter__(self) -> Items:
+        lock = self._client._kafka.lock
+        lock.acquire()
+        try:
+            self._fault = self._client._begin(self._call)
+        except BaseException:
+            lock.release()
+            raise
+        return ALL if self._fault is None else Items(self._fault.applied)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._client._kafka.lock.release()
+        if kind is None and self._fault is not None:
+            raise self._fault.error

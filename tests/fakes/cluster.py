@@ -244,6 +244,11 @@ class FakeCluster(FakeClient):
         """Another value after each change of a partition, a broker's life or a config; sizes alone do not change it."""
         return self._controller.version, self._configs.version
 
+    @property
+    def flow_version(self) -> int:
+        """Another value after each change of sizes, write rates, silent or held back brokers by hand or by a timer."""
+        return self._replication.version
+
     def topic_id(self, topic: str) -> int:
         """Return the id of a topic: another one when it was deleted and made anew."""
         return self._controller.partitions[TopicPartition(topic, 0)].topic_id

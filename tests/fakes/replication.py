@@ -64,7 +64,7 @@ class Replication:
         self._configs = configs
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
-        self._version = 0
+        self.version = 0
         self._computed: tuple[int, int, int] | None = None
         self._flows: list[_Flow] = []
         self._writes: list[FakePartition] = []
@@ -76,7 +76,7 @@ class Replication:
 
     def changed(self) -> None:
         """Say that sizes, write rates, silent or held back brokers have changed."""
-        self._version += 1
+        self.version += 1
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
         """Do something later; actions of the same moment run in the order in which they were asked for."""
@@ -149,7 +149,7 @@ class Replication:
     # ---------------------------------------------------------------- who copies, and how fast
 
     def _compute(self) -> None:
-        versions = (self._controller.version, self._configs.version, self._version)
+        versions = (self._controller.version, self._configs.version, self.version)
         if versions == self._computed:
             return
         self._computed = versions

@@ -43,18 +43,19 @@ class Activity:
     died: bool = False
     trace: list[str] | None = None
 
-    def before(self, call: str, *, writes: bool) -> None:
-        """A call begins."""
+    def before(self, call: str, on: str = "", *, writes: bool) -> None:
+        """A call begins, on a path where it has one."""
         if self.died:
             raise WorkerDied(self.name)
         self.calls += 1
-        self.writes += writes
+        if writes:
+            self.writes += 1
         if self.trace is not None:
-            self.trace.append(f"{call}{' (write)' if writes else ''}")
+            self.trace.append(f"{call}{' ' if on else ''}{on}{' (write)' if writes else ''}")
         if self.faults:
             self._strike(("die_before", "pause_before"), writes=writes)
 
-    def after(self, call: str, *, writes: bool) -> None:
+    def after(self, *, writes: bool) -> None:
         """A call has taken effect; its answer is on the way."""
         if self.died:
             raise WorkerDied(self.name)
@@ -84,11 +85,11 @@ def current() -> Activity:
     return getattr(getcurrent(), "activity", None) or _PEOPLE
 
 
-def before_call(call: str, *, writes: bool) -> None:
+def before_call(call: str, on: str = "", *, writes: bool) -> None:
     """The product asks the cluster or the disk for something."""
-    current().before(call, writes=writes)
+    current().before(call, on, writes=writes)
 
 
-def after_call(call: str, *, writes: bool) -> None:
+def after_call(*, writes: bool) -> None:
     """What was asked for has been done."""
-    current().after(call, writes=writes)
+    current().after(writes=writes)

@@ -44,6 +44,8 @@ class SimAirflow:
         self.started: list[Attempt] = []
         self.on_attempt: Any = None
         self.on_report: Any = None
+        self.ends = 0
+        """How often a run has ended, or a person has marked one."""
         self._woken = False
         self._names = 0
 
@@ -205,11 +207,15 @@ class SimAirflow:
         if all(s in FINISHED for s in states.values()):
             leaves = [states[t] for t in run.shape.leaves]
             run.state = "failed" if "failed" in leaves or "upstream_failed" in leaves else "success"
-            run.ended_at = self.world.time.now
+            self._end(run)
             self.wake()
         elif not any(s in ACTIVE for s in states.values()):
             run.state = "failed"
-            run.ended_at = self.world.time.now
+            self._end(run)
+
+    def _end(self, run: DagRun) -> None:
+        run.ended_at = self.world.time.now
+        self.ends += 1
 
     def _enqueue(self, ti: Ti, *, resumes: bool = False) -> None:
         if not resumes:
@@ -340,6 +346,7 @@ class SimAirflow:
                 ti.state = "skipped"
         if not has_teardown:
             run.state = state
+        self.ends += 1
 
     def _abandon(self, ti: Ti) -> None:
         """Take a task away from whoever works at it: a worker hears of it with its next heartbeat."""

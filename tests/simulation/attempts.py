@@ -161,7 +161,7 @@ class Attempt(Activity):
         try:
             self.before("trigger a run", writes=True)
             state = self.airflow.trigger_dag_run(asked)
-            self.after("trigger a run", writes=True)
+            self.after(writes=True)
         except WorkerDied:
             return Outcome("died")
         except Exception as failure:  # noqa: BLE001 - a lost answer

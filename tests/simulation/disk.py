@@ -8,7 +8,7 @@ listings may lag. Both can be away, full, slow, and damaged.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -88,6 +88,8 @@ class SimDisk:
         self.kind: Kind = kind
         self.faults = Faults()
         self.changes = 0
+        self._changed: dict[str, int] = {}
+        self._all_changed = 0
         self.is_watched = True
         self.on_write: Callable[[str, str], None] | None = None
         self._now = now
@@ -96,7 +98,8 @@ class SimDisk:
         self._folders: dict[str, dict[str, None]] = {"": {}}
         self._durable: dict[str, _File] = {}
         self._durable_folders: set[str] = {""}
-        self._calls_at: tuple[datetime | None, int] = (None, 0)
+        self._calls_at: datetime | None = None
+        self._calls = 0
 
     @property
     def protocol(self) -> str:
@@ -120,7 +123,7 @@ class SimDisk:
     def fill(self, path: str, content: Content) -> None:
         """Replace the content of an open file; not a call of its own."""
         self._file(path).content = content
-        self.changes += 1
+        self._note(path)
 
     def rename(self, path: str, to: str) -> None:
         self._begin(to, writes=True)
@@ -150,6 +153,7 @@ class SimDisk:
             for each in [f for f in self._folders if f == path or f.startswith(f"{path}/")]:
                 del self._folders[each]
                 self._folders.get(each.rpartition("/")[0], {}).pop(each.rpartition("/")[2], None)
+                self._note(each)
 
     def make_folders(self, path: str) -> None:
         self._begin(path, writes=True)
@@ -211,6 +215,7 @@ class SimDisk:
             file.content = file.flushed
             self._durable[path] = file
         self.changes += 1
+        self._all_changed = self.changes
         return sorted(
             p for p in {*before, *self._files} if p not in self._files or before.get(p) != self._files[p].content
         )
@@ -218,7 +223,11 @@ class SimDisk:
     def damage(self, path: str, content: Content = b"") -> None:
         """Replace a file's content by hand: empty, cut off or altered."""
         self._file(path).content = self._file(path).flushed = content
-        self.changes += 1
+        self._note(path)
+
+    def has_changed(self, paths: Iterable[str], since: int) -> bool:
+        """Whether any of these files or folders is another one than when ``changes`` had this value."""
+        return self._all_changed > since or any(self._changed.get(p, 0) > since for p in paths)
 
     def paths(self) -> list[str]:
         return sorted(self._files)
@@ -239,20 +248,23 @@ class SimDisk:
     def _begin(self, path: str, *, writes: bool = False) -> None:
         if self.is_watched:
             self._count()
-        if self.faults.seconds_per_call:
-            self._sleep(self.faults.seconds_per_call)
-        if self.faults.away:
+        faults = self.faults
+        if faults.seconds_per_call:
+            self._sleep(faults.seconds_per_call)
+            faults = self.faults
+        if faults.away:
             if self.kind == "objects":
                 raise EndpointConnectionError('Could not connect to the endpoint URL: "https://store"')
             raise OSError(5, "Input/output error", path)
-        if writes and self.faults.full:
+        if writes and faults.full:
             raise OSError(28, "No space left on device", path)
 
     def _count(self) -> None:
         now = self._now()
-        at, calls = self._calls_at
-        self._calls_at = (now, calls + 1) if at == now else (now, 1)
-        if self._calls_at[1] > CALLS_WITHOUT_TIME:
+        if self._calls_at != now:
+            self._calls_at, self._calls = now, 0
+        self._calls += 1
+        if self._calls > CALLS_WITHOUT_TIME:
             raise StandsStill(f"{CALLS_WITHOUT_TIME} calls of the record store at {now:%Y-%m-%d %H:%M:%S}")
 
     @contextmanager
@@ -260,7 +272,6 @@ class SimDisk:
         if self.on_write is not None:
             self.on_write("before", path)
         yield
-        self.changes += 1
         if self.on_write is not None:
             self.on_write("after", path)
 
@@ -278,11 +289,13 @@ class SimDisk:
             raise FileNotFoundError(folder)
         self._folders[folder][name] = None
         self._files[path] = file
+        self._note(path)
 
     def _remove(self, path: str) -> None:
         folder, _, name = path.rpartition("/")
         del self._files[path]
         self._folders.get(folder, {}).pop(name, None)
+        self._note(path)
 
     def _make_folders(self, path: str) -> None:
         if path in self._folders:
@@ -291,6 +304,12 @@ class SimDisk:
         self._make_folders(above)
         self._folders[above][name] = None
         self._folders[path] = {}
+        self._note(path)
+
+    def _note(self, path: str) -> None:
+        """A path and what the folder above it shows have changed."""
+        self.changes += 1
+        self._changed[path] = self._changed[path.rpartition("/")[0]] = self.changes
 
     def _is_listed(self, path: str, now: datetime) -> bool:
         file = self._files.get(path)

@@ -17,6 +17,7 @@ from tests.simulation.disk import ROOT, Content, SimDisk, Table
 _in_use: list[SimDisk] = [SimDisk()]
 _open: dict[int, SimFile | str] = {}
 _numbers = count(1_000_000)  # never those of files that are really open
+_new = object.__new__
 
 
 def use(disk: SimDisk) -> SimPath:
@@ -34,7 +35,9 @@ class SimPath:
         self.path = path.path if isinstance(path, SimPath) else str(path).removeprefix("s3:/")
 
     def __truediv__(self, part: object) -> SimPath:
-        return SimPath(f"{self.path}/{part}")
+        made = _new(SimPath)
+        made.path = f"{self.path}/{part}"
+        return made
 
     def __str__(self) -> str:
         return self.path if _in_use[0].kind == "local" else f"s3:/{self.path}"
@@ -186,7 +189,8 @@ class SimFiles:
 
     def ls(self, path: object, detail: bool = False) -> list[str]:
         folder = SimPath(path).path
-        return [f"{folder}/{name}" for name in _in_use[0].names(folder)]
+        above = f"{folder}/"
+        return [above + name for name in _in_use[0].names(folder)]
 
     def invalidate_cache(self, path: object = None) -> None:
         """No listing is kept."""

@@ -45,6 +45,7 @@ class Watch:
         self._seen: set[str] = set()
         self._green: set[tuple[str, str, Any]] = set()
         self._owner: str | None = None
+        self._ends = 0
         self.violations: list[Violation] = []
 
     def look(self) -> None:
@@ -64,6 +65,12 @@ class Watch:
             self._two_airflows()
         while ledger.violations:
             self._keep(ledger.violations.pop(0))
+        ends = sum(airflow.ends for airflow in self._play.world.airflows)
+        if ends != self._ends:
+            self._ends = ends
+            self._green_runs()
+
+    def _green_runs(self) -> None:
         for airflow in self._play.world.airflows:
             for run in airflow.runs.values():
                 key = (airflow.name, run.run_id, run.ended_at)
@@ -102,19 +109,18 @@ def throttled(play: Play) -> list[Violation]:
     if not play.is_calm:
         return []
     longest = timedelta(seconds=POLL_SECONDS + SLACK_SECONDS)
-    copying = play.ledger.copying()
-    for (partition, broker), copy in play.ledger.copies.items():
-        if (
-            (partition, broker) not in copying
-            or copy.bare_since is None
-            or now - max(copy.bare_since, play.calm_since) <= longest
-        ):
-            continue
-        if reason := play.ledger.bare().get((partition, broker)):
-            if not _somebody_looks(play, copy.reassignment_id, longest):
-                continue
-            since = (now - copy.bare_since).total_seconds()
-            found.append(Violation("I1", f"{reason}, for {since:.0f} s ({partition})", now))
+    late = [
+        (replica, copy, copy.bare_since)
+        for replica, copy in play.ledger.copies.items()
+        if copy.bare_since is not None and now - max(copy.bare_since, play.calm_since) > longest
+    ]
+    if not late:
+        return []
+    copying, bare = play.ledger.copying(), play.ledger.bare()
+    for replica, copy, since in late:
+        if replica in copying and replica in bare and _somebody_looks(play, copy.reassignment_id, longest):
+            what = f"{bare[replica]}, for {(now - since).total_seconds():.0f} s ({replica[0]})"
+            found.append(Violation("I1", what, now))
     return found
 
 

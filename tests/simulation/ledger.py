@@ -55,6 +55,7 @@ class Ledger:
         may_touch_foreign: whether the code that acts now was asked to cancel or supersede others' moves.
         actor: the name of the code that acts now.
         acting_for: the Airflow and the reassignment whose batch acts now; None where it is no batch's task.
+        record_changes: how often the record, which owner and limit are read from, has changed.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Ledger:
         may_touch_foreign: Callable[[], bool] = lambda: False,
         actor: Callable[[], str] = lambda: "",
         acting_for: Callable[[], tuple[str, str] | None] = lambda: None,
+        record_changes: Callable[[], int] = lambda: 0,
     ) -> None:
         self._cluster = cluster
         self._now = now
@@ -75,6 +77,10 @@ class Ledger:
         self._may_touch_foreign = may_touch_foreign
         self._actor = actor
         self._acting_for = acting_for
+        self._record_changes = record_changes
+        self._state: tuple[tuple[int, int], State] | None = None
+        self._observed: tuple[int, ...] | None = None
+        """The versions of all that ``observe`` went by the last time."""
         self._airflows: dict[str, str] = {}
         self._shown: dict[str, Shown] = {}
         self._dropping: set[TopicPartition] = set()
@@ -87,7 +93,10 @@ class Ledger:
     # ---------------------------------------------------------------- the cluster as it is
 
     def state(self) -> State:
-        return read_state(self._cluster)
+        version = self._cluster.version
+        if self._state is None or self._state[0] != version:
+            self._state = version, read_state(self._cluster)
+        return self._state[1]
 
     @property
     def live(self) -> set[int]:
@@ -144,26 +153,24 @@ class Ledger:
     # ---------------------------------------------------------------- who writes
 
     @contextmanager
-    def ours(self, call: str, *arguments: Any) -> Iterator[Callable[[Any], None]]:
-        """Book a call of the product; give the answer of a read to what this yields."""
-        if call in {"alter_reassignments", "alter_configs", "create_partitions", "elect_preferred_leaders"}:
-            before, bare = self.state(), set(self.bare())
-            try:
-                yield lambda answer: None
-            finally:
-                after = self.state()
-                if call == "alter_reassignments":
-                    self._we_moved(arguments[0], before, after)
-                elif call == "alter_configs":
-                    gone = self.configs.we_changed(before.configs, after.configs, self._shown_now().configs)
-                    for replica in gone & self.copies.keys():
-                        seen = after.partitions.get(replica[0])
-                        if seen is None or replica[1] in seen.isr:
-                            del self.copies[replica]
-                self._judge_bare(bare, call)
-                self._judge_outcome(before, after, call)
-            return
-        yield lambda answer: self._saw(call, answer)
+    def ours(self, call: str, *arguments: Any) -> Iterator[None]:
+        """Book a call of the product that changes the cluster."""
+        before, bare = self.state(), set(self.bare())
+        try:
+            yield
+        finally:
+            after = self.state()
+            self._observed = None
+            if call == "alter_reassignments":
+                self._we_moved(arguments[0], before, after)
+            elif call == "alter_configs":
+                gone = self.configs.we_changed(before.configs, after.configs, self._shown_now().configs)
+                for replica in gone & self.copies.keys():
+                    seen = after.partitions.get(replica[0])
+                    if seen is None or replica[1] in seen.isr:
+                        del self.copies[replica]
+            self._judge_bare(bare, call)
+            self._judge_outcome(before, after, call)
 
     @contextmanager
     def another(self, who: str) -> Iterator[None]:
@@ -173,11 +180,16 @@ class Ledger:
             yield
         finally:
             after = self.state()
+            self._observed = None
             self._they_moved(who, before, after)
             self.configs.they_changed(before.configs, after.configs)
 
     def observe(self) -> None:
-        """Look at what happened by itself: moves that ended, replicas that went."""
+        """Look at what happened by itself: moves that ended, replicas that went. Where nothing changed there is nothing."""
+        now = (*self._cluster.version, self._cluster.flow_version, self._record_changes() if self.copies else 0)
+        if now == self._observed:
+            return
+        self._observed = now
         state = self.state()
         for partition in [p for p in self.movers if not _flies(state, p)]:
             del self.movers[partition]
@@ -199,6 +211,7 @@ class Ledger:
     def forget(self, reassignment_id: str) -> None:
         """A reassignment has ended: what of its replicas is in sync copies no more because of us."""
         state = self.state()
+        self._observed = None
         for (partition, broker), copy in list(self.copies.items()):
             seen = state.partitions.get(partition)
             if copy.reassignment_id == reassignment_id and (seen is None or broker in seen.isr):
@@ -207,7 +220,8 @@ class Ledger:
     def _shown_now(self) -> Shown:
         return self._shown.setdefault(self._actor(), Shown())
 
-    def _saw(self, call: str, answer: Any) -> None:
+    def saw(self, call: str, answer: Any) -> None:
+        """Book what a call of the product was shown."""
         shown = self._shown_now()
         if call == "describe_partitions":
             shown.partitions.update(answer)

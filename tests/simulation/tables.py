@@ -26,4 +26,4 @@ def write_snapshot(description: Any, partitions: Any, log_dirs: Any, facts: Any,
     """Keep the snapshot."""
     before_call("write_snapshot", writes=True)
     SNAPSHOTS[uri] = Snapshot(description, dict(partitions), log_dirs, facts)
-    after_call("write_snapshot", writes=True)
+    after_call(writes=True)

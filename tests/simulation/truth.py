@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from tests.simulation.disk import Faults, SimDisk
+from tests.simulation.disk import Faults
 from tests.simulation.files import SimPath
 from tests.simulation.planner import write_plan
 
@@ -19,6 +20,9 @@ from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 
+if TYPE_CHECKING:
+    from tests.simulation.world import WatchedDisk
+
 HEADROOM = 1 / 0.75
 """A rate may be set this much above what was asked for: replication delivers less than what is set."""
 
@@ -26,12 +30,11 @@ HEADROOM = 1 / 0.75
 class Truth:
     """The record of one world."""
 
-    def __init__(self, disk: SimDisk, root: SimPath, cluster_id: str) -> None:
+    def __init__(self, disk: WatchedDisk, root: SimPath, cluster_id: str) -> None:
         self._disk = disk
         self.store = RecordStore(root)  # type: ignore[arg-type]
         self.cluster_id = cluster_id
-        self._kept: dict[tuple[Any, ...], Any] = {}
-        self._changes = -1
+        self._kept: dict[tuple[Any, ...], _Kept] = {}
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
@@ -159,13 +162,28 @@ class Truth:
             self.store.release(cluster_id, reassignment_id)
 
     def _read(self, key: tuple[Any, ...], read: Any) -> Any:
-        if self._changes != self._disk.changes:
-            self._kept.clear()
-            self._changes = self._disk.changes
-        if key not in self._kept:
-            with self.undisturbed():
-                try:
-                    self._kept[key] = read()
-                except RecordError:
-                    self._kept[key] = None
-        return self._kept[key]
+        disk, kept = self._disk, self._kept.get(key)
+        if kept is not None:
+            if kept.at == disk.changes:
+                return kept.value
+            if not disk.has_changed(kept.paths, kept.at):
+                kept.at = disk.changes
+                return kept.value
+        disk.looked_at = paths = set()
+        with self.undisturbed():
+            try:
+                value = read()
+            except RecordError:
+                value = None
+        disk.looked_at = None
+        self._kept[key] = _Kept(value, paths, disk.changes)
+        return value
+
+
+@dataclass
+class _Kept:
+    """What was read, from which files and folders, and at which change of the disk it was so."""
+
+    value: Any
+    paths: set[str]
+    at: int

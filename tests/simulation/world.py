@@ -25,19 +25,24 @@ SECONDS_OF_REST = 20 * 24 * 3600.0
 
 
 class WatchedDisk(SimDisk):
-    """A disk whose calls are places where faults may strike."""
+    """A disk whose calls are places where faults may strike; ``looked_at`` takes the paths of reads that are no calls."""
+
+    looked_at: set[str] | None = None
 
     def _begin(self, path: str, *, writes: bool = False) -> None:
-        if not writes and self.is_watched:
-            before_call(f"read {path}", writes=False)
+        if not self.is_watched:
+            if self.looked_at is not None:
+                self.looked_at.add(path)
+        elif not writes:
+            current().before("read", path, writes=False)
         super()._begin(path, writes=writes)
 
     @contextmanager
     def _change(self, path: str) -> Iterator[None]:
-        before_call(f"write {path}", writes=True)
+        before_call("write", path, writes=True)
         with super()._change(path):
             yield
-        after_call(f"write {path}", writes=True)
+        after_call(writes=True)
 
 
 def _acting_for() -> tuple[str, str] | None:
@@ -79,6 +84,7 @@ class World:
             may_touch_foreign=self._may_touch_foreign,
             actor=lambda: current().name,
             acting_for=_acting_for,
+            record_changes=lambda: self.disk.changes,
         )
         self.time.after_event = self.ledger.observe
         self.main_run: Any = None
