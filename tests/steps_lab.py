@@ -14,11 +14,11 @@ from upath import UPath
 
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
 from kafka_reassignment.model import ConfigResource, Reassignment, Replicas, Step, TopicPartition
-from kafka_reassignment.plan.hash import plan_hash, target_hash
+from kafka_reassignment.plan.hash import target_hash
 from kafka_reassignment.plan.schemas import STEPS, TARGET
 from kafka_reassignment.plan.steps import batching_columns
 from kafka_reassignment.plan.store import write_batches, write_summary, write_target
-from kafka_reassignment.plan.summary import BatchSummary, PlanSummary, batch_summaries
+from kafka_reassignment.plan.summary import batch_summaries, summary_of_batches
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.models import ClusterLock, FrozenPlan, RecordedRequest
@@ -237,7 +237,9 @@ def write_plan(plan_dir: str, batches: list[list[Step]], *, frozen_at: datetime)
     write_target(plan_dir, target)
     table = pa.Table.from_pylist(rows, schema=STEPS)
     hashes = write_batches(plan_dir, table, numbers)
-    summary = _summary(hashes, batch_summaries(batching_columns(table), numbers, hashes))
+    request = ReassignmentRequest.model_validate({"job": "rebalance", "unthrottled": True})
+    batch_rows = batch_summaries(batching_columns(table), numbers, hashes)
+    summary = summary_of_batches(request, batch_rows, target, partitions_in_cluster=len(target))
     write_summary(plan_dir, summary)
     return FrozenPlan(
         plan_hash=summary.plan_hash, batches=len(batches), frozen_at=frozen_at, target_hash=target_hash(target)
@@ -261,26 +263,3 @@ def _row(r: Reassignment) -> dict[str, object]:
         "target": list(r.target),
         "size_bytes": r.size_bytes,
     }
-
-
-def _summary(hashes: tuple[str, ...], batches: tuple[BatchSummary, ...]) -> PlanSummary:
-    return PlanSummary(
-        job=Job.REBALANCE,
-        mode="fewest_bytes",
-        tolerance=0.1,
-        plan_hash=plan_hash(hashes),
-        partitions_in_cluster=0,
-        partitions=0,
-        bytes_to_copy=0,
-        lower_bound_bytes=0,
-        leader_changes=0,
-        outside_before=0,
-        outside_after=0,
-        seconds_at_rate=None,
-        brokers=(),
-        batches=batches,
-        log_dirs=(),
-        biggest_moves=(),
-        assumptions=(),
-        left_unbalanced=(),
-    )

@@ -11,12 +11,11 @@ from tests.simulation.tables import SNAPSHOTS
 from kafka_reassignment.decisions.batching import batches_of
 from kafka_reassignment.errors import InfeasiblePlanError, InvalidReplicationFactorError
 from kafka_reassignment.model import Replicas, TopicPartition
-from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.plan.schemas import STEPS, TARGET
 from kafka_reassignment.plan.steps import batching_columns, steps_table
 from kafka_reassignment.plan.store import clear_plan, write_batches, write_summary, write_target
-from kafka_reassignment.plan.summary import PlanSummary, batch_summaries, seconds_at_rate
+from kafka_reassignment.plan.summary import PlanSummary, batch_summaries, summary_of_batches
 from kafka_reassignment.request import Job, ReassignmentRequest
 
 
@@ -51,27 +50,7 @@ def write_plan(changes: pa.Table, request: ReassignmentRequest, partitions: int,
     write_target(out_dir, changes)
     hashes = write_batches(out_dir, steps, numbers)
     batches = batch_summaries(columns, numbers, hashes) if len(steps) else ()
-    copied = sum(b.bytes_to_copy for b in batches)
-    summary = PlanSummary(
-        job=request.job,
-        mode=request.mode,
-        tolerance=request.tolerance,
-        plan_hash=plan_hash(b.steps_hash for b in batches),
-        partitions_in_cluster=partitions,
-        partitions=len(changes),
-        bytes_to_copy=copied,
-        lower_bound_bytes=copied,
-        leader_changes=sum(b.leader_movements for b in batches),
-        outside_before=0,
-        outside_after=0,
-        seconds_at_rate=seconds_at_rate(batches, request.throttle_bytes_per_second),
-        brokers=(),
-        batches=batches,
-        log_dirs=(),
-        biggest_moves=(),
-        assumptions=(),
-        left_unbalanced=(),
-    )
+    summary = summary_of_batches(request, batches, changes, partitions_in_cluster=partitions)
     write_summary(out_dir, summary)
     return summary
 

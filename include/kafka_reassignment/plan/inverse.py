@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_reassignment.decisions.batching import split_long_lists
-from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.plan.schemas import STEPS
 from kafka_reassignment.plan.steps import batching_columns, changes_table
 from kafka_reassignment.plan.store import (
@@ -21,7 +20,7 @@ from kafka_reassignment.plan.store import (
     write_summary,
     write_target,
 )
-from kafka_reassignment.plan.summary import PlanSummary, batch_summaries, factor_changes, seconds_at_rate
+from kafka_reassignment.plan.summary import PlanSummary, batch_summaries, summary_of_batches
 from kafka_reassignment.request import ReassignmentRequest
 
 
@@ -54,30 +53,10 @@ def invert(begun: Sequence[BegunBatch], request: ReassignmentRequest, out_dir: s
     write_target(out_dir, changes)
     written = write_batches(out_dir, steps, numbers)
     batches = batch_summaries(batching_columns(steps), numbers, written) if len(steps) else ()
-    copied = sum(b.bytes_to_copy for b in batches)
-    summary = PlanSummary(
-        job=request.job,
-        mode=request.mode,
-        tolerance=request.tolerance,
-        plan_hash=plan_hash(written),
-        partitions_in_cluster=len(changes),
-        partitions=len(changes),
-        bytes_to_copy=copied,
-        lower_bound_bytes=copied,
-        leader_changes=sum(b.leader_movements for b in batches),
-        outside_before=0,
-        outside_after=0,
-        seconds_at_rate=seconds_at_rate(batches, request.throttle_bytes_per_second),
-        brokers=(),
-        batches=batches,
-        log_dirs=(),
-        biggest_moves=(),
-        assumptions=(
-            f"every partition returns to the replicas it had before {request.roll_back_of}, whether or not that is balanced",
-        ),
-        left_unbalanced=(),
-        factor_changes=factor_changes(changes),
+    returns = (
+        f"every partition returns to the replicas it had before {request.roll_back_of}, whether or not that is balanced"
     )
+    summary = summary_of_batches(request, batches, changes, partitions_in_cluster=len(changes), assumptions=(returns,))
     write_summary(out_dir, summary)
     return summary
 

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict
 
 from kafka_reassignment.decisions.batching import NOBODY, StepColumns
 from kafka_reassignment.decisions.batching.columns import Longs
-from kafka_reassignment.request import Job
+from kafka_reassignment.plan.hash import plan_hash
+from kafka_reassignment.request import Job, ReassignmentRequest
 
 
 class BrokerSummary(BaseModel):
@@ -119,6 +120,39 @@ def seconds_at_rate(batches: Iterable[BatchSummary], bytes_per_second: int | Non
     if bytes_per_second is None:
         return None
     return round(sum(max(b.busiest_receiver_bytes, b.busiest_sender_bytes) for b in batches) / bytes_per_second)
+
+
+def summary_of_batches(
+    request: ReassignmentRequest,
+    batches: tuple[BatchSummary, ...],
+    changes: pa.Table,
+    *,
+    partitions_in_cluster: int,
+    assumptions: tuple[str, ...] = (),
+) -> PlanSummary:
+    """Return the summary of a plan that no planner made: all that is known are its batches and its target (``TARGET``)."""
+    copied = sum(b.bytes_to_copy for b in batches)
+    return PlanSummary(
+        job=request.job,
+        mode=request.mode,
+        tolerance=request.tolerance,
+        plan_hash=plan_hash(b.steps_hash for b in batches),
+        partitions_in_cluster=partitions_in_cluster,
+        partitions=len(changes),
+        bytes_to_copy=copied,
+        lower_bound_bytes=copied,
+        leader_changes=sum(b.leader_movements for b in batches),
+        outside_before=0,
+        outside_after=0,
+        seconds_at_rate=seconds_at_rate(batches, request.throttle_bytes_per_second),
+        brokers=(),
+        batches=batches,
+        log_dirs=(),
+        biggest_moves=(),
+        assumptions=assumptions,
+        left_unbalanced=(),
+        factor_changes=factor_changes(changes),
+    )
 
 
 def factor_changes(changes: pa.Table) -> tuple[str, ...]:

@@ -180,8 +180,7 @@ def _nothing_to_start(run: RunContext, number: int) -> str | None:
         return f"batch {number + 1} is finished as well: nothing to start"
     if command := run.record.stopped():
         return f"the reassignment was stopped by {command.by}: nothing is started"
-    owner = run.store.lock_owner(run.record.cluster_id)
-    if owner is None or not owner.is_of(run.record.reassignment_id, run.instance):
+    if not run.is_own(run.store.lock_owner(run.record.cluster_id)):
         return "this reassignment does not have the lock of the cluster any more: nothing is started"
     return None
 

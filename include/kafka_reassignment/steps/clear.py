@@ -92,8 +92,7 @@ def still_copying(steps: Collection[Step], view: View) -> tuple[TopicPartition, 
 def _way_on(run: RunContext, number: int) -> tuple[Advice, ...]:
     """What brings the batch on, or to an end where it may not go on."""
     own = run.record.reassignment_id
-    owner = run.store.lock_owner(run.record.cluster_id)
-    if owner is not None and not owner.is_of(own, run.instance):
+    if (owner := run.lock_of_another()) is not None:
         return (WaitUntil(f"reassignment {owner.reassignment_id}, which has the cluster now, has ended"),)
     if run.record.stopped() is not None:
         return (Trigger("kafka_reassignment_cancel", {"reassignment_id": own}),)

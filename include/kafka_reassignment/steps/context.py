@@ -162,7 +162,7 @@ class RunContext:
         self.refuse_other_airflow()
         cluster_id, own = self.record.cluster_id, self.record.reassignment_id
         owner = self.store.lock_owner(cluster_id)
-        if owner is not None and owner.is_of(own, self.instance):
+        if self.is_own(owner):
             return
         retake = Rerun("preflight" if self.record.frozen_plan() is None else "start_batches")
         if owner is not None:
@@ -189,6 +189,19 @@ class RunContext:
                     f"[kafka_reassignment] instance to {recorded.instance}"
                 ),
             )
+
+    def is_own(self, owner: ClusterLock | None) -> bool:
+        """Whether this is the lock of this reassignment, begun by this Airflow."""
+        return owner is not None and owner.is_of(self.record.reassignment_id, self.instance)
+
+    def lock_of_another(self) -> ClusterLock | None:
+        """Return the lock of the cluster where another reassignment has it; None where this one has it, or none has.
+
+        Raises:
+            RecordDamagedError: the lock is not readable.
+        """
+        owner = self.store.lock_owner(self.record.cluster_id)
+        return None if self.is_own(owner) else owner
 
     def take_lock(
         self, *, requested_by: str, then: Sequence[Advice] = (), instead_of: ClusterLock | None = None

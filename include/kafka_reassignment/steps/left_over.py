@@ -62,8 +62,7 @@ def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Repli
         return (_to_correct(too_few, seen),)
     offline = {b for p, s in seen.partitions.items() if p in movable and s.leader is None for b in s.replicas}
     down = offline.union(*movable.values()) - seen.live_brokers
-    owner = run.store.lock_owner(run.record.cluster_id)
-    if owner is not None and not owner.is_of(run.record.reassignment_id, run.instance):
+    if (owner := run.lock_of_another()) is not None:
         start = (StartBrokers(tuple(sorted(down))),) if down else ()
         return (*start, *run.store.locked_by(owner, run.record.cluster_id).advice, Rerun("verify"))
     in_flight = run.cluster.list_reassignments()

@@ -79,24 +79,13 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
     if asked == record.limits_in_force() and not again and not unhealthy:
         return
     new_limits = asked if asked != record.limits_in_force() else None
-    place = record.new_plan_place(run.now(), run.actor.task_id)
     remaining = RemainingPlan(after=after, retried_later=again, unhealthy=unhealthy, new_limits=new_limits)
-    summary = rebatch(record.plan_ref(), record.plan_refs(), remaining, asked, record.uri_of(place))
     reasons = [f"new limits: {_format_limits(asked)}"] if new_limits else []
     reasons += [f"{len(again)} partitions of batch {after} are retried"] if again else []
     replanned = list(dict.fromkeys(str(step.partition) for step in unhealthy))
     reasons += [f"{len(replanned)} partitions have replicas out of sync"] if replanned else []
-    revision = Revision(
-        at=run.now(),
-        first_batch=after + 1,
-        batches=len(summary.batches),
-        place=place,
-        plan_hash=summary.plan_hash,
-        limits=asked,
-        reason="; ".join(reasons),
-    )
     before = record.plan_in_force()
-    record.revise_plan(number, revision)
+    revision = _rebatched(run, number, remaining, asked, "; ".join(reasons))
     event.facts["revision"] = {
         "reason": revision.reason,
         "batches_before": before.batches if before else 0,
@@ -115,25 +104,27 @@ def move_from_start(run: RunContext, partitions: Collection[str], event: AuditDr
     number, _ = record.revisions.last()
     finished, limits = record.finished_batches(), record.limits_in_force()
     after = next(n for n in range(1, run.plan().batches + 2) if n not in finished) - 1
+    reason = f"{len(partitions)} partitions were taken back by the stop and are moved from the start"
+    revision = _rebatched(run, number, RemainingPlan(after=after, from_start=partitions), limits, reason)
+    event.facts["revision"] = {"reason": revision.reason, "batches": revision.batches, "plan_hash": revision.plan_hash}
+
+
+def _rebatched(run: RunContext, last: int, remaining: RemainingPlan, limits: Limits, reason: str) -> Revision:
+    """Re-batch what is left at a place of its own, and put it in force unless revision ``last`` is not the last any more."""
+    record = run.record
     place = record.new_plan_place(run.now(), run.actor.task_id)
-    summary = rebatch(
-        record.plan_ref(),
-        record.plan_refs(),
-        RemainingPlan(after=after, from_start=partitions),
-        limits,
-        record.uri_of(place),
-    )
+    summary = rebatch(record.plan_ref(), record.plan_refs(), remaining, limits, record.uri_of(place))
     revision = Revision(
         at=run.now(),
-        first_batch=after + 1,
+        first_batch=remaining.after + 1,
         batches=len(summary.batches),
         place=place,
         plan_hash=summary.plan_hash,
         limits=limits,
-        reason=f"{len(partitions)} partitions were taken back by the stop and are moved from the start",
+        reason=reason,
     )
-    record.revise_plan(number, revision)
-    event.facts["revision"] = {"reason": revision.reason, "batches": revision.batches, "plan_hash": revision.plan_hash}
+    record.revise_plan(last, revision)
+    return revision
 
 
 def _steps_of_unhealthy(run: RunContext, number: int, limits: Limits, *, without: Collection[str]) -> tuple[Step, ...]:

@@ -99,8 +99,8 @@ def _owner_to_supersede(run: RunContext, request: ReassignmentRequest) -> Cluste
     Raises:
         ReassignmentInProgressError: another reassignment has the lock, and is not to be superseded.
     """
-    owner = run.store.lock_owner(run.record.cluster_id)
-    if owner is None or owner.is_of(run.record.reassignment_id, run.instance):
+    owner = run.lock_of_another()
+    if owner is None:
         return None
     if not request.supersede or request.validate_only or run.record.frozen_plan() is not None:
         raise run.store.locked_by(owner, run.record.cluster_id, Rerun("preflight"))

@@ -33,8 +33,7 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
     owing = [record for record, journal in journals.found if not journal.is_settled]
     if not owing:
         return Sweep({})
-    lock_owner = run.store.lock_owner(run.record.cluster_id)
-    if lock_owner is not None and not lock_owner.is_of(run.record.reassignment_id, run.instance):
+    if (lock_owner := run.lock_of_another()) is not None:
         busy = f"the cluster is locked by {lock_owner.reassignment_id} since {lock_owner.since:%Y-%m-%d %H:%M} UTC"
         return Sweep({r.reassignment_id: busy for r in owing})
     run.take_lock(requested_by=by)

@@ -196,10 +196,9 @@ def not_in_place(missing: Sequence[str], of: str, meanwhile: str, *advice: Advic
 def _is_locked_by_another(run: RunContext) -> bool:
     """Whether another reassignment is at work. A lock that cannot be read is no reason to let data copy at full speed."""
     try:
-        owner = run.store.lock_owner(run.record.cluster_id)
+        return run.lock_of_another() is not None
     except RecordError:
         return False
-    return owner is not None and not owner.is_of(run.record.reassignment_id, run.instance)
 
 
 def _smaller_batches(run: RunContext, long: Sequence[TooLong], batch: Batch) -> tuple[Advice, ...]:
