@@ -11,6 +11,17 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
+DAG_ID = "kafka_reassignment"
+BATCH_DAG_ID = "kafka_reassignment_batch"
+CANCEL_DAG_ID = "kafka_reassignment_cancel"
+RESUME_DAG_ID = "kafka_reassignment_resume"
+LIMITS_DAG_ID = "kafka_reassignment_limits"
+THROTTLE_DAG_ID = "kafka_throttle"
+DESCRIBE_DAG_ID = "kafka_reassignment_describe"
+SWEEP_DAG_ID = "kafka_throttle_sweep"
+MAINTENANCE_DAG_ID = "kafka_maintenance_window"
+PARTITION_COUNT_DAG_ID = "kafka_partition_count"
+
 MOST_SHOWN = 100
 """Characters of a parameter that the words show; the data has all of them."""
 

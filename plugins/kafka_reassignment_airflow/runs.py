@@ -4,18 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_reassignment.advice import (
+    BATCH_DAG_ID,
+    CANCEL_DAG_ID,
+    DAG_ID,
+    DESCRIBE_DAG_ID,
+    LIMITS_DAG_ID,
+    MAINTENANCE_DAG_ID,
+    PARTITION_COUNT_DAG_ID,
+    RESUME_DAG_ID,
+    SWEEP_DAG_ID,
+    THROTTLE_DAG_ID,
+)
 from kafka_reassignment.request import Job, Limits, ReassignmentRequest
 
-DAG_ID = "kafka_reassignment"
-BATCH_DAG_ID = "kafka_reassignment_batch"
-CANCEL_DAG_ID = "kafka_reassignment_cancel"
-RESUME_DAG_ID = "kafka_reassignment_resume"
-LIMITS_DAG_ID = "kafka_reassignment_limits"
-THROTTLE_DAG_ID = "kafka_throttle"
-DESCRIBE_DAG_ID = "kafka_reassignment_describe"
-SWEEP_DAG_ID = "kafka_throttle_sweep"
-MAINTENANCE_DAG_ID = "kafka_maintenance_window"
-PARTITION_COUNT_DAG_ID = "kafka_partition_count"
+__all__ = [
+    "BATCH_DAG_ID",
+    "BATCH_SEPARATOR",
+    "CANCEL_DAG_ID",
+    "DAG_ID",
+    "DESCRIBE_DAG_ID",
+    "LIMITS_DAG_ID",
+    "MAINTENANCE_DAG_ID",
+    "PARTITION_COUNT_DAG_ID",
+    "RESUME_DAG_ID",
+    "SWEEP_DAG_ID",
+    "THROTTLE_DAG_ID",
+    "batch_conf",
+    "batch_run_id",
+    "reassignment_of",
+    "roll_back_conf",
+]
 
 BATCH_SEPARATOR = "__"
 """Between the id of a reassignment and the number of a batch in the id of the batch's run."""

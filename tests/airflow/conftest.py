@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.airflow.lab import two_batches
 from tests.airflow.reassignments import Reassignments
 
 from kafka_lab.airflow import LocalAirflow, kafka_connection
@@ -11,6 +12,8 @@ from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
 from kafka_reassignment.model import ConfigResource
 from kafka_reassignment_airflow import example_dags
+
+__all__ = ["two_batches"]
 
 EXAMPLES = Path(example_dags.__file__).parent
 """DAGs of a user's own: a bundle beside the project's."""

@@ -7,9 +7,6 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import TriggerRule
 from tests.airflow.dag_runs import cleared_with, counted_tasks, ends_green
-from tests.fakes.cluster import FakeCluster
-from tests.steps_lab import Run, move
-from upath import UPath
 
 from kafka_lab.airflow import PROJECT
 from kafka_reassignment.advice import Rerun
@@ -35,14 +32,8 @@ def batch(dags):
 
 
 @pytest.fixture
-def run(tmp_path):
-    cluster = FakeCluster(auto_catch_up=False)
-    cluster.create_topic("orders", [(1, 2), (2, 3)], size_bytes=1_000_000)
-    cluster.catch_up_all()
-    moves = [move("orders", 0, (1, 2), (1, 3))], [move("orders", 1, (2, 3), (4, 3))]
-    made = Run(cluster, UPath(tmp_path), list(moves))
-    made.when_waiting = cluster.catch_up_all
-    return made
+def run(two_batches):
+    return two_batches()
 
 
 def context(**states):

@@ -13,8 +13,7 @@ from threading import Thread
 import pytest
 from fastapi.testclient import TestClient
 from tests.airflow.file_calls import file_calls
-from tests.fakes.cluster import FakeCluster
-from tests.steps_lab import Run, StillWaiting, move
+from tests.steps_lab import StillWaiting
 from tests.unit.plan.test_report import CHARTS, CHROMIUM, summary
 from upath import UPath
 
@@ -33,14 +32,8 @@ pytestmark = pytest.mark.quick
 
 
 @pytest.fixture
-def run(tmp_path):
-    cluster = FakeCluster(auto_catch_up=False)
-    cluster.create_topic("orders", [(1, 2), (2, 3)], size_bytes=1_000_000)
-    cluster.catch_up_all()
-    moves = [move("orders", 0, (1, 2), (1, 3))], [move("orders", 1, (2, 3), (4, 3))]
-    made = Run(cluster, UPath(tmp_path), list(moves), reassignment_id="manual__<b>1+2:3</b>")
-    made.when_waiting = cluster.catch_up_all
-    return made
+def run(two_batches):
+    return two_batches(reassignment_id="manual__<b>1+2:3</b>")
 
 
 @pytest.fixture

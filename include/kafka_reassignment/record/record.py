@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from upath import UPath
 
-from kafka_reassignment.advice import Advice, Correct, Rerun, Trigger
+from kafka_reassignment.advice import DAG_ID, Advice, Correct, Rerun, Trigger
 from kafka_reassignment.decisions.throttle import Journal
 from kafka_reassignment.errors import RecordDamagedError, RecordError
 from kafka_reassignment.plan.store import PlanRef
@@ -38,8 +38,6 @@ from kafka_reassignment.record.series import Series
 from kafka_reassignment.request import Limits
 
 T = TypeVar("T")
-
-DAG_ID = "kafka_reassignment"
 
 
 class Record:

@@ -84,20 +84,20 @@ class Series(Generic[M]):
 
     def claim(self, item: M) -> int:
         """Write the object after the last one and return its number, which no other writer gets."""
-        number = self.last_number() + 1
-        while not self.append_after(number - 1, item):
-            number += 1
-        return number
+        return self._write_next(lambda _: item)[0]
 
     def append_numbered(self, item: Callable[[int], M]) -> M:
         """Write the object that ``item`` returns for the next number, and return it.
 
         ``item`` is called again with the number after that when another writer was faster.
         """
+        return self._write_next(item)[1]
+
+    def _write_next(self, item: Callable[[int], M]) -> tuple[int, M]:
         number = self.last_number() + 1
         while not self.append_after(number - 1, written := item(number)):
             number += 1
-        return written
+        return number, written
 
     def append_after(self, number: int, item: M) -> bool:
         """Write the object if ``number`` is still that of the last one; return whether it was."""

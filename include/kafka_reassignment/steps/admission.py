@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from math import ceil
 
-from kafka_reassignment.advice import Advice, Correct, Rerun, Trigger
+from kafka_reassignment.advice import CANCEL_DAG_ID, THROTTLE_DAG_ID, Advice, Correct, Rerun, Trigger
 from kafka_reassignment.decisions.admission import (
     Health,
     admission,
@@ -144,7 +144,7 @@ def _health(run: RunContext) -> Health:
 
 def _about_window(run: RunContext, batch: Batch) -> list[str]:
     spec = run.request.maintenance
-    stop = Trigger("kafka_reassignment_cancel", {"reassignment_id": run.record.reassignment_id})
+    stop = Trigger(CANCEL_DAG_ID, {"reassignment_id": run.record.reassignment_id})
     if late := past_deadline(spec, run.now()):
         raise DeadlinePassedError(late, stop, Correct("ask for what is left in a new request with a later time"))
     expected = estimate_of(run, batch)
@@ -173,7 +173,7 @@ def _raise_rate(run: RunContext, batch: Batch, least_seconds: float, longest: fl
     if rate is None or left <= 0 or (needed := ceil(1.05 * rate * least_seconds / left / MEGABYTE)) > HIGHEST_RATE_MB:
         return ()
     params = {"reassignment_id": run.record.reassignment_id, "throttle_mb_per_second": needed}
-    return Trigger("kafka_throttle", params), Rerun("admit", batch.number)
+    return Trigger(THROTTLE_DAG_ID, params), Rerun("admit", batch.number)
 
 
 def _about_rate(run: RunContext, batch: Batch, view: View, samples: SizeSamples) -> tuple[str, ...]:

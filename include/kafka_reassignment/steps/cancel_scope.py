@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from kafka_reassignment.advice import Correct, Trigger
+from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Trigger
 from kafka_reassignment.errors import UnknownTopicOrPartitionError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.record import Record
@@ -72,7 +72,7 @@ class CancelScope:
         """Return how to cancel the same once more."""
         params: dict[str, object] = {"reassignment_id": record.reassignment_id} if record.exists else {}
         params |= {name: list(given) for name in ("partitions", "topics") if (given := getattr(self, name))}
-        return Trigger("kafka_reassignment_cancel", params | ({"foreign": True} if self.foreign else {}))
+        return Trigger(CANCEL_DAG_ID, params | ({"foreign": True} if self.foreign else {}))
 
     @cached_property
     def _names(self) -> frozenset[str]:

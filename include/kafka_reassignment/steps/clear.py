@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kafka_reassignment.advice import Advice, Rerun, Trigger, WaitUntil
+from kafka_reassignment.advice import CANCEL_DAG_ID, Advice, Rerun, Trigger, WaitUntil
 from kafka_reassignment.decisions.moves import (
     Phase,
     phase,
@@ -95,5 +95,5 @@ def _way_on(run: RunContext, number: int) -> tuple[Advice, ...]:
     if (owner := run.lock_of_another()) is not None:
         return (WaitUntil(f"reassignment {owner.reassignment_id}, which has the cluster now, has ended"),)
     if run.record.stopped() is not None:
-        return (Trigger("kafka_reassignment_cancel", {"reassignment_id": own}),)
+        return (Trigger(CANCEL_DAG_ID, {"reassignment_id": own}),)
     return (Rerun("submit_batch", batch=number),)

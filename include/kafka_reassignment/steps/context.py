@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Protocol
 
-from kafka_reassignment.advice import Advice, Correct, Rerun, Trigger, advice_as_data
+from kafka_reassignment.advice import RESUME_DAG_ID, Advice, Correct, Rerun, Trigger, advice_as_data
 from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.decisions.single_batch_controller import controller_of
 from kafka_reassignment.errors import LockLostError, OtherAirflowError, ReassignmentError, RecordError, StoppedError
@@ -262,5 +262,5 @@ def refuse_stopped(record: Record) -> None:
     raise StoppedError(
         f"Reassignment {record.reassignment_id} was stopped by {command.by} at {command.at:%Y-%m-%d %H:%M:%S %Z}"
         + (f": {command.reason}" if command.reason else ""),
-        Trigger("kafka_reassignment_resume", {"reassignment_id": record.reassignment_id}),
+        Trigger(RESUME_DAG_ID, {"reassignment_id": record.reassignment_id}),
     )

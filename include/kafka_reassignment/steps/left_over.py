@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from itertools import islice
 
-from kafka_reassignment.advice import Advice, Correct, Rerun, StartBrokers, Trigger, WaitUntil
+from kafka_reassignment.advice import CANCEL_DAG_ID, DAG_ID, Advice, Correct, Rerun, StartBrokers, Trigger, WaitUntil
 from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import InFlight, Replicas, TopicPartition, View
@@ -19,8 +19,6 @@ LEFT = "left.json"
 
 MOST_AT_ONCE = 500
 """Partitions that the advice names; those after these are named when it is followed and the check is rerun."""
-
-DAG_ID = "kafka_reassignment"
 
 HOW = {
     "throttle_mb_per_second",
@@ -92,7 +90,7 @@ def to_end_moves(
     start: tuple[Advice, ...] = (StartBrokers(tuple(brokers)),) if brokers else ()
     if not never:
         return start
-    return (*start, Trigger("kafka_reassignment_cancel", {"partitions": list(map(str, never)), "foreign": True}))
+    return (*start, Trigger(CANCEL_DAG_ID, {"partitions": list(map(str, never)), "foreign": True}))
 
 
 def _to_correct(too_few: Mapping[TopicPartition, Replicas], seen: View) -> Correct:

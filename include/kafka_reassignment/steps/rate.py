@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kafka_reassignment.advice import Advice, Correct, Trigger, WaitUntil
+from kafka_reassignment.advice import (
+    CANCEL_DAG_ID,
+    DAG_ID,
+    RESUME_DAG_ID,
+    THROTTLE_DAG_ID,
+    Advice,
+    Correct,
+    Trigger,
+    WaitUntil,
+)
 from kafka_reassignment.decisions.brokers import check_brokers_known
 from kafka_reassignment.decisions.rate import (
     change_rates,
@@ -89,10 +98,8 @@ def change_rate(
             throttled = run.request.model_dump(mode="json", exclude_defaults=True, exclude={"unthrottled"})
             raise InvalidThrottleError(
                 f"Reassignment {own} runs unthrottled, as its request asks: there is no rate to change",
-                Trigger("kafka_reassignment_cancel", {"reassignment_id": own}),
-                Trigger(
-                    "kafka_reassignment", throttled | {"throttle_mb_per_second": asked_bytes_per_second / MEGABYTE}
-                ),
+                Trigger(CANCEL_DAG_ID, {"reassignment_id": own}),
+                Trigger(DAG_ID, throttled | {"throttle_mb_per_second": asked_bytes_per_second / MEGABYTE}),
             )
         _check_known(run, brokers or ())
         live = run.cluster.describe_cluster().live_brokers
@@ -146,10 +153,10 @@ def _require_running(run: RunContext) -> None:
         and run.store.record(cluster_id, owner.reassignment_id).exists
     ):
         problem = f"Reassignment {own} is not running: cluster {cluster_id} is locked by {owner.reassignment_id}"
-        advice: Advice = Trigger("kafka_throttle", {"reassignment_id": owner.reassignment_id})
+        advice: Advice = Trigger(THROTTLE_DAG_ID, {"reassignment_id": owner.reassignment_id})
     elif run.record.exists and run.record.stopped() is not None:
         problem = f"Reassignment {own} of cluster {cluster_id} was stopped"
-        advice = Trigger("kafka_reassignment_resume", {"reassignment_id": own})
+        advice = Trigger(RESUME_DAG_ID, {"reassignment_id": own})
     elif run.record.exists:
         problem = f"Reassignment {own} of cluster {cluster_id} has ended"
         advice = NEXT_TIME

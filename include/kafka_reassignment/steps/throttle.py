@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kafka_reassignment.advice import Advice, Correct, Rerun, Trigger, WaitUntil
+from kafka_reassignment.advice import CANCEL_DAG_ID, DAG_ID, Advice, Correct, Rerun, Trigger, WaitUntil
 from kafka_reassignment.decisions.throttle import (
     HIDDEN,
     LONGEST_LIST_BYTES,
@@ -210,6 +210,6 @@ def _smaller_batches(run: RunContext, long: Sequence[TooLong], batch: Batch) -> 
         return (Correct(f"remove what is not needed any more from {lists}"), Rerun("set_throttle", batch=batch.number))
     request = run.request.model_dump(mode="json", exclude_defaults=True) | {"partition_movements": most}
     return (
-        Trigger("kafka_reassignment_cancel", {"reassignment_id": run.record.reassignment_id}),
-        Trigger("kafka_reassignment", request),
+        Trigger(CANCEL_DAG_ID, {"reassignment_id": run.record.reassignment_id}),
+        Trigger(DAG_ID, request),
     )

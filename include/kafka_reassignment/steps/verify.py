@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from kafka_reassignment.advice import Advice, Correct, Rerun, StartBrokers, Trigger, WaitUntil
+from kafka_reassignment.advice import SWEEP_DAG_ID, Advice, Correct, Rerun, StartBrokers, Trigger, WaitUntil
 from kafka_reassignment.decisions.moves import verification
 from kafka_reassignment.errors import VerificationError, name_some
 from kafka_reassignment.model import InFlight, Reassignment, Replicas, TopicPartition
@@ -180,7 +180,7 @@ def _not_as_planned(run: RunContext, found: _Found, owed: Sequence[str]) -> Veri
     problem = f"The reassignment is not as planned: {name_some([*texts, *owed], 5)}"
     advice: list[Advice] = []
     if owed:
-        advice.append(Trigger("kafka_throttle_sweep"))
+        advice.append(Trigger(SWEEP_DAG_ID))
     if down := sorted(found.out_of_sync - found.live_brokers):
         advice.append(StartBrokers(tuple(down)))
     if found.out_of_sync & found.live_brokers:
