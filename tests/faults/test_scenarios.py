@@ -2,9 +2,9 @@
 
 import pytest
 import typer
-from tests.faults.__main__ import parse_seeds
 from tests.faults.plan import Kind, Moment
 from tests.faults.scenarios import scenario
+from tests.faults.seeds import parse_seeds
 
 from kafka_reassignment.model import Replicas, TopicPartition
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from tests.faults.processes import StepProcesses
+from tests.faults.seeds import Say, SeedOutcome, SeedSuite
 from tests.faults.world import World, start_cluster
 from tests.faults_airflow.checks import problems
 from tests.faults_airflow.director import Director
@@ -24,47 +22,24 @@ from kafka_lab.cluster import LocalCluster
 RETRY_SECONDS = "3"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a plot ended; right when there are no problems."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(SeedOutcome):
+    """How a plot ended."""
 
     plot: Plot
-    seconds: float
-    problems: tuple[str, ...]
-    struck: tuple[str, ...]
     advice: tuple[str, ...]
     longest_gap: float
-    lines: tuple[str, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether all held."""
-        return not self.problems
 
 
-class AirflowSuite:
-    """Runs plots; a context manager that leaves neither brokers nor Airflow behind.
+class AirflowSuite(SeedSuite[Outcome]):
+    """Runs plots on one Airflow and one cluster; both are started again when a plot leaves them broken."""
 
-    Args:
-        folder: where the records of the plots are kept.
-        say: takes a line for everything that happens.
-    """
-
-    def __init__(self, folder: Path, say: Callable[[str], None] = lambda _: None) -> None:
-        self._folder = folder
-        self._say = say
+    def __init__(self, folder: Path, say: Say = lambda _: None) -> None:
+        super().__init__(folder, say)
         self._open: ExitStack | None = None
         self._kafka: LocalCluster
         self._airflow: LocalAirflow
         self._processes = StepProcesses()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop()
 
     def run(self, seed: int) -> Outcome:
         """Run one plot and check everything."""
@@ -92,13 +67,14 @@ class AirflowSuite:
         if found:
             self._stop()  # whatever was left behind must not be the next plot's trouble
         return Outcome(
-            planned,
-            time.monotonic() - began,
-            found,
-            tuple(director.struck if director else ()),
-            tuple(director.operator.acts if director else ()),
-            gap,
-            (*(director.lines if director else ()), *(director.actions.others.notes if director else ())),
+            seed=seed,
+            seconds=time.monotonic() - began,
+            problems=found,
+            struck=tuple(director.struck if director else ()),
+            lines=(*(director.lines if director else ()), *(director.actions.others.notes if director else ())),
+            plot=planned,
+            advice=tuple(director.operator.acts if director else ()),
+            longest_gap=gap,
         )
 
     def _start(self) -> None:
