@@ -42,6 +42,10 @@ class Activity:
     writes: int = 0
     died: bool = False
     trace: list[str] | None = None
+    is_about_to_wait: bool = False
+    """Whether it has looked in vain and sleeps next, until it looks again."""
+    patient_until: float = -1.0
+    """Until when it looks by itself, in seconds of virtual time."""
 
     def before(self, call: str, on: str = "", *, writes: bool) -> None:
         """A call begins, on a path where it has one."""

@@ -243,12 +243,12 @@ class TriggerRun(Activity):
 
     def _until_fired(self) -> Any:
         step = self.trigger.run().__anext__()
-        world, quiet = self.airflow.world, 0.0
+        world, longest = self.airflow.world, 0.0
         try:
             seconds = step.send(None)
             while True:
-                quiet = min(max(2 * quiet, seconds), world.longest_poll) if world.is_quiet() else 0.0
-                world.time.sleep(world.poll_seconds(seconds, quiet), is_poll=True)
+                longest = world.longest_pause(seconds, longest)
+                world.poll(seconds, longest)
                 if self.died:
                     raise WorkerDied(self.name)
                 self.looks += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from math import inf
 
 from greenlet import getcurrent, greenlet
 
@@ -23,7 +24,7 @@ class Event:
 
     __slots__ = ("call", "cancelled", "is_poll", "when")
 
-    def __init__(self, when: int, call: Callable[[], object], *, is_poll: bool) -> None:
+    def __init__(self, when: int, call: Callable[[], object], *, is_poll: bool = False) -> None:
         self.when = when
         self.call = call
         self.cancelled = False
@@ -32,6 +33,21 @@ class Event:
     def cancel(self) -> None:
         """Let it not happen."""
         self.cancelled = True
+
+
+class Poll(Event):
+    """The next look of something that waits: at ``begun`` and a whole number of ``step``, in microseconds."""
+
+    __slots__ = ("begun", "step")
+
+    def __init__(self, when: int, call: Callable[[], object], begun: int, step: int) -> None:
+        super().__init__(when, call, is_poll=True)
+        self.begun = begun
+        self.step = step
+
+    def first_after(self, moment: int) -> int:
+        """Return the first time for a look that is not before a moment."""
+        return self.begun + max(1, -(-(moment - self.begun) // self.step)) * self.step
 
 
 class VirtualTime:
@@ -44,6 +60,7 @@ class VirtualTime:
         self._micros = 0
         self._now = START
         self._heap: list[tuple[int, int, Event]] = []
+        self._polls: dict[Poll, None] = {}
         self._count = 0
         self._left = most_events
         self._main = getcurrent()
@@ -60,13 +77,13 @@ class VirtualTime:
         """Seconds since the start."""
         return self._micros / MICROSECONDS
 
-    def at(self, when: datetime, call: Callable[[], object], *, is_poll: bool = False) -> Event:
+    def at(self, when: datetime, call: Callable[[], object]) -> Event:
         """Let something happen at a moment; at once when it is past."""
-        return self._add(round((when - START) / timedelta(microseconds=1)), call, is_poll=is_poll)
+        return self._happens(Event(round((when - START) / timedelta(microseconds=1)), call))
 
-    def after(self, seconds: float, call: Callable[[], object], *, is_poll: bool = False) -> Event:
-        """Let something happen in so many seconds. Polls are what may be put off while nothing changes."""
-        return self._add(self._micros + round(seconds * MICROSECONDS), call, is_poll=is_poll)
+    def after(self, seconds: float, call: Callable[[], object]) -> Event:
+        """Let something happen in so many seconds."""
+        return self._happens(Event(self._micros + round(seconds * MICROSECONDS), call))
 
     def in_seconds(self, seconds: float) -> datetime:
         """Return the moment so many seconds from now."""
@@ -74,13 +91,16 @@ class VirtualTime:
 
     def advance_to_next(self) -> None:
         """Let time pass up to the next event, and let all events of that time happen."""
-        if self._heap:
-            self.run_until(max(self._heap[0][0], self._micros))
+        heap = self._heap
+        while heap and heap[0][2].cancelled:
+            heapq.heappop(heap)
+        if heap:
+            self.run_until(max(heap[0][0], self._micros))
 
-    def seconds_to_next(self) -> float | None:
-        """Return how far away the next event that is no poll is; None when there is none."""
+    def seconds_to_next(self) -> float:
+        """Return how far away the next event that is no poll is; infinity when there is none."""
         times = [when for when, _, e in self._heap if not e.is_poll and not e.cancelled]
-        return None if not times else (min(times) - self._micros) / MICROSECONDS
+        return (min(times) - self._micros) / MICROSECONDS if times else inf
 
     def has_events(self) -> bool:
         """Whether anything is to come."""
@@ -101,6 +121,8 @@ class VirtualTime:
             when, _, event = heapq.heappop(heap)
             if event.cancelled:
                 continue
+            if event.is_poll:
+                self._polls.pop(event, None)  # type: ignore[call-overload]
             self._move(when)
             self._left -= 1
             if self._left < 0:
@@ -110,14 +132,35 @@ class VirtualTime:
                 self.after_event()
         self._move(end)
 
-    def sleep(self, seconds: float, *, is_poll: bool = False) -> None:
+    def sleep(self, seconds: float) -> None:
         """Let this greenlet sleep, and the rest of the world go on; the main greenlet advances the time itself."""
         me = getcurrent()
         if me is self._main:
             self.advance(seconds)
             return
-        self.after(seconds, me.switch, is_poll=is_poll)
+        self._add(Event(self._micros + round(seconds * MICROSECONDS), me.switch))
         self._main.switch()
+
+    def poll(self, step: float, seconds: float) -> None:
+        """Let this greenlet sleep for so many seconds; when something happens sooner, until the first step after that."""
+        me = getcurrent()
+        if me is self._main:
+            self.advance(seconds)
+            return
+        poll = Poll(self._micros + round(seconds * MICROSECONDS), me.switch, self._micros, round(step * MICROSECONDS))
+        self._polls[poll] = None
+        self._add(poll)
+        self._main.switch()
+
+    def stir(self, when: int | None = None) -> None:
+        """Something that polls may look for happens at a moment, now when none is given."""
+        moment = self._micros if when is None else when
+        for poll in [p for p in self._polls if p.when > moment and p.first_after(moment) < p.when]:
+            poll.cancelled = True
+            del self._polls[poll]
+            sooner = Poll(poll.first_after(moment), poll.call, poll.begun, poll.step)
+            self._polls[sooner] = None
+            self._add(sooner)
 
     def start(self, call: Callable[[], object]) -> greenlet:
         """Run something in a greenlet of its own until it sleeps or ends; only in the main greenlet."""
@@ -125,11 +168,15 @@ class VirtualTime:
         begun.switch()
         return begun
 
-    def _add(self, when: int, call: Callable[[], object], *, is_poll: bool) -> Event:
-        event = Event(max(when, self._micros), call, is_poll=is_poll)
+    def _happens(self, event: Event) -> Event:
+        self._add(event)
+        self.stir(event.when)
+        return event
+
+    def _add(self, event: Event) -> None:
+        event.when = max(event.when, self._micros)
         self._count += 1
         heapq.heappush(self._heap, (event.when, self._count, event))
-        return event
 
     def _move(self, when: int) -> None:
         if when <= self._micros:

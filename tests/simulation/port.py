@@ -23,9 +23,10 @@ READS = frozenset(
 class SimPort:
     """The port of one connection to the simulated cluster."""
 
-    def __init__(self, cluster: Any, ledger: Any) -> None:
+    def __init__(self, cluster: Any, ledger: Any, changed: Callable[[], object]) -> None:
         self._cluster = cluster
         self._ledger = ledger
+        self._changed = changed
 
     def close(self) -> None:
         """See the port."""
@@ -45,6 +46,7 @@ def _write(name: str) -> Callable[..., Any]:
         before_call(name, writes=True)
         with self._ledger.ours(name, *args):
             answer = getattr(self._cluster, name)(*args, **kwargs)
+        self._changed()
         after_call(writes=True)
         return answer
 

@@ -10,11 +10,13 @@ from typing import Any
 from tests.fakes.cluster import FakeCluster
 from tests.simulation.controller_state import FOLLOWER_RATE, LEADER_RATE
 from tests.simulation.disk import Kind
-from tests.simulation.world import World
+from tests.simulation.world import Looks, World
 
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 
 MB = 1_000_000
+EVERY_LOOK = 5
+"""One seed of so many simulates every look of its waiting tasks."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Scenario:
         static_rates: the same in server.properties.
         behind: replicas that are out of the ISR for the first minutes, as (topic, partition, broker).
         writes: bytes per second that producers write, by topic, to each partition.
+        looks: how many of the looks of waiting tasks are simulated: "few" leaves out most that can see no change.
     """
 
     seed: int
@@ -56,6 +59,7 @@ class Scenario:
     static_rates: dict[int, int] = field(default_factory=dict)
     behind: tuple[tuple[str, int, int], ...] = ()
     writes: dict[str, int] = field(default_factory=dict)
+    looks: Looks = "every"
 
     def world(self) -> World:
         """Make the world as it is before anything happens."""
@@ -84,7 +88,7 @@ class Scenario:
             partition = TopicPartition(name, number)
             if cluster.describe_partitions()[partition].leader != broker:
                 cluster.fall_behind(partition, broker)
-        return World(self.seed, cluster, disk=self.disk)
+        return World(self.seed, cluster, disk=self.disk, looks=self.looks)
 
     def as_data(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -107,6 +111,7 @@ def scenario(seed: int) -> Scenario:
         tuple(topics),
         _request(rng, brokers, topics),
         rng.choice(("objects", "objects", "local")),
+        looks="few" if seed % EVERY_LOOK else "every",
     )
     return _troubled(rng, made, brokers)
 

@@ -64,7 +64,23 @@ def _monotonic() -> float:
 
 
 def _sleep(seconds: float) -> None:
-    PRESENT.world.time.sleep(seconds)
+    world, at_work = PRESENT.world, current()
+    if at_work.is_about_to_wait:
+        at_work.is_about_to_wait = False
+        world.wait_in_task(at_work, seconds)
+    else:
+        world.time.sleep(seconds)
+
+
+def _looks_of_tasks(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Note that a task has looked in vain: it sleeps until its next look then."""
+
+    def audited_look(*args: Any, **kwargs: Any) -> Any:
+        result = real(*args, **kwargs)
+        current().is_about_to_wait = type(result).__name__ == "Waiting"
+        return result
+
+    return audited_look
 
 
 def record_store() -> Any:
@@ -185,9 +201,12 @@ def install() -> None:
         _replace(module)
     in_force.enter_context(in_place([m for m in modules if not m.__name__.startswith(REAL_FILES)]))
 
+    base = importlib.import_module("kafka_reassignment_airflow.base")
+    base.audited_look = _looks_of_tasks(base.audited_look)  # type: ignore[attr-defined]
+
     caches.install()
     hook = importlib.import_module("kafka_reassignment_airflow.hooks.reassignment").KafkaReassignmentHook
-    hook.get_conn = lambda _self: SimPort(PRESENT.world.cluster, PRESENT.world.ledger)
+    hook.get_conn = lambda _self: SimPort(PRESENT.world.cluster, PRESENT.world.ledger, PRESENT.world.time.stir)
     hook.__init__ = lambda self, kafka_conn_id="kafka_default": setattr(self, "kafka_conn_id", kafka_conn_id)
 
 

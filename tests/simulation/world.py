@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from math import ceil, inf
+from typing import Any, Literal
 
 from tests.simulation import seam
-from tests.simulation.activities import after_call, before_call, current
+from tests.simulation.activities import Activity, after_call, before_call, current
 from tests.simulation.airflow import SimAirflow
 from tests.simulation.caches import forget_batches
 from tests.simulation.clock import VirtualTime
@@ -20,6 +21,12 @@ from tests.simulation.truth import Truth
 
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
 from kafka_reassignment.model import ConfigResource
+
+PATIENCE = 10.0
+"""Seconds that a task looks by itself before it defers, where it has any patience."""
+
+Looks = Literal["every", "few"]
+"""Which looks of waiting tasks are simulated: every one, or those that can see a change and a few of the others."""
 
 SECONDS_OF_REST = 20 * 24 * 3600.0
 
@@ -60,11 +67,13 @@ class World:
         seed: of everything random.
         cluster: the simulated cluster.
         disk: the kind of the record store.
+        looks: how many of the looks of waiting tasks are simulated.
     """
 
-    def __init__(self, seed: int, cluster: Any, *, disk: Kind = "objects") -> None:
+    def __init__(self, seed: int, cluster: Any, *, disk: Kind = "objects", looks: Looks = "every") -> None:
         seam.install()
         self.seed = seed
+        self.looks = looks
         self.rng = random.Random(seed)
         self.planner_rng = random.Random(seed + 1)
         self.time = VirtualTime()
@@ -119,18 +128,33 @@ class World:
         has_windows = any(run.conf.get("windows") for a in self.airflows for run in a.runs.values())
         return 180.0 if has_windows else 3600.0
 
-    def poll_seconds(self, asked: float, quiet: float) -> float:
-        """Return how long a trigger sleeps: as asked, or longer while nothing can have changed.
+    def longest_pause(self, asked: float, last: float) -> float:
+        """Return how long something that looked in vain may sleep, after a pause of so many seconds before.
 
-        It never sleeps past the next event by more than one poll.
+        Where every look is simulated, as long as it asks for; longer each time where few are, and while nothing moves.
         """
-        if quiet <= asked:
-            return asked
-        coming = self.time.seconds_to_next()
-        if coming is None:
-            return quiet
-        polls = max(1, -(-int(coming * 1000) // int(asked * 1000))) * asked
-        return min(quiet, polls)
+        if self.looks == "few":
+            return min(max(4 * last, asked), self.longest_poll)
+        return min(max(2 * last, asked), self.longest_poll) if self.is_quiet() else 0.0
+
+    def poll(self, asked: float, longest: float) -> None:
+        """Let something that looked in vain sleep: for the time it asks for, or longer while a look would see no change.
+
+        It looks at a time at which it would look anyway, and never later than the first one after something happened.
+        """
+        if longest <= asked:
+            self.time.poll(asked, asked)
+            return
+        coming = min(self.time.seconds_to_next(), self.cluster.seconds_until_next_event())
+        polls = 1 if coming <= asked else ceil(round(coming / asked, 6)) if coming < longest else inf
+        self.time.poll(asked, min(longest, polls * asked))
+
+    def wait_in_task(self, at_work: Activity, asked: float) -> None:
+        """Let a task that looks by itself before it defers sleep until its next look."""
+        now = self.time.seconds
+        if at_work.patient_until <= now:
+            at_work.patient_until = now + PATIENCE
+        self.poll(asked, at_work.patient_until - now if self.looks == "few" else 0.0)
 
     def throttles(self) -> dict[Any, dict[str, str]]:
         """Return the throttle configs that are set now, by resource."""
