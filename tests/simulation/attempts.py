@@ -193,10 +193,14 @@ class Attempt(Activity):
         own = vars(operator)
         own["_lock_for_execution"] = True
         own["_cached_logger"] = own["_log"] = self.log
-        for name in task.template_fields:
-            value = getattr(given, name, None)
-            if isinstance(value, str) and "{{" in value:
-                own[name] = task.template(name, value, self.ti.run.shape.template_env).render(context)
+        rendered = self.ti.run.rendered
+        for name, template in task.templates:
+            if not template.lasts:
+                own[name] = template.render(context)
+                continue
+            if template not in rendered:
+                rendered[template] = template.render(context)
+            own[name] = rendered[template]
         return operator
 
 

@@ -9,7 +9,7 @@ from tests.simulation.clock import START
 
 if TYPE_CHECKING:
     from tests.simulation.attempts import Attempt
-    from tests.simulation.structure import DagShape, TaskShape
+    from tests.simulation.structure import DagShape, TaskShape, Template
 
 ACTIVE = frozenset({"queued", "running", "deferred", "awaiting_input", "up_for_retry", "restarting"})
 
@@ -54,6 +54,8 @@ class DagRun:
         self.triggered_at = at
         self.ended_at: datetime | None = None
         self.state = "queued"
+        self.rendered: dict[Template, Any] = {}
+        """Templates that are the same for every try of this run."""
         self.tasks = {task_id: Ti(self, task) for task_id, task in shape.tasks.items()}
 
     @property

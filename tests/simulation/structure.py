@@ -9,6 +9,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from jinja2 import meta
+
 DAGS = Path(__file__).parents[2] / "dags"
 
 
@@ -30,10 +32,10 @@ class DagShape:
         """The defaults of the form."""
         return {name: self.dag.params[name] for name in self.dag.params}
 
-    @cached_property
-    def template_env(self) -> Any:
-        """Airflow's own environment for the templates of this DAG."""
-        return self.dag.get_template_env()
+    @cache  # noqa: B019 - shapes live as long as the process
+    def template(self, text: str) -> Template:
+        """Return a text as a template in Airflow's own environment for this DAG."""
+        return Template(self.dag.get_template_env(), text)
 
     @cached_property
     def max_active_runs(self) -> int:
@@ -90,15 +92,23 @@ class TaskShape:
             within = {i for s in setups for i in s.get_flat_relative_ids(upstream=False)}
             indirect = set(node.get_flat_relative_ids(upstream=True)) - set(self.upstream)
             self.scope = tuple(sorted(indirect & within))
-        self.template_fields: tuple[str, ...] = tuple(self.operator.template_fields)
-        self._templates: dict[str, Any] = {}
         self.direct_setups = frozenset(t.task_id for t in node.upstream_list if t.is_setup)
+        self.looks_at: tuple[str, ...] = (*self.upstream, *self.indirect_setups, *self.scope)
+        """The tasks whose states decide its turn."""
+        self.verdicts: dict[tuple[str | None, ...], str | None] = {}
+        """By their states, what ``verdict`` makes of it."""
+        fields = [(name, getattr(self.operator, name, None)) for name in self.operator.template_fields]
+        self.templates: tuple[tuple[str, Template], ...] = tuple(
+            (name, shape.template(value)) for name, value in fields if isinstance(value, str) and "{{" in value
+        )
 
-    def template(self, name: str, text: str, env: Any) -> Any:
-        """Return the compiled template of a field."""
-        if name not in self._templates:
-            self._templates[name] = env.from_string(text)
-        return self._templates[name]
+
+class Template:
+    """A compiled template; it ``lasts`` where every try of a run makes the same of it."""
+
+    def __init__(self, env: Any, text: str) -> None:
+        self.render = env.from_string(text).render
+        self.lasts = meta.find_undeclared_variables(env.parse(text)) <= {"params", "run_id", "dag_run", "dict"}
 
 
 FINISHED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
@@ -111,6 +121,13 @@ def verdict(task: TaskShape, states: dict[str, str | None]) -> str | None:
         task: whose turn it may be.
         states: of all tasks of the run.
     """
+    seen = tuple([states[t] for t in task.looks_at])
+    if seen not in task.verdicts:
+        task.verdicts[seen] = _verdict(task, states)
+    return task.verdicts[seen]
+
+
+def _verdict(task: TaskShape, states: dict[str, str | None]) -> str | None:
     if not task.upstream:
         return "run"
     if task.indirect_setups:
