@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from pydantic import BaseModel
+from tests.simulation.disk import Table
 
 MOST = 20_000
 """Parsed models kept; then all are forgotten."""
+
+MOST_RESULTS = 2_000
+"""Results kept of each function of tables; then all are forgotten."""
+
+OF_TABLES = (
+    ("kafka_reassignment.plan.hash", "target_hash"),
+    ("kafka_reassignment.plan.hash", "batch_hashes"),
+)
+"""Pure functions of tables and numbers, whose results nobody changes."""
 
 _models: dict[tuple[type, bytes], Any] = {}
 _batches: dict[tuple[Any, ...], tuple[Any, Any]] = {}
@@ -23,8 +37,64 @@ def forget_batches() -> None:
         forget()
 
 
-def install() -> None:
-    """Keep parsed frozen models by their content, and checked batches by their table and hashes."""
+def content_of(table: pa.Table) -> tuple[Any, ...]:
+    """Return what is the same for two tables only if they have the same rows."""
+    return (str(table.schema), *(part.serialize().to_pybytes() for part in table.to_batches()))
+
+
+def kept_table(rows: pa.Table) -> Table:
+    """Return the content of a file of these rows: one object for equal rows."""
+    content = content_of(rows)
+    if content not in _tables:
+        _make_room(_tables)
+        _tables[content] = Table(rows, repr(rows.to_pylist()).encode())
+    return _tables[content]
+
+
+def rows_where(table: Table, filters: Any) -> pa.Table:
+    """Return some rows of a table."""
+    key = (table, str(filters))
+    if key not in _parts:
+        _make_room(_parts)
+        _parts[key] = table.rows.filter(filters)
+    return _parts[key]
+
+
+def _make_room(kept: dict[Any, Any]) -> None:
+    if len(kept) >= MOST_RESULTS:
+        kept.clear()
+
+
+_tables: dict[tuple[Any, ...], Table] = {}
+_parts: dict[tuple[Table, str], pa.Table] = {}
+_once: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+
+def once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of tables, arrays and numbers that works out each result once."""
+    if function in _once:
+        return _once[function]
+    results: dict[tuple[Any, ...], Any] = {}
+
+    def found(*args: Any) -> Any:
+        key = tuple([_key(each) for each in args])
+        if key not in results:
+            _make_room(results)
+            results[key] = function(*args)
+        return results[key]
+
+    _once[function] = found
+    return found
+
+
+def _key(given: Any) -> Any:
+    if isinstance(given, pa.Table):
+        return content_of(given)
+    return (given.dtype.str, given.tobytes()) if isinstance(given, np.ndarray) else given
+
+
+def install(modules: Sequence[ModuleType]) -> None:
+    """Keep parsed frozen models by their content, checked batches by their table and hashes, and what tables lead to."""
     parse = BaseModel.model_validate_json.__func__  # type: ignore[attr-defined]
 
     def model_validate_json(cls: type[BaseModel], content: Any, **options: Any) -> Any:
@@ -41,6 +111,11 @@ def install() -> None:
     BaseModel.model_validate_json = classmethod(model_validate_json)  # type: ignore[assignment]
 
     from kafka_reassignment.plan import store
+
+    for module in modules:
+        for name, value in list(vars(module).items()):
+            if (getattr(value, "__module__", ""), getattr(value, "__name__", "")) in OF_TABLES:
+                setattr(module, name, once(value))
 
     checked = getattr(store, "_checked", None)
     if checked is None:

@@ -33,15 +33,16 @@ class StandsStill(BaseException):
 
 
 class Table:
-    """A table as content of a file; its rows are read back as they were written."""
+    """A table as content of a file; its rows are read back as they were written. ``text`` says what they are."""
 
-    __slots__ = ("rows",)
+    __slots__ = ("rows", "text")
 
-    def __init__(self, rows: Any) -> None:
+    def __init__(self, rows: Any, text: bytes) -> None:
         self.rows = rows
+        self.text = text
 
     def __bytes__(self) -> bytes:
-        return repr(self.rows.to_pylist()).encode()
+        return self.text
 
 
 Content = bytes | Table

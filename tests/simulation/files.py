@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
+from tests.simulation.caches import kept_table
 from tests.simulation.disk import ROOT, Content, SimDisk, Table
 
 _in_use: list[SimDisk] = [SimDisk()]
@@ -161,7 +162,7 @@ class SimFile:
         return len(content)
 
     def write_table(self, rows: pa.Table) -> None:
-        self._table = Table(rows)
+        self._table = kept_table(rows)
 
     def flush(self) -> None:
         if self._writes and self._on_disk:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+from tests.simulation.caches import once
 from tests.simulation.tables import SNAPSHOTS
 
 from kafka_reassignment.decisions.batching import batches_of
@@ -43,9 +44,7 @@ def plan(_session: object, snapshot_dir: str, request: ReassignmentRequest, out_
 
 def write_plan(changes: pa.Table, request: ReassignmentRequest, partitions: int, out_dir: str) -> PlanSummary:
     """Write the plan's tables and its summary, as the pipeline does."""
-    steps = steps_table(changes, request.limits.replica_movements) if len(changes) else STEPS.empty_table()
-    columns = batching_columns(steps)
-    numbers = batches_of(columns, request.limits)
+    steps, columns, numbers = _cut(changes, request.limits)
     clear_plan(out_dir)
     write_target(out_dir, changes)
     hashes = write_batches(out_dir, steps, numbers)
@@ -53,6 +52,15 @@ def write_plan(changes: pa.Table, request: ReassignmentRequest, partitions: int,
     summary = summary_of_batches(request, batches, changes, partitions_in_cluster=partitions)
     write_summary(out_dir, summary)
     return summary
+
+
+def _in_batches(changes: pa.Table, limits: Any) -> tuple[pa.Table, Any, Any]:
+    steps = steps_table(changes, limits.replica_movements) if len(changes) else STEPS.empty_table()
+    columns = batching_columns(steps)
+    return steps, columns, batches_of(columns, limits)
+
+
+_cut = once(_in_batches)
 
 
 def _sizes(log_dirs: Any) -> dict[TopicPartition, int]:

@@ -204,7 +204,7 @@ def install() -> None:
     base = importlib.import_module("kafka_reassignment_airflow.base")
     base.audited_look = _looks_of_tasks(base.audited_look)  # type: ignore[attr-defined]
 
-    caches.install()
+    caches.install(modules)
     hook = importlib.import_module("kafka_reassignment_airflow.hooks.reassignment").KafkaReassignmentHook
     hook.get_conn = lambda _self: SimPort(PRESENT.world.cluster, PRESENT.world.ledger, PRESENT.world.time.stir)
     hook.__init__ = lambda self, kafka_conn_id="kafka_default": setattr(self, "kafka_conn_id", kafka_conn_id)

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
+from tests.simulation.caches import rows_where
 from tests.simulation.disk import Table
 from tests.simulation.files import FILES, SimFile, SimFiles, SimOs, SimPath
 
@@ -29,7 +30,7 @@ class _Parquet:
         content = source.content
         if not isinstance(content, Table):
             raise pa.ArrowInvalid("Parquet magic bytes not found in footer")
-        return content.rows if filters is None else content.rows.filter(filters)
+        return content.rows if filters is None else rows_where(content, filters)
 
 
 class _Parts:
