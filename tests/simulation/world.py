@@ -16,11 +16,15 @@ from tests.simulation.clock import VirtualTime
 from tests.simulation.disk import Kind, SimDisk
 from tests.simulation.files import use
 from tests.simulation.ledger import Ledger
+from tests.simulation.moments import seconds_to_moment
 from tests.simulation.tables import SNAPSHOTS
 from tests.simulation.truth import Truth
 
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
 from kafka_reassignment.model import ConfigResource
+
+LONGEST_PAUSE = 3600.0
+"""Seconds between two looks of a trigger while nothing happens."""
 
 PATIENCE = 10.0
 """Seconds that a task looks by itself before it defers, where it has any patience."""
@@ -122,11 +126,15 @@ class World:
         copying = getattr(self.cluster, "copying", None)
         return copying is None or not copying()
 
-    @property
-    def longest_poll(self) -> float:
-        """The longest pause between two looks of a trigger while nothing moves; windows open by time alone."""
-        has_windows = any(run.conf.get("windows") for a in self.airflows for run in a.runs.values())
-        return 180.0 if has_windows else 3600.0
+    def seconds_to_window(self) -> float:
+        """Return how long it is until a window of a run may open or close; infinity where no run has any."""
+        asked = {
+            (tuple(run.conf["windows"]), str(run.conf.get("time_zone", "UTC")))
+            for airflow in self.airflows
+            for run in airflow.runs.values()
+            if run.conf.get("windows")
+        }
+        return min((seconds_to_moment(*each, self.time.now) for each in asked), default=inf)
 
     def longest_pause(self, asked: float, last: float) -> float:
         """Return how long something that looked in vain may sleep, after a pause of so many seconds before.
@@ -134,8 +142,8 @@ class World:
         Where every look is simulated, as long as it asks for; longer each time where few are, and while nothing moves.
         """
         if self.looks == "few":
-            return min(max(4 * last, asked), self.longest_poll)
-        return min(max(2 * last, asked), self.longest_poll) if self.is_quiet() else 0.0
+            return min(max(4 * last, asked), LONGEST_PAUSE)
+        return min(max(2 * last, asked), LONGEST_PAUSE) if self.is_quiet() else 0.0
 
     def poll(self, asked: float, longest: float) -> None:
         """Let something that looked in vain sleep: for the time it asks for, or longer while a look would see no change.
@@ -145,7 +153,7 @@ class World:
         if longest <= asked:
             self.time.poll(asked, asked)
             return
-        coming = min(self.time.seconds_to_next(), self.cluster.seconds_until_next_event())
+        coming = min(self.time.seconds_to_next(), self.cluster.seconds_until_next_event(), self.seconds_to_window())
         polls = 1 if coming <= asked else ceil(round(coming / asked, 6)) if coming < longest else inf
         self.time.poll(asked, min(longest, polls * asked))
 
