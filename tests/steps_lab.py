@@ -83,7 +83,10 @@ class WallClock:
 
 
 class Run:
-    """A reassignment whose plan is frozen; steps are run as Airflow would run them."""
+    """A reassignment whose plan is frozen; steps are run as Airflow would run them.
+
+    ``store`` and ``record`` are opened for each use, as each task opens its own: nothing that one has read is known to the next.
+    """
 
     def __init__(
         self,
@@ -98,8 +101,8 @@ class Run:
         self.cluster = cluster
         self.cluster_id = cluster.describe_cluster().cluster_id
         self.clock = clock or Clock()
-        self.store = RecordStore(folder)
-        self.record = self.store.record(self.cluster_id, reassignment_id)
+        self.folder = folder
+        self.reassignment_id = reassignment_id
         self.last = len(batches)
         asked = ReassignmentRequest.model_validate({"job": Job.REBALANCE, "throttle_mb_per_second": 10, **request})
         self.record.write_request(
@@ -119,6 +122,18 @@ class Run:
         self.when_waiting: Callable[[], None] = lambda: time.sleep(0.5)
 
     @property
+    def store(self) -> RecordStore:
+        return RecordStore(self.folder)
+
+    @property
+    def record(self) -> Record:
+        return self.store.record(self.cluster_id, self.reassignment_id)
+
+    @record.setter
+    def record(self, other: Record) -> None:
+        self.reassignment_id = other.reassignment_id
+
+    @property
     def context(self) -> RunContext:
         return self.context_of(self.record)
 
@@ -128,7 +143,7 @@ class Run:
         return RunContext(
             cluster=self.cluster,
             store=self.store,
-            record=record,
+            record=self.store.record(record.cluster_id, record.reassignment_id),
             actor=Actor(requested_by="ann", try_number=self.tries),
             log=logging.getLogger("tests"),
             now=lambda: self.clock.now,

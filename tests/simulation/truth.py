@@ -32,7 +32,7 @@ class Truth:
 
     def __init__(self, disk: WatchedDisk, root: SimPath, cluster_id: str) -> None:
         self._disk = disk
-        self.store = RecordStore(root)  # type: ignore[arg-type]
+        self._root = root
         self.cluster_id = cluster_id
         self._kept: dict[tuple[Any, ...], _Kept] = {}
 
@@ -45,6 +45,11 @@ class Truth:
             yield
         finally:
             self._disk.faults, self._disk.is_watched = faults, True
+
+    @property
+    def store(self) -> RecordStore:
+        """The store as it is now: a power cut may have taken what was seen of it."""
+        return RecordStore(self._root)  # type: ignore[arg-type]
 
     def record(self, reassignment_id: str) -> Record:
         """Return the record of a reassignment."""

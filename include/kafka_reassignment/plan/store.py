@@ -108,14 +108,18 @@ def write_summary(plan_dir: str, summary: PlanSummary) -> None:
         sink.write(summary.model_dump_json(indent=1).encode() + b"\n")
 
 
-@_says_what_instead
 def read_summary(plan: PlanRef | str) -> PlanSummary:
-    """Read the summary.
+    """Read the summary. Those of frozen plans that were read last in this process are kept.
 
     Raises:
         RecordError: there is none, so the plan is incomplete.
         RecordDamagedError: it is not readable, or not the one that was frozen; or there is none of a frozen plan.
     """
+    return _kept_summary(plan) if isinstance(plan, PlanRef) else _read_summary(plan)
+
+
+@_says_what_instead
+def _read_summary(plan: PlanRef | str) -> PlanSummary:
     plan_dir = _directory(plan)
     files, path = filesystem(plan_dir)
     try:
@@ -140,6 +144,9 @@ def read_summary(plan: PlanRef | str) -> PlanSummary:
     return summary
 
 
+_kept_summary = lru_cache(maxsize=8)(_read_summary)
+
+
 def read_batch(plan: PlanRef | str, number: int) -> Batch:
     """Read one batch, checked against its hash in the summary, and the summary against the frozen hash.
 
@@ -155,6 +162,7 @@ def read_batch(plan: PlanRef | str, number: int) -> Batch:
 def forget_read_plans() -> None:
     """Read every plan again, as a new process does."""
     _kept_batch.cache_clear()
+    _kept_summary.cache_clear()
 
 
 @_says_what_instead

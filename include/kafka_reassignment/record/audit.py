@@ -19,7 +19,7 @@ from upath import UPath
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import RecordDamagedError, RecordUnavailableError
-from kafka_reassignment.record.objects import create_object, read_model, write_object
+from kafka_reassignment.record.objects import as_bytes, create_object, read_model, write_object
 from kafka_reassignment.record.series import Series
 
 EventOutcome = Literal["succeeded", "failed", "waiting", "skipped", "refused"]
@@ -79,7 +79,9 @@ class AuditLog:
     def __init__(self, folder: UPath, *, head: UPath) -> None:
         self._head = head
         self._folder = folder
-        self._events = Series(folder, AuditEvent, "Audit event")
+        self._events = Series(
+            folder, AuditEvent, "Audit event", kept=0
+        )  # they are large, and verified as they are stored
 
     def append(self, event: AuditEvent) -> AuditEvent:
         """Store the event after the last one and return it; its ``sequence`` and ``previous_hash`` are replaced."""
@@ -91,7 +93,7 @@ class AuditLog:
         with suppress(RecordUnavailableError, RecordDamagedError):  # the event is stored; a head may be behind
             head = read_model(self._head, Head)
             if head is None or head.sequence < stored.sequence:
-                written = Head(sequence=stored.sequence, hash=hashlib.sha256(Series.as_bytes(stored)).hexdigest())
+                written = Head(sequence=stored.sequence, hash=hashlib.sha256(as_bytes(stored)).hexdigest())
                 write_object(self._head, written.model_dump_json().encode())
         return stored
 
@@ -123,7 +125,7 @@ class AuditLog:
             RecordDamagedError: an event is missing, out of its place, or was altered; or the head is.
         """
         count, last = 0, _BEGINNING
-        for event in self:
+        for event in AuditLog(self._folder, head=self._head):  # what the store shows, not what this process knows of
             count += 1
             if event.sequence != count or event.previous_hash != last:
                 raise _altered(

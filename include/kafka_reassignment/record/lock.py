@@ -39,7 +39,7 @@ class LockSeries:
 
     def __init__(self, folder: UPath, cluster_id: str) -> None:
         self._earlier = folder / EARLIER_LOCK
-        self._changes = Series(folder / LOCK, LockChange, "Lock")
+        self._changes = Series(folder / LOCK, LockChange, "Lock", kept=2)
         self._cluster_id = cluster_id
 
     def last(self) -> tuple[int, ClusterLock | None]:

@@ -201,6 +201,55 @@ def read_model(path: UPath, model: type[M]) -> M | None:
     return None if content is None else parse(path, content, model)
 
 
+class ReadOnce:
+    """Objects that never change once they are there: what was read or written is not read again.
+
+    Only for what is created exclusively and never removed. An object that is not there yet is looked for each time. It lives
+    as long as a try of a task or a trigger, so a new process reads everything from the store.
+
+    Args:
+        most: how many are kept, those used last.
+    """
+
+    def __init__(self, most: int = 64) -> None:
+        self._most = most
+        self._kept: dict[str, BaseModel] = {}
+
+    def read(self, path: UPath, model: type[M]) -> M | None:
+        """Return the object parsed as a model, or None when there is none.
+
+        Raises:
+            RecordDamagedError: the object is not what the model says.
+        """
+        kept = self._kept.get(str(path))
+        item = kept if isinstance(kept, model) else read_model(path, model)
+        if item is not None:
+            self._keep(path, item)
+        return item
+
+    def create(self, path: UPath, item: BaseModel) -> bool:
+        """Create the object unless it exists; return whether this call created it."""
+        is_new = create_object(path, as_bytes(item))
+        if is_new:
+            self._keep(path, item)
+        return is_new
+
+    def has(self, path: UPath) -> bool:
+        """Whether the object was read or created; the store is not asked."""
+        return str(path) in self._kept
+
+    def _keep(self, path: UPath, item: BaseModel) -> None:
+        self._kept.pop(str(path), None)
+        self._kept[str(path)] = item
+        while len(self._kept) > self._most:
+            self._kept.pop(next(iter(self._kept)))
+
+
+def as_bytes(item: BaseModel) -> bytes:
+    """Return an object as it is stored."""
+    return item.model_dump_json(indent=1).encode()
+
+
 def parse(path: UPath, content: bytes, model: type[M]) -> M:
     """Return the content of an object as a model. Models are frozen: equal contents share one.
 

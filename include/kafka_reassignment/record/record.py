@@ -24,7 +24,7 @@ from kafka_reassignment.record.models import (
 )
 from kafka_reassignment.record.objects import (
     AUDIT_HEADS,
-    create_object,
+    ReadOnce,
     flush_tree,
     names_in,
     path_part,
@@ -41,7 +41,11 @@ T = TypeVar("T")
 
 
 class Record:
-    """The record of one reassignment. Every method reads or writes the store; nothing is cached."""
+    """The record of one reassignment.
+
+    What is written once and never changes (the request, the frozen plan, the end of a batch, numbered objects) is read once
+    and kept by this object. All else is read from the store each time.
+    """
 
     def __init__(self, root: UPath, cluster_id: str, reassignment_id: str) -> None:
         self.root = root
@@ -53,7 +57,8 @@ class Record:
         self.limits_commands = Series(root / "limits-commands", LimitsCommand)
         self.revisions = Series(root / "revisions", Revision)
         self._plan_tries = Series(root / "plans", PlanTry)
-        self._journals = Series(root / "throttle-journal", Journal)
+        self._journals = Series(root / "throttle-journal", Journal, kept=2)
+        self._written_once = ReadOnce()
 
     def write_request(self, recorded: RecordedRequest) -> RecordedRequest:
         """Record the request unless one is recorded, and return the recorded one: the start time never changes.
@@ -74,7 +79,8 @@ class Record:
     @property
     def exists(self) -> bool:
         """Whether a reassignment of this id was ever begun."""
-        return read_object(self.root / "request.json") is not None
+        path = self.root / "request.json"
+        return self._written_once.has(path) or read_object(path) is not None
 
     def verify_audit(self) -> int:
         """Check that every audit event is there and unaltered; return how many there are.
@@ -111,7 +117,7 @@ class Record:
         Raises:
             RecordError: this reassignment has no record.
         """
-        recorded = read_model(self.root / "request.json", RecordedRequest)
+        recorded = self._written_once.read(self.root / "request.json", RecordedRequest)
         if recorded is None:
             raise RecordError(
                 f"There is no record of reassignment {self.reassignment_id} of cluster {self.cluster_id}, expected one at "
@@ -200,12 +206,12 @@ class Record:
 
     def frozen_plan(self) -> FrozenPlan | None:
         """Return the frozen plan, or None while planning is not done."""
-        return read_model(self.root / "frozen.json", FrozenPlan)
+        return self._written_once.read(self.root / "frozen.json", FrozenPlan)
 
     def freeze_plan(self, plan: FrozenPlan) -> FrozenPlan:
         """Freeze the plan unless one is frozen, and return the frozen one; its files are flushed first."""
         flush_tree(self.root / plan.place)
-        if create_object(self.root / "frozen.json", plan.model_dump_json(indent=1).encode()):
+        if self._written_once.create(self.root / "frozen.json", plan):
             return plan
         frozen = self.frozen_plan()
         assert frozen is not None
@@ -272,11 +278,11 @@ class Record:
 
     def finished(self, batch: int) -> FinishedBatch | None:
         """Return a batch's end, or None while it is not finished."""
-        return read_model(self._batch(batch, "done"), FinishedBatch)
+        return self._written_once.read(self._batch(batch, "done"), FinishedBatch)
 
     def write_finished(self, finished: FinishedBatch) -> None:
         """Store a batch's end, once."""
-        create_object(self._batch(finished.number, "done"), finished.model_dump_json(indent=1).encode())
+        self._written_once.create(self._batch(finished.number, "done"), finished)
 
     def finished_batches(self) -> frozenset[int]:
         """Return the numbers of the batches that are finished."""

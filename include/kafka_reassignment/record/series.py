@@ -10,7 +10,7 @@ from upath import UPath
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import RecordDamagedError
-from kafka_reassignment.record.objects import create_object, last_number, read_model, read_object
+from kafka_reassignment.record.objects import ReadOnce, last_number, read_object
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -22,25 +22,32 @@ class Series(Generic[M]):
     No object is ever replaced, so two writers cannot lose each other's objects. A writer that decides on the ground
     of the last object names its number, and is refused when another one was written in between.
 
+    An object is read once and kept. The folder is listed once: from then on the next number is asked for by its name, so that
+    what others write is seen at once, with one call.
+
     Args:
         folder: of these objects alone.
         model: of each object.
         name: what one object is called in error texts; the model's name when None.
+        kept: how many objects are kept.
     """
 
-    def __init__(self, folder: UPath, model: type[M], name: str | None = None) -> None:
+    def __init__(self, folder: UPath, model: type[M], name: str | None = None, *, kept: int = 64) -> None:
         self._folder = folder
         self._model = model
         self._name = name or model.__name__
+        self._objects = ReadOnce(kept)
+        self._seen: int | None = None  # the highest number that is known to be there; None before the folder was listed
 
     def last_number(self) -> int:
         """Return the number of the last object; 0 when there is none.
 
         What a listing does not show yet is found by its name: a stop that is hidden for a second is a stop all the same.
         """
-        number = last_number(self._folder)
+        number = last_number(self._folder) if self._seen is None else self._seen
         while self.content(number + 1) is not None:
             number += 1
+        self._seen = number
         return number
 
     def last(self) -> tuple[int, M | None]:
@@ -101,16 +108,14 @@ class Series(Generic[M]):
 
     def append_after(self, number: int, item: M) -> bool:
         """Write the object if ``number`` is still that of the last one; return whether it was."""
-        return create_object(self._object(number + 1), self.as_bytes(item))
+        is_new = self._objects.create(self._object(number + 1), item)
+        if is_new:
+            self._seen = max(self._seen or 0, number + 1)
+        return is_new
 
     def content(self, number: int) -> bytes | None:
         """Return an object as it is stored; None when there is none of this number."""
         return read_object(self._object(number))
-
-    @staticmethod
-    def as_bytes(item: M) -> bytes:
-        """Return an object as it is stored."""
-        return item.model_dump_json(indent=1).encode()
 
     def read(self, number: int) -> M:
         """Return the object of this number.
@@ -118,7 +123,7 @@ class Series(Generic[M]):
         Raises:
             RecordDamagedError: it is missing or not readable.
         """
-        item = read_model(self._object(number), self._model)
+        item = self._objects.read(self._object(number), self._model)
         if item is None:
             raise RecordDamagedError(
                 f"{self._name} {number} of {self._folder} is missing, expected {number:06d}.json there",

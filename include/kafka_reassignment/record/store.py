@@ -50,6 +50,7 @@ class RecordStore:
 
     def __init__(self, base: UPath) -> None:
         self._base = base
+        self._locks: dict[str, LockSeries] = {}
 
     def record(self, cluster_id: str, reassignment_id: str) -> Record:
         """Return the record of one reassignment; nothing is read or written yet."""
@@ -113,7 +114,9 @@ class RecordStore:
 
     def lock(self, cluster_id: str) -> LockSeries:
         """Return the numbered objects of a cluster's lock."""
-        return LockSeries(self._base / path_part(cluster_id), cluster_id)
+        if cluster_id not in self._locks:
+            self._locks[cluster_id] = LockSeries(self._base / path_part(cluster_id), cluster_id)
+        return self._locks[cluster_id]
 
     def acquire(
         self,

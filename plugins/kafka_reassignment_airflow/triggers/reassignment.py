@@ -32,6 +32,7 @@ class BatchesTrigger(WaitTrigger):
         self.cluster_id = cluster_id
         self.reassignment_id = reassignment_id
         self.batch_dag_id = batch_dag_id
+        self._record: Record | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the arguments to build this trigger again."""
@@ -43,10 +44,12 @@ class BatchesTrigger(WaitTrigger):
         }
 
     def look(self) -> WaitResult:
-        """Look once at the record."""
-        return look_at_batches(
-            record_store().record(self.cluster_id, self.reassignment_id), self.batch_dag_id, utc_now()
-        )
+        """Look once, through the record of the look before, which has kept what never changes; after an error through a new one."""
+        record = self._record or record_store().record(self.cluster_id, self.reassignment_id)
+        self._record = None
+        result = look_at_batches(record, self.batch_dag_id, utc_now())
+        self._record = record
+        return result
 
 
 def look_at_batches(record: Record, batch_dag_id: str, now: datetime) -> WaitResult:

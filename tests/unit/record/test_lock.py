@@ -126,6 +126,7 @@ def test_the_lock_of_an_earlier_version_is_honoured_and_released_by_the_next_obj
 def test_a_damaged_lock_locks_until_it_is_released_by_force(store, content):
     store.acquire("c", lock("a"))
     (store._base / "c" / "lock" / "000001.json").write_bytes(content)
+    store = RecordStore(store._base)  # of another process
     for touch in (
         lambda: store.lock_owner("c"),
         lambda: store.acquire("c", lock("b")),

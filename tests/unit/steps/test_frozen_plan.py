@@ -298,6 +298,7 @@ def test_a_frozen_plan_that_is_damaged_releases_the_lock_unless_a_batch_was_begu
     if is_begun:
         run.do_all(batch=1)
     (run.record.root / "plan" / "summary.json").unlink()
+    forget_read_plans()
     with pytest.raises(RecordDamagedError) as error:
         make_plan(run.context, master="local[*]")
     altered(error)
