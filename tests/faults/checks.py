@@ -24,6 +24,7 @@ from kafka_reassignment.model import (
 )
 from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.recorded_batch import whole_batch
 
 ACTS_OF_A_LOOK = frozenset({"reinstate_throttle", "cancel_moves"})
@@ -106,7 +107,7 @@ def _where_stopped(record: Record, partition: TopicPartition, original: Replicas
     plan = record.plan_in_force()
     at = {original}
     for number in range(1, (plan.batches if plan else 0) + 1):
-        step = next((s for s in whole_batch(record, number).steps if s.partition == partition), None)
+        step = next((s for s in whole_batch(RecordView(record), number).steps if s.partition == partition), None)
         finished = record.finished(number)
         if finished is None:
             # The batch that was under way: each step of it was brought back or to its end.

@@ -7,6 +7,7 @@ from tests.steps_lab import StillWaiting, move
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import Reassignment
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.recorded_batch import whole_batch
@@ -51,7 +52,7 @@ def test_other_limits_count_from_the_next_batch_on(moving: MovingLab):
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     assert next_batch(run.context, 1) == 2
     assert run.record.plan_in_force().batches < 4
-    assert len(whole_batch(run.record, 1).steps) == 1
+    assert len(whole_batch(RecordView(run.record), 1).steps) == 1
     for number in range(2, run.record.plan_in_force().batches + 1):
         run.do_all(batch=number)
         next_batch(run.context, number)

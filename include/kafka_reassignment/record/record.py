@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TypeVar
@@ -161,16 +161,19 @@ class Record:
             asked |= asked.pop(section, {})  # flat, as the form has them
         return (Trigger(DAG_ID, asked if request.validate_only else asked | {"supersede": True}),)
 
-    def plan_refs(self) -> Callable[[int], PlanRef]:
+    def plan_refs(self, revisions: Sequence[Revision] | None = None) -> Callable[[int], PlanRef]:
         """Return what gives the plan that a batch belongs to: that of the last revision which reaches the batch.
+
+        Args:
+            revisions: all there are; read when None.
 
         Raises:
             RecordError: there is no frozen plan.
         """
-        frozen, revisions = self.plan_ref(), self.revisions.all()
+        frozen, known = self.plan_ref(), self.revisions.all() if revisions is None else revisions
 
         def plan_of(batch: int) -> PlanRef:
-            reaching = [r for r in revisions if r.first_batch <= batch]
+            reaching = [r for r in known if r.first_batch <= batch]
             if not reaching:
                 return frozen
             return PlanRef(self.uri_of(reaching[-1].place), reaching[-1].plan_hash, instead=self._to_ask_again)
@@ -179,11 +182,7 @@ class Record:
 
     def plan_in_force(self) -> FrozenPlan | None:
         """Return the frozen plan; where it was re-batched, with the number of batches and the hash of the last revision."""
-        frozen = self.frozen_plan()
-        _, revision = self.revisions.last()
-        if frozen is None or revision is None:
-            return frozen
-        return frozen.model_copy(update={"plan_hash": revision.plan_hash, "batches": revision.batches})
+        return revised(self.frozen_plan(), self.revisions.last()[1])
 
     def limits_in_force(self) -> Limits:
         """Return the limits by which the current batches were planned."""
@@ -245,6 +244,10 @@ class Record:
         """Return the throttle journal; an empty one before the first throttle."""
         return self._journals.last()[1] or Journal()
 
+    def journal_as_read(self) -> Journal:
+        """Return the throttle journal as it was read or changed last by this object."""
+        return self._journals.last_as_read()[1] or Journal()
+
     def update_journal(self, change: Callable[[Journal], tuple[Journal, T]]) -> T:
         """Store a changed journal and return what else ``change`` returned; done before any throttle is set (KIP-179).
 
@@ -291,3 +294,10 @@ class Record:
 
     def _batch(self, number: int, what: str) -> UPath:
         return self.root / "batches" / f"{number:04d}.{what}.json"
+
+
+def revised(frozen: FrozenPlan | None, revision: Revision | None) -> FrozenPlan | None:
+    """Return the plan in force, given the frozen one and the last revision."""
+    if frozen is None or revision is None:
+        return frozen
+    return frozen.model_copy(update={"plan_hash": revision.plan_hash, "batches": revision.batches})

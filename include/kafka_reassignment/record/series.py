@@ -55,6 +55,10 @@ class Series(Generic[M]):
         number = self.last_number()
         return number, self.read(number) if number else None
 
+    def last_as_read(self) -> tuple[int, M | None]:
+        """Return the last object that was read or written here; the store is asked only if there was no such call yet."""
+        return self.last() if self._seen is None else (self._seen, self.read(self._seen) if self._seen else None)
+
     def change(self, decide: Callable[[M | None], tuple[M | None, T]]) -> T:
         """Write what is decided on the ground of the last object, and return what else ``decide`` returned.
 

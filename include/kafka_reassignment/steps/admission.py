@@ -32,6 +32,7 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import Batch, InFlight, TopicPartition, View
 from kafka_reassignment.plan.store import read_target, read_targets_of
 from kafka_reassignment.record.models import ProgressNote
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.steps.blocked import may_go_without
@@ -41,6 +42,7 @@ from kafka_reassignment.steps.finished import finished_batch
 from kafka_reassignment.steps.health import cluster_health, planned_targets
 from kafka_reassignment.steps.left_over import to_end_moves
 from kafka_reassignment.steps.moves import format_reasons
+from kafka_reassignment.steps.recorded_batch import planned_batch
 from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.view import log_dirs_and_cordons, observe
 from kafka_reassignment.steps.waiting import (
@@ -73,9 +75,10 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
     """
     if done := finished_batch(run, number):
         return done
-    batch = run.batch(number)
-    about_throttle = keep_throttled(run, batch, Rerun("admit", batch=number))
-    finished = run.record.finished_batches()
+    recorded = RecordView(run.record)
+    batch = planned_batch(recorded, number)
+    about_throttle = keep_throttled(run, recorded, batch, Rerun("admit", batch=number))
+    finished = recorded.finished_batches()
     earlier = [n for n in range(1, number) if n not in finished]
     if earlier:
         raise BatchIncompleteError(
@@ -83,10 +86,14 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
             "run in order",
             Rerun("admit", batch=earlier[0]),
         )
-    run.require_go_ahead()
+    run.require_go_ahead(recorded)
     began = started_at or run.now()
     reasons = reasons_to_wait(
-        run, batch, samples, goes_without_blocked=lambda: may_go_without(run, number, batch.partitions, began)
+        run,
+        recorded,
+        batch,
+        samples,
+        goes_without_blocked=lambda: may_go_without(run, recorded, number, batch.partitions, began),
     )
     if not reasons:
         return Done(
@@ -96,18 +103,24 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
     if now >= deadline_of(run, began):
         _refuse_hung(run, batch)
     text = f"batch {number} waits: {'; '.join(reasons)}{about_throttle}"
-    text += f"; {ends}" if (ends := end_in_words(run)) else ""
+    text += f"; {ends}" if (ends := end_in_words(run, recorded)) else ""
     run.record.write_progress(ProgressNote(batch=number, at=now, text=text))
     return Waiting(text, until=now + LONGEST_WAIT)
 
 
 def reasons_to_wait(
-    run: RunContext, batch: Batch, samples: SizeSamples, *, goes_without_blocked: Callable[[], bool] = lambda: False
+    run: RunContext,
+    recorded: RecordView,
+    batch: Batch,
+    samples: SizeSamples,
+    *,
+    goes_without_blocked: Callable[[], bool] = lambda: False,
 ) -> tuple[str, ...]:
     """Look at the batch, at moves of other clients, at disks, at what is written, and at the clock; return why it cannot start now.
 
     Args:
         run: of the reassignment.
+        recorded: what its record shows.
         batch: to start.
         samples: of earlier looks.
         goes_without_blocked: whether to start although none of its partitions can be moved now; asked only then.
@@ -124,7 +137,7 @@ def reasons_to_wait(
     return admission(
         batch,
         view,
-        cluster_health=_health(run),
+        cluster_health=_health(run, recorded),
         foreign=foreign,
         hung=hung_moves(foreign, view.live_brokers),
         log_dirs=log_dirs_and_cordons(cluster, sorted(receivers), []).log_dirs,
@@ -132,22 +145,24 @@ def reasons_to_wait(
         goes_without_blocked=expansions_to_submit(batch, view).none_can_move and goes_without_blocked(),
         allowed_unhealthy_partitions=request.allowed_unhealthy_partitions if request.pause_while_unhealthy else None,
         # What is moving already is completed, whatever the clock says.
-        other_reasons=() if is_moving else (*_about_window(run, batch), *_about_rate(run, batch, view, samples)),
+        other_reasons=()
+        if is_moving
+        else (*_about_window(run, recorded, batch), *_about_rate(run, recorded, batch, view, samples)),
     ).reasons
 
 
-def _health(run: RunContext) -> Health:
+def _health(run: RunContext, recorded: RecordView) -> Health:
     if not run.request.pause_while_unhealthy:
         return Health()
-    return cluster_health(run.cluster, run.request, lambda: planned_targets(run))
+    return cluster_health(run.cluster, run.request, lambda: planned_targets(recorded))
 
 
-def _about_window(run: RunContext, batch: Batch) -> list[str]:
+def _about_window(run: RunContext, recorded: RecordView, batch: Batch) -> list[str]:
     spec = run.request.maintenance
     stop = Trigger(CANCEL_DAG_ID, {"reassignment_id": run.record.reassignment_id})
     if late := past_deadline(spec, run.now()):
         raise DeadlinePassedError(late, stop, Correct("ask for what is left in a new request with a later time"))
-    expected = estimate_of(run, batch)
+    expected = estimate_of(run, recorded, batch)
     fit = fits(spec, run.now(), expected.seconds, expected.least_seconds)
     if fit.decision is StartDecision.START:
         return []
@@ -155,7 +170,7 @@ def _about_window(run: RunContext, batch: Batch) -> list[str]:
         other_windows = Correct("ask for what is left in a new request with other maintenance windows")
         raise InfeasiblePlanError(
             f"Batch {batch.number} can never start: {fit.reason}",
-            *(_raise_rate(run, batch, expected.least_seconds, fit.longest_seconds) or (stop, other_windows)),
+            *(_raise_rate(run, recorded, batch, expected.least_seconds, fit.longest_seconds) or (stop, other_windows)),
         )
     if fit.starts is None:
         held = (
@@ -166,9 +181,11 @@ def _about_window(run: RunContext, batch: Batch) -> list[str]:
     return [fit.reason]
 
 
-def _raise_rate(run: RunContext, batch: Batch, least_seconds: float, longest: float | None) -> tuple[Advice, ...]:
+def _raise_rate(
+    run: RunContext, recorded: RecordView, batch: Batch, least_seconds: float, longest: float | None
+) -> tuple[Advice, ...]:
     """The rate at which the batch would fit, where there is one."""
-    rate = rate_in_force_without_slowdowns(run)
+    rate = rate_in_force_without_slowdowns(run, recorded)
     left = (longest or 0.0) - OVERHEAD_SECONDS
     if rate is None or left <= 0 or (needed := ceil(1.05 * rate * least_seconds / left / MEGABYTE)) > HIGHEST_RATE_MB:
         return ()
@@ -176,8 +193,10 @@ def _raise_rate(run: RunContext, batch: Batch, least_seconds: float, longest: fl
     return Trigger(THROTTLE_DAG_ID, params), Rerun("admit", batch.number)
 
 
-def _about_rate(run: RunContext, batch: Batch, view: View, samples: SizeSamples) -> tuple[str, ...]:
-    rate = rate_in_force(run.request, run.record.journal())
+def _about_rate(
+    run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples
+) -> tuple[str, ...]:
+    rate = rate_in_force(run.request, recorded.journal())
     due = expansions_to_submit(batch, view).to_submit
     if rate is None or not due:
         return ()

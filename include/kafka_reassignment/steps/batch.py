@@ -22,6 +22,7 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import Batch, Refusal, TopicPartition
 from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.models import SubmittedBatch
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.blocked import can_others_move, not_tried_often
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words
@@ -99,7 +100,9 @@ def submit_batch(run: RunContext, number: int) -> None:
             )
         passing = [p for p, refusal in refused.items() if refusal.code in PASSING_REFUSALS]
         has_got_on = bool(wanted.already) or len(refused) < len(to_submit)
-        waits = wanted.waiting and (has_got_on or can_others_move(run, number, batch.partitions))
+        waits = wanted.waiting and (
+            has_got_on or can_others_move(run, RecordView(run.record), number, batch.partitions)
+        )
         again = [*wanted.foreign, *passing] if has_got_on or number < run.plan().batches else []
         later = (*(wanted.waiting if waits else ()), *not_tried_often(run, number, again))
         left_out = as_texts({**wanted.stale, **wanted.foreign, **kept, **wanted.waiting, **refused})
@@ -160,7 +163,7 @@ def next_batch(run: RunContext, number: int, failed_tasks: Sequence[str] = ()) -
             event.outcome, event.summary = "skipped", f"batch {number} was the last one"
             return None
         event.summary = f"starting batch {number + 1} of {run.plan().batches}"
-        event.summary += f"; {ends}" if (ends := end_in_words(run)) else ""
+        event.summary += f"; {ends}" if (ends := end_in_words(run, RecordView(run.record))) else ""
         return number + 1
 
 

@@ -12,7 +12,9 @@ from datetime import datetime
 
 from kafka_reassignment.decisions.moves import Phase, expansions_to_submit, phase
 from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.recorded_batch import planned_batch
 from kafka_reassignment.steps.view import observe
 from kafka_reassignment.steps.waiting import deadline_of
 
@@ -20,25 +22,29 @@ MOST_TRIES = 3
 """In so many batches a partition is submitted that the controller refuses, or that another client moves."""
 
 
-def may_go_without(run: RunContext, number: int, own: Collection[TopicPartition], started_at: datetime) -> bool:
+def may_go_without(
+    run: RunContext, recorded: RecordView, number: int, own: Collection[TopicPartition], started_at: datetime
+) -> bool:
     """Whether a batch of which no partition can move now starts all the same.
 
     Args:
         run: of the reassignment.
+        recorded: what its record shows.
         number: of the batch.
         own: its partitions.
         started_at: when it began to wait.
     """
-    previous = run.record.submitted(number - 1) if number > 1 else None
+    previous = recorded.submitted(number - 1) if number > 1 else None
     if run.now() >= deadline_of(run, started_at) or (previous is not None and previous.given_up):
         return True
-    return can_others_move(run, number, own)
+    return can_others_move(run, recorded, number, own)
 
 
-def can_others_move(run: RunContext, number: int, own: Collection[TopicPartition]) -> bool:
+def can_others_move(run: RunContext, recorded: RecordView, number: int, own: Collection[TopicPartition]) -> bool:
     """Whether a later batch has a partition that can move now, beside those of this batch."""
-    for later in range(number + 1, run.plan().batches + 1):
-        batch = run.batch(later)
+    plan = recorded.plan_in_force()
+    for later in range(number + 1, (plan.batches if plan else 0) + 1):
+        batch = planned_batch(recorded, later)
         view = observe(run.cluster, batch.partitions)
         due = expansions_to_submit(batch, view)
         on_the_way = {s.partition for s in batch.steps if phase(s, view).phase is not Phase.DONE} & set(due.already)

@@ -19,6 +19,7 @@ from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.record.operator_commands import RunCommand, WithdrawCommand
 from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
@@ -84,7 +85,7 @@ def cancel_moves(run: RunContext, scope: CancelScope) -> CancelResult:
     Looks and acts once; ``settle_moves`` goes on until all is settled.
     """
     with run.audited("cancel_moves") as event:
-        result, _ = act(run, scope)
+        result, _ = act(run, RecordView(run.record), scope)
         event.facts = dict(vars(result))
         if result.has_acted:
             acted = (*result.cancelled, *result.settled)
@@ -103,14 +104,15 @@ def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> W
         InvalidRequestError: the reassignment was resumed; its moves are not for this step to cancel.
         UnsafeDropError: something is not settled at the deadline.
     """
-    if scope.is_whole and run.record.exists and run.record.stopped() is None:
+    recorded = RecordView(run.record)
+    if scope.is_whole and run.record.exists and recorded.stopped() is None:
         raise InvalidRequestError(
             f"Reassignment {run.record.reassignment_id} is not stopped any more: it was resumed, so nothing more of it is "
             "cancelled here. To stop it again",
             scope.again(run.record),
         )
-    about_throttle = _look_after_throttle(run)
-    result, decided = act(run, scope)
+    about_throttle = _look_after_throttle(run, recorded)
+    result, decided = act(run, recorded, scope)
     if decided.complete:
         return Done(_settled_text(decided), facts=vars(result))
     if result.has_acted:
@@ -128,12 +130,12 @@ def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> W
     return Waiting(_waiting_text(decided) + about_throttle, until=deadline)
 
 
-def _look_after_throttle(run: RunContext) -> str:
+def _look_after_throttle(run: RunContext, recorded: RecordView) -> str:
     """Make sure of the throttle. What cannot be put in place is told, and keeps nothing from being cancelled."""
     if not run.record.exists:
         return ""
     try:
-        return keep_throttled(run, None)
+        return keep_throttled(run, recorded, None)
     except ThrottleMissingError as error:
         run.log.warning("%s", error)
         return f"; {error}"
@@ -149,7 +151,7 @@ def clear_after_stop(run: RunContext, scope: CancelScope) -> None:
         if not scope.is_whole or not run.record.exists:
             event.outcome, event.summary = "skipped", "the rest of the reassignment goes on under its throttle"
             return
-        stopped = stopped_steps(run.cluster, run.record, scope)
+        stopped = stopped_steps(run.cluster, RecordView(run.record), scope)
         decided = decide(run.controller, stopped, confirmed_view(run, stopped.steps), scope)
         waiting = {**decided.cancels.to_cancel, **decided.cancels.carry_on, **decided.stranded}
         restored = restore_configs(run, event)

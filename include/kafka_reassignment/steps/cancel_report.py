@@ -8,6 +8,7 @@ from kafka_reassignment.decisions.cancel import Settling
 from kafka_reassignment.decisions.moves import Phase
 from kafka_reassignment.errors import UnsafeDropError, name_some
 from kafka_reassignment.model import TopicPartition, View
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.moves import DOUBTFUL, confirmed_view, format_reasons
@@ -25,7 +26,7 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
         lines = [f"Reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id}"]
         each: list[str] = []
         if run.record.exists:
-            stopped = stopped_steps(run.cluster, run.record, scope)
+            stopped = stopped_steps(run.cluster, RecordView(run.record), scope)
             view = confirmed_view(run, stopped.steps, DOUBTFUL - {Phase.NOT_SUBMITTED})
             decided = decide(run.controller, stopped, view, scope)
             _require_settled(run, decided, scope)

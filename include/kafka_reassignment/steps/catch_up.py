@@ -12,13 +12,14 @@ from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.errors import CatchUpTimeoutError, NotSubmittedError, name_some
 from kafka_reassignment.model import Batch, Replicas, TopicPartition, View
 from kafka_reassignment.record.models import ProgressNote
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import copied_so_far, end_in_words
 from kafka_reassignment.steps.finished import finished_batch
 from kafka_reassignment.steps.left_out import leave_out_disturbed, submission
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
 from kafka_reassignment.steps.rate import adjust_rate_to_health
-from kafka_reassignment.steps.recorded_batch import taking_part
+from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part
 from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.view import tiered_topics
 from kafka_reassignment.steps.waiting import Done, SizeSamples, Waiting, WaitResult, bounded_step, deadline_of
@@ -40,14 +41,15 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     """
     if done := finished_batch(run, number):
         return done
-    batch = taking_part(run.record, run.batch(number))
-    about_throttle = keep_throttled(run, batch, Rerun("sense_isr_catch_up", batch=number))
-    run.require_go_ahead()
+    recorded = RecordView(run.record)
+    batch = taking_part(recorded, planned_batch(recorded, number))
+    about_throttle = keep_throttled(run, recorded, batch, Rerun("sense_isr_catch_up", batch=number))
+    run.require_go_ahead(recorded)
     view = confirmed_view(run, batch.steps)
-    submitted = submission(run, number) is not None
+    submitted = submission(recorded, number) is not None
     if submitted or view.in_flight:
-        adjust_rate_to_health(run)
-    batch = leave_out_disturbed(run, batch, view)
+        adjust_rate_to_health(run, recorded)
+    batch = leave_out_disturbed(run, recorded, batch, view)
     seen = catch_up(batch, view, submitted=submitted)
     if seen.not_submitted:
         raise NotSubmittedError(
@@ -68,10 +70,10 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             *brokers_to_start(seen.waiting, view),
             Rerun("sense_isr_catch_up", batch=number),
         )
-    copied = _progress(run, batch, view, samples)
+    copied = _progress(run, recorded, batch, view, samples)
     text = f"batch {number}: {copied}" + (f"; blocked: {format_reasons(seen.blocked)}" if seen.blocked else "")
     text += about_throttle
-    text += f"; {ends}" if (ends := end_in_words(run)) else ""
+    text += f"; {ends}" if (ends := end_in_words(run, recorded)) else ""
     run.record.write_progress(
         ProgressNote(
             batch=number,
@@ -80,7 +82,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             bytes_left=copied.bytes_left,
             bytes_per_second=copied.bytes_per_second,
             seconds_left=copied.seconds_left,
-            copied=copied_so_far(run, batch, copied.bytes_left),
+            copied=copied_so_far(run, recorded, batch, copied.bytes_left),
         )
     )
     return Waiting(text, until=deadline)
@@ -92,12 +94,12 @@ def brokers_to_start(waiting: Mapping[TopicPartition, Replicas], view: View) -> 
     return (StartBrokers(tuple(down)),) if down else ()
 
 
-def _progress(run: RunContext, batch: Batch, view: View, samples: SizeSamples) -> Progress:
+def _progress(run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples) -> Progress:
     samples.take(run.cluster, batch.brokers & view.live_brokers, batch.partitions)
     return progress(
         batch,
         view,
         samples.seen,
-        asked_bytes_per_second=rate_in_force(run.request, run.record.journal()),
+        asked_bytes_per_second=rate_in_force(run.request, recorded.journal()),
         remote_storage_topics=tiered_topics(run.cluster, {p.topic for p in batch.partitions}),
     )

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from kafka_reassignment.advice import Correct, Rerun
 from kafka_reassignment.errors import InvalidRequestError
-from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext, refuse_stopped
 from kafka_reassignment.steps.estimates import end_in_words
 from kafka_reassignment.steps.finished import is_finished_reassignment
@@ -43,7 +43,7 @@ def first_batch(run: RunContext) -> int | None:
         event.summary = f"{len(finished)} of {plan.batches} batches finished" + (
             f"; starting batch {unfinished[0]}" if unfinished else "; nothing to start"
         )
-        event.summary += f"; {ends}" if unfinished and (ends := end_in_words(run)) else ""
+        event.summary += f"; {ends}" if unfinished and (ends := end_in_words(run, RecordView(run.record))) else ""
     return unfinished[0] if unfinished else None
 
 
@@ -56,16 +56,16 @@ def _refuse_validate_only(run: RunContext) -> None:
 
 
 @waiting_step
-def wait_for_batches(record: Record, now: datetime) -> WaitResult:
+def wait_for_batches(recorded: RecordView, now: datetime) -> WaitResult:
     """Wait until the record shows every batch as finished; the cluster is not asked.
 
     ``Failed`` with:
         StoppedError: the reassignment was stopped.
     """
-    progress = batches_progress(record)
+    progress = batches_progress(recorded)
     if progress.complete:
         return Done(progress.text)
-    refuse_stopped(record)
+    refuse_stopped(recorded)
     return Waiting(progress.text, until=now + LONGEST_WAIT)
 
 
@@ -89,12 +89,12 @@ class BatchesProgress:
         return f"{self.finished} of {self.batches} batches finished" + (f"; {self.detail}" if self.detail else "")
 
 
-def batches_progress(record: Record) -> BatchesProgress:
+def batches_progress(recorded: RecordView) -> BatchesProgress:
     """Return how far the chain is, from the record alone."""
-    plan = record.plan_in_force()
+    plan = recorded.plan_in_force()
     batches = plan.batches if plan else 0
-    finished = record.finished_batches()
+    finished = recorded.finished_batches()
     left = [n for n in range(1, batches + 1) if n not in finished]
-    note = record.progress() if left else None
+    note = recorded.progress() if left else None
     detail = note.text if note and note.batch in left else ""
     return BatchesProgress(len(finished), batches, left[0] if left else batches, detail)

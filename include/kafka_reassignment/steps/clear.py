@@ -17,6 +17,7 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import Step, TopicPartition, View
 from kafka_reassignment.record.models import FinishedBatch
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import copied_of
 from kafka_reassignment.steps.finished import is_finished_batch
@@ -25,7 +26,7 @@ from kafka_reassignment.steps.moves import (
     confirmed_view,
     format_reasons,
 )
-from kafka_reassignment.steps.recorded_batch import taking_part, whole_batch
+from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part, whole_batch
 from kafka_reassignment.steps.restore import adopt_debts, restore_configs
 
 
@@ -41,7 +42,7 @@ def clear_throttle(run: RunContext, number: int) -> None:
     if is_finished_batch(run, "clear_throttle", number):
         return
     with run.audited("clear_throttle", number) as event:
-        whole = whole_batch(run.record, number)
+        whole = whole_batch(RecordView(run.record), number)
         view = confirmed_view(run, whole.steps)
         if ours := still_copying(whole.steps, view):
             raise ThrottleInUseError(
@@ -52,7 +53,8 @@ def clear_throttle(run: RunContext, number: int) -> None:
         if run.request.supersede:
             event.facts["debts_taken_over"] = list(adopt_debts(run))
         event.summary = str(restore_configs(run, event))
-        taking = leave_out_disturbed(run, taking_part(run.record, run.batch(number)), view)
+        recorded = RecordView(run.record)
+        taking = leave_out_disturbed(run, recorded, taking_part(recorded, planned_batch(recorded, number)), view)
         at = {s.partition: phase(s, view) for s in taking.steps}
         undone = {p: f"{now.phase}: {now.reason}" for p, now in at.items() if now.phase not in {Phase.DONE, Phase.GONE}}
         if undone:

@@ -20,6 +20,7 @@ from kafka_reassignment.record.audit import Actor, AuditEvent, EventOutcome
 from kafka_reassignment.record.models import ClusterLock, FrozenPlan, RecordedRequest, is_same_airflow
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import ReassignmentRequest
 from kafka_reassignment.steps.recorded_batch import planned_batch
 
@@ -149,8 +150,11 @@ class RunContext:
             if p in seen
         }
 
-    def require_go_ahead(self) -> None:
+    def require_go_ahead(self, recorded: RecordView | None = None) -> None:
         """Refuse to go on when the reassignment is stopped, or has not the cluster's lock. Only looks, and takes nothing.
+
+        Args:
+            recorded: of the look that asks; by default what the record shows now. The lock is always read now.
 
         Raises:
             StoppedError: it was stopped.
@@ -158,7 +162,7 @@ class RunContext:
             ReassignmentInProgressError: another reassignment has the lock of the cluster.
             LockLostError: nobody has the lock.
         """
-        refuse_stopped(self.record)
+        refuse_stopped(recorded or self.record)
         self.refuse_other_airflow()
         cluster_id, own = self.record.cluster_id, self.record.reassignment_id
         owner = self.store.lock_owner(cluster_id)
@@ -247,18 +251,19 @@ class RunContext:
         Raises:
             RecordError: the plan has no such batch.
         """
-        return planned_batch(self.record, number)
+        return planned_batch(RecordView(self.record), number)
 
 
-def refuse_stopped(record: Record) -> None:
+def refuse_stopped(recorded: Record | RecordView) -> None:
     """Make sure that a reassignment is not stopped.
 
     Raises:
         StoppedError: who stopped it, when and why, and how it goes on.
     """
-    command = record.stopped()
+    command = recorded.stopped()
     if command is None:
         return
+    record = recorded.record if isinstance(recorded, RecordView) else recorded
     raise StoppedError(
         f"Reassignment {record.reassignment_id} was stopped by {command.by} at {command.at:%Y-%m-%d %H:%M:%S %Z}"
         + (f": {command.reason}" if command.reason else ""),

@@ -16,6 +16,7 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.record.models import ProgressNote
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.catch_up import brokers_to_start
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.finished import finished_batch
@@ -29,7 +30,7 @@ from kafka_reassignment.steps.moves import (
     slices_of,
     submit,
 )
-from kafka_reassignment.steps.recorded_batch import taking_part
+from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part
 from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.view import observe
 from kafka_reassignment.steps.waiting import Done, Waiting, WaitResult, bounded_step, deadline_of
@@ -55,15 +56,16 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
     """
     if done := finished_batch(run, number):
         return done
-    batch, began = taking_part(run.record, run.batch(number)), run.now()
-    about_throttle = keep_throttled(run, batch, Rerun("drop_old_replicas", batch=number))
-    run.require_go_ahead()
-    if submission(run, number) is None:
+    recorded, began = RecordView(run.record), run.now()
+    batch = taking_part(recorded, planned_batch(recorded, number))
+    about_throttle = keep_throttled(run, recorded, batch, Rerun("drop_old_replicas", batch=number))
+    run.require_go_ahead(recorded)
+    if submission(recorded, number) is None:
         raise NotSubmittedError(
             f"Batch {number} was never submitted: nothing can be dropped", Rerun("submit_batch", batch=number)
         )
     view = confirmed_view(run, batch.steps)
-    batch = leave_out_disturbed(run, batch, view)
+    batch = leave_out_disturbed(run, recorded, batch, view)
     event = AuditDraft()
     view = _freed(run, batch, view, event)
     looked = _drop_now(run, batch)

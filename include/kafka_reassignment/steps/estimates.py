@@ -23,6 +23,7 @@ from kafka_reassignment.model import Batch
 from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.plan.summary import PlanSummary
 from kafka_reassignment.record.models import ProgressNote
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request.windows.clock import format_moment
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.health import cluster_health, planned_targets
@@ -31,48 +32,49 @@ LONGEST_BETWEEN_LOOKS = 120.0
 """Seconds between two looks, above which nobody looked: when bytes moved in between is not known."""
 
 
-def copied_so_far(run: RunContext, batch: Batch, bytes_left: int) -> Copied:
+def copied_so_far(run: RunContext, recorded: RecordView, batch: Batch, bytes_left: int) -> Copied:
     """Return what was seen to be copied of the batch under way, from the last note of its progress on."""
-    note = run.record.progress()
+    note = recorded.progress()
     if note is None or note.batch != batch.number:
         return Copied()
     seconds = (run.now() - note.at).total_seconds()
     if note.bytes_left is None or not 0 < seconds <= LONGEST_BETWEEN_LOOKS:
         return note.copied
     asked = run.request.throttle_bytes_per_second
-    rates = None if asked is None else rates_of(batch, asked, run.record.journal().rate_changes)
+    rates = None if asked is None else rates_of(batch, asked, recorded.journal().rate_changes)
     return note.copied.plus(batch, note.bytes_left - bytes_left, seconds, rates)
 
 
-def estimate_of(run: RunContext, batch: Batch) -> Estimate:
+def estimate_of(run: RunContext, recorded: RecordView, batch: Batch) -> Estimate:
     """Estimate how long a batch takes that starts now."""
     return estimate(
         batch,
-        _pace(run, batch.number),
+        _pace(run, recorded, batch.number),
         asked_bytes_per_second=run.request.throttle_bytes_per_second,
-        rate_changes=_rate_changes(run),
+        rate_changes=_rate_changes(run, recorded),
     )
 
 
-def end_in_words(run: RunContext, summary: PlanSummary | None = None) -> str:
+def end_in_words(run: RunContext, recorded: RecordView, summary: PlanSummary | None = None) -> str:
     """Say when the last batch is expected to end, with the maintenance windows; empty when that is not known.
 
     Args:
         run: of the reassignment.
+        recorded: what its record shows.
         summary: of the plan in force; read when None.
     """
     spec = run.request.maintenance
     if summary is None:
-        plan = run.record.plan_in_force()
-        summary = read_summary(run.record.plan_refs()(plan.batches)) if plan and plan.batches else None
-    finished = run.record.finished_batches()
+        plan = recorded.plan_in_force()
+        summary = read_summary(recorded.plan_refs()(plan.batches)) if plan and plan.batches else None
+    finished = recorded.finished_batches()
     left = [b.number for b in summary.batches if b.number not in finished] if summary else []
     if summary is None or not left:
         return ""
-    seconds = [s for s in _seconds_of(run, summary, left) if s is not None]
+    seconds = [s for s in _seconds_of(run, recorded, summary, left) if s is not None]
     if len(seconds) < len(left):
         return ""
-    now, note = run.now(), run.record.progress()
+    now, note = run.now(), recorded.progress()
     if note is not None and note.batch == left[0] and note.bytes_left is not None:
         # What moves already is completed, whatever the clock says.
         whole, *seconds = seconds
@@ -83,9 +85,11 @@ def end_in_words(run: RunContext, summary: PlanSummary | None = None) -> str:
     return f"all is expected to be over {format_moment(ends, spec.zone, run.now())} {spec.time_zone}"
 
 
-def _seconds_of(run: RunContext, summary: PlanSummary, numbers: list[int]) -> Iterator[float | None]:
+def _seconds_of(
+    run: RunContext, recorded: RecordView, summary: PlanSummary, numbers: list[int]
+) -> Iterator[float | None]:
     """How long each batch takes, by what its busiest broker copies."""
-    pace, asked = _pace(run, numbers[0]), rate_in_force_without_slowdowns(run)
+    pace, asked = _pace(run, recorded, numbers[0]), rate_in_force_without_slowdowns(run, recorded)
     for number in numbers:
         batch = summary.batches[number - 1]
         busiest = max(batch.busiest_receiver_bytes, batch.busiest_sender_bytes)
@@ -93,27 +97,27 @@ def _seconds_of(run: RunContext, summary: PlanSummary, numbers: list[int]) -> It
         yield None if copying is None else copying + OVERHEAD_SECONDS
 
 
-def rate_in_force_without_slowdowns(run: RunContext) -> int | None:
+def rate_in_force_without_slowdowns(run: RunContext, recorded: RecordView) -> int | None:
     """Return what all brokers together were last asked to keep to, in bytes per second; None when unthrottled."""
-    journal = run.record.journal()
+    journal = recorded.journal()
     changes = without_slowdowns(journal.rate_changes)
     return rate_in_force(run.request, journal.model_copy(update={"rate_changes": tuple(changes)}))
 
 
-def _rate_changes(run: RunContext) -> list[RateChange]:
+def _rate_changes(run: RunContext, recorded: RecordView) -> list[RateChange]:
     """The changes of the rate; without the slow-down of an unhealthy cluster that is healthy again."""
-    journal = run.record.journal()
+    journal = recorded.journal()
     latest = journal.rate_changes[-1] if journal.rate_changes else None
     if latest is None or latest.rate_before_slowdown_bytes_per_second is None:
         return list(journal.rate_changes)
-    found = cluster_health(run.cluster, run.request, lambda: planned_targets(run))
+    found = cluster_health(run.cluster, run.request, lambda: planned_targets(recorded))
     due = rate_due(run.request, journal, rate_in_force(run.request, journal), found)
     is_over = due is not None and due.rate_before_slowdown_bytes_per_second is None
     return without_slowdowns(journal.rate_changes, single_brokers_too=False) if is_over else list(journal.rate_changes)
 
 
-def _pace(run: RunContext, before: int) -> Pace:
-    numbers = sorted(n for n in run.record.finished_batches() if n < before)[-2 * MAX_MEASURED_BATCHES :]
+def _pace(run: RunContext, recorded: RecordView, before: int) -> Pace:
+    numbers = sorted(n for n in recorded.finished_batches() if n < before)[-2 * MAX_MEASURED_BATCHES :]
     finished = (run.record.finished(n) for n in numbers)
     measured: list[tuple[datetime, Copied]] = [(done.finished_at, done.copied) for done in finished if done is not None]
     return measured_pace(measured, run.now())

@@ -17,8 +17,8 @@ from kafka_reassignment.model import Replicas, TopicPartition, View
 from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import ClusterPort
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
-from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.view import min_insync_replicas
 
 
@@ -47,12 +47,12 @@ def cluster_health(
     return health(view, leaving_brokers=leaving_brokers(request), targets=targets())
 
 
-def planned_targets(run: RunContext) -> dict[TopicPartition, Replicas]:
+def planned_targets(recorded: RecordView) -> dict[TopicPartition, Replicas]:
     """Return the replicas that each planned partition will have; none before there is a plan."""
-    if run.record.frozen_plan() is None:
+    if recorded.plan_in_force() is None:
         return {}
-    withdrawn = run.record.withdrawn_partitions()
-    moves = read_target(run.record.plan_ref())
+    withdrawn = recorded.withdrawn_partitions()
+    moves = read_target(recorded.plan_ref())
     return {move.partition: move.target for move in moves if str(move.partition) not in withdrawn}
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from kafka_reassignment.decisions.moves import disturbed
 from kafka_reassignment.model import Batch, View
 from kafka_reassignment.record.models import SubmittedBatch
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import AuditDraft, RunContext, refuse_stopped
 from kafka_reassignment.steps.moves import as_texts, format_reasons
 from kafka_reassignment.steps.recorded_batch import without
 
 
-def submission(run: RunContext, number: int) -> SubmittedBatch | None:
+def submission(recorded: RecordView, number: int) -> SubmittedBatch | None:
     """Return what was submitted of a batch; None when it was not, or when a stop has cancelled it since."""
-    submitted = run.record.submitted(number)
-    _, command = run.record.run_commands.last()
+    submitted, command = recorded.submitted(number), recorded.last_run_command()
     return None if submitted and command and command.at >= submitted.submitted_at else submitted
 
 
-def leave_out_disturbed(run: RunContext, batch: Batch, view: View) -> Batch:
+def leave_out_disturbed(run: RunContext, recorded: RecordView, batch: Batch, view: View) -> Batch:
     """Return the batch without the partitions that another client has its hand on; they are recorded with the reason.
 
     Nothing is taken for another client's doing that this reassignment's own stop or withdrawal has done. Does nothing to
@@ -26,13 +26,15 @@ def leave_out_disturbed(run: RunContext, batch: Batch, view: View) -> Batch:
     Raises:
         StoppedError: the reassignment was stopped.
     """
-    submitted = submission(run, batch.number)
     found = disturbed(batch, view)
-    if submitted is None or not found:
+    if not found or submission(recorded, batch.number) is None:
         return batch
     # Read after the look: what a stop or a withdrawal cancelled, it had ordered before.
-    refuse_stopped(run.record)
-    withdrawn = run.record.withdrawn_partitions()
+    now = RecordView(run.record)
+    refuse_stopped(now)
+    submitted, withdrawn = submission(now, batch.number), now.withdrawn_partitions()
+    if submitted is None:
+        return batch
     batch = without(batch, withdrawn)
     reasons = as_texts({p: why for p, why in found.items() if str(p) not in withdrawn})
     if not reasons:

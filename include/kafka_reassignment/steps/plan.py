@@ -18,6 +18,7 @@ from kafka_reassignment.plan.store import PlanRef, read_summary, read_target_tab
 from kafka_reassignment.plan.summary import PlanSummary
 from kafka_reassignment.planner.snapshot import TopicFacts, write_snapshot
 from kafka_reassignment.record.models import REPORT, FrozenPlan
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words
@@ -60,7 +61,7 @@ def make_plan(run: RunContext, *, master: str) -> str:
             "plan_hash": plan.plan_hash,
             "assumptions": list(summary.assumptions),
         }
-        return in_words(summary, end_in_words(run, summary))
+        return in_words(summary, end_in_words(run, RecordView(run.record), summary))
 
 
 @contextmanager

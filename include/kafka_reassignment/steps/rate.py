@@ -25,6 +25,7 @@ from kafka_reassignment.decisions.rate import (
 from kafka_reassignment.decisions.throttle import Journal, Side
 from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError, ThrottleMissingError, name_some
 from kafka_reassignment.model import ConfigResource
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.health import cluster_health
@@ -39,7 +40,7 @@ from kafka_reassignment.steps.throttle_configs import (
 NEXT_TIME = Correct("give 'throttle_mb_per_second' with the next reassignment")
 
 
-def adjust_rate_to_health(run: RunContext) -> None:
+def adjust_rate_to_health(run: RunContext, recorded: RecordView) -> None:
     """Change the rate where the cluster's health asks for it, with an audit event of its own.
 
     Nothing is looked at unless the request has ``mb_per_second_while_unhealthy``. A rate that was set for some brokers
@@ -48,7 +49,7 @@ def adjust_rate_to_health(run: RunContext) -> None:
     request = run.request
     if request.mb_per_second_while_unhealthy is None:
         return
-    journal = run.record.journal()
+    journal = recorded.journal()
     due = rate_due(request, journal, rate_in_force(request, journal), cluster_health(run.cluster, request))
     if due is None:
         return

@@ -9,16 +9,16 @@ from kafka_reassignment.advice import Correct, Rerun
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.model import Batch
 from kafka_reassignment.plan.store import read_batch
-from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.view import RecordView
 
 
-def whole_batch(record: Record, number: int) -> Batch:
+def whole_batch(recorded: RecordView, number: int) -> Batch:
     """Return one batch as it was planned, withdrawn partitions included.
 
     Raises:
         RecordError: there is no plan yet, or it has no such batch.
     """
-    plan = record.plan_in_force()
+    plan, record = recorded.plan_in_force(), recorded.record
     if plan is None:
         raise RecordError(
             f"Reassignment {record.reassignment_id} has no frozen plan at {record.root}, expected one", Rerun("plan")
@@ -28,21 +28,21 @@ def whole_batch(record: Record, number: int) -> Batch:
             f"Reassignment {record.reassignment_id} has batches 1 to {plan.batches}, asked for {number}",
             Correct("trigger the batch DAG with a number in that range"),
         )
-    return read_batch(record.plan_refs()(number), number)
+    return read_batch(recorded.plan_refs()(number), number)
 
 
-def planned_batch(record: Record, number: int) -> Batch:
+def planned_batch(recorded: RecordView, number: int) -> Batch:
     """Return one batch without the partitions that were withdrawn.
 
     Raises:
         RecordError: there is no plan yet, or it has no such batch.
     """
-    return without(whole_batch(record, number), record.withdrawn_partitions())
+    return without(whole_batch(recorded, number), recorded.withdrawn_partitions())
 
 
-def taking_part(record: Record, batch: Batch) -> Batch:
+def taking_part(recorded: RecordView, batch: Batch) -> Batch:
     """Return the batch without the partitions that were left out when it was submitted."""
-    submitted = record.submitted(batch.number)
+    submitted = recorded.submitted(batch.number)
     return without(batch, submitted.left_out if submitted else ())
 
 

@@ -7,6 +7,7 @@ from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import Step
 from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.record.operator_commands import RunCommand
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.limits import move_from_start
 from kafka_reassignment.steps.moves import confirmed_view
@@ -39,7 +40,7 @@ def resume(run: RunContext, *, by: str, reason: str = "") -> None:
 def _taken_back(run: RunContext) -> list[str]:
     """Partitions at their original replicas although first steps of theirs are in finished batches."""
     withdrawn = run.record.withdrawn_partitions()
-    begun = {p for p in begun_partitions(run.record) if str(p) not in withdrawn}
+    begun = {p for p in begun_partitions(RecordView(run.record)) if str(p) not in withdrawn}
     wholes = read_targets_of(run.record.plan_ref(), begun) if begun else {}
     view = confirmed_view(run, [Step(whole) for whole in wholes.values()])
     return [

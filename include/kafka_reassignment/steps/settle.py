@@ -8,6 +8,7 @@ from kafka_reassignment.decisions.cancel import Settling, settling
 from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.model import Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.ports import in_slices
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit
@@ -49,12 +50,12 @@ class CancelResult:
         return ", ".join(f"{count} {what}" for count, what in counted if count) or "nothing was in flight"
 
 
-def act(run: RunContext, scope: CancelScope) -> tuple[CancelResult, Settling]:
+def act(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[CancelResult, Settling]:
     """Cancel and submit what can be settled now; return what was done, and what was decided before.
 
     A cancel starts a new leader epoch as a drop does (F38), so both have the same pace: a slice, each right after a look at it.
     """
-    stopped = stopped_steps(run.cluster, run.record, scope)
+    stopped = stopped_steps(run.cluster, recorded, scope)
     view = confirmed_view(run, stopped.steps)
     decided = decide(run.controller, stopped, view, scope)
     due = {*decided.cancels.to_cancel, *decided.to_submit}

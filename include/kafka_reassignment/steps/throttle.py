@@ -24,6 +24,7 @@ from kafka_reassignment.decisions.throttle import (
 )
 from kafka_reassignment.errors import InvalidThrottleError, RecordError, ThrottleMissingError, name_some
 from kafka_reassignment.model import Batch, ConfigChange
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.restore import adopt_setters
 from kafka_reassignment.steps.throttle_configs import (
@@ -70,7 +71,7 @@ def ensure_throttle(run: RunContext, batch: Batch, event: AuditDraft, *, only_mi
     return bool(setting.changes)
 
 
-def keep_throttled(run: RunContext, batch: Batch | None, *advice: Advice) -> str:
+def keep_throttled(run: RunContext, recorded: RecordView, batch: Batch | None, *advice: Advice) -> str:
     """Make sure that whatever copies because of this reassignment is under its throttle; return what a person should know.
 
     Every look of a waiting step calls this first, before it refuses or fails for any other reason. What copies is read off
@@ -88,7 +89,7 @@ def keep_throttled(run: RunContext, batch: Batch | None, *advice: Advice) -> str
     rate = run.request.throttle_bytes_per_second
     if rate is None or _is_locked_by_another(run):
         return ""
-    listed = (*listed_in(run.record.journal()), *replicas_listed(batch.steps if batch else ()))
+    listed = (*listed_in(recorded.journal()), *replicas_listed(batch.steps if batch else ()))
     if not listed:
         return ""
     needed = needed_replicas(listed, observe_listed(run, listed))
@@ -100,6 +101,7 @@ def keep_throttled(run: RunContext, batch: Batch | None, *advice: Advice) -> str
         lambda rate_changes: needed.as_throttle(asked_bytes_per_second=rate, rate_changes=rate_changes),
         event,
         only_missing=True,
+        recorded=recorded,
     )
     if setting.changes or setting.lower_rates_found:
         texts = ["the throttle was missing and is in place again"] if setting.changes else []
@@ -113,7 +115,12 @@ def keep_throttled(run: RunContext, batch: Batch | None, *advice: Advice) -> str
 
 
 def put_in_place(
-    run: RunContext, wanted: Wanted, event: AuditDraft, *, only_missing: bool = False
+    run: RunContext,
+    wanted: Wanted,
+    event: AuditDraft,
+    *,
+    only_missing: bool = False,
+    recorded: RecordView | None = None,
 ) -> tuple[ThrottleSetting, tuple[str, ...]]:
     """Put a throttle in place, journal first; return what was changed for it, and what is missing of it then.
 
@@ -126,6 +133,7 @@ def put_in_place(
         event: gets the changes as facts.
         only_missing: set what is missing, raise no rate that is in place, and leave out lists that would be longer than
             Kafka takes.
+        recorded: of the look that asks; where nothing is due by its journal, the journal is not read again.
     """
     live = run.cluster.describe_cluster().live_brokers
     unfit: tuple[TooLong, ...] = ()
@@ -141,7 +149,9 @@ def put_in_place(
         updated, changes = changes_to_throttle(fitting, journal, before)
         return updated, ThrottleSetting(fitting, journal, updated, before, tuple(changes))
 
-    setting = run.record.update_journal(journalled)
+    setting = journalled(recorded.journal())[1] if recorded else None
+    if setting is None or setting.is_due:  # what is set is decided on the ground of the journal as it is now
+        setting = run.record.update_journal(journalled)
     if adopted := adopt_setters(run, new_rates_of_others(setting.journal_before, setting.journal)):
         event.facts["debts_taken_over"] = list(adopted)
         setting = run.record.update_journal(journalled)

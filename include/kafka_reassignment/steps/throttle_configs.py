@@ -34,6 +34,11 @@ class ThrottleSetting:
     changes: tuple[ConfigChange, ...]
 
     @property
+    def is_due(self) -> bool:
+        """Whether there is anything to journal or to change."""
+        return bool(self.changes) or self.journal != self.journal_before
+
+    @property
     def lower_rates_found(self) -> tuple[LowerRate, ...]:
         """Lower rates of other clients that were not known before."""
         return tuple(r for r in self.journal.lower_rates if r not in self.journal_before.lower_rates)

@@ -10,6 +10,7 @@ from kafka_reassignment.model import Batch, TopicPartition, View
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.chain import batches_progress
 from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.view import observe_twice
@@ -32,11 +33,12 @@ class CurrentBatch:
     @classmethod
     def of(cls, record: Record) -> CurrentBatch:
         """Read it from the record; the cluster is not asked."""
-        progress = batches_progress(record)
+        recorded = RecordView(record)
+        progress = batches_progress(recorded)
         if progress.complete:
             return cls(progress.finished, progress.batches, None, None, {})
         number = progress.next_batch
-        batch = whole_batch(record, number)
+        batch = whole_batch(recorded, number)
         return cls(progress.finished, progress.batches, batch, record.submitted(number), _given_up(record, batch))
 
     @property

@@ -10,6 +10,7 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from kafka_reassignment.advice import Rerun, sentence
 from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.batch import LATEST_EVENTS, root_failure
 from kafka_reassignment.steps.chain import batches_progress, wait_for_batches
 from kafka_reassignment.steps.context import utc_now
@@ -57,16 +58,17 @@ def look_at_batches(record: Record, batch_dag_id: str, now: datetime) -> WaitRes
 
     A failed batch does not end the wait: a rerun of its failed step carries the chain on.
     """
-    result = wait_for_batches(record, now)
+    recorded = RecordView(record)
+    result = wait_for_batches(recorded, now)
     if not isinstance(result, Waiting):
         return result
-    cut = _why_it_stands(record, batch_dag_id)
+    cut = _why_it_stands(recorded, batch_dag_id)
     return replace(result, reason=f"{result.reason}. {cut}") if cut else result
 
 
-def _why_it_stands(record: Record, batch_dag_id: str) -> str:
+def _why_it_stands(recorded: RecordView, batch_dag_id: str) -> str:
     """Return why the next batch does not go on by itself, and what leads on; empty where its run is at work."""
-    batch = batches_progress(record).next_batch
+    batch, record = batches_progress(recorded).next_batch, recorded.record
     run_id, before = (batch_run_id(record.reassignment_id, n) for n in (batch, batch - 1))
 
     def is_in(state: str, *run_ids: str) -> bool:

@@ -13,6 +13,7 @@ from kafka_reassignment.record import objects
 from kafka_reassignment.record.models import ClusterLock, FrozenPlan
 from kafka_reassignment.record.operator_commands import RunCommand, WithdrawCommand
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.record.view import RecordView
 
 pytestmark = pytest.mark.quick
 NOON = datetime(2026, 1, 1, tzinfo=UTC)
@@ -119,3 +120,27 @@ def test_what_is_kept_is_bounded(disk, root):
         record.withdraw_commands.append(WITHDRAWN)
     assert len(record.withdraw_commands._objects._kept) == 64
     assert len(record.withdraw_commands.all()) == 100
+
+
+def test_a_view_of_the_journal_has_what_the_step_itself_has_changed_since(disk, root):
+    record = opened(root)
+    view = RecordView(record)
+    assert view.journal() == Journal()
+    record.update_journal(lambda j: (j.model_copy(update={"lower_rates": (LOWER,)}), None))
+    with disk.counted() as calls:
+        assert view.journal().lower_rates == (LOWER,)
+    assert not calls
+
+
+def test_a_view_reads_once_and_the_next_view_again(disk, root):
+    record = opened(root)
+    record.freeze_plan(PLAN)
+    views = [RecordView(record), RecordView(record)]
+    assert views[0].stopped() is None
+    opened(root).run_commands.append(STOP)
+    assert [view.stopped() for view in views] == [None, STOP]
+    assert views[0].plan_in_force() == PLAN
+    with disk.counted() as calls:
+        views[0].stopped()
+        views[0].plan_in_force()
+    assert not calls

@@ -17,6 +17,7 @@ from kafka_reassignment.errors import (
     UnhealthyClusterError,
 )
 from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import parse_request
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.admission import reasons_to_wait
@@ -239,7 +240,9 @@ def test_the_end_with_the_windows_is_in_the_approval_and_in_the_log(reassignment
 
 def test_a_plan_that_fits_no_window_says_so_before_it_is_approved(reassignment):
     never = reassignment([move("orders", 0, (1, 2), (1, 3), 900_000_000_000)], windows=["sat 22:00-04:00"])
-    assert "a batch fits into none of the maintenance windows, so it cannot end" in end_in_words(never.context)
+    assert "a batch fits into none of the maintenance windows, so it cannot end" in end_in_words(
+        never.context, RecordView(never.record)
+    )
 
 
 def test_what_moves_already_is_brought_to_its_end_whatever_the_clock_says(reassignment):
@@ -259,7 +262,9 @@ def test_a_rate_that_producers_outrun_is_waited_for_and_reported(reassignment, c
         cluster.produce(ORDERS_0, messages=10, size_bytes=round(3_000_000 * wait))
 
     context = replace(run.context, sleep=pass_time)
-    message = reasons_to_wait(context, context.batch(1), SizeSamples(clock=lambda: seconds[0]))
+    message = reasons_to_wait(
+        context, RecordView(context.record), context.batch(1), SizeSamples(clock=lambda: seconds[0])
+    )
     assert len(message) == 2
     assert "can never finish: broker 3 would have to receive 3.0 MB/s of new writes alone" in message[0]
     assert "can never finish: broker 1 would have to send 3.0 MB/s of new writes alone" in message[1]

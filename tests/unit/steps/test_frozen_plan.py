@@ -18,6 +18,7 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.plan.inverse import BegunBatch, invert
 from kafka_reassignment.plan.store import forget_read_plans, read_target, read_targets_of
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps import plan as plan_step
 from kafka_reassignment.steps.limits import change_limits
@@ -39,7 +40,7 @@ def as_in_a_new_process():
 
 
 def read_all(run):
-    whole_batch(run.record, 1)
+    whole_batch(RecordView(run.record), 1)
     return list(read_target(run.record.plan_ref()))
 
 
@@ -87,9 +88,9 @@ def test_damaged_and_missing_files_of_the_plan_are_final(reassignment, what, con
 
 def test_a_batch_that_was_checked_is_not_read_again(reassignment):
     run = reassignment([FROZEN])
-    first = whole_batch(run.record, 1)
+    first = whole_batch(RecordView(run.record), 1)
     (run.record.root / "plan" / "steps" / "part-00000.parquet").unlink()
-    assert whole_batch(run.record, 1) is first
+    assert whole_batch(RecordView(run.record), 1) is first
 
 
 def rebatched(reassignment):
@@ -103,11 +104,11 @@ def rebatched(reassignment):
 
 def test_a_revision_is_checked_against_its_own_hash(reassignment):
     run = rebatched(reassignment)
-    assert {str(s.partition) for s in whole_batch(run.record, 2).steps} == {"orders-1", "orders-2"}
+    assert {str(s.partition) for s in whole_batch(RecordView(run.record), 2).steps} == {"orders-1", "orders-2"}
     forget_read_plans()
     write_plan(run.record.uri_of(run.record.revisions.last()[1].place), [[FROZEN], [OTHER]], frozen_at=run.clock.now)
     with pytest.raises(RecordDamagedError) as error:
-        whole_batch(run.record, 2)
+        whole_batch(RecordView(run.record), 2)
     altered(error)
 
 
@@ -178,7 +179,7 @@ def test_a_second_try_of_plan_changes_nothing_of_what_the_first_froze(unplanned,
     texts.append(make_plan(run.context, master="local[*]"))
 
     frozen = run.record.frozen_plan()
-    assert whole_batch(run.record, 1).steps == (FROZEN,)
+    assert whole_batch(RecordView(run.record), 1).steps == (FROZEN,)
     assert texts[0] == texts[1]
     assert frozen.plan_hash in texts[0], "people approve the hash that is frozen"
     assert run.record.read_file("plan.html") == f"page of {frozen.plan_hash}".encode()

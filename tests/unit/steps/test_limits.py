@@ -11,6 +11,7 @@ from kafka_reassignment.advice import StartBrokers
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.errors import InvalidRequestError, VerificationError
 from kafka_reassignment.model import Reassignment, Refusal, TopicPartition
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.recorded_batch import whole_batch
@@ -27,7 +28,7 @@ TARGET = {"orders-0": (3, 2), "orders-1": (2, 4), "orders-2": (3, 2), "orders-3"
 
 
 def partitions(run, number: int) -> set[str]:
-    return {str(p) for p in whole_batch(run.record, number).partitions}
+    return {str(p) for p in whole_batch(RecordView(run.record), number).partitions}
 
 
 def test_with_nothing_running_one_error_says_so_at_once_and_nothing_is_written(reassignment):
@@ -213,7 +214,7 @@ def wide(current, target):
 
 def targets(run):
     return [
-        whole_batch(run.record, n).steps[0].reassignment.target
+        whole_batch(RecordView(run.record), n).steps[0].reassignment.target
         for n in range(1, run.record.plan_in_force().batches + 1)
     ]
 
@@ -335,7 +336,9 @@ def test_what_the_controller_refuses_again_and_again_is_left_out_after_a_few_tri
     run = reassignment(*([move("grown", n, (1, 5), (1, 2))] for n in range(2)), partition_movements=1)
     waited = run_to_the_end(run)
     assert len(waited) <= 6
-    assert set(whole_batch(run.record, len(waited)).partitions) <= set(cluster.describe_partitions(["grown"]))
+    assert set(whole_batch(RecordView(run.record), len(waited)).partitions) <= set(
+        cluster.describe_partitions(["grown"])
+    )
 
 
 def _die(*_: object) -> bool:

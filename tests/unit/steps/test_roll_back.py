@@ -5,6 +5,7 @@ from tests.steps_lab import move
 
 from kafka_reassignment.advice import Correct, Rerun
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentInProgressError, RecordDamagedError
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -43,7 +44,7 @@ def test_a_finished_reassignment_is_rolled_back_newest_batch_first_order_include
     run.finish()
     assert run.replicas() != BEFORE
     back = RollBack(run)
-    assert [sorted(map(str, whole_batch(back.record, n).partitions)) for n in (1, 2)] == [
+    assert [sorted(map(str, whole_batch(RecordView(back.record), n).partitions)) for n in (1, 2)] == [
         ["orders-1", "orders-2"],
         ["orders-0"],
     ]

@@ -20,6 +20,7 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel import settle_moves
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -162,24 +163,24 @@ def test_what_was_never_submitted_is_not_waited_for(reassignment):
 def test_the_chain_waits_until_every_batch_is_finished(reassignment):
     run = reassignment([MOVES[0]], [MOVES[1]])
     run.do_all(batch=1)
-    waiting = wait_for_batches(run.record, run.clock.now)
+    waiting = wait_for_batches(RecordView(run.record), run.clock.now)
     assert isinstance(waiting, Waiting)
     assert waiting.reason.startswith("1 of 2 batches finished")
     run.do("next_batch", 1)
     run.do_all(batch=2)
-    assert wait_for_batches(run.record, run.clock.now) == Done("2 of 2 batches finished")
+    assert wait_for_batches(RecordView(run.record), run.clock.now) == Done("2 of 2 batches finished")
 
 
 def test_the_chain_names_the_batch_only_once(submitted):
     submitted.look("sense_isr_catch_up")
-    waiting = wait_for_batches(submitted.record, submitted.clock.now)
+    waiting = wait_for_batches(RecordView(submitted.record), submitted.clock.now)
     assert waiting.reason.startswith("0 of 1 batches finished; batch 1: 0 of 2 partitions in sync")
 
 
 def test_a_stopped_chain_is_not_waited_for(reassignment):
     run = reassignment(MOVES)
     cancel.stop(run.context, WHOLE, by="bob")
-    assert failure(wait_for_batches(run.record, run.clock.now)) is StoppedError
+    assert failure(wait_for_batches(RecordView(run.record), run.clock.now)) is StoppedError
 
 
 # Settling

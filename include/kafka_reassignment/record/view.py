@@ -1,0 +1,90 @@
+"""What the record of a reassignment shows in one look of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+from kafka_reassignment.decisions.throttle import Journal
+from kafka_reassignment.plan.store import PlanRef
+from kafka_reassignment.record.models import FrozenPlan, ProgressNote, SubmittedBatch
+from kafka_reassignment.record.operator_commands import Revision, RunCommand
+from kafka_reassignment.record.record import Record, revised
+
+T = TypeVar("T")
+
+
+class RecordView:
+    """What the record shows in one look: each object that may change is read once, when it is first asked for.
+
+    A look makes one and hands it on, so that all of the look is decided on the ground of one state. What has to be as it is
+    now is asked of the record itself: a stop right before a submission, what is changed and written back. The lock is never
+    part of a view. The methods are those of ``Record``.
+
+    Args:
+        record: with which the step reads and writes; ``journal`` has what the step itself has changed since.
+    """
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self._read: dict[Hashable, Any] = {}
+
+    def plan_in_force(self) -> FrozenPlan | None:
+        """Return the plan in force."""
+        revisions = self._revisions()
+        return revised(self.record.frozen_plan(), revisions[-1] if revisions else None)
+
+    def plan_refs(self) -> Callable[[int], PlanRef]:
+        """Return what gives the plan that a batch belongs to.
+
+        Raises:
+            RecordError: there is no frozen plan.
+        """
+        return self.record.plan_refs(self._revisions())
+
+    def plan_ref(self) -> PlanRef:
+        """Return the frozen plan.
+
+        Raises:
+            RecordError: there is none.
+        """
+        return self.record.plan_ref()
+
+    def last_run_command(self) -> RunCommand | None:
+        """Return the last order to stop or to go on."""
+        return self._once("run command", lambda: self.record.run_commands.last()[1])
+
+    def stopped(self) -> RunCommand | None:
+        """Return the command that stopped the reassignment, or None while it may go on."""
+        command = self.last_run_command()
+        return command if command is not None and command.stopped else None
+
+    def withdrawn_partitions(self) -> frozenset[str]:
+        """Return the partitions that were withdrawn."""
+        return self._once("withdrawn", self.record.withdrawn_partitions)
+
+    def submitted(self, batch: int) -> SubmittedBatch | None:
+        """Return what was submitted of a batch."""
+        return self._once(("submitted", batch), lambda: self.record.submitted(batch))
+
+    def finished_batches(self) -> frozenset[int]:
+        """Return the numbers of the batches that are finished."""
+        return self._once("finished", self.record.finished_batches)
+
+    def progress(self) -> ProgressNote | None:
+        """Return the latest progress of the batch in flight."""
+        return self._once("progress", self.record.progress)
+
+    def journal(self) -> Journal:
+        """Return the throttle journal, with what this step has changed of it since it was read."""
+        self._once("journal", self.record.journal)
+        return self.record.journal_as_read()
+
+    def _revisions(self) -> Sequence[Revision]:
+        return self._once("revisions", self.record.revisions.all)
+
+    def _once(self, key: Hashable, read: Callable[[], T]) -> T:
+        if key not in self._read:
+            self._read[key] = read()
+        found: T = self._read[key]
+        return found

@@ -1,0 +1,140 @@
+"""How often a look of a waiting step asks the record's store: each call is a round trip on an object store."""
+
+import pytest
+from tests.counted_disk import CountedDisk
+from tests.simulation.files import use
+from tests.simulation.stand_ins import in_place
+from tests.steps_lab import Run, move
+
+from kafka_reassignment.errors import LockLostError, StoppedError
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource
+from kafka_reassignment.plan import tables
+from kafka_reassignment.plan.store import forget_read_plans
+from kafka_reassignment.record import objects
+from kafka_reassignment.record.operator_commands import RunCommand, WithdrawCommand
+from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.admission import admit
+from kafka_reassignment.steps.cancel import settle_moves
+from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.catch_up import sense_isr_catch_up
+from kafka_reassignment.steps.chain import wait_for_batches
+from kafka_reassignment.steps.drop import drop_old_replicas
+from kafka_reassignment.steps.rate import change_rate
+from kafka_reassignment.steps.waiting import Failed, SizeSamples, Waiting
+
+pytestmark = pytest.mark.quick
+
+STEPS = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (2, 4))]
+HELD_BACK = {"pause_while_unhealthy": True, "allowed_unhealthy_partitions": 0}
+
+
+@pytest.fixture
+def disk():
+    forget_read_plans()
+    with in_place([objects, tables]):
+        yield CountedDisk()
+
+
+@pytest.fixture
+def begun(disk, cluster):
+    """Begin a reassignment of three batches, the first of which is finished."""
+
+    def begin(*done, **request):
+        batches = [[move("orders", 3, (1, 2), (1, 4))], STEPS, [move("orders", 2, (3, 1), (3, 4))]]
+        run = Run(cluster, use(disk), batches, **request)
+        run.when_waiting = cluster.catch_up_all
+        run.do_all(batch=1)
+        run.do_all(*done, batch=2) if done else None
+        return run
+
+    return begin
+
+
+def looks_of(run, step):
+    """Return a look of a step, each time through the context of the look before, as its trigger does."""
+    context, samples, began = run.context, SizeSamples.by_clock_of(run.context), run.clock.now
+    return {
+        "admit": lambda: admit(context, 2, samples, began),
+        "sense_isr_catch_up": lambda: sense_isr_catch_up(context, 2, began, samples),
+        "drop_old_replicas": lambda: drop_old_replicas(context, 2, began),
+        "wait_for_batches": lambda: wait_for_batches(RecordView(context.record), run.clock.now),
+        "settle_moves": lambda: settle_moves(context, CancelScope(), began),
+    }[step]
+
+
+def make_it_wait(begun, cluster, step):
+    """Return a reassignment in which this step of the second batch has something to wait for."""
+    if step == "admit":
+        run = begun(**HELD_BACK)
+        cluster.create_topic("other", [(1, 2)], size_bytes=1)
+        cluster.kill(2)
+        return run
+    if step == "drop_old_replicas":
+        run = begun("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+        cluster.fall_behind(STEPS[0].partition, 3)
+        return run
+    run = begun("admit", "set_throttle", "submit_batch")
+    if step == "settle_moves":
+        run.record.run_commands.append(RunCommand(at=run.clock.now, by="ann", stopped=True))
+        cluster.kill(1)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("step", "first", "later"),
+    [
+        ("admit", {"read": 19, "list": 6}, {"read": 9, "list": 1}),
+        ("sense_isr_catch_up", {"read": 19, "list": 6}, {"read": 9, "list": 1}),
+        ("drop_old_replicas", {"read": 20, "list": 6}, {"read": 8}),
+        ("wait_for_batches", {"read": 5, "list": 3}, {"read": 3, "list": 1}),
+        ("settle_moves", {"read": 19, "list": 6}, {"read": 5, "list": 1}),
+    ],
+)
+def test_a_look_asks_the_store_no_more_often_than_this(begun, cluster, disk, step, first, later):
+    look = looks_of(make_it_wait(begun, cluster, step), step)
+    forget_read_plans()
+    for most in (first, later, later):
+        with disk.counted() as calls:
+            result = look()
+        assert isinstance(result, Waiting), result
+        assert {kind: count for kind, count in calls.items() if count > most.get(kind, 0)} == {}, calls
+
+
+def test_a_look_sees_what_others_wrote_since_the_look_before(begun, cluster, disk):
+    run = make_it_wait(begun, cluster, "sense_isr_catch_up")
+    look = looks_of(run, "sense_isr_catch_up")
+    assert "0 of 2 partitions" in look().reason
+    run.record.withdraw_commands.append(WithdrawCommand(at=run.clock.now, by="ann", partitions=("orders-1",)))
+    assert "0 of 1 partitions" in look().reason
+    run.record.run_commands.append(RunCommand(at=run.clock.now, by="ann", stopped=True))
+    assert isinstance(stopped := look(), Failed)
+    assert isinstance(stopped.error, StoppedError)
+
+
+def test_a_look_sees_that_the_lock_was_lost_since_the_look_before(begun, cluster):
+    run = make_it_wait(begun, cluster, "sense_isr_catch_up")
+    look = looks_of(run, "sense_isr_catch_up")
+    assert isinstance(look(), Waiting)
+    run.store.release(run.cluster_id, "r")
+    assert isinstance(lost := look(), Failed)
+    assert isinstance(lost.error, LockLostError)
+
+
+def test_a_throttle_is_put_back_on_the_ground_of_the_journal_as_it_is_then(begun, cluster):
+    """An operator changes the rate between the look's reading of the journal and its setting of what is missing."""
+    run = make_it_wait(begun, cluster, "sense_isr_catch_up")
+    look = looks_of(run, "sense_isr_catch_up")
+    assert isinstance(look(), Waiting)
+    key, broker = "follower.replication.throttled.rate", ConfigResource.broker(3)
+    cluster.another_client().alter_configs([ConfigChange(broker, key, ConfigOperation.DELETE)])
+    describe = cluster.describe_partitions
+
+    def while_the_rate_is_changed(*args):
+        cluster.describe_partitions = describe
+        change_rate(run.context, asked_bytes_per_second=2_000_000)
+        cluster.another_client().alter_configs([ConfigChange(broker, key, ConfigOperation.DELETE)])
+        return describe(*args)
+
+    cluster.describe_partitions = while_the_rate_is_changed
+    assert isinstance(look(), Waiting)
+    assert int(run.configs()[broker][key].value) < 3_000_000
