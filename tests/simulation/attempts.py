@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -248,11 +249,12 @@ class TriggerRun(Activity):
     def _until_fired(self) -> Any:
         step = self.trigger.run().__anext__()
         world, longest = self.airflow.world, 0.0
+        deadline = datetime.fromisoformat(self.trigger.deadline)
         try:
             seconds = step.send(None)
             while True:
                 longest = world.longest_pause(seconds, longest)
-                world.poll(seconds, longest)
+                world.poll(seconds, longest, by=deadline)
                 if self.died:
                     raise WorkerDied(self.name)
                 self.looks += 1

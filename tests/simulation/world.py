@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from math import ceil, inf
 from typing import Any, Literal
 
@@ -145,15 +146,18 @@ class World:
             return min(max(4 * last, asked), LONGEST_PAUSE)
         return min(max(2 * last, asked), LONGEST_PAUSE) if self.is_quiet() else 0.0
 
-    def poll(self, asked: float, longest: float) -> None:
+    def poll(self, asked: float, longest: float, *, by: datetime | None = None) -> None:
         """Let something that looked in vain sleep: for the time it asks for, or longer while a look would see no change.
 
-        It looks at a time at which it would look anyway, and never later than the first one after something happened.
+        It looks at a time at which it would look anyway, and never later than the first one after something happened, or after
+        the moment ``by``.
         """
         if longest <= asked:
             self.time.poll(asked, asked)
             return
         coming = min(self.time.seconds_to_next(), self.cluster.seconds_until_next_event(), self.seconds_to_window())
+        if by is not None:
+            coming = min(coming, (by - self.time.now).total_seconds())
         polls = 1 if coming <= asked else ceil(round(coming / asked, 6)) if coming < longest else inf
         self.time.poll(asked, min(longest, polls * asked))
 
