@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -117,9 +116,10 @@ class SimDisk:
         self._begin(path, writes=True)
         if new and path in self._files:
             raise FileExistsError(path)
-        with self._change(path):
-            self._make_folders(path.rpartition("/")[0])
-            self._put(path, _File(content, self._now()))
+        self._begin_change(path)
+        self._make_folders(path.rpartition("/")[0])
+        self._put(path, _File(content, self._now()))
+        self._end_change(path)
 
     def fill(self, path: str, content: Content) -> None:
         """Replace the content of an open file; not a call of its own."""
@@ -129,32 +129,36 @@ class SimDisk:
     def rename(self, path: str, to: str) -> None:
         self._begin(to, writes=True)
         file = self._file(path)
-        with self._change(to):
-            self._remove(path)
-            self._put(to, file)
+        self._begin_change(to)
+        self._remove(path)
+        self._put(to, file)
+        self._end_change(to)
 
     def link(self, path: str, to: str) -> None:
         self._begin(to, writes=True)
         if to in self._files:
             raise FileExistsError(to)
-        with self._change(to):
-            self._put(to, self._file(path))
+        self._begin_change(to)
+        self._put(to, self._file(path))
+        self._end_change(to)
 
     def unlink(self, path: str) -> None:
         self._begin(path, writes=True)
         self._file(path)
-        with self._change(path):
-            self._remove(path)
+        self._begin_change(path)
+        self._remove(path)
+        self._end_change(path)
 
     def remove_tree(self, path: str) -> None:
         self._begin(path, writes=True)
-        with self._change(path):
-            for each in [p for p in self._files if p == path or p.startswith(f"{path}/")]:
-                self._remove(each)
-            for each in [f for f in self._folders if f == path or f.startswith(f"{path}/")]:
-                del self._folders[each]
-                self._folders.get(each.rpartition("/")[0], {}).pop(each.rpartition("/")[2], None)
-                self._note(each)
+        self._begin_change(path)
+        for each in [p for p in self._files if p == path or p.startswith(f"{path}/")]:
+            self._remove(each)
+        for each in [f for f in self._folders if f == path or f.startswith(f"{path}/")]:
+            del self._folders[each]
+            self._folders.get(each.rpartition("/")[0], {}).pop(each.rpartition("/")[2], None)
+            self._note(each)
+        self._end_change(path)
 
     def make_folders(self, path: str) -> None:
         self._begin(path, writes=True)
@@ -181,22 +185,24 @@ class SimDisk:
     def flush_file(self, path: str) -> None:
         """Make a file survive a power cut."""
         self._begin(path, writes=True)
-        with self._change(path):
-            file = self._file(path)
-            file.flushed = file.content
+        self._begin_change(path)
+        file = self._file(path)
+        file.flushed = file.content
+        self._end_change(path)
 
     def flush_folder(self, path: str) -> None:
         """Make a folder's names survive a power cut."""
         self._begin(path, writes=True)
-        with self._change(path):
-            for name in self._folders.get(path, {}):
-                each = f"{path}/{name}"
-                if each in self._files:
-                    self._durable[each] = self._files[each]
-                else:
-                    self._durable_folders.add(each)
-            for each in [p for p in self._durable if p.rpartition("/")[0] == path and p not in self._files]:
-                del self._durable[each]
+        self._begin_change(path)
+        for name in self._folders.get(path, {}):
+            each = f"{path}/{name}"
+            if each in self._files:
+                self._durable[each] = self._files[each]
+            else:
+                self._durable_folders.add(each)
+        for each in [p for p in self._durable if p.rpartition("/")[0] == path and p not in self._files]:
+            del self._durable[each]
+        self._end_change(path)
 
     # ---------------------------------------------------------------- what happens to it
 
@@ -268,11 +274,11 @@ class SimDisk:
         if self._calls > CALLS_WITHOUT_TIME:
             raise StandsStill(f"{CALLS_WITHOUT_TIME} calls of the record store at {now:%Y-%m-%d %H:%M:%S}")
 
-    @contextmanager
-    def _change(self, path: str):
+    def _begin_change(self, path: str) -> None:
         if self.on_write is not None:
             self.on_write("before", path)
-        yield
+
+    def _end_change(self, path: str) -> None:
         if self.on_write is not None:
             self.on_write("after", path)
 

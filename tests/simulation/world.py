@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from math import ceil, inf
 from typing import Any, Literal
@@ -42,18 +40,19 @@ class WatchedDisk(SimDisk):
     looked_at: set[str] | None = None
 
     def _begin(self, path: str, *, writes: bool = False) -> None:
-        if not self.is_watched:
-            if self.looked_at is not None:
-                self.looked_at.add(path)
-        elif not writes:
-            current().before("read", path, writes=False)
+        if self.is_watched:
+            if not writes:
+                current().before("read", path, writes=False)
+        elif self.looked_at is not None:
+            self.looked_at.add(path)
         super()._begin(path, writes=writes)
 
-    @contextmanager
-    def _change(self, path: str) -> Iterator[None]:
+    def _begin_change(self, path: str) -> None:
         before_call("write", path, writes=True)
-        with super()._change(path):
-            yield
+        super()._begin_change(path)
+
+    def _end_change(self, path: str) -> None:
+        super()._end_change(path)
         after_call(writes=True)
 
 
