@@ -9,11 +9,14 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.definitions._internal.types import ArgNotSet
 from airflow.sdk.definitions.mappedoperator import MappedOperator
+from airflow.sdk.exceptions import ParamValidationError
+from jsonschema import Draft202012Validator
 
 from kafka_lab.airflow import PROJECT
 from kafka_reassignment.decisions.windows import MaintenanceWindows
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.request import Limits, ReassignmentRequest
+from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment_airflow import example_dags
 from kafka_reassignment_airflow.arguments import read_integers, read_json, read_object
@@ -144,6 +147,30 @@ def test_the_form_and_the_request_have_the_same_bounds():
     for name in set(flat) - {"limits", "maintenance"}:
         field = schema["$defs"]["Job"] if name == "job" else flat[name].get("anyOf", [flat[name]])[0]
         assert bounds(params[name].schema) == bounds(field), name
+
+
+RATES = ("throttle_mb_per_second", "mb_per_second_while_unhealthy")
+
+
+def test_every_rate_is_bounded_in_the_form(dags):
+    """A validator of our own that came after the bounds took them out of the schema: the API accepted a rate of 0."""
+    rates = [dag.params.get_param(name) for dag in dags.values() for name in RATES if name in dag.params]
+    assert len(rates) == 3
+    for rate in rates:
+        assert (rate.schema["exclusiveMinimum"], rate.schema["maximum"]) == (0, HIGHEST_RATE_MB)
+        assert rate.resolve(1) == 1
+        for wrong in (0, -1, HIGHEST_RATE_MB + 1, "fast"):
+            with pytest.raises(ParamValidationError):
+                rate.resolve(wrong)
+
+
+def test_a_schema_has_only_words_that_its_validator_knows(dags):
+    """One that is not known bounds nothing, without a word: pydantic writes such as 'le' for a bound behind a validator."""
+    of_airflow = {"section", "values_display", "description_md"}
+    known = of_airflow | set(Draft202012Validator.VALIDATORS) | {"title", "description", "default", "examples"}
+    for dag in dags.values():
+        for name in dag.params:
+            assert set(dag.params.get_param(name).schema) <= known, f"{dag.dag_id}.{name}"
 
 
 def test_p_is_bounded_in_the_form_as_in_the_limits():

@@ -1,5 +1,7 @@
 """The real DAGs on a real Airflow against real brokers, rerun in every way the UI offers."""
 
+import re
+
 import pytest
 from tests.airflow.lab import move_json, replicas
 
@@ -10,7 +12,7 @@ from kafka_lab.ledger import Ledger
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.steps.batch import BATCH_STEPS
-from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_run_id
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka]
 
@@ -231,6 +233,10 @@ def test_a_request_that_cannot_be_carried_out_fails_at_preflight_with_one_messag
     ],
     ids=str,
 )
-def test_the_form_refuses_what_its_schema_can_tell(reassignments, conf):
+def test_the_form_refuses_what_its_schema_can_tell(reassignments, conf, request):
+    never = "never-" + "-".join(
+        re.findall(r"\w+", request.node.callspec.id)
+    )  # of its own: a second one would be a conflict
     with pytest.raises(AirflowApiError, match="HTTP 400"):
-        reassignments.trigger("never", **{"job": "rebalance", "throttle_mb_per_second": 5, **conf})
+        reassignments.trigger(never, **{"job": "rebalance", "throttle_mb_per_second": 5, **conf})
+    assert never not in reassignments.airflow.runs(DAG_ID)

@@ -24,8 +24,8 @@ def _positive(rate: object) -> object:
     return rate
 
 
-Rate = Annotated[float, BeforeValidator(_positive), Field(le=HIGHEST_RATE_MB, allow_inf_nan=False)]
-"""MB per second."""
+Rate = Annotated[float, Field(gt=0, le=HIGHEST_RATE_MB, allow_inf_nan=False), BeforeValidator(_positive)]
+"""MB per second. The bounds come first: behind a validator they are not in the JSON schema, which the form and the API check."""
 
 AllowLowThrottle = Annotated[
     bool,

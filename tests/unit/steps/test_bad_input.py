@@ -14,6 +14,7 @@ from kafka_reassignment.errors import (
     InvalidAssignmentError,
     InvalidPlanFileError,
     InvalidReplicationFactorError,
+    InvalidThrottleError,
     UnknownBrokerError,
     UnknownTopicOrPartitionError,
 )
@@ -51,6 +52,14 @@ BAD = {
         (
             "The request cannot be carried out: 'brokers': 2 is named twice; name each one once. Nothing was changed in "
             "the cluster."
+        ),
+    ),
+    "a rate of 0": (
+        {"job": "rebalance", "throttle_mb_per_second": 0},
+        InvalidThrottleError,
+        (
+            "The request cannot be carried out: 'throttle_mb_per_second': expected a rate above 0 MB/s, found 0: it would "
+            "stop replication; ask for at least 1. Nothing was changed in the cluster."
         ),
     ),
     "an unknown topic": (
