@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from kafka_reassignment.advice import Advice
 from kafka_reassignment.errors import InfeasiblePlanError, UnknownBrokerError, name_some
 
 
-def check_brokers_known(named: Iterable[int], known: Collection[int], *, subject: str, next_step: str) -> None:
+def check_brokers_known(named: Iterable[int], known: Collection[int], *, subject: str, advice: Advice) -> None:
     """Refuse brokers that the cluster does not have.
 
     Args:
         named: broker ids of a request.
         known: those that the cluster has, or that may be named here.
         subject: what names them, as in "'exclude_brokers'"; begins the message.
-        next_step: what to do then; ends the message.
+        advice: what to do then; ends the message.
 
     Raises:
         UnknownBrokerError: one of the brokers is not known.
@@ -23,7 +24,8 @@ def check_brokers_known(named: Iterable[int], known: Collection[int], *, subject
     unknown = [broker for broker in named if broker not in there]
     if unknown:
         raise UnknownBrokerError(
-            f"{subject} names broker {name_some(unknown)}, expected some of {name_some(sorted(known), 20)}. {next_step}"
+            f"{subject} names broker {name_some(unknown)}, expected some of {name_some(sorted(known), 20)}",
+            advice,
         )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from kafka_reassignment.advice import PARTITION_COUNT_DAG_ID, Advice, Correct, Rerun, Trigger, WaitUntil
 from kafka_reassignment.decisions.placement import replication_factor
 from kafka_reassignment.errors import (
     ReassignmentInProgressError,
@@ -14,11 +16,19 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import PartitionState, Replicas, TopicPartition, View
 from kafka_reassignment.text import format_brokers
 
-NEXT_STEP = "Nothing was added now. Trigger a new run: it plans from what is there"
+
+def to_plan_again(asked: Mapping[str, Any]) -> Trigger:
+    """Return the advice for a placement that cannot be used any more: a new run of the same request plans from what is there."""
+    return Trigger(PARTITION_COUNT_DAG_ID, asked)
+
+
+def to_wait_for_moves(step: str) -> tuple[Advice, ...]:
+    """Return the advice for a step that finds partitions of the topic in flight."""
+    return WaitUntil("they are done, or cancel them with kafka_reassignment_cancel"), Rerun(step)
 
 
 def partitions_to_create(
-    topic: str, planned: Mapping[int, Replicas], view: View, unfit: Mapping[int, str]
+    topic: str, planned: Mapping[int, Replicas], view: View, unfit: Mapping[int, str], asked: Mapping[str, Any]
 ) -> Mapping[int, Replicas]:
     """Return all planned partitions, or none when they exist as planned. Kafka creates all of them or none.
 
@@ -29,6 +39,7 @@ def partitions_to_create(
         planned: replicas by number of its new partitions.
         view: every partition of the topic, and those of them in flight.
         unfit: why brokers of the plan may not take replicas now.
+        asked: params of a run that asks for the same, for the advice.
 
     Raises:
         UnknownTopicOrPartitionError: the topic is gone.
@@ -37,30 +48,34 @@ def partitions_to_create(
         ReassignmentInProgressError: partitions of the topic are in flight.
     """
     present = {p.partition: s.replicas for p, s in view.partitions.items() if p.topic == topic}
-    first = min(planned)
+    first, again = min(planned), to_plan_again(asked)
     if not present:
         raise UnknownTopicOrPartitionError(
-            f"Topic {topic} does not exist, expected {first} partitions of it as when it was planned. {NEXT_STEP}"
+            f"Topic {topic} does not exist, expected {first} partitions of it as when it was planned",
+            Correct("create the topic with the count that is wanted"),
         )
     if len(present) < first:
         raise StalePlanError(
             f"Topic {topic} has {len(present)} partitions, expected {first} as when it was planned: it was deleted and "
-            f"created again. {NEXT_STEP}"
+            "created again. Nothing was added now",
+            again,
         )
     elsewhere = elsewhere_than_planned(topic, planned, view.partitions)
     if len(present) > first and elsewhere:
         raise StalePlanError(
             f"Topic {topic} has {len(present)} partitions, expected {first} as when it was planned: another client has added "
-            f"some, or moved what was added ({name_some(elsewhere)}). {NEXT_STEP}"
+            f"some, or moved what was added ({name_some(elsewhere)}). Nothing was added now",
+            again,
         )
     if len(present) > first:
         return {}
     if view.in_flight:
-        raise ReassignmentInProgressError(in_flight_text(topic, view))
+        raise ReassignmentInProgressError(in_flight_text(topic, view), *to_wait_for_moves("create_partitions"))
     factor, now = len(planned[first]), replication_factor(present)
     if factor != now:
         raise StalePlanError(
-            f"Topic {topic} has {now} replicas of a partition, expected {factor} as when it was planned. {NEXT_STEP}"
+            f"Topic {topic} has {now} replicas of a partition, expected {factor} as when it was planned. Nothing was added now",
+            again,
         )
     hindered = [
         f"{b}: {unfit[b]}" for b in sorted({b for replicas in planned.values() for b in replicas}) if b in unfit
@@ -68,7 +83,8 @@ def partitions_to_create(
     if hindered:
         raise StalePlanError(
             f"The new partitions of {topic} were planned on brokers that may not take replicas now ({name_some(hindered)}). "
-            f"{NEXT_STEP}"
+            "Nothing was added now",
+            again,
         )
     return planned
 
@@ -98,5 +114,5 @@ def in_flight_text(topic: str, view: View) -> str:
     return (
         f"{len(view.in_flight)} of {len(view.partitions)} partitions of topic {topic} are being reassigned "
         f"({name_some(sorted(view.in_flight))}), expected none: while replicas are added its replication factor is not "
-        "known. Wait until they are done or cancel them, then rerun this step"
+        "known"
     )

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import (
     DuplicatePartitionError,
     InvalidAssignmentError,
@@ -84,7 +85,8 @@ def parse_plan(text: str | bytes, *, max_bytes: int = MAX_BYTES) -> dict[TopicPa
         if partition in plan:
             raise DuplicatePartitionError(
                 f"partitions[{index}]: partition {partition} is named twice, expected once, found replicas "
-                f"{_shown(list(plan[partition]))} and {_shown(list(replicas))}; remove one of them"
+                f"{_shown(list(plan[partition]))} and {_shown(list(replicas))}",
+                Correct("remove one of them"),
             )
         plan[partition] = replicas
     return plan
@@ -149,7 +151,8 @@ def _decoded(text: str | bytes, max_bytes: int) -> object:
     except ValueError as wrong:  # a number of thousands of digits
         message = str(wrong).partition(";")[0]
     raise InvalidPlanFileError(
-        f"The plan is not JSON: expected the format of kafka-reassign-partitions, found: {message}. Correct the file"
+        f"The plan is not JSON: expected the format of kafka-reassign-partitions, found: {message}",
+        Correct("correct the file"),
     )
 
 
@@ -186,13 +189,13 @@ def _no_key_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(result) != len(pairs):
         twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise InvalidPlanFileError(
-            f"The plan has the key {_shown(twice)} twice in one object, expected once; remove one of them"
+            f"The plan has the key {_shown(twice)} twice in one object, expected once", Correct("remove one of them")
         )
     return result
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise InvalidPlanFileError(f"The plan has the value {name}, which JSON does not know; correct the file")
+    raise InvalidPlanFileError(f"The plan has the value {name}, which JSON does not know", Correct("correct the file"))
 
 
 def _entry(where: str, entry: object) -> tuple[TopicPartition, Replicas]:
@@ -216,7 +219,8 @@ def _entry(where: str, entry: object) -> tuple[TopicPartition, Replicas]:
     if not replicas or len(set(replicas)) != len(replicas) or not all(0 <= b <= _MAX_ID for b in replicas):
         raise InvalidAssignmentError(
             f"{where}: 'replicas' must be at least one broker id, none negative and each named once, found "
-            f"{_shown(replicas)}; correct the list, the first broker is the preferred leader"
+            f"{_shown(replicas)}",
+            Correct("correct the list, whose first broker is the preferred leader"),
         )
     log_dirs = entry.get("log_dirs", [ANY_LOG_DIR] * len(replicas))
     if log_dirs != [ANY_LOG_DIR] * len(replicas):
@@ -242,7 +246,7 @@ def _check_keys(where: str, found: dict[str, object], required: set[str], option
 
 
 def _refuse(item: str, expected: str, found: object, next_step: str) -> NoReturn:
-    raise InvalidPlanFileError(f"{item} must {expected}, found {_shown(found)}; {next_step}")
+    raise InvalidPlanFileError(f"{item} must {expected}, found {_shown(found)}", Correct(next_step))
 
 
 def _is_int(value: object) -> TypeGuard[int]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.batching.columns import Flags, Longs
 from kafka_reassignment.decisions.brokers import check_brokers_known, check_racks_left
 from kafka_reassignment.errors import (
@@ -111,8 +112,8 @@ def resolve(request: ReassignmentRequest, snapshot: Snapshot) -> ResolvedRequest
 def _check_brokers(request: ReassignmentRequest, ids: Longs, alive: Flags) -> None:
     known = dict(zip(ids.tolist(), alive.tolist(), strict=True))
     for field, brokers in (("brokers", request.brokers), ("exclude_brokers", request.exclude_brokers)):
-        next_step = "Correct the ids; a broker that is to be added must have registered first"
-        check_brokers_known(brokers, known, subject=f"'{field}'", next_step=next_step)
+        advice = Correct("correct the ids; a broker that is to be added must have registered first")
+        check_brokers_known(brokers, known, subject=f"'{field}'", advice=advice)
     dead = [b for b in request.brokers if not known[b]]
     if dead and request.job in FILLS_NAMED:
         raise UnknownBrokerError(

@@ -45,6 +45,11 @@ class PartitionCountRequest(BaseModel):
         description="Report what would be added, checked by the cluster. Add nothing.",
     )
 
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The params of a run that asks for the same."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
     @field_validator("exclude_brokers")
     @classmethod
     def _named_once(cls, brokers: tuple[int, ...]) -> tuple[int, ...]:

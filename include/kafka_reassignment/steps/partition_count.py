@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from kafka_reassignment.advice import Correct
+from kafka_reassignment.advice import Correct, Rerun
 from kafka_reassignment.decisions.brokers import check_brokers_known
 from kafka_reassignment.decisions.partition_count import (
-    NEXT_STEP,
     elsewhere_than_planned,
     partitions_to_create,
+    to_plan_again,
 )
 from kafka_reassignment.errors import (
     InvalidAssignmentError,
@@ -68,14 +68,15 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
         if request.topic in KAFKAS_OWN:
             raise InvalidRequestError(
                 f"Topic {request.topic} is Kafka's own, expected one of yours: its keys would be looked for in other "
-                "partitions than they were written to, and offsets or transactions be lost. Its count is set before its creation"
+                "partitions than they were written to, and offsets or transactions be lost",
+                Correct("set its count before its creation"),
             )
         description = run.cluster.describe_cluster()
         _check_excluded(request, description, run.cluster.describe_partitions())
         present = len(_topic_states(run, request.topic))
         if record.planned() is None:
             check_count(request, present)
-            check_nothing_in_flight(run, request.topic)
+            check_nothing_in_flight(run, request.topic, "preflight")
         record.write_request(
             RecordedPartitionCountRequest(
                 cluster_id=description.cluster_id,
@@ -163,8 +164,9 @@ def verify(run: RunContext) -> str:
         )
         if wrong:
             raise VerificationError(
-                f"The new partitions of {request.topic} are not as planned: {name_some(wrong, 5)}. Start the brokers they are on, "
-                "or find out who moved them; then rerun verify"
+                f"The new partitions of {request.topic} are not as planned: {name_some(wrong, 5)}",
+                Correct("start the brokers they are on, or find out who moved them"),
+                Rerun("verify"),
             )
         if len(states) > request.partitions:
             event.summary += f"; another client has added {len(states) - request.partitions} more"
@@ -183,7 +185,7 @@ def _create(run: RunContext, request: PartitionCountRequest, planned: Mapping[in
     refusal = run.cluster.create_partitions(request.topic, to_create)
     if refusal is None:
         return to_create
-    error = error_of(refusal, doing(request.topic, to_create), Correct(NEXT_STEP))
+    error = error_of(refusal, doing(request.topic, to_create), to_plan_again(request.asked))
     if isinstance(error, (InvalidPartitionsError, InvalidAssignmentError)):
         run.sleep(1.0)
         if not _left(run, request, planned):
@@ -195,15 +197,15 @@ def _left(run: RunContext, request: PartitionCountRequest, planned: Mapping[int,
     states = run.cluster.describe_partitions([request.topic])
     view = observe(run.cluster, list(states))
     description = run.cluster.describe_cluster()
-    return partitions_to_create(request.topic, planned, view, unfit_brokers(run, request, description))
+    return partitions_to_create(request.topic, planned, view, unfit_brokers(run, request, description), request.asked)
 
 
 def _topic_states(run: RunContext, topic: str) -> dict[TopicPartition, PartitionState]:
     states = run.cluster.describe_partitions([topic])
     if not states:
         raise UnknownTopicOrPartitionError(
-            f"'topic' names {topic!r}, which the cluster does not have. Correct the name, or create the topic with the count "
-            "that is wanted"
+            f"'topic' names {topic!r}, which the cluster does not have",
+            Correct("correct the name, or create the topic with the count that is wanted"),
         )
     return states
 
@@ -215,7 +217,7 @@ def _check_excluded(
 ) -> None:
     # Brokers before 4.0 list live ones only; a dead one is known by what it hosts.
     known = description.brokers.keys() | {b for state in partitions.values() for b in state.replicas}
-    check_brokers_known(request.exclude_brokers, known, subject="'exclude_brokers'", next_step="Correct the ids")
+    check_brokers_known(request.exclude_brokers, known, subject="'exclude_brokers'", advice=Correct("correct the ids"))
 
 
 def _wrong(topic: str, planned: Mapping[int, Replicas], states: Mapping[TopicPartition, PartitionState]) -> list[str]:

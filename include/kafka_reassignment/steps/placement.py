@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kafka_reassignment.advice import Correct
-from kafka_reassignment.decisions.partition_count import NEXT_STEP, in_flight_text
+from kafka_reassignment.decisions.partition_count import in_flight_text, to_plan_again, to_wait_for_moves
 from kafka_reassignment.decisions.placement import BrokerLoad, Growth, Placement, place
 from kafka_reassignment.errors import (
     InvalidAssignmentError,
@@ -35,7 +35,7 @@ def place_new_partitions(run: RunContext, request: PartitionCountRequest) -> New
     """Look, place, and let the controller check the placement without doing it; errors as in ``plan_placement``."""
     surroundings = _look(run, request)
     check_count(request, len(surroundings.topic))
-    check_nothing_in_flight(run, request.topic)
+    check_nothing_in_flight(run, request.topic, "plan_placement")
     growth = Growth(
         request.topic,
         {p.partition: state.replicas for p, state in surroundings.topic.items()},
@@ -44,7 +44,7 @@ def place_new_partitions(run: RunContext, request: PartitionCountRequest) -> New
         surroundings.mean_bytes,
     )
     placement = place(growth, surroundings.loads, surroundings.unfit)
-    _validate(run, growth, placement)
+    _validate(run, request, growth, placement)
     notes = (*placement.notes, keys_note(request, len(growth.present)), *_compaction_note(run, request.topic))
     return NewPartitions(
         planned_at=run.now(),
@@ -55,17 +55,18 @@ def place_new_partitions(run: RunContext, request: PartitionCountRequest) -> New
     )
 
 
-def _validate(run: RunContext, growth: Growth, placement: Placement) -> None:
+def _validate(run: RunContext, request: PartitionCountRequest, growth: Growth, placement: Placement) -> None:
     """Let the controller check the placement without doing it."""
     refusal = run.cluster.create_partitions(growth.topic, placement.assignments, validate_only=True)
     if refusal is None:
         return
-    error = error_of(refusal, doing(growth.topic, placement.assignments), Correct(NEXT_STEP))
+    error = error_of(refusal, doing(growth.topic, placement.assignments), to_plan_again(request.asked))
     if isinstance(error, InvalidAssignmentError) and len({len(r) for r in growth.present.values()}) > 1:
         raise InvalidReplicationFactorError(
             f"The partitions of {growth.topic} differ in replicas; {placement.replication_factor} were planned for the new "
-            f"ones, as most have, and the cluster wants another number ({refusal}). Give all partitions of the topic one "
-            "replication factor first (job 'replication_factor'), then trigger a new run"
+            f"ones, as most have, and the cluster wants another number ({refusal})",
+            Correct("give all partitions of the topic one replication factor (job 'replication_factor')"),
+            to_plan_again(request.asked),
         )
     raise error
 
@@ -129,30 +130,32 @@ def check_count(request: PartitionCountRequest, present: int) -> None:
     """
     if request.partitions < present:
         raise InvalidPartitionsError(
-            f"Topic {request.topic} has {present} partitions, asked for {request.partitions}: Kafka cannot lower the count. "
-            "Ask for more, or copy the topic into a new one"
+            f"Topic {request.topic} has {present} partitions, asked for {request.partitions}: Kafka cannot lower the count",
+            Correct("ask for more, or copy the topic into a new one"),
         )
     if request.partitions == present:
         raise InvalidPartitionsError(
-            f"Topic {request.topic} has {present} partitions already, expected fewer than the {request.partitions} asked for. "
-            "There is nothing to do; ask for more if that is meant"
+            f"Topic {request.topic} has {present} partitions already, expected fewer than the {request.partitions} asked for: "
+            "there is nothing to do",
+            Correct("ask for more if that is meant"),
         )
     if request.partitions - present > MAX_NEW_PARTITIONS:
         raise InvalidPartitionsError(
             f"Topic {request.topic} has {present} partitions, asked for {request.partitions}: that is "
-            f"{request.partitions - present} more, expected at most {MAX_NEW_PARTITIONS} at once. Grow it in several runs"
+            f"{request.partitions - present} more, expected at most {MAX_NEW_PARTITIONS} at once",
+            Correct("grow it in several runs"),
         )
 
 
-def check_nothing_in_flight(run: RunContext, topic: str) -> None:
-    """Refuse while partitions of the topic are being reassigned.
+def check_nothing_in_flight(run: RunContext, topic: str, step: str) -> None:
+    """Refuse while partitions of the topic are being reassigned; ``step`` is the one that looks.
 
     Raises:
         ReassignmentInProgressError: names them.
     """
     view = observe(run.cluster, list(run.cluster.describe_partitions([topic])))
     if view.in_flight:
-        raise ReassignmentInProgressError(in_flight_text(topic, view))
+        raise ReassignmentInProgressError(in_flight_text(topic, view), *to_wait_for_moves(step))
 
 
 def headline(request: PartitionCountRequest, planned: NewPartitions | Placement) -> str:

@@ -169,4 +169,4 @@ def _require_running(run: RunContext) -> None:
 
 def _check_known(run: RunContext, brokers: Collection[int]) -> None:
     known = sorted(run.cluster.describe_cluster().brokers) if brokers else []
-    check_brokers_known(brokers, known, subject="'brokers'", next_step="Correct the ids")
+    check_brokers_known(brokers, known, subject="'brokers'", advice=Correct("correct the ids"))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kafka_reassignment.advice import Trigger
 from kafka_reassignment.decisions.partition_count import elsewhere_than_planned, partitions_to_create
 from kafka_reassignment.errors import (
     ReassignmentInProgressError,
@@ -14,6 +15,7 @@ pytestmark = pytest.mark.quick
 
 PLANNED = {2: (3, 1), 3: (2, 3)}
 TWO = [(1, 2), (2, 3)]
+ASKED = {"topic": "orders", "partitions": 4}
 
 
 def view(*replicas, in_flight=()):
@@ -23,7 +25,7 @@ def view(*replicas, in_flight=()):
 
 
 def left(*replicas, in_flight=(), unfit=None):
-    return partitions_to_create("orders", PLANNED, view(*replicas, in_flight=in_flight), unfit or {})
+    return partitions_to_create("orders", PLANNED, view(*replicas, in_flight=in_flight), unfit or {}, ASKED)
 
 
 def test_all_are_added_to_a_topic_of_the_planned_size():
@@ -56,8 +58,10 @@ def test_a_topic_that_another_client_has_grown_gets_none(there, text):
         left(*TWO, *there)
     assert str(stale.value) == (
         f"Topic orders has {2 + len(there)} partitions, expected 2 as when it was planned: another client has added some, or "
-        f"moved what was added ({text}). Nothing was added now. Trigger a new run: it plans from what is there"
+        f"moved what was added ({text}). Nothing was added now. Trigger kafka_partition_count with "
+        "topic orders, partitions 4"
     )
+    assert stale.value.advice == (Trigger("kafka_partition_count", ASKED),)
 
 
 def test_a_topic_that_was_created_again_gets_none():
@@ -75,7 +79,8 @@ def test_a_topic_in_flight_gets_none_for_now():
         left((1, 2, 4), (2, 3), in_flight=[0])
     assert str(refused.value) == (
         "1 of 2 partitions of topic orders are being reassigned (orders-0), expected none: while replicas are added its "
-        "replication factor is not known. Wait until they are done or cancel them, then rerun this step"
+        "replication factor is not known. Wait until they are done, or cancel them with kafka_reassignment_cancel, then "
+        "rerun create_partitions and what follows"
     )
 
 

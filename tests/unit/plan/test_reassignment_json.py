@@ -73,18 +73,18 @@ def test_what_is_written_is_read_back_and_the_order_of_naming_does_not_matter(
         ('{"version":1,"partitions":[{"topic":"t","partition":' + "9" * 5000 + "}]}", "Exceeds the limit"),
         ('{"version":NaN,"partitions":[]}', "the value NaN, which JSON does not know"),
         ("[]", r"The plan must be a JSON object with 'version' and 'partitions', found \[\]"),
-        ("{}", r"must have the keys partitions, version, found \[\]; add 'partitions'"),
-        ('{"partitions":[1]}', "add 'version'"),
-        ('{"version":2,"partitions":[]}', "'version' must be the number 1, found 2; use a plan"),
+        ("{}", r"must have the keys partitions, version, found \[\]\. Add 'partitions'"),
+        ('{"partitions":[1]}', "Add 'version'"),
+        ('{"version":2,"partitions":[]}', r"'version' must be the number 1, found 2\. Use a plan"),
         ('{"version":true,"partitions":[]}', "'version' must be the number 1, found true"),
         ('{"version":1.0,"partitions":[]}', "'version' must be the number 1, found 1.0"),
         ('{"version":"1","partitions":[]}', "'version' must be the number 1, found \"1\""),
         ('{"version":1,"version":1,"partitions":[]}', 'the key "version" twice in one object'),
-        ('{"version":1,"partitions":[],"user":"x"}', r"only the keys partitions, version, found \[\"user\"\]; remove"),
+        ('{"version":1,"partitions":[],"user":"x"}', r"only the keys partitions, version, found \[\"user\"\]\. Remove"),
         ('{"version":1,"partitions":[]}', r"'partitions' must be a list with at least one partition, found \[\]"),
         ('{"version":1,"partitions":{}}', "'partitions' must be a list"),
         ('{"version":1,"partitions":["foo-1"]}', r"partitions\[0\] must be an object .* found \"foo-1\""),
-        (without("replicas"), r"partitions\[0\] must have the keys .* add 'replicas'"),
+        (without("replicas"), r"partitions\[0\] must have the keys .* Add 'replicas'"),
         (plan(leader=1), r"partitions\[0\] must have only the keys .* found \[\"leader\"\]"),
         (plan(topic=""), "'topic' must be a Kafka topic name .* found \"\""),
         (plan(topic=".."), "'topic' must be a Kafka topic name"),
@@ -107,7 +107,7 @@ def test_what_is_written_is_read_back_and_the_order_of_naming_does_not_matter(
         (plan(replicas=None), "'replicas' must be a list of broker ids .* found null"),
         (
             plan(log_dirs=["any"]),
-            r"'log_dirs' must be 'any' for each of the 2 replicas, found \[\"any\"\]; leave it out",
+            r"'log_dirs' must be 'any' for each of the 2 replicas, found \[\"any\"\]\. Leave it out",
         ),
         (plan(log_dirs=["any", "/disk1"]), "'log_dirs' must be 'any' for each of the 2 replicas"),
     ],
@@ -118,6 +118,7 @@ def test_what_is_not_the_format_is_refused_with_the_item_and_what_was_found(text
         parse_plan(text)
     assert len(str(refused.value)) < 500
     assert str(refused.value).isprintable()
+    assert refused.value.advice
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_what_is_not_the_format_is_refused_with_the_item_and_what_was_found(text
 def test_a_replica_list_that_cannot_be_is_refused(wrong: list[int], shown: str) -> None:
     with pytest.raises(
         InvalidAssignmentError,
-        match=rf"partitions\[0\] \(orders-3\): 'replicas' must be .* found {shown}; correct the list",
+        match=rf"partitions\[0\] \(orders-3\): 'replicas' must be .* found {shown}\. Correct the list",
     ):
         parse_plan(plan(replicas=wrong))
 
@@ -146,14 +147,14 @@ def test_a_partition_named_twice_is_refused_with_both_wishes() -> None:
     )
     with pytest.raises(
         DuplicatePartitionError,
-        match=r"partitions\[2\]: partition orders-3 is named twice, expected once, found replicas \[1, 2\] and \[2, 3\]; "
-        "remove one",
+        match=r"partitions\[2\]: partition orders-3 is named twice, expected once, found replicas \[1, 2\] and \[2, 3\]\. "
+        "Remove one",
     ):
         parse_plan(text)
 
 
 def test_a_plan_that_is_too_large_is_refused_unread() -> None:
-    with pytest.raises(InvalidPlanFileError, match="The plan must be at most 1000 bytes, found 1001; split it"):
+    with pytest.raises(InvalidPlanFileError, match=r"The plan must be at most 1000 bytes, found 1001\. Split it"):
         parse_plan("[" * 1001, max_bytes=1000)
 
 

@@ -7,6 +7,7 @@ import unicodedata
 import pytest
 from upath import UPath
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.brokers import check_brokers_known
 from kafka_reassignment.errors import InvalidRequestError, UnknownBrokerError
 from kafka_reassignment.plan.reassignment_json import parse_plan
@@ -116,7 +117,9 @@ def test_excluded_brokers_of_a_partition_count_are_bounded_and_read_in_no_time()
     began = time.process_time()
     request = parse_partition_count({"topic": "t", "partitions": 4, "exclude_brokers": ids})
     with pytest.raises(UnknownBrokerError):
-        check_brokers_known(request.exclude_brokers, list(range(1_000)), subject="'exclude_brokers'", next_step="x")
+        check_brokers_known(
+            request.exclude_brokers, list(range(1_000)), subject="'exclude_brokers'", advice=Correct("x")
+        )
     assert time.process_time() - began < 2
     with pytest.raises(InvalidRequestError, match="exclude_brokers"):
         parse_partition_count({"topic": "t", "partitions": 4, "exclude_brokers": [*ids, MAX_NAMES]})

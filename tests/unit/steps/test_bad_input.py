@@ -84,7 +84,7 @@ BAD = {
         given(entry([1, 2]), entry([1, 3])),
         DuplicatePartitionError,
         (
-            "partitions[1]: partition orders-0 is named twice, expected once, found replicas [1, 2] and [1, 3]; remove one "
+            "partitions[1]: partition orders-0 is named twice, expected once, found replicas [1, 2] and [1, 3]. Remove one "
             "of them"
         ),
     ),
@@ -93,7 +93,7 @@ BAD = {
         InvalidAssignmentError,
         (
             "partitions[0] (orders-0): 'replicas' must be at least one broker id, none negative and each named once, found "
-            "[1, -2]; correct the list, the first broker is the preferred leader"
+            "[1, -2]. Correct the list, whose first broker is the preferred leader"
         ),
     ),
     "a repeated replica": (
@@ -101,21 +101,21 @@ BAD = {
         InvalidAssignmentError,
         (
             "partitions[0] (orders-0): 'replicas' must be at least one broker id, none negative and each named once, found "
-            "[1, 2, 1]; correct the list, the first broker is the preferred leader"
+            "[1, 2, 1]. Correct the list, whose first broker is the preferred leader"
         ),
     ),
     "ids as text": (
         given(entry(["1", "2"])),
         InvalidPlanFileError,
         (
-            'partitions[0] (orders-0): \'replicas\' must be a list of broker ids as whole numbers, found ["1", "2"]; '
-            "correct it"
+            'partitions[0] (orders-0): \'replicas\' must be a list of broker ids as whole numbers, found ["1", "2"]. '
+            "Correct it"
         ),
     ),
     "an unknown version": (
         given(entry([1, 2]), version=2),
         InvalidPlanFileError,
-        "'version' must be the number 1, found 2; use a plan of the format that Kafka prints",
+        "'version' must be the number 1, found 2. Use a plan of the format that Kafka prints",
     ),
     "text after the plan": (
         {"job": "apply_json", "reassignment_json": '{"version":1,"partitions":[]} and more'},

@@ -3,6 +3,7 @@
 import pytest
 from tests.partition_count_lab import STEPS
 
+from kafka_reassignment.advice import Rerun
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     InvalidRequestError,
@@ -178,8 +179,8 @@ def test_a_topic_grown_between_our_look_and_our_request_is_left_alone(growing, s
             run.do("create_partitions")
     assert str(refused.value) == (
         "The cluster refused adding partitions 2, 3 to topic orders (INVALID_REPLICA_ASSIGNMENT: Attempted to add 1 additional "
-        "partition(s), but only 2 assignment(s) were specified.). Nothing was added now. Trigger a new run: it plans from what "
-        "is there"
+        "partition(s), but only 2 assignment(s) were specified.). Trigger kafka_partition_count with topic orders, "
+        "partitions 4"
     )
     assert len(run.replicas("orders")) == 3
 
@@ -198,8 +199,11 @@ def test_a_topic_in_flight_is_refused_at_every_step_and_goes_on_when_it_has_land
         run.do(earlier)
     small_cluster.hold_back(moving, 6)
     assert small_cluster.alter_reassignments({moving: (1, 6)}) == {moving: None}
-    with pytest.raises(ReassignmentInProgressError, match=r"1 of 2 partitions of topic orders are .*\(orders-0\)"):
+    with pytest.raises(
+        ReassignmentInProgressError, match=r"1 of 2 partitions of topic orders are .*\(orders-0\)"
+    ) as refused:
         run.do(name)
+    assert refused.value.advice[-1] == Rerun(name)
     assert len(run.replicas("orders")) == 2
     small_cluster.catch_up(moving)
     run.do_all()

@@ -74,7 +74,7 @@ def test_a_new_partition_whose_broker_died_at_birth_is_reported(growing, small_c
         run.do("verify")
     assert str(wrong.value) == (
         "The new partitions of orders are not as planned: orders-2 has 4 out of sync. Start the brokers they are on, or find "
-        "out who moved them; then rerun verify"
+        "out who moved them, then rerun verify and what follows"
     )
     small_cluster.restart(4)
     run.do("verify")
@@ -98,7 +98,7 @@ def test_a_partition_that_was_moved_since_is_reported(growing, small_cluster):
             {"partitions": 2},
             InvalidPartitionsError,
             (
-                "Topic orders has 2 partitions already, expected fewer than the 2 asked for. There is nothing to do; ask for "
+                "Topic orders has 2 partitions already, expected fewer than the 2 asked for: there is nothing to do. Ask for "
                 "more if that is meant"
             ),
         ),
