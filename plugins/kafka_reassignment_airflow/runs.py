@@ -16,7 +16,7 @@ from kafka_reassignment.advice import (
     SWEEP_DAG_ID,
     THROTTLE_DAG_ID,
 )
-from kafka_reassignment.request import Job, Limits, ReassignmentRequest
+from kafka_reassignment.request import LOWEST_RATE_MB, MEGABYTE, Job, Limits, ReassignmentRequest
 
 __all__ = [
     "BATCH_DAG_ID",
@@ -57,20 +57,29 @@ def batch_conf(kafka_conn_id: str, reassignment_id: str, batch: int) -> dict[str
 
 
 def roll_back_conf(
-    kafka_conn_id: str, reassignment_id: str, request: ReassignmentRequest, limits: Limits
+    kafka_conn_id: str,
+    reassignment_id: str,
+    request: ReassignmentRequest,
+    limits: Limits,
+    bytes_per_second: int | None,
 ) -> dict[str, Any]:
-    """Return the request by which a reassignment is rolled back, at its own rate and within its limits."""
+    """Return the request by which a reassignment is rolled back, at the rate and within the limits asked for last."""
     kept = {
-        "throttle_mb_per_second",
         "unthrottled",
         "allow_low_throttle",
         "keep_free_share",
         "catch_up_timeout_minutes",
     }
+    rate: dict[str, Any] = {}
+    if bytes_per_second is not None:
+        rate = {"throttle_mb_per_second": bytes_per_second / MEGABYTE}
+        if rate["throttle_mb_per_second"] < LOWEST_RATE_MB:
+            rate["allow_low_throttle"] = True  # it was allowed when it was asked for
     return {
         "kafka_conn_id": kafka_conn_id,
         "job": str(Job.ROLL_BACK),
         "roll_back_of": reassignment_id,
         **request.model_dump(mode="json", include=kept, exclude_none=True),
+        **rate,
         **limits.model_dump(mode="json", exclude_none=True),
     }

@@ -15,12 +15,15 @@ from jsonschema import Draft202012Validator
 from kafka_lab.airflow import PROJECT
 from kafka_reassignment.decisions.windows import MaintenanceWindows
 from kafka_reassignment.errors import InvalidRequestError
-from kafka_reassignment.request import Limits, ReassignmentRequest
+from kafka_reassignment.request import MEGABYTE, Limits, ReassignmentRequest
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
+from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment_airflow import example_dags
 from kafka_reassignment_airflow.arguments import read_integers, read_json, read_object
 from kafka_reassignment_airflow.form import request_params
+from kafka_reassignment_airflow.operators.cancel import StartRollBackOperator
 from kafka_reassignment_airflow.runs import roll_back_conf
 from kafka_reassignment_airflow.triggers.admission import AdmissionTrigger
 from kafka_reassignment_airflow.triggers.cancel import SettleTrigger
@@ -283,7 +286,13 @@ def test_an_argument_of_the_wrong_kind_is_named_with_what_was_expected():
             poll_seconds=10,
         ),
         BatchesTrigger(
-            cluster_id="c", reassignment_id="r", batch_dag_id="d", deadline="2026-01-01T00:00:00+00:00", poll_seconds=5
+            kafka_conn_id="k",
+            reassignment_id="r",
+            batch_dag_id="d",
+            actor={"requested_by": "ann"},
+            started_at="2026-01-01T00:00:00+00:00",
+            deadline="2026-01-01T00:00:00+00:00",
+            poll_seconds=5,
         ),
         SettleTrigger(
             kafka_conn_id="k",
@@ -305,10 +314,35 @@ def test_a_trigger_is_the_same_after_serialization(trigger):
     assert rebuilt.serialize() == trigger.serialize()
 
 
-def test_a_roll_back_has_the_rate_and_the_limits_asked_for_last():
-    request = ReassignmentRequest.model_validate({"job": "rebalance", "throttle_mb_per_second": 7})
+@pytest.mark.parametrize("rate", [7, 40, 0.5, None], ids=["as requested", "raised", "low", "unthrottled"])
+def test_a_roll_back_has_the_rate_and_the_limits_asked_for_last(rate):
+    given = {"unthrottled": True} if rate is None else {"throttle_mb_per_second": 7}
+    request = ReassignmentRequest.model_validate({"job": "rebalance", **given})
     limits = Limits(partition_movements=3, replica_movements=2, leader_movements=4, batch_bytes=5, max_batches=6)
-    conf = roll_back_conf("k", "r-1", request, limits)
+    conf = roll_back_conf("k", "r-1", request, limits, None if rate is None else round(rate * MEGABYTE))
     assert conf.pop("kafka_conn_id") == "k"
     asked = ReassignmentRequest.model_validate(conf)
-    assert (asked.limits, asked.throttle_mb_per_second, asked.roll_back_of) == (limits, 7, "r-1")
+    assert (asked.limits, asked.throttle_mb_per_second, asked.roll_back_of) == (limits, rate, "r-1")
+    assert asked.unthrottled is (rate is None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "rate"),
+    [
+        ([], 10),
+        ([{"asked_bytes_per_second": 40_000_000}], 40),
+        ([{"asked_bytes_per_second": 2_000_000, "rate_before_slowdown_bytes_per_second": 10_000_000}], 10),
+    ],
+    ids=["never changed", "changed", "lowered while the cluster is unhealthy"],
+)
+def test_a_roll_back_takes_the_rate_that_was_changed_while_it_ran(two_batches, changes, rate):
+    run = two_batches()
+    run.do_all("admit", "set_throttle", "submit_batch")
+    for change in changes:
+        change_rate(run.context, **change)
+    cancel.stop(run.context, CancelScope(), by="bob", roll_back=True)
+    run.until_settled(CancelScope())
+    cancel.clear_after_stop(run.context, CancelScope())
+    task = StartRollBackOperator(task_id="start_roll_back", kafka_conn_id="k", reassignment_id="r")
+    conf = task.which_run(run.context, {"dag_run": SimpleNamespace(run_id="cancel")}).conf
+    assert conf["throttle_mb_per_second"] == rate

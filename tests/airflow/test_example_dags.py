@@ -62,7 +62,7 @@ def test_what_another_client_moves_is_throttled_until_it_is_over(kafka, port, re
     before = configs(topic)
     moving = TopicPartition(topic, 0)
     assert port.alter_reassignments({moving: (1, 3)}) == {moving: None}
-    reassignments.airflow.trigger(THROTTLE, {"partitions": [topic], "throttle_mb_per_second": 1}, "throttle-1")
+    reassignments.airflow.trigger(THROTTLE, {"topics": [topic], "throttle_mb_per_second": 1}, "throttle-1")
     assert reassignments.wait_for_run(THROTTLE, "throttle-1") == "success"
     message = reassignments.result(THROTTLE, "throttle-1", "throttle")
     assert message == f"1 partitions in flight are throttled to 1 MB/s per broker: {moving}"

@@ -9,8 +9,9 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from kafka_lab.airflow import PROJECT
+from kafka_reassignment.decisions.throttle import FOLLOWER_RATE
 from kafka_reassignment.errors import ReassignmentError
-from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment_airflow.operators.reassignment import PreflightOperator, StartBatchesOperator
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_run_id
 from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
@@ -38,7 +39,7 @@ def runs(monkeypatch):
 
 
 def reason(run):
-    return look_at_batches(run.record, BATCH_DAG_ID, run.clock.now).reason
+    return look_at_batches(run.context, BATCH_DAG_ID).reason
 
 
 def test_the_reassignment_says_nothing_more_while_a_batch_is_at_work(run, runs):
@@ -76,6 +77,42 @@ def test_the_reassignment_says_that_a_finished_batch_could_not_start_the_next_on
     run.do_all()
     runs[batch_run_id("r", 1)] = "failed"
     assert "the run r__0001 has FAILED" in reason(run)
+
+
+THROTTLED = ConfigResource.broker(3)
+
+
+def without_throttle(run):
+    """A batch in flight whose follower rate another client has deleted."""
+    run.do_all("admit", "set_throttle", "submit_batch")
+    before = run.configs("orders")[THROTTLED][FOLLOWER_RATE].value
+    run.cluster.alter_configs([ConfigChange(THROTTLED, FOLLOWER_RATE, ConfigOperation.DELETE)])
+    assert FOLLOWER_RATE not in run.configs("orders")[THROTTLED]
+    return before
+
+
+def test_the_throttle_of_a_batch_that_stands_red_is_looked_after(run, runs):
+    """No step of it looks any more, and its moves copy on."""
+    runs[batch_run_id("r", 1)] = "failed"
+    before = without_throttle(run)
+    reason(run)
+    assert run.configs("orders")[THROTTLED][FOLLOWER_RATE].value == before
+    assert [e.step for e in run.record.audit][-1] == "reinstate_throttle"
+
+
+def test_the_throttle_of_a_batch_at_work_is_left_to_its_steps(run, runs):
+    runs[batch_run_id("r", 1)] = "running"
+    without_throttle(run)
+    seen = run.configs("orders")
+    reason(run)
+    assert run.configs("orders") == seen
+
+
+def test_a_throttle_that_cannot_be_put_in_place_does_not_end_the_wait_and_is_said(run, runs):
+    runs[batch_run_id("r", 1)] = "failed"
+    without_throttle(run)
+    run.cluster.kill(3, fenced=False)
+    assert "The replication throttle of orders-0 is not in place: broker 3 did not answer" in reason(run)
 
 
 def test_a_task_is_patient_by_the_time_of_the_run(run):

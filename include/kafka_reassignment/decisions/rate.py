@@ -71,6 +71,13 @@ def rate_in_force(request: ReassignmentRequest, journal: Journal) -> int | None:
     return rate
 
 
+def rate_to_roll_back(request: ReassignmentRequest, journal: Journal) -> int | None:
+    """Return the rate at which a reassignment is rolled back: as ``rate_in_force``, but not one lowered for an unhealthy cluster."""
+    latest = journal.rate_changes[-1] if journal.rate_changes else None
+    before = latest.rate_before_slowdown_bytes_per_second if latest else None
+    return before or rate_in_force(request, journal)
+
+
 def change_rates(
     journal: Journal,
     seen: SeenConfigs,

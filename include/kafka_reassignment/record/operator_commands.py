@@ -19,10 +19,11 @@ class _Command(BaseModel):
 
 
 class RunCommand(_Command):
-    """Stop the reassignment, or let it go on; the last command counts."""
+    """Stop the reassignment, or let it go on; the last command counts. ``superseded_by`` took its place, where one did."""
 
     stopped: bool
     reason: str = ""
+    superseded_by: str = ""
 
 
 class WithdrawCommand(_Command):

@@ -8,17 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 
-from kafka_reassignment.model import TopicPartition
-
 
 def topic_matches(topic: str, patterns: Iterable[str]) -> bool:
     """Whether the topic is named by one of the names or patterns."""
     return any(topic == pattern or fnmatchcase(topic, pattern) for pattern in patterns)
-
-
-def partition_matches(partition: TopicPartition, patterns: Iterable[str]) -> bool:
-    """Whether the partition (``orders-3``) or its topic is named by one of the names or patterns."""
-    return any(str(partition) == pattern or topic_matches(partition.topic, (pattern,)) for pattern in patterns)
 
 
 def topics_matching(pattern: str, topics: Collection[str]) -> frozenset[str]:

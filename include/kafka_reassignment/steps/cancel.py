@@ -11,7 +11,6 @@ from kafka_reassignment.decisions.cancel import Settling
 from kafka_reassignment.errors import (
     InvalidRequestError,
     ThrottleInUseError,
-    ThrottleMissingError,
     UnsafeDropError,
     name_some,
 )
@@ -24,9 +23,9 @@ from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
 from kafka_reassignment.steps.restore import restore_configs
-from kafka_reassignment.steps.settle import CancelResult, act, decide
-from kafka_reassignment.steps.stopped_steps import stopped_steps
-from kafka_reassignment.steps.throttle import keep_throttled
+from kafka_reassignment.steps.settle import CancelResult, act, decide, refuse_resumed
+from kafka_reassignment.steps.stopped_steps import moves_of_others, stopped_steps
+from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.view import observe
 from kafka_reassignment.steps.waiting import Done, Waiting, WaitResult, waiting_step
 
@@ -73,19 +72,35 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
                 run.record.run_commands.append(RunCommand(at=run.now(), by=by, stopped=True, reason=reason))
             event.summary = f"stopped by {by}" + (f": {reason}" if reason else "")
         else:
-            new = [str(p) for p in planned if str(p) not in run.record.withdrawn_partitions()]
+            # To free a partition of another client's move is not to give up its own: it is moved once it is free.
+            freed = (
+                moves_of_others(run.cluster, RecordView(run.record), scope) & set(planned) if scope.foreign else set()
+            )
+            taken_out = [p for p in planned if p not in freed]
+            withdrawn = run.record.withdrawn_partitions()
+            new = tuple(str(p) for p in taken_out if str(p) not in withdrawn)
             if new:
-                run.record.withdraw_commands.append(WithdrawCommand(at=run.now(), by=by, partitions=tuple(new)))
-            event.summary = f"{len(planned)} partitions withdrawn by {by}: {name_some(planned)}"
+                run.record.withdraw_commands.append(WithdrawCommand(at=run.now(), by=by, partitions=new))
+            event.facts["freed"] = [str(p) for p in sorted(freed)]
+            event.summary = f"{len(taken_out)} partitions withdrawn by {by}: {name_some(taken_out)}"
+            if freed:
+                event.summary += (
+                    f"; {len(freed)} keep their part and are freed of another client's move: {name_some(sorted(freed))}"
+                )
 
 
 def cancel_moves(run: RunContext, scope: CancelScope) -> CancelResult:
     """Cancel what is in flight where that is safe, and bring back what is in between; say what each leaves.
 
     Looks and acts once; ``settle_moves`` goes on until all is settled.
+
+    Raises:
+        InvalidRequestError: the reassignment was resumed; its moves are not for this step to cancel.
     """
     with run.audited("cancel_moves") as event:
-        result, _ = act(run, RecordView(run.record), scope)
+        recorded = RecordView(run.record)
+        refuse_resumed(run, recorded, scope)
+        result, _ = act(run, recorded, scope)
         event.facts = dict(vars(result))
         if result.has_acted:
             acted = (*result.cancelled, *result.settled)
@@ -105,13 +120,8 @@ def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> W
         UnsafeDropError: something is not settled at the deadline.
     """
     recorded = RecordView(run.record)
-    if scope.is_whole and run.record.exists and recorded.stopped() is None:
-        raise InvalidRequestError(
-            f"Reassignment {run.record.reassignment_id} is not stopped any more: it was resumed, so nothing more of it is "
-            "cancelled here. To stop it again",
-            scope.again(run.record),
-        )
-    about_throttle = _look_after_throttle(run, recorded)
+    refuse_resumed(run, recorded, scope)
+    about_throttle = throttle_in_words(run, recorded)
     result, decided = act(run, recorded, scope)
     if decided.complete:
         return Done(_settled_text(decided), facts=vars(result))
@@ -130,28 +140,20 @@ def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> W
     return Waiting(_waiting_text(decided) + about_throttle, until=deadline)
 
 
-def _look_after_throttle(run: RunContext, recorded: RecordView) -> str:
-    """Make sure of the throttle. What cannot be put in place is told, and keeps nothing from being cancelled."""
-    if not run.record.exists:
-        return ""
-    try:
-        return keep_throttled(run, recorded, None)
-    except ThrottleMissingError as error:
-        run.log.warning("%s", error)
-        return f"; {error}"
-
-
 def clear_after_stop(run: RunContext, scope: CancelScope) -> None:
     """Restore the throttle configs of a stopped reassignment that nothing needs any more.
 
     Raises:
+        InvalidRequestError: the reassignment was resumed.
         ThrottleInUseError: partitions are not settled; those that copy keep their throttle.
     """
     with run.audited("clear_throttle") as event:
+        recorded = RecordView(run.record)
+        refuse_resumed(run, recorded, scope)
         if not scope.is_whole or not run.record.exists:
             event.outcome, event.summary = "skipped", "the rest of the reassignment goes on under its throttle"
             return
-        stopped = stopped_steps(run.cluster, RecordView(run.record), scope)
+        stopped = stopped_steps(run.cluster, recorded, scope)
         decided = decide(run.controller, stopped, confirmed_view(run, stopped.steps), scope)
         waiting = {**decided.cancels.to_cancel, **decided.cancels.carry_on, **decided.stranded}
         restored = restore_configs(run, event)

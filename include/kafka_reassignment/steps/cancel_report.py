@@ -12,7 +12,7 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.moves import DOUBTFUL, confirmed_view, format_reasons
-from kafka_reassignment.steps.settle import decide
+from kafka_reassignment.steps.settle import decide, refuse_resumed
 from kafka_reassignment.steps.stopped_steps import stopped_steps
 
 
@@ -20,13 +20,16 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
     """Say where everything is now, release the cluster's lock when the whole was stopped, and return the text.
 
     Raises:
+        InvalidRequestError: the reassignment was resumed; the lock is its own.
         UnsafeDropError: something is not settled; the lock is kept.
     """
     with run.audited("report_stop") as event:
+        recorded = RecordView(run.record)
+        refuse_resumed(run, recorded, scope)
         lines = [f"Reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id}"]
         each: list[str] = []
         if run.record.exists:
-            stopped = stopped_steps(run.cluster, RecordView(run.record), scope)
+            stopped = stopped_steps(run.cluster, recorded, scope)
             view = confirmed_view(run, stopped.steps, DOUBTFUL - {Phase.NOT_SUBMITTED})
             decided = decide(run.controller, stopped, view, scope)
             _require_settled(run, decided, scope)

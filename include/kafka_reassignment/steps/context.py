@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Protocol
 
-from kafka_reassignment.advice import RESUME_DAG_ID, Advice, Correct, Rerun, Trigger, advice_as_data
+from kafka_reassignment.advice import RESUME_DAG_ID, Advice, Correct, Rerun, Trigger, WaitUntil, advice_as_data
 from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.decisions.single_batch_controller import controller_of
 from kafka_reassignment.errors import LockLostError, OtherAirflowError, ReassignmentError, RecordError, StoppedError
@@ -18,6 +18,7 @@ from kafka_reassignment.model import Batch, TopicPartition
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.audit import Actor, AuditEvent, EventOutcome
 from kafka_reassignment.record.models import ClusterLock, FrozenPlan, RecordedRequest, is_same_airflow
+from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.record.view import RecordView
@@ -267,5 +268,15 @@ def refuse_stopped(recorded: Record | RecordView) -> None:
     raise StoppedError(
         f"Reassignment {record.reassignment_id} was stopped by {command.by} at {command.at:%Y-%m-%d %H:%M:%S %Z}"
         + (f": {command.reason}" if command.reason else ""),
-        Trigger(RESUME_DAG_ID, {"reassignment_id": record.reassignment_id}),
+        *way_on_from_stop(record, command),
+    )
+
+
+def way_on_from_stop(record: Record, command: RunCommand) -> tuple[Advice, ...]:
+    """Return what leads on from a stop. What was superseded is not resumed: its partitions are elsewhere by then."""
+    if not command.superseded_by:
+        return (Trigger(RESUME_DAG_ID, {"reassignment_id": record.reassignment_id}),)
+    return (
+        WaitUntil(f"reassignment {command.superseded_by}, which took its place, has ended"),
+        Correct("ask for what is still wanted of this one in a new request"),
     )

@@ -110,8 +110,10 @@ def _owner_to_supersede(run: RunContext, request: ReassignmentRequest) -> Cluste
 def _stop(run: RunContext, owner: ClusterLock, by: str) -> str:
     """Order that the reassignment which is superseded does nothing more; return its id."""
     other = run.store.record(run.record.cluster_id, owner.reassignment_id)
-    reason = f"superseded by {run.record.reassignment_id}"
-    other.run_commands.append(RunCommand(at=run.now(), by=by, stopped=True, reason=reason))
+    own = run.record.reassignment_id
+    other.run_commands.append(
+        RunCommand(at=run.now(), by=by, stopped=True, reason=f"superseded by {own}", superseded_by=own)
+    )
     run.log.warning(
         "Stopped %s, asked for by %s: this reassignment supersedes it", owner.reassignment_id, owner.requested_by
     )

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from kafka_reassignment.advice import (
     CANCEL_DAG_ID,
     DAG_ID,
-    RESUME_DAG_ID,
     THROTTLE_DAG_ID,
     Advice,
     Correct,
@@ -27,7 +26,7 @@ from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError,
 from kafka_reassignment.model import ConfigResource
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import MEGABYTE
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.context import RunContext, way_on_from_stop
 from kafka_reassignment.steps.health import cluster_health
 from kafka_reassignment.steps.throttle_configs import (
     ThrottleSetting,
@@ -154,17 +153,17 @@ def _require_running(run: RunContext) -> None:
         and run.store.record(cluster_id, owner.reassignment_id).exists
     ):
         problem = f"Reassignment {own} is not running: cluster {cluster_id} is locked by {owner.reassignment_id}"
-        advice: Advice = Trigger(THROTTLE_DAG_ID, {"reassignment_id": owner.reassignment_id})
-    elif run.record.exists and run.record.stopped() is not None:
+        advice: tuple[Advice, ...] = (Trigger(THROTTLE_DAG_ID, {"reassignment_id": owner.reassignment_id}),)
+    elif run.record.exists and (command := run.record.stopped()) is not None:
         problem = f"Reassignment {own} of cluster {cluster_id} was stopped"
-        advice = Trigger(RESUME_DAG_ID, {"reassignment_id": own})
+        advice = way_on_from_stop(run.record, command)
     elif run.record.exists:
         problem = f"Reassignment {own} of cluster {cluster_id} has ended"
-        advice = NEXT_TIME
+        advice = (NEXT_TIME,)
     else:
         problem = f"No reassignment is running on cluster {cluster_id}"
-        advice = NEXT_TIME
-    raise InvalidRequestError(f"{problem}: there is no rate to change, and nothing was changed", advice)
+        advice = (NEXT_TIME,)
+    raise InvalidRequestError(f"{problem}: there is no rate to change, and nothing was changed", *advice)
 
 
 def _check_known(run: RunContext, brokers: Collection[int]) -> None:

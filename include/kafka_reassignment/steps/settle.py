@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from kafka_reassignment.decisions.cancel import Settling, settling
 from kafka_reassignment.decisions.controller import Controller
+from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.view import RecordView
@@ -88,3 +89,17 @@ def decide(controller: Controller, stopped: StoppedSteps, view: View, scope: Can
     """Return how stopped steps are settled on this controller."""
     decided = settling(stopped.steps, view, wholes=stopped.wholes, foreign_too=scope.foreign)
     return controller.settle(decided, view)
+
+
+def refuse_resumed(run: RunContext, recorded: RecordView, scope: CancelScope) -> None:
+    """Refuse to end a reassignment that is at work again, for example in a task that is cleared days later.
+
+    Raises:
+        InvalidRequestError: it was resumed.
+    """
+    if scope.is_whole and run.record.exists and recorded.stopped() is None:
+        raise InvalidRequestError(
+            f"Reassignment {run.record.reassignment_id} is not stopped any more: it was resumed, so nothing more of it is "
+            "cancelled here",
+            scope.again(run.record),
+        )

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from kafka_reassignment.decisions.moves import phase
 from kafka_reassignment.model import Reassignment, Step, TopicPartition
 from kafka_reassignment.plan.store import read_steps_of_several, read_targets_of
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.recorded_batch import whole_batch
+from kafka_reassignment.steps.view import observe
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +28,20 @@ def stopped_steps(cluster: ClusterPort, recorded: RecordView, scope: CancelScope
     ours = _ours(recorded, scope) if recorded.record.exists else StoppedSteps()
     if not scope.foreign:
         return ours
-    own = {s.partition for s in ours.steps}
-    foreign = (
-        Step(flight.as_reassignment(partition))
-        for partition, flight in cluster.list_reassignments().items()
-        if partition not in own and scope.has(partition)
-    )
-    return StoppedSteps((*ours.steps, *foreign), ours.wholes)
+    foreign = moves_of_others(cluster, recorded, scope) - {s.partition for s in ours.steps}
+    flights = cluster.list_reassignments(sorted(foreign)) if foreign else {}
+    return StoppedSteps((*ours.steps, *(Step(f.as_reassignment(p)) for p, f in sorted(flights.items()))), ours.wholes)
+
+
+def moves_of_others(cluster: ClusterPort, recorded: RecordView, scope: CancelScope) -> set[TopicPartition]:
+    """Return the partitions in scope that another client moves: what is in flight, but not by the batch under way."""
+    flights = {p for p in cluster.list_reassignments() if scope.has(p)}
+    is_recorded = bool(flights) and recorded.record.exists
+    under_way = [s for s in steps_under_way(recorded) if s.partition in flights] if is_recorded else []
+    if not under_way:
+        return flights
+    view = observe(cluster, [s.partition for s in under_way])
+    return flights - {s.partition for s in under_way if phase(s, view).ours}
 
 
 def begun_partitions(recorded: RecordView) -> frozenset[TopicPartition]:
@@ -46,8 +55,13 @@ def begun_partitions(recorded: RecordView) -> frozenset[TopicPartition]:
 
 
 def _ours(recorded: RecordView, scope: CancelScope) -> StoppedSteps:
-    under_way = {s.partition: s for s in steps_under_way(recorded) if scope.has(s.partition)}
-    begun = {p for p in begun_partitions(recorded) if scope.has(p)}
+    withdrawn = frozenset[str]() if scope.is_whole else recorded.withdrawn_partitions()
+
+    def is_stopped(partition: TopicPartition) -> bool:
+        return scope.is_whole or (scope.has(partition) and str(partition) in withdrawn)
+
+    under_way = {s.partition: s for s in steps_under_way(recorded) if is_stopped(s.partition)}
+    begun = {p for p in begun_partitions(recorded) if is_stopped(p)}
     several = begun | {p for p, s in under_way.items() if s.steps > 1}
     wholes = read_targets_of(recorded.plan_ref(), several) if several else {}
     between = (Step(wholes[p]) for p in sorted(begun - under_way.keys()) if p in wholes)

@@ -22,7 +22,14 @@ from kafka_reassignment.decisions.throttle import (
     too_long,
     without_raises,
 )
-from kafka_reassignment.errors import InvalidThrottleError, RecordError, ThrottleMissingError, name_some
+from kafka_reassignment.errors import (
+    InvalidThrottleError,
+    ReassignmentError,
+    RecordError,
+    ThrottleMissingError,
+    is_worth_a_retry,
+    name_some,
+)
 from kafka_reassignment.model import Batch, ConfigChange
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import AuditDraft, RunContext
@@ -112,6 +119,19 @@ def keep_throttled(run: RunContext, recorded: RecordView, batch: Batch | None, *
             missing, f"of {name_some(needed.copying)}", "they copy without it until it can be set", *advice
         )
     return "".join(f"; {r}" for r in setting.journal.lower_rates if (r.broker, r.side) in needed.rates)
+
+
+def throttle_in_words(run: RunContext, recorded: RecordView) -> str:
+    """Keep what copies throttled, on behalf of a step that goes on whether or not that can be done; return what a person should know."""
+    if not run.record.exists:
+        return ""
+    try:
+        return keep_throttled(run, recorded, None)
+    except ReassignmentError as error:
+        if not is_worth_a_retry(error):
+            raise
+        run.log.warning("%s", error)
+        return f"; {error}"
 
 
 def put_in_place(

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from kafka_reassignment.decisions.rate import refuse_low_rate
 from kafka_reassignment.decisions.throttle import throttle_for
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, Step
 from kafka_reassignment.request import MEGABYTE
-from kafka_reassignment.request.topics import partition_matches
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.restore import adopt_debts
 from kafka_reassignment.steps.throttle import not_in_place, put_in_place
 
 
 def throttle_in_flight(
-    run: RunContext, partitions: Collection[str], *, asked_bytes_per_second: int, allow_low: bool, by: str
+    run: RunContext, scope: CancelScope, *, asked_bytes_per_second: int, allow_low: bool, by: str
 ) -> str:
     """Throttle moves in flight that other clients started, journal first, and return what is throttled.
 
@@ -25,7 +23,7 @@ def throttle_in_flight(
 
     Args:
         run: its record gets the journal.
-        partitions: by name (``orders-3``), topic or topic pattern; all that is in flight when empty.
+        scope: which moves.
         asked_bytes_per_second: what each broker that takes part may send, and what it may receive.
         allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
         by: who asks.
@@ -39,7 +37,7 @@ def throttle_in_flight(
         refuse_low_rate(asked_bytes_per_second, allow_low=allow_low)
         run.take_lock(requested_by=by)
         try:
-            batch = Batch(1, tuple(_moves(run, partitions)))
+            batch = Batch(1, tuple(_moves(run, scope)))
             if not batch.steps:
                 event.outcome, event.summary = "skipped", "nothing of what is meant is in flight; no throttle is set"
                 return event.summary
@@ -61,9 +59,9 @@ def throttle_in_flight(
             run.release_lock()
 
 
-def _moves(run: RunContext, partitions: Collection[str]) -> list[Step]:
+def _moves(run: RunContext, scope: CancelScope) -> list[Step]:
     return [
         Step(flight.as_reassignment(partition))
         for partition, flight in sorted(run.cluster.list_reassignments().items())
-        if not partitions or partition_matches(partition, partitions)
+        if scope.has(partition)
     ]

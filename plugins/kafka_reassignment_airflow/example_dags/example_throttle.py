@@ -13,11 +13,12 @@ with DAG(
     dag_id="example_kafka_throttle",
     schedule=None,
     doc_md=__doc__,
-    params={"partitions": [], "throttle_mb_per_second": 20},
+    params={"partitions": [], "topics": [], "throttle_mb_per_second": 20},
     default_args={"retries": 4, "kafka_conn_id": "kafka_default"},
 ):
     KafkaThrottleOperator(
         task_id="throttle",
         partitions="{{ params.partitions | tojson }}",
+        topics="{{ params.topics | tojson }}",
         throttle_mb_per_second="{{ params.throttle_mb_per_second }}",
     )

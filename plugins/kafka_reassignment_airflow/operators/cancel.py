@@ -10,6 +10,7 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from kafka_reassignment.decisions.rate import rate_to_roll_back
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -182,9 +183,13 @@ class StartRollBackOperator(RunningReassignmentOperator, TriggerReassignmentRunO
         return super().execute(context)
 
     def which_run(self, run: RunContext, context: Context) -> DagRunToTrigger:
-        """Return a run with the rate and the limits of the request that is rolled back."""
+        """Return a run with the rate and the limits that were asked for last of what is rolled back."""
         conf = roll_back_conf(
-            self.kafka_conn_id, run.record.reassignment_id, run.request, run.record.limits_requested()
+            self.kafka_conn_id,
+            run.record.reassignment_id,
+            run.request,
+            run.record.limits_requested(),
+            rate_to_roll_back(run.request, run.record.journal()),
         )
         return DagRunToTrigger(self.trigger_dag_id, f"{context['dag_run'].run_id}__roll_back", conf)
 

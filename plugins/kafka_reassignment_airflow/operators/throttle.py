@@ -8,6 +8,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from kafka_reassignment.request import MEGABYTE
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.throttle_in_flight import throttle_in_flight
 from kafka_reassignment_airflow.arguments import read_flag, read_number, read_texts
@@ -28,8 +29,9 @@ class KafkaThrottleOperator(ReassignmentStepOperator):
 
     :param throttle_mb_per_second: what each of the brokers may send, and what it may receive, in MB (10^6 bytes) per
         second (templated).
-    :param partitions: which moves: ``orders-3``, topics, or patterns of topics; a list or JSON of one (templated). All
-        that is in flight when empty.
+    :param partitions: which moves, by partition, such as ``orders-3``; a list or JSON of one (templated).
+    :param topics: topics, or patterns of topics, all of whose moves are meant; a list or JSON of one (templated). All that
+        is in flight is meant when both are empty.
     :param allow_low_throttle: accept less than 1 MB/s, which Kafka cannot hold accurately (templated).
     """
 
@@ -37,6 +39,7 @@ class KafkaThrottleOperator(ReassignmentStepOperator):
         *ReassignmentStepOperator.template_fields,
         "throttle_mb_per_second",
         "partitions",
+        "topics",
         "allow_low_throttle",
     )
 
@@ -45,12 +48,14 @@ class KafkaThrottleOperator(ReassignmentStepOperator):
         *,
         throttle_mb_per_second: float | str,
         partitions: Sequence[str] | str = (),
+        topics: Sequence[str] | str = (),
         allow_low_throttle: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.throttle_mb_per_second = throttle_mb_per_second
         self.partitions = partitions
+        self.topics = topics
         self.allow_low_throttle = allow_low_throttle
 
     def run_step(self, run: RunContext, context: Context) -> str:
@@ -58,7 +63,7 @@ class KafkaThrottleOperator(ReassignmentStepOperator):
         megabytes = read_number("throttle_mb_per_second", self.throttle_mb_per_second)
         return throttle_in_flight(
             run,
-            read_texts("partitions", self.partitions),
+            CancelScope(read_texts("partitions", self.partitions), topics=read_texts("topics", self.topics)),
             asked_bytes_per_second=round(megabytes * MEGABYTE),
             allow_low=read_flag("allow_low_throttle", self.allow_low_throttle),
             by=requested_by(context),

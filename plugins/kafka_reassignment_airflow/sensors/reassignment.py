@@ -16,8 +16,8 @@ from kafka_reassignment_airflow.triggers.reassignment import BatchesTrigger, loo
 class BatchesSensor(DeferringStepOperator):
     """Wait until every batch of the reassignment is finished.
 
-    A failed batch does not fail this task: a rerun of its failed step carries the reassignment on. Leaves nothing behind:
-    it only looks.
+    A failed batch does not fail this task: a rerun of its failed step carries the reassignment on. While no run of a batch is
+    at work, its looks keep the throttle of what copies in place. Leaves nothing behind.
 
     :param batch_dag_id: the DAG of the batches (templated).
     """
@@ -30,17 +30,14 @@ class BatchesSensor(DeferringStepOperator):
         self.batch_dag_id = batch_dag_id
 
     def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
-        """Look once at the record."""
-        return look_at_batches(run.record, self.batch_dag_id, run.now())
+        """Look once."""
+        return look_at_batches(run, self.batch_dag_id)
 
-    def trigger(
-        self, run: RunContext, *, actor: dict[str, Any], started_at: str, deadline: str, poll_seconds: float
-    ) -> BatchesTrigger:
-        """Return the trigger that goes on looking; it reads the record only, so it needs no actor."""
+    def trigger(self, run: RunContext, **waiting: Any) -> BatchesTrigger:
+        """Return the trigger that goes on looking."""
         return BatchesTrigger(
-            cluster_id=run.record.cluster_id,
+            kafka_conn_id=self.kafka_conn_id,
             reassignment_id=run.record.reassignment_id,
             batch_dag_id=self.batch_dag_id,
-            deadline=deadline,
-            poll_seconds=poll_seconds,
+            **waiting,
         )

@@ -3,67 +3,54 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from kafka_reassignment.advice import Rerun, sentence
-from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.batch import LATEST_EVENTS, root_failure
 from kafka_reassignment.steps.chain import batches_progress, wait_for_batches
-from kafka_reassignment.steps.context import utc_now
-from kafka_reassignment.steps.waiting import Waiting, WaitResult
-from kafka_reassignment_airflow.hooks.record import record_store
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.throttle import throttle_in_words
+from kafka_reassignment.steps.waiting import Waiting, WaitResult, waiting_step
 from kafka_reassignment_airflow.runs import batch_run_id
-from kafka_reassignment_airflow.triggers.base import WaitTrigger
+from kafka_reassignment_airflow.triggers.base import StepTrigger
 
 
-class BatchesTrigger(WaitTrigger):
+class BatchesTrigger(StepTrigger):
     """Wait until the record shows every batch as finished.
 
-    :param cluster_id: which cluster; the record is read, the cluster is not asked.
-    :param reassignment_id: identity of the reassignment.
     :param batch_dag_id: the DAG of the batches.
     """
 
-    def __init__(self, *, cluster_id: str, reassignment_id: str, batch_dag_id: str, **polling: Any) -> None:
-        super().__init__(**polling)
-        self.cluster_id = cluster_id
-        self.reassignment_id = reassignment_id
+    def __init__(self, *, batch_dag_id: str, **step: Any) -> None:
+        super().__init__(**step)
         self.batch_dag_id = batch_dag_id
-        self._record: Record | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the arguments to build this trigger again."""
-        path, polling = super().serialize()
-        return path, polling | {
-            "cluster_id": self.cluster_id,
-            "reassignment_id": self.reassignment_id,
-            "batch_dag_id": self.batch_dag_id,
-        }
+        path, step = super().serialize()
+        return path, step | {"batch_dag_id": self.batch_dag_id}
 
-    def look(self) -> WaitResult:
-        """Look once, through the record of the look before, which has kept what never changes; after an error through a new one."""
-        record = self._record or record_store().record(self.cluster_id, self.reassignment_id)
-        self._record = None
-        result = look_at_batches(record, self.batch_dag_id, utc_now())
-        self._record = record
-        return result
+    def look_at(self, run: RunContext) -> WaitResult:
+        """Look once."""
+        return look_at_batches(run, self.batch_dag_id)
 
 
-def look_at_batches(record: Record, batch_dag_id: str, now: datetime) -> WaitResult:
+@waiting_step
+def look_at_batches(run: RunContext, batch_dag_id: str) -> WaitResult:
     """Look once at the chain of batches, for the task and its trigger; say so where the next batch is not run by anything.
 
-    A failed batch does not end the wait: a rerun of its failed step carries the chain on.
+    A failed batch does not end the wait: a rerun of its failed step carries the chain on. What copies meanwhile has no
+    other look at its throttle than this one.
     """
-    recorded = RecordView(record)
-    result = wait_for_batches(recorded, now)
+    recorded = RecordView(run.record)
+    result = wait_for_batches(recorded, run.now())
     if not isinstance(result, Waiting):
         return result
     cut = _why_it_stands(recorded, batch_dag_id)
-    return replace(result, reason=f"{result.reason}. {cut}") if cut else result
+    return replace(result, reason=f"{result.reason}. {cut}{throttle_in_words(run, recorded)}") if cut else result
 
 
 def _why_it_stands(recorded: RecordView, batch_dag_id: str) -> str:

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from tests.steps_lab import StillWaiting, move
 
-from kafka_reassignment.advice import Correct, StartBrokers, Trigger
+from kafka_reassignment.advice import StartBrokers, Trigger
 from kafka_reassignment.errors import (
     InvalidRequestError,
     StoppedError,
@@ -76,6 +76,7 @@ def test_a_move_whose_old_replica_is_lost_is_carried_on_to_its_target(reassignme
     run.do_all("admit", "set_throttle", "submit_batch")
     cluster.kill(2)
     cluster.catch_up(ORDERS_0, 3)
+    cancel.stop(run.context, WHOLE, by="bob")
     assert cancel.cancel_moves(run.context, WHOLE).carried_on.keys() >= {"orders-1"}
     with pytest.raises(
         ThrottleInUseError, match="Bring broker 2 back, then trigger kafka_reassignment_cancel with reassignment_id r"
@@ -294,76 +295,20 @@ def test_a_withdrawn_partition_between_two_steps_is_taken_back_too(three_steps):
     assert run.replicas()["events-0"] == (1, 2, 3)
 
 
-# Moves of another client on our partitions
+# A cancel whose tasks are cleared days later
 
 
-def test_a_move_of_another_client_on_our_partition_is_left_out_and_named(reassignment, cluster):
+@pytest.mark.parametrize("task", [cancel.cancel_moves, cancel.clear_after_stop, report_stop], ids=lambda t: t.__name__)
+def test_a_task_of_an_old_cancel_ends_nothing_of_a_reassignment_that_was_resumed(reassignment, cluster, task):
+    """Before, cancel_moves cancelled the moves of the batch at work, and report_stop gave its lock away, in a green run."""
     run = reassignment(MOVES)
-    configs = run.configs("orders")
+    stop_all(run)
+    resume(run.context, by="ann")
+    run.start()
     run.do_all("admit", "set_throttle", "submit_batch")
-    cluster.alter_reassignments({ORDERS_1: None})
-    cluster.alter_reassignments({ORDERS_1: (2, 3, 5)}, allow_replication_factor_change=True)
-    cancel.stop(run.context, WHOLE, by="bob")
-    cancel.cancel_moves(run.context, WHOLE)
-    done = run.until_settled(WHOLE)
-    assert "1 left to the other client that moves them: orders-1" in done.message
-    cancel.clear_after_stop(run.context, WHOLE)
-    assert run.configs("orders") == configs
-    text = report_stop(run.context, WHOLE)
-    assert "1 partitions are moved by another client, and left to it" in text
-    assert set(cluster.list_reassignments()) == {ORDERS_1}
-    assert run.store.lock_owner(run.cluster_id) is None
-
-
-# Moves of others
-
-
-def test_moves_of_others_are_cancelled_only_when_asked(reassignment, cluster):
-    run = reassignment(MOVES)
-    other = TopicPartition("orders", 2)
-    cluster.alter_reassignments({other: (3, 1, 4)}, allow_replication_factor_change=True)
-    cancel.cancel_moves(run.context, WHOLE)
-    assert set(cluster.list_reassignments()) == {other}
-    outcome = cancel.cancel_moves(run.context, CancelScope(("orders-2",), foreign=True))
-    assert outcome.cancelled == {"orders-2": "replicas 3,1"}
-    assert cluster.list_reassignments() == {}
-
-
-def test_moves_of_others_are_cancelled_where_no_reassignment_of_ours_is(reassignment, cluster):
-    run = reassignment(MOVES)
-    cluster.alter_reassignments({ORDERS_0: (1, 2, 4)}, allow_replication_factor_change=True)
-    nobody = run.store.record(run.cluster_id, "cancel-run")
-    scope = CancelScope(foreign=True)
-    cancel.stop(run.context_of(nobody), scope, by="bob")
-    cancel.cancel_moves(run.context_of(nobody), scope)
-    assert cluster.list_reassignments() == {}
-    assert report_stop(run.context_of(nobody), scope).endswith("0 moves are in flight in the cluster")
-
-
-def test_stopping_what_does_not_exist_is_refused(reassignment):
-    run = reassignment(MOVES)
-    with pytest.raises(InvalidRequestError, match="There is no reassignment nope"):
-        cancel.stop(run.context_of(run.store.record(run.cluster_id, "nope")), WHOLE, by="bob")
-
-
-def test_a_roll_back_of_nothing_is_refused_before_anything_of_others_is_cancelled(reassignment, cluster):
-    run = reassignment(MOVES)
-    cluster.alter_reassignments({ORDERS_0: (3, 4)}, allow_replication_factor_change=True)
-    nobody = run.context_of(run.store.record(run.cluster_id, "manual"))
-    with pytest.raises(InvalidRequestError, match="There is no reassignment manual .* to roll back") as error:
-        cancel.stop(nobody, CancelScope(foreign=True), by="bob", roll_back=True)
-    assert error.value.advice == (Correct("name one as 'reassignment_id', or ask without 'roll_back'"),)
-    cancel.stop(nobody, CancelScope(foreign=True), by="bob")
-
-
-def test_a_partition_hung_by_somebody_is_stuck_and_freed_when_asked(reassignment, cluster):
-    """F34: Kafka never completes a move whose adding replica is removed again."""
-    run = reassignment(MOVES)
-    cluster.alter_reassignments({ORDERS_0: (3, 4)}, allow_replication_factor_change=True)
-    cluster.alter_reassignments({ORDERS_0: (2, 3)}, allow_replication_factor_change=True)
-    cluster.catch_up_all()
-    assert set(cluster.list_reassignments()) == {ORDERS_0}
-    outcome = cancel.cancel_moves(run.context, CancelScope(("orders-0",), foreign=True))
-    assert set(outcome.cancelled) == {"orders-0"}
-    assert cluster.list_reassignments() == {}
-    run.do("admit")
+    in_flight, configs = cluster.list_reassignments(), run.configs("orders")
+    with pytest.raises(InvalidRequestError, match="is not stopped any more: it was resumed") as refused:
+        task(run.context, WHOLE)
+    assert refused.value.advice == (Trigger("kafka_reassignment_cancel", {"reassignment_id": "r"}),)
+    assert (cluster.list_reassignments(), run.configs("orders")) == (in_flight, configs)
+    assert run.store.lock_owner(run.cluster_id).reassignment_id == "r"

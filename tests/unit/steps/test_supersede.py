@@ -3,6 +3,7 @@
 import pytest
 from tests.steps_lab import Run, StillWaiting, move
 
+from kafka_reassignment.advice import Correct, WaitUntil
 from kafka_reassignment.errors import ReassignmentInProgressError, StoppedError, UnhealthyClusterError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.tables import read_table
@@ -93,8 +94,12 @@ def test_a_second_reassignment_that_supersedes_stops_the_first_and_takes_its_deb
     first.do_all("admit", "set_throttle", "submit_batch")
     throttled = first.configs("orders")
     preflight(second(first), REQUEST, "bob")
-    with pytest.raises(StoppedError, match="stopped by bob at .*: superseded by second"):
+    with pytest.raises(StoppedError, match="stopped by bob at .*: superseded by second") as stopped:
         first.do("sense_isr_catch_up")
+    assert stopped.value.advice == (
+        WaitUntil("reassignment second, which took its place, has ended"),
+        Correct("ask for what is still wanted of this one in a new request"),
+    ), "to resume it would move partitions that are the second one's"
     assert first.configs("orders") == throttled, "its throttle has to stay while its move is in flight"
     assert not second(first).record.journal().is_settled, "and is the second one's to look after and to clear"
 

@@ -6,6 +6,7 @@ from tests.steps_lab import move
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_REPLICAS
 from kafka_reassignment.errors import InvalidThrottleError, ReassignmentInProgressError
 from kafka_reassignment.model import ConfigResource, TopicPartition
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.sweep import sweep
 from kafka_reassignment.steps.throttle_in_flight import throttle_in_flight
 
@@ -26,10 +27,14 @@ def foreign(reassignment, cluster):
     return run
 
 
-def throttle(run, *partitions, mb=10, run_id=THROTTLE):
+def throttle(run, *partitions, topics=(), mb=10, run_id=THROTTLE):
     context = run.context_of(run.store.record(run.cluster_id, run_id))
     return throttle_in_flight(
-        context, partitions, asked_bytes_per_second=round(mb * 1_000_000), allow_low=False, by="ann"
+        context,
+        CancelScope(partitions, topics=topics),
+        asked_bytes_per_second=round(mb * 1_000_000),
+        allow_low=False,
+        by="ann",
     )
 
 
@@ -55,6 +60,15 @@ def test_what_others_move_is_throttled_and_a_sweep_restores_the_configs_once_it_
 def test_only_some_are_throttled_when_they_are_named(foreign):
     throttle(foreign, "orders-1")
     assert entries(foreign, FOLLOWER_REPLICAS) == "1:4"
+
+
+def test_a_partition_and_a_topic_of_the_same_name_are_not_mixed_up(foreign, cluster):
+    cluster.create_topic("orders-1", [(1, 2)], size_bytes=1_000_000)
+    cluster.catch_up_all()
+    namesake = TopicPartition("orders-1", 0)
+    cluster.alter_reassignments({ORDERS_1: (5, 3), namesake: (1, 5)}, allow_replication_factor_change=True)
+    assert throttle(foreign, "orders-1").endswith("per broker: orders-1")
+    assert throttle(foreign, topics=("orders-1",), run_id="another").endswith("per broker: orders-1-0")
 
 
 def test_another_rate_replaces_the_first_and_nothing_of_either_is_left(foreign, cluster):
