@@ -88,7 +88,7 @@ class WaitUntil:
 class ReleaseLock:
     """Take the lock of a cluster from a reassignment whose run is gone, by the command line.
 
-    With ``number`` by force, whoever has it: that of the lock's object, which may be damaged.
+    With ``number`` by force, from any owner: that of the lock's object, which may be damaged.
     """
 
     cluster_id: str

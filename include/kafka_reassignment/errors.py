@@ -34,7 +34,7 @@ class ReassignmentError(Exception):
         super().__init__(f"{problem}. {sentence(advice)}" if advice else problem)
 
     def add_advice(self, *advice: Advice) -> None:
-        """Add what is to be done after the rest, for whoever knows more than the raiser."""
+        """Add what is to be done after the rest, for a caller that knows more than the raiser."""
         self.advice = (*self.advice, *advice)
         self.args = (f"{self.problem}. {sentence(self.advice)}",)
 

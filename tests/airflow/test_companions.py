@@ -24,13 +24,13 @@ SLOW = {"throttle_mb_per_second": 0.05, "allow_low_throttle": True}
 def slow(kafka, create_topic, reassignments):
     """A reassignment of ours: its first batch is quick, as it only changes an order; the second one copies for minutes."""
 
-    def start(run_id: str, **request: object) -> tuple[str, str]:
-        topic = create_topic({0: (1, 2), 1: (1, 2), 2: (2, 1)})
+    def start(run_id: str, *, copied: int = 2, **request: object) -> tuple[str, str]:
+        topic = create_topic(dict.fromkeys(range(copied), (1, 2)) | {copied: (2, 1)})
         fill_topics(kafka.bootstrap_servers, [topic], 24_000_000)
         run = reassignments.trigger(
             run_id,
             job="apply_json",
-            reassignment_json=move_json(topic, {0: (1, 3), 1: (1, 3), 2: (1, 2)}),
+            reassignment_json=move_json(topic, dict.fromkeys(range(copied), (1, 3)) | {copied: (1, 2)}),
             partition_movements=1,
             **(SLOW | request),
         )
@@ -92,15 +92,16 @@ def test_a_stopped_one_goes_on_when_resumed(reassignments, port, slow):
 
 
 def test_rate_and_limits_are_changed_while_it_runs(reassignments, port, configs, slow):
-    run, topic = slow("changed")
-    batches = reassignments.record(run).plan_in_force().batches
+    run, topic = slow("changed", copied=3)
+    assert reassignments.record(run).plan_in_force().batches == 4
+    begun = _copying(reassignments, run)
     assert companion(reassignments, LIMITS_DAG_ID, "limits-3", partition_movements=5) == "success"
     assert companion(reassignments, THROTTLE_DAG_ID, "faster-3", throttle_mb_per_second=200, side="both") == "success"
     assert reassignments.wait(run) == "success", reassignments.story(run)
-    assert replicas(port, topic) == {0: (1, 3), 1: (1, 3), 2: (1, 2)}
+    assert replicas(port, topic) == {0: (1, 3), 1: (1, 3), 2: (1, 3), 3: (1, 2)}
     steps = [e.step for e in reassignments.record(run).audit]
     assert {"change_limits", "change_rate"} <= set(steps)
-    assert reassignments.record(run).plan_in_force().batches <= batches
+    assert reassignments.record(run).plan_in_force().batches == begun + 1, "all that had not begun is one batch"
     assert throttled(configs(topic)) == {}
 
 

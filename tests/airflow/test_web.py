@@ -100,7 +100,7 @@ SCRIPT = "<script>fetch('/api/v2/variables')</script>"
 
 
 def write_summary_with(run, **changed):
-    """Replace parts of the plan's numbers, as whoever can write records may."""
+    """Replace parts of the plan's numbers, as a person who can write records may."""
     summary = read_summary(run.record.plan_uri).model_copy(update=changed)
     write_summary(run.record.plan_uri, summary)
 
@@ -112,7 +112,7 @@ def test_a_report_is_made_from_the_numbers_of_the_plan(client, run):
 
 
 def test_html_in_a_record_is_never_served(client, run):
-    """Whoever writes records would otherwise run scripts with the rights of whoever looks at the report."""
+    """A person who writes records would otherwise run scripts with the rights of the one who looks at the report."""
     run.record.write_file("plan.html", SCRIPT.encode())
     write_summary_with(run, mode=SCRIPT, assumptions=(SCRIPT,))
     shown = client.get("/plan", params=query(run)).text

@@ -63,7 +63,7 @@ def test_a_broker_that_is_shut_down_hands_its_leaderships_over(breakable_lab: La
 
 
 def test_a_change_of_min_isr_forgets_who_may_lead(spoilt_lab: Lab) -> None:
-    """F19: nobody leads any more, whoever comes back, until an unclean election is allowed."""
+    """F19: no broker leads any more, also when others come back, until an unclean election is allowed."""
     lab = spoilt_lab
     [changed] = lab.create_topic([(1, 2)], configs=TWO_IN_SYNC)
     [same] = lab.create_topic([(1, 2)], configs=TWO_IN_SYNC)

@@ -103,7 +103,7 @@ def test_a_rate_of_all_brokers_holds_a_copy_until_its_broker_has_one_of_its_own(
 
 
 def test_a_listed_replica_that_returns_is_held_and_one_in_the_isr_is_not(breakable_lab: Lab) -> None:
-    """F8: whoever lists old replicas throttles them when they have fallen behind."""
+    """F8: a client that lists old replicas throttles them when they have fallen behind."""
     lab, cluster = breakable_lab, breakable_lab.cluster
     lab.skip_below_2_4("a broker that is gone is not listed")
     [p] = lab.create_topic([(1, 2)])

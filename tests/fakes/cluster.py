@@ -250,7 +250,7 @@ class FakeCluster(FakeClient):
         return self._replication.version
 
     def topic_id(self, topic: str) -> int:
-        """Return the id of a topic: another one when it was deleted and made anew."""
+        """Return the id of a topic: another one when it was deleted and created again."""
         return self._controller.partitions[TopicPartition(topic, 0)].topic_id
 
     def leader_epoch(self, partition: TopicPartition) -> int:

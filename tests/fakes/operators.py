@@ -37,7 +37,7 @@ class ReassignPartitions:
         """``--execute``: the lists of throttled replicas are overwritten with what it knows of (F4).
 
         Raises:
-            OperatorError: other reassignments run and it was not told ``--additional``, or a partition was refused.
+            OperatorError: other reassignments run and ``--additional`` was not given, or a partition was refused.
         """
         in_flight = self._cluster.list_reassignments()
         if in_flight and not additional:
@@ -124,7 +124,7 @@ class CruiseControl:
             self._change(ConfigResource.topic(topic), values)
 
     def remove_throttle(self, replicas: Mapping[TopicPartition, Collection[int]]) -> None:
-        """Delete the rates of these replicas' brokers and take their entries out of the lists, whoever set them."""
+        """Delete the rates of these replicas' brokers and take their entries out of the lists, also those of other clients."""
         for broker in sorted({b for brokers in replicas.values() for b in brokers}):
             self._change(ConfigResource.broker(broker), dict.fromkeys(RATES))
         for topic, entries in _by_topic(replicas).items():

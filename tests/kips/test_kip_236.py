@@ -72,7 +72,7 @@ def test_kafka_itself_hangs_on_the_second_example(moving: MovingLab):
     assert partition in moving.cluster.list_reassignments()
 
 
-def test_a_partition_hung_by_somebody_is_recognised_and_freed_when_asked(moving: MovingLab):
+def test_a_partition_hung_by_another_client_is_recognised_and_freed_when_asked(moving: MovingLab):
     partition = _hung(moving)
     moving.release([partition])
     outcome = cancel.cancel_moves(moving.without_reassignment(), CancelScope((str(partition),), foreign=True))

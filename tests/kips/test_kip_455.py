@@ -113,7 +113,7 @@ def test_moves_of_others_are_cancelled_when_explicitly_asked(moving: MovingLab):
     assert moving.replicas(foreign) == (4, 5)
 
 
-def test_a_cancel_says_which_replicas_had_joined_and_which_factor_it_leaves(moving: MovingLab):
+def test_a_cancel_says_which_replicas_had_joined_and_leaves_the_factor_as_it_was(moving: MovingLab):
     (partition,) = moving.create_held_topic([(4, 5)])
     moving.write(partition, messages=1, size_bytes=10)
     moving.move_elsewhere(partition, (4, 5, 6, 1))
@@ -124,8 +124,10 @@ def test_a_cancel_says_which_replicas_had_joined_and_which_factor_it_leaves(movi
     eventually(
         lambda: moving.cluster.describe_partitions([partition.topic])[partition].isr, {4, 5, 6}.issubset, seconds=60
     )
+    cancel.stop(run.context, CancelScope(), by="bob")
     outcome = cancel.cancel_moves(run.context, CancelScope())
     assert outcome.cancelled == {str(partition): "replicas 4,5; 6 had joined the ISR and is deleted again"}
+    assert outcome.above == {}, "the replication factor is 2 again"
     assert moving.replicas(partition) == (4, 5)
 
 
@@ -136,6 +138,7 @@ def test_a_cancel_without_the_original_replicas_is_refused_and_carried_on_to_the
     run = breaking.run([move(partition.topic, 0, (6,), (5,), 8_000_000)])
     run.do_all("set_throttle", "submit_batch")
     breaking.kill(6)
+    cancel.stop(run.context, CancelScope(), by="bob")
     outcome = cancel.cancel_moves(run.context, CancelScope())
     assert outcome.cancelled == {}
     text = outcome.carried_on[str(partition)]

@@ -29,7 +29,7 @@ def release_lock(
     reassignment_id: Annotated[
         str, typer.Argument(help="run id of the kafka_reassignment run; with --force not needed")
     ] = "",
-    force: Annotated[bool, typer.Option("--force", help="whoever has the lock, and also if it is damaged")] = False,
+    force: Annotated[bool, typer.Option("--force", help="from any owner, and also if the lock is damaged")] = False,
     number: Annotated[
         int | None, typer.Option(help="with --force: number of the lock that was seen; asked for when not given")
     ] = None,
@@ -64,7 +64,11 @@ def _release_by_force(cluster_id: str, record_uri: str, number: int | None, *, y
     store = store_at(record_uri)
     if number is None:
         number = typer.prompt("Number of the lock, as 'lock show' prints it", type=int)
-    if not yes and typer.prompt(f"Id of the cluster that is released from lock {number}, whoever has it") != cluster_id:
+    if (
+        not yes
+        and typer.prompt(f"Id of the cluster that is released from lock {number}, whose owner does not matter")
+        != cluster_id
+    ):
         raise typer.Abort
     if not store.release_by_force(cluster_id, number, at=datetime.now(UTC), by=_person()):
         in_force = store.lock(cluster_id).last_number()

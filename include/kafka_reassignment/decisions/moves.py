@@ -165,7 +165,7 @@ class Expansions:
 
     @property
     def none_can_move(self) -> bool:
-        """Whether there are steps that wait, and no other one gets on."""
+        """Whether there are steps that wait, and no other one moves on."""
         return bool(self.waiting) and not self.to_submit and not self.already
 
 

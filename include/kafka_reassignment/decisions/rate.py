@@ -118,7 +118,7 @@ def change_rates(
 
 
 def throttled_brokers(journal: Journal) -> frozenset[tuple[int, Side]]:
-    """Return the brokers and sides that the throttle in place is about, whoever set their rates."""
+    """Return the brokers and sides that the throttle in place is about, also where another client set the rate."""
     ours = {(r.broker, r.side) for r in journal.rates}
     lower = {(r.broker, r.side) for r in journal.lower_rates}
     return all_of(listed_in(journal)).rates | ours | lower

@@ -42,7 +42,7 @@ T = TypeVar("T")
 class PlanRef:
     """Where a plan is, and the hashes that were frozen together with that: what is read of it is checked against them.
 
-    Where a function takes a plain path or URL instead, nothing is compared with what was frozen: for whoever has just
+    Where a function takes a plain path or URL instead, nothing is compared with what was frozen: for a caller that has just
     written the plan. ``instead`` says what to do when the plan is damaged; it is asked only then.
     """
 
@@ -53,7 +53,7 @@ class PlanRef:
 
 
 def _says_what_instead(read: Callable[Concatenate[PlanRef | str, P], T]) -> Callable[Concatenate[PlanRef | str, P], T]:
-    """Let the error of a damaged plan say how its reassignment gets on."""
+    """Let the error of a damaged plan say how its reassignment goes on."""
 
     @wraps(read)
     def read_or_say(plan: PlanRef | str, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -164,12 +164,12 @@ class RecordStore:
         return False
 
     def release_by_force(self, cluster_id: str, number: int, *, at: datetime, by: str) -> bool:
-        """Unlock the cluster whoever has it, or if its lock is damaged; return whether ``number`` was in force still."""
+        """Unlock the cluster from any owner, or if its lock is damaged; return whether ``number`` was in force still."""
         series = self.lock(cluster_id)
         return series.last_number() == number and series.change_after(number, LockChange(at=at, by=f"{by}, by force"))
 
     def locked_by(self, owner: ClusterLock, cluster_id: str, *then: Advice) -> ReassignmentInProgressError:
-        """Return the refusal of whoever needs the lock that ``owner`` has; ``then`` is what to do once it is released."""
+        """Return the refusal of a reassignment that needs the lock which ``owner`` has; ``then`` is what to do once it is released."""
         name = owner.reassignment_id
         if self.record(cluster_id, name).exists:
             wait: tuple[Advice, ...] = (WaitUntil(f"{name} has ended, or was stopped with kafka_reassignment_cancel"),)

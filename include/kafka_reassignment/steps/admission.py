@@ -63,7 +63,7 @@ BETWEEN_SAMPLES_SECONDS = 2.0
 def admit(run: RunContext, number: int, samples: SizeSamples, started_at: datetime | None = None) -> WaitResult:
     """Let the batch in when there is no reason to wait; ``Waiting`` names every reason.
 
-    A batch of which no partition can be moved now is let in all the same while a later one can get on: its partitions are
+    A batch of which no partition can be moved now is let in all the same while a later one can move on: its partitions are
     left for the end. When none can, it waits for as long as a batch may take, from ``started_at`` (by default now), and is
     let in then.
 

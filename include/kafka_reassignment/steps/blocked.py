@@ -1,6 +1,6 @@
 """Partitions that cannot move now: how often and for how long they are taken up again.
 
-They go behind all other batches while one of those can get on. When nothing that is left can move, the batch waits at its
+They go behind all other batches while one of those can move on. When nothing that is left can move, the batch waits at its
 admission for the time of the request. After that it is given up, and so is what is blocked behind it, without a wait of its
 own. So a reassignment ends, however many batches its blocked partitions are in.
 """

@@ -51,7 +51,7 @@ def verify(run: RunContext) -> None:
             for moves in in_slices(again, SLICE):
                 _look_at(run, moves, found)
         came_since = [p for p in _left_on_leaving(run) if p not in planned and str(p) not in withdrawn]
-        # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go by now.
+        # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go at this point.
         owed = () if run.record.journal().is_settled else _restored(run, event)
         event.summary = f"{found.at_target} partitions at their target"
         event.summary += f", {found.gone} deleted since the plan" if found.gone else ""

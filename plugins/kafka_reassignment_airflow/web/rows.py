@@ -1,7 +1,7 @@
 """The list of all reassignments: a page of rows, whose cost does not grow with the number of records or of open tabs.
 
 The page asks again every few seconds. A request never changes, so it is read once per process; nor does the row of a finished
-reassignment. Other rows are kept for some seconds, whoever asks.
+reassignment. Other rows are kept for some seconds, for every user.
 """
 
 from __future__ import annotations

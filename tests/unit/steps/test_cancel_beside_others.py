@@ -81,7 +81,7 @@ def test_a_roll_back_of_nothing_is_refused_before_anything_of_others_is_cancelle
     cancel.stop(nobody, CancelScope(foreign=True), by="bob")
 
 
-def test_a_partition_hung_by_somebody_is_stuck_and_freed_when_asked(reassignment, cluster):
+def test_a_partition_hung_by_another_client_is_stuck_and_freed_when_asked(reassignment, cluster):
     """F34: Kafka never completes a move whose adding replica is removed again."""
     run = reassignment(MOVES)
     cluster.alter_reassignments({ORDERS_0: (3, 4)}, allow_replication_factor_change=True)
