@@ -79,17 +79,17 @@ class AuditLog:
     def __init__(self, folder: UPath, *, head: UPath) -> None:
         self._head = head
         self._folder = folder
-        self._events = Series(
-            folder, AuditEvent, "Audit event", kept=0
-        )  # they are large, and verified as they are stored
+        self._events = Series(folder, AuditEvent, "Audit event", kept=0)  # large, and verified as they are stored
 
     def append(self, event: AuditEvent) -> AuditEvent:
         """Store the event after the last one and return it; its ``sequence`` and ``previous_hash`` are replaced."""
-        if self._events.last_number() == 0:  # from the first event on, a head that is missing was removed
-            create_object(self._head, Head(sequence=0, hash=_BEGINNING).model_dump_json().encode())
-        stored = self._events.append_numbered(
-            lambda number: event.model_copy(update={"sequence": number, "previous_hash": self._hash_of(number - 1)})
-        )
+
+        def linked(number: int) -> AuditEvent:
+            if number == 1:  # from the first event on, a head that is missing was removed
+                create_object(self._head, Head(sequence=0, hash=_BEGINNING).model_dump_json().encode())
+            return event.model_copy(update={"sequence": number, "previous_hash": self._hash_of(number - 1)})
+
+        stored = self._events.append_numbered(linked)
         with suppress(RecordUnavailableError, RecordDamagedError):  # the event is stored; a head may be behind
             head = read_model(self._head, Head)
             if head is None or head.sequence < stored.sequence:
@@ -113,10 +113,10 @@ class AuditLog:
         """
         return self._events.read(number)
 
-    def latest(self, count: int) -> list[AuditEvent]:
-        """Return the last ``count`` events, oldest first; the others are not read."""
+    def latest(self, count: int) -> Iterator[AuditEvent]:
+        """Yield the last ``count`` events, newest first; each is read when it is asked for."""
         last = self._events.last_number()
-        return list(self._events.between(max(1, last - count + 1), last))
+        return (self._events.read(number) for number in range(last, max(0, last - count), -1))
 
     def verify(self) -> int:
         """Check that every event is there and unaltered; return how many there are.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 
 from kafka_reassignment.advice import Correct, Rerun, WaitUntil, advice_from_data
@@ -204,13 +204,13 @@ LATEST_EVENTS = 40
 """Audit events in which the failure of a batch is looked for: more than a batch leaves with all its tries."""
 
 
-def root_failure(latest: Sequence[AuditEvent], batch: int) -> AuditEvent | None:
+def root_failure(latest: Iterable[AuditEvent], batch: int) -> AuditEvent | None:
     """Return the event of the step at which a batch has failed; not those of the steps that fail because of it.
 
     Args:
-        latest: the last ``LATEST_EVENTS`` of the reassignment, oldest first.
+        latest: the last ``LATEST_EVENTS`` of the reassignment, newest first; no more are taken than it needs.
         batch: its number.
     """
-    of_batch = [e for e in latest if e.batch == batch and e.step in BATCH_STEPS]
-    failed = list(takewhile(lambda e: e.outcome == "failed", reversed(of_batch)))
+    of_batch = (e for e in latest if e.batch == batch and e.step in BATCH_STEPS)
+    failed = list(takewhile(lambda e: e.outcome == "failed", of_batch))
     return min(failed, key=lambda e: BATCH_STEPS.index(e.step), default=None)

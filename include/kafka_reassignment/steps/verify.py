@@ -245,7 +245,7 @@ def write_report(run: RunContext) -> str:
 
 
 def _require_verified(run: RunContext) -> None:
-    latest = reversed(run.record.audit.latest(LATEST_EVENTS))
+    latest = run.record.audit.latest(LATEST_EVENTS)
     outcome = next((e.outcome for e in latest if e.step == "verify"), None)
     if outcome != "succeeded":
         raise VerificationError(

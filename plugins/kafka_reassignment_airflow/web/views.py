@@ -90,7 +90,9 @@ class Pages:
         return Page(
             row=row,
             lock=lock,
-            failed=root_failure(self._between(record, max(1, last - LATEST_EVENTS + 1), last, problems), current)
+            failed=root_failure(
+                reversed(self._between(record, max(1, last - LATEST_EVENTS + 1), last, problems)), current
+            )
             if current and is_active
             else None,
             bytes_per_second=rate_in_force(recorded.request, journal),

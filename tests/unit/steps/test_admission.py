@@ -235,7 +235,7 @@ def test_the_end_with_the_windows_is_in_the_approval_and_in_the_log(reassignment
         run.context, master="not needed"
     )
     run.start()
-    assert run.record.audit.latest(1)[0].summary.endswith("all is expected to be over Sat 22:00 Europe/Madrid")
+    assert next(run.record.audit.latest(1)).summary.endswith("all is expected to be over Sat 22:00 Europe/Madrid")
 
 
 def test_a_plan_that_fits_no_window_says_so_before_it_is_approved(reassignment):

@@ -6,7 +6,7 @@ from tests.simulation.files import use
 from tests.simulation.stand_ins import in_place
 from tests.steps_lab import Run, move
 
-from kafka_reassignment.errors import LockLostError, StoppedError
+from kafka_reassignment.errors import LockLostError, StoppedError, ThrottleInUseError
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource
 from kafka_reassignment.plan import tables
 from kafka_reassignment.plan.store import forget_read_plans
@@ -14,6 +14,7 @@ from kafka_reassignment.record import objects
 from kafka_reassignment.record.operator_commands import RunCommand, WithdrawCommand
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.admission import admit
+from kafka_reassignment.steps.batch import LATEST_EVENTS, root_failure
 from kafka_reassignment.steps.cancel import settle_moves
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.catch_up import sense_isr_catch_up
@@ -138,3 +139,14 @@ def test_a_throttle_is_put_back_on_the_ground_of_the_journal_as_it_is_then(begun
     cluster.describe_partitions = while_the_rate_is_changed
     assert isinstance(look(), Waiting)
     assert int(run.configs()[broker][key].value) < 3_000_000
+
+
+def test_the_failure_of_a_batch_is_found_without_reading_the_whole_trail(begun, cluster, disk):
+    run = begun("admit", "set_throttle", "submit_batch")
+    with pytest.raises(ThrottleInUseError):
+        run.do("clear_throttle", 2)
+    log = run.record.audit
+    assert log.last_number() > 8
+    with disk.counted() as calls:
+        assert root_failure(log.latest(LATEST_EVENTS), 2).step == "clear_throttle"
+    assert calls == {"read": 3}, "one to see that there is no newer one, the failure, and what succeeded before it"
