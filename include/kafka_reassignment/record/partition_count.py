@@ -51,7 +51,7 @@ class Added(BaseModel):
 
 
 class PartitionCountRecord:
-    """The part of a record that is about a partition count. Nothing is cached, as in ``Record``."""
+    """The part of a record that is about a partition count; all of it is read from the store each time."""
 
     def __init__(self, record: Record) -> None:
         self._record = record
