@@ -86,7 +86,7 @@ _PEOPLE = Activity("people")
 
 def current() -> Activity:
     """The activity whose code runs."""
-    return getattr(getcurrent(), "activity", None) or _PEOPLE
+    return getattr(getcurrent(), "activity", _PEOPLE)
 
 
 def before_call(call: str, on: str = "", *, writes: bool) -> None:

@@ -254,7 +254,17 @@ class SimDisk:
 
     def _begin(self, path: str, *, writes: bool = False) -> None:
         if self.is_watched:
-            self._count()
+            now = self._now()
+            if self._calls_at != now:
+                self._calls_at, self._calls = now, 0
+            self._calls += 1
+            if self._calls > CALLS_WITHOUT_TIME:
+                raise StandsStill(f"{CALLS_WITHOUT_TIME} calls of the record store at {now:%Y-%m-%d %H:%M:%S}")
+        faults = self.faults
+        if faults.away or faults.full or faults.seconds_per_call:
+            self._strike(path, writes=writes)
+
+    def _strike(self, path: str, *, writes: bool) -> None:
         faults = self.faults
         if faults.seconds_per_call:
             self._sleep(faults.seconds_per_call)
@@ -265,14 +275,6 @@ class SimDisk:
             raise OSError(5, "Input/output error", path)
         if writes and faults.full:
             raise OSError(28, "No space left on device", path)
-
-    def _count(self) -> None:
-        now = self._now()
-        if self._calls_at != now:
-            self._calls_at, self._calls = now, 0
-        self._calls += 1
-        if self._calls > CALLS_WITHOUT_TIME:
-            raise StandsStill(f"{CALLS_WITHOUT_TIME} calls of the record store at {now:%Y-%m-%d %H:%M:%S}")
 
     def _begin_change(self, path: str) -> None:
         if self.on_write is not None:
