@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.corrections import correct
 from tests.simulation.violations import Violation
 
 from kafka_reassignment.advice import Correct, ReleaseLock, Rerun, StartBrokers, Trigger, WaitUntil
@@ -191,6 +192,8 @@ class Follower:
                 play.world.truth.release_lock(cluster_id, reassignment_id, number, play.world.time.now)
             case Correct(what=what) if "rerun the step" in what:  # what was wrong is healed
                 airflow.clear(run.dag_id, run.run_id, [ti.task_id], downstream=True)
+            case Correct(what=what) if correct(play, what):
+                pass
             case Correct(what=what):
                 self.corrections.append(what)
                 self._to_be_corrected.append(ti)

@@ -22,6 +22,7 @@ from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.finished import finished_batch
 from kafka_reassignment.steps.leaders import elect_moved_leaders
 from kafka_reassignment.steps.left_out import leave_out_disturbed, submission
+from kafka_reassignment.steps.left_over import to_lower_min_insync
 from kafka_reassignment.steps.moves import (
     as_texts,
     cancel,
@@ -97,9 +98,11 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
     text = f"batch {number}: {len(batch.steps) - len(waiting)} of {len(batch.steps)} partitions are at their target; old replicas are kept: {format_reasons(waiting)}{about_throttle}"
     if run.now() >= deadline:
         missing = {s.partition: s.reassignment.target for s in batch.steps if s.partition in waiting}
+        too_few = {p: r for p, r in missing.items() if len(r) < view.min_insync_replicas.get(p.topic, 1)}
         raise UnsafeDropError(
             f"Waited {run.request.catch_up_timeout_minutes} min for {text}",
             *brokers_to_start(missing, view),
+            *((to_lower_min_insync(too_few, view),) if too_few else ()),
             Rerun("sense_isr_catch_up", batch=number),
         )
     run.record.write_progress(ProgressNote(batch=number, at=run.now(), text=text))

@@ -45,8 +45,9 @@ def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Repli
     """Return the advice by which a new reassignment moves what is left, as the cluster is now.
 
     What such a reassignment would be refused for, or wait for, comes first: brokers that are down, moves of other clients,
-    another owner of the cluster's lock. It cannot move what gets fewer replicas than min.insync.replicas: that is for a person to
-    correct, and is all that the advice asks for when nothing else is left.
+    another owner of the cluster's lock. It cannot move what gets fewer replicas than min.insync.replicas, nor what has no
+    leader though all its brokers are up (F19): that is for a person to correct, and is all that the advice asks for when
+    nothing else is left.
 
     Args:
         run: of the reassignment that leaves it.
@@ -55,9 +56,14 @@ def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Repli
     named = dict(islice(targets.items(), MOST_AT_ONCE))
     seen = observe(run.cluster, tuple(named))
     too_few = {p: r for p, r in named.items() if len(r) < seen.min_insync_replicas.get(p.topic, 1)}
-    movable = {p: r for p, r in named.items() if p not in too_few}
+    leaderless = {p for p, s in seen.partitions.items() if s.leader is None and set(s.replicas) <= seen.live_brokers}
+    movable = {p: r for p, r in named.items() if p not in too_few and p not in leaderless}
     if not movable:
-        return (_to_correct(too_few, seen),)
+        corrections = (
+            *((to_lower_min_insync(too_few, seen),) if too_few else ()),
+            *((_to_elect(leaderless),) if leaderless else ()),
+        )
+        return (*corrections, Rerun("verify"))
     offline = {b for p, s in seen.partitions.items() if p in movable and s.leader is None for b in s.replicas}
     down = offline.union(*movable.values()) - seen.live_brokers
     if (owner := run.lock_of_another()) is not None:
@@ -93,14 +99,22 @@ def to_end_moves(
     return (*start, Trigger(CANCEL_DAG_ID, {"partitions": list(map(str, never)), "foreign": True}))
 
 
-def _to_correct(too_few: Mapping[TopicPartition, Replicas], seen: View) -> Correct:
+def to_lower_min_insync(too_few: Mapping[TopicPartition, Replicas], seen: View) -> Correct:
+    """Return the advice about targets with fewer replicas than min.insync.replicas; the check is to be rerun after it."""
     most = {p.topic: min(len(r) for q, r in too_few.items() if q.topic == p.topic) for p in too_few}
     lower = name_some(
         (f"topic {topic} from {seen.min_insync_replicas[topic]} to {replicas}" for topic, replicas in most.items()), 10
     )
     return Correct(
         f"lower min.insync.replicas ({lower}), or ask for more replicas in a new request: {name_some(too_few)} would get fewer "
-        "than that. When that is done, rerun verify"
+        "than that"
+    )
+
+
+def _to_elect(leaderless: Collection[TopicPartition]) -> Correct:
+    return Correct(
+        f"give {name_some(sorted(leaderless))} a leader: all brokers of it are up, but Kafka elects none by itself. An unclean "
+        "election ('kafka-leader-election.sh --election-type UNCLEAN') does, and may lose messages"
     )
 
 

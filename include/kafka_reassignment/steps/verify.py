@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from kafka_reassignment.advice import SWEEP_DAG_ID, Advice, Correct, Rerun, StartBrokers, Trigger, WaitUntil
-from kafka_reassignment.decisions.moves import verification
+from kafka_reassignment.decisions.moves import never_completes, verification
 from kafka_reassignment.errors import VerificationError, name_some
 from kafka_reassignment.model import InFlight, Reassignment, Replicas, TopicPartition
 from kafka_reassignment.plan.store import read_target
@@ -133,8 +133,12 @@ def _look_at(run: RunContext, moves: Sequence[Reassignment], found: _Found) -> N
 
 
 def _is_ours(move: Reassignment, flight: InFlight) -> bool:
-    """Whether a move in flight may be one of ours: it adds brokers of the target only, and leads to no others."""
-    return set(flight.adding) <= set(move.target) and set(flight.target) <= set(move.expanded)
+    """Whether a move in flight may be one of ours and ends: it adds brokers of the target only, and leads to no others."""
+    return (
+        not never_completes(flight)
+        and set(flight.adding) <= set(move.target)
+        and set(flight.target) <= set(move.expanded)
+    )
 
 
 def _what_is_wrong(

@@ -409,6 +409,23 @@ def test_a_replica_that_stays_out_of_sync_ends_the_wait_of_the_drop(reassignment
     assert run.record.finished_batches() == {1}
 
 
+def test_a_min_insync_above_the_target_is_to_be_lowered_before_the_drop_is_rerun(reassignment, cluster):
+    run = reassignment([move("orders", 0, (1, 2), (3,))], catch_up_timeout_minutes=1)
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    least = ConfigResource.topic("orders"), "min.insync.replicas"
+    cluster.alter_configs([ConfigChange(*least, ConfigOperation.SET, "2")])
+    started = run.clock.now
+    run.clock.sleep(61)
+    with pytest.raises(UnsafeDropError) as late:
+        run.wait("drop_old_replicas", started_at=started)
+    correct, rerun = late.value.advice
+    assert correct.what.startswith("lower min.insync.replicas (topic orders from 2 to 1)")
+    assert rerun == Rerun("sense_isr_catch_up", batch=1)
+    cluster.alter_configs([ConfigChange(*least, ConfigOperation.SET, "1")])
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-0"] == (3,)
+
+
 def test_replicas_that_never_catch_up_end_the_wait(reassignment, cluster):
     run = reassignment(MOVES, catch_up_timeout_minutes=1)
     run.do_all("admit", "set_throttle", "submit_batch")

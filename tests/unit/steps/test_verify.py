@@ -304,7 +304,8 @@ def test_a_target_below_min_insync_replicas_asks_a_person_to_correct_that_and_no
     run = reassignment([move("few", 0, (1, 2), (3,)), MOVES[0]])
     set_min_insync(cluster, "few", "2")
     run.do_all()
-    (correct,) = failed(run).advice
+    correct, rerun = failed(run).advice
+    assert rerun == Rerun("verify")
     assert correct.what.startswith("lower min.insync.replicas (topic few from 2 to 1), or ask for more replicas")
     set_min_insync(cluster, "few", "1")
     with pytest.raises(VerificationError) as error:
@@ -334,6 +335,36 @@ def test_a_hung_move_of_another_client_is_to_be_cancelled_before_a_new_reassignm
     assert free == Trigger("kafka_reassignment_cancel", {"partitions": ["orders-2"], "foreign": True})
     assert wait == WaitUntil("the moves of other clients have ended")
     assert again.dag_id == "kafka_reassignment"
+
+
+def test_a_planned_partition_whose_move_another_client_made_hang_is_freed_before_a_new_reassignment(
+    reassignment, cluster
+):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.alter_reassignments({ORDERS_0: (1, 2)}, allow_replication_factor_change=True)
+    flight = cluster.list_reassignments()[ORDERS_0]
+    assert flight.adding == flight.removing == (3,)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    free, _, again, *_ = [a for a in failed(run).advice if a != Trigger("kafka_throttle_sweep")]
+    assert free == Trigger("kafka_reassignment_cancel", {"partitions": ["orders-0"], "foreign": True})
+    assert parse_plan(again.params["reassignment_json"]) == {ORDERS_0: (1, 3)}
+    assert run.store.lock_owner(run.cluster_id) is None
+
+
+def test_a_partition_without_a_leader_though_its_brokers_are_up_asks_a_person_to_give_it_one(reassignment, cluster):
+    cluster.create_topic("lone", [(5,)])
+    lone = TopicPartition("lone", 0)
+    run = reassignment([move("lone", 0, (5,), (2,)), MOVES[0]])
+    cluster.kill(5)
+    set_min_insync(cluster, "lone", "2")
+    set_min_insync(cluster, "lone", "1")
+    cluster.restart(5)
+    assert leader(cluster, lone) is None
+    run.do_all()
+    correct, rerun = failed(run).advice
+    assert correct.what.startswith("give lone-0 a leader")
+    assert rerun == Rerun("verify")
 
 
 def test_a_new_reassignment_of_what_is_left_is_asked_for_as_the_first_was(reassignment, cluster):

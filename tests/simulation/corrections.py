@@ -1,0 +1,39 @@
+"""What a person corrects at the cluster when an error asks for it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource
+
+if TYPE_CHECKING:
+    from tests.simulation.play import Play
+
+_LOWER = re.compile(r"topic (\S+) from \d+ to (\d+)")
+
+
+def correct(play: Play, what: str) -> bool:
+    """Carry out a correction; return False when it is none that a person can carry out at the cluster."""
+    if what.startswith("lower min.insync.replicas"):
+        for topic, least in _LOWER.findall(what):
+            _set(play, topic, "min.insync.replicas", least)
+        return True
+    if "--election-type UNCLEAN" in what:
+        _elect_unclean(play, what)
+        return True
+    return False
+
+
+def _elect_unclean(play: Play, what: str) -> None:
+    controller = play.cluster._controller
+    for partition, state in sorted(controller.partitions.items()):
+        if state.leader is None and re.search(rf"\b{re.escape(str(partition))}\b", what):
+            _set(play, partition.topic, "unclean.leader.election.enable", "true")
+            controller.change(state)
+            _set(play, partition.topic, "unclean.leader.election.enable", "false")
+
+
+def _set(play: Play, topic: str, key: str, value: str) -> None:
+    change = ConfigChange(ConfigResource.topic(topic), key, ConfigOperation.SET, value)
+    play.other("the topic's owner", f"{key} of {topic} to {value}", lambda: play.elsewhere.alter_configs([change]))
