@@ -15,7 +15,7 @@ _LOWER = re.compile(r"topic (\S+) from \d+ to (\d+)")
 
 def correct(play: Play, what: str) -> bool:
     """Carry out a correction; return False when it is none that a person can carry out at the cluster."""
-    if what.startswith("lower min.insync.replicas"):
+    if "lower min.insync.replicas (" in what:
         for topic, least in _LOWER.findall(what):
             _set(play, topic, "min.insync.replicas", least)
         return True

@@ -54,6 +54,8 @@ class Follower:
         self.violations: list[Violation] = []
         self.corrections: list[str] = []
         self._to_be_corrected: list[Any] = []
+        self._triggered: set[tuple[str, str]] = set()
+        """Runs that advice asked for: that they are refused is no end."""
         self.without_advice: Counter[str] = Counter()
         self.followed = 0
 
@@ -114,9 +116,9 @@ class Follower:
         if self._play.world.truth.is_over(reassignment_id):
             return True
         if run.dag_id == DAG_ID:
-            return any(run.tasks[t].state == "failed" for t in BEFORE_BEGINNING) and not self._leaves_anything(
-                reassignment_id
-            )
+            is_refused = any(run.tasks[t].state == "failed" for t in BEFORE_BEGINNING)
+            is_asked_for = (run.dag_id, run.run_id) in self._triggered
+            return is_refused and not is_asked_for and not self._leaves_anything(reassignment_id)
         return False
 
     def _leaves_anything(self, reassignment_id: str) -> bool:
@@ -181,7 +183,7 @@ class Follower:
                     return
                 airflow.clear(dag_id, run_id, [task], downstream=True)
             case Trigger(dag_id=dag_id, params=params):
-                airflow.trigger(dag_id, dict(params))
+                self._triggered.add((dag_id, airflow.trigger(dag_id, dict(params)).run_id))
             case StartBrokers(brokers=brokers):
                 for broker in brokers:
                     play.restart(broker)
@@ -193,7 +195,8 @@ class Follower:
             case Correct(what=what) if "rerun the step" in what:  # what was wrong is healed
                 airflow.clear(run.dag_id, run.run_id, [ti.task_id], downstream=True)
             case Correct(what=what) if correct(play, what):
-                pass
+                if len(ti.error.advice) == 1:
+                    airflow.clear(run.dag_id, run.run_id, [ti.task_id], downstream=True)
             case Correct(what=what):
                 self.corrections.append(what)
                 self._to_be_corrected.append(ti)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import (
     InvalidReplicationFactorError,
     UnknownBrokerError,
@@ -36,20 +37,25 @@ def check_targets(
     unknown = [p for p in targets if p not in current]
     if unknown:
         raise UnknownTopicOrPartitionError(
-            f"The reassignment JSON names {name_some(unknown)}, which the cluster does not have. Remove or correct them"
+            f"The reassignment JSON names {name_some(unknown)}, which the cluster does not have",
+            Correct("remove or correct them"),
         )
     for partition, target in targets.items():
         dead = [b for b in target if b not in live_brokers and b not in current[partition]]
         if dead:
             raise UnknownBrokerError(
                 f"The reassignment JSON puts {partition} on broker {name_some(dead)}, expected brokers that are alive "
-                f"({name_some(sorted(live_brokers), 20)}). Correct the target or start the broker first"
+                f"({name_some(sorted(live_brokers), 20)})",
+                Correct("correct the target or start the broker first"),
             )
     for partition, target in targets.items():
         minimum = min_insync_replicas.get(partition.topic, 1)
         if len(target) < minimum:
             raise InvalidReplicationFactorError(
                 f"The reassignment JSON gives {partition} {len(target)} replicas, expected at least {minimum}: that is "
-                "its topic's min.insync.replicas, and producers with acks=all would stop. Give it more replicas, or "
-                "lower min.insync.replicas first"
+                "its topic's min.insync.replicas, and producers with acks=all would stop",
+                Correct(
+                    f"give it more replicas, or lower min.insync.replicas (topic {partition.topic} from {minimum} to "
+                    f"{len(target)}) first"
+                ),
             )

@@ -144,7 +144,8 @@ BAD = {
         InvalidReplicationFactorError,
         (
             "The reassignment JSON gives orders-0 1 replicas, expected at least 2: that is its topic's min.insync.replicas, "
-            "and producers with acks=all would stop. Give it more replicas, or lower min.insync.replicas first"
+            "and producers with acks=all would stop. Give it more replicas, or lower min.insync.replicas "
+            "(topic orders from 2 to 1) first"
         ),
     ),
 }
