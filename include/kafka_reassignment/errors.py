@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from kafka_reassignment.advice import Advice, Correct, sentence
+from kafka_reassignment.advice import Advice, Correct, Rerun, sentence
 from kafka_reassignment.model import Refusal, TopicPartition
 
 
@@ -36,7 +36,7 @@ class ReassignmentError(Exception):
     def add_advice(self, *advice: Advice) -> None:
         """Add what is to be done after the rest, for a caller that knows more than the raiser."""
         self.advice = (*self.advice, *advice)
-        self.args = (f"{self.problem}. {sentence(self.advice)}",)
+        self.args = (f"{self.problem.removesuffix('.')}. {sentence(self.advice)}",)
 
 
 class InvalidRequestError(ReassignmentError):
@@ -254,3 +254,9 @@ PASSING_REFUSALS = frozenset(
 def is_worth_a_retry(error: BaseException) -> bool:
     """Whether the error is a passing one: another try may not meet it."""
     return next((PASSING[kind] for kind in type(error).__mro__ if kind in PASSING), False)
+
+
+def advise_rerun(error: BaseException, task: str, batch: int | None = None) -> None:
+    """Add to a passing error without advice that its task is to be rerun: where it is red, its retries did not outlast it."""
+    if isinstance(error, ReassignmentError) and not error.advice and is_worth_a_retry(error):
+        error.add_advice(Rerun(task, batch=batch))

@@ -14,7 +14,7 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_reassignment.advice import Correct
-from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, is_worth_a_retry
+from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, advise_rerun, is_worth_a_retry
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps.context import RunContext
@@ -79,9 +79,24 @@ class ReassignmentStepOperator(BaseOperator):
 
         with (
             translate_errors(self.log),
+            self._advising_rerun(context),
             open_run(self.kafka_conn_id, which, actor=actor_of(context), log=self.log) as run,
         ):
             yield run
+
+    @contextmanager
+    def _advising_rerun(self, context: Context) -> Iterator[None]:
+        """Let an error of the cluster that ends the task's last try say what is to be rerun."""
+        try:
+            yield
+        except ReassignmentError as error:
+            advise_rerun(error, context["ti"].task_id, self.batch_of_event)
+            raise
+
+    @property
+    def batch_of_event(self) -> int | None:
+        """The batch in the audit trail and in advice; None where the step is not of a batch."""
+        return None
 
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
         """Return the reassignment this step belongs to."""
@@ -132,6 +147,11 @@ class BatchStepOperator(ReassignmentStepOperator):
                 "The batch DAG is started by kafka_reassignment; by hand give reassignment_id and batch"
             )
         return number
+
+    @property
+    def batch_of_event(self) -> int | None:
+        """The batch in the audit trail and in advice."""
+        return self.batch_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,11 +267,6 @@ class DeferringStepOperator(ReassignmentStepOperator):
         self.defer(trigger=trigger, method_name="resume", kwargs={"started_at": started_at.isoformat()})
         raise AssertionError("defer() always raises")
 
-    @property
-    def batch_of_event(self) -> int | None:
-        """The batch in the audit trail."""
-        return None
-
     @abstractmethod
     def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
         """Look once, through the step's own function."""
@@ -267,11 +282,6 @@ class DeferringBatchOperator(BatchStepOperator, DeferringStepOperator):
     """A step of one batch that waits."""
 
     template_fields: Sequence[str] = (*DeferringStepOperator.template_fields, "batch")
-
-    @property
-    def batch_of_event(self) -> int | None:
-        """The batch in the audit trail."""
-        return self.batch_number
 
 
 def actor_of(context: Context) -> Actor:

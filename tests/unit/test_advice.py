@@ -15,7 +15,7 @@ from kafka_reassignment.advice import (
     advice_from_data,
     sentence,
 )
-from kafka_reassignment.errors import StalePlanError
+from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError, StalePlanError, advise_rerun
 
 pytestmark = pytest.mark.quick
 
@@ -48,3 +48,18 @@ def test_each_kind_reads_as_a_clause():
         "reassignment_id r, then bring broker 3, 4 back, then wait until the move ends, then unlock the cluster with "
         "'kafka-reassignment lock release c r', then give another id"
     )
+
+
+def test_a_passing_error_without_advice_says_what_is_to_be_rerun():
+    error = ClusterUnavailableError("No broker answers. Check that the brokers are up.")
+    advise_rerun(error, "plan")
+    advise_rerun(error, "another")
+    assert error.advice == (Rerun("plan"),)
+    assert str(error) == "No broker answers. Check that the brokers are up. Rerun plan and what follows"
+
+
+def test_neither_a_final_error_nor_one_with_advice_is_to_be_rerun():
+    for error in (NotAuthorizedError("no ACL"), ClusterUnavailableError("no leader", StartBrokers((3,)))):
+        before = str(error)
+        advise_rerun(error, "plan")
+        assert str(error) == before

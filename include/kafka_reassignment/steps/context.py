@@ -13,7 +13,14 @@ from typing import Any, Protocol
 from kafka_reassignment.advice import RESUME_DAG_ID, Advice, Correct, Rerun, Trigger, WaitUntil, advice_as_data
 from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.decisions.single_batch_controller import controller_of
-from kafka_reassignment.errors import LockLostError, OtherAirflowError, ReassignmentError, RecordError, StoppedError
+from kafka_reassignment.errors import (
+    LockLostError,
+    OtherAirflowError,
+    ReassignmentError,
+    RecordError,
+    StoppedError,
+    advise_rerun,
+)
 from kafka_reassignment.model import Batch, TopicPartition
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.audit import Actor, AuditEvent, EventOutcome
@@ -100,6 +107,7 @@ class RunContext:
         try:
             yield draft
         except BaseException as error:
+            advise_rerun(error, self.actor.task_id or step, batch)
             draft.outcome, draft.summary = "failed", f"{type(error).__name__}: {error}"
             if isinstance(error, ReassignmentError) and error.advice:
                 draft.facts["advice"] = advice_as_data(error.advice)

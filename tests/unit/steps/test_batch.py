@@ -4,7 +4,7 @@ import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import OWN_STEPS, StillWaiting, move
 
-from kafka_reassignment.advice import Rerun, StartBrokers
+from kafka_reassignment.advice import Rerun, StartBrokers, advice_as_data
 from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
 from kafka_reassignment.errors import (
@@ -424,6 +424,18 @@ def test_a_min_insync_above_the_target_is_to_be_lowered_before_the_drop_is_rerun
     cluster.alter_configs([ConfigChange(*least, ConfigOperation.SET, "1")])
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     assert run.replicas()["orders-0"] == (3,)
+
+
+def test_a_step_that_the_cluster_does_not_answer_leaves_the_advice_to_rerun_it(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit")
+    cluster.cut_off()
+    with pytest.raises(ClusterUnavailableError) as error:
+        run.do("set_throttle")
+    cluster.reconnect()
+    rerun = Rerun("set_throttle", batch=1)
+    assert error.value.advice == (rerun,)
+    assert [e.facts["advice"] for e in run.record.audit if e.outcome == "failed"] == [advice_as_data([rerun])]
 
 
 def test_replicas_that_never_catch_up_end_the_wait(reassignment, cluster):
