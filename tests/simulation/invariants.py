@@ -27,6 +27,7 @@ from tests.simulation.controller_state import entries_of
 from tests.simulation.violations import Violation
 
 from kafka_reassignment.errors import RecordError
+from kafka_reassignment.model import Replicas, TopicPartition
 from kafka_reassignment.request import Job
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID
 
@@ -190,10 +191,11 @@ def _reassignment_is_done(play: Play, run: Any) -> list[Violation]:
     targets = play.approved.get(run.run_id) or play.world.truth.targets(run.run_id)
     withdrawn = play.world.truth.withdrawn(run.run_id)
     if request.job is Job.ROLL_BACK:
-        targets = {m.partition: m.current for m in play.world.truth.moves(str(request.roll_back_of))}
-        withdrawn |= play.world.truth.withdrawn(str(request.roll_back_of))
+        targets = _to_roll_back(play, str(request.roll_back_of))
     if targets and withdrawn >= {str(p) for p in targets}:
         withdrawn = frozenset()  # green only where all of them have come to their target all the same
+    elif request.job is Job.ROLL_BACK:
+        withdrawn |= play.world.truth.withdrawn(str(request.roll_back_of))
     for partition, target in sorted(targets.items()):
         if str(partition) in withdrawn:
             continue
@@ -215,6 +217,14 @@ def _reassignment_is_done(play: Play, run: Any) -> list[Violation]:
                 )
             )
     return found
+
+
+def _to_roll_back(play: Play, reassignment_id: str) -> dict[TopicPartition, Replicas]:
+    """Where a roll back leads, but for what only another client has moved: that was never begun, and stays as it is."""
+    truth = play.world.truth
+    begun = truth.begun(reassignment_id)
+    moves = truth.moves(reassignment_id)
+    return {m.partition: m.current for m in moves if m.partition not in play.touched or str(m.partition) in begun}
 
 
 def at_the_end(play: Play) -> list[Violation]:

@@ -159,6 +159,17 @@ class Truth:
         read = self.record(reassignment_id).withdrawn_partitions
         return self._read(("withdrawn", reassignment_id), read) or frozenset()
 
+    def begun(self, reassignment_id: str) -> frozenset[str]:
+        """Return the partitions that a batch of a reassignment has moved, or has begun to."""
+
+        def read() -> frozenset[str]:
+            record = self.record(reassignment_id)
+            plan = record.plan_in_force()
+            batches = (record.submitted(n) for n in range(1, plan.batches + 1)) if plan is not None else ()
+            return frozenset(p for batch in batches if batch is not None for p in batch.accepted)
+
+        return self._read(("begun", reassignment_id), read) or frozenset()
+
     def release_lock(self, cluster_id: str, reassignment_id: str, number: int | None, at: datetime) -> None:
         """Unlock a cluster as the command line does."""
         if number is not None:
