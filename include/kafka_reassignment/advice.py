@@ -30,6 +30,8 @@ MOST_SHOWN = 100
 class Rerun:
     """Clear a task and what follows it, in the run of a batch or (without ``batch``) in the run of the reassignment.
 
+    A task of the run that the error is of, as one of ``kafka_reassignment_cancel``, is cleared there.
+
     ``reassignment_id`` names another reassignment than the one that the error is about.
     """
 
