@@ -146,3 +146,17 @@ def test_a_freshly_killed_broker_still_counts_as_alive_and_in_sync(sick: LocalCl
     assert cluster.describe_log_dirs([victim]).unreachable.keys() == {victim}
     eventually(lambda: cluster.describe_partitions([P.topic])[P].isr, lambda isr: victim not in isr)
     assert victim not in cluster.describe_cluster().live_brokers
+
+
+def test_a_broker_that_is_back_answers_whoever_knew_it_as_down(sick: LocalCluster) -> None:
+    """A trigger keeps its client for hours; what the client knew of the members of the cluster is of an earlier question."""
+    two = ConfigResource.broker(2)
+    sick.kill(2)
+    sick.wait_until_live({1, 3})
+    try:
+        with open_cluster(ClusterSettings.of({"bootstrap.servers": sick.address(1)}, name="sick")) as cluster:
+            assert cluster.describe_configs([two], [RATE]) == {}
+            sick.heal()
+            assert cluster.describe_configs([two], [RATE]).keys() == {two}
+    finally:
+        sick.heal()

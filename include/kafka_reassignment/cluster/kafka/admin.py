@@ -79,8 +79,12 @@ class AdminConversation:
         del self._client  # what closes it: below 2.13 it has no other way
 
     def is_usable_again(self) -> bool:
-        """Whether no broker has failed since it was opened: librdkafka waits before it connects to that one again."""
+        """Whether no broker has failed since it was opened: librdkafka waits before it connects to that one again.
+
+        Who is in the cluster is forgotten: a broker that was down at the last question may be back.
+        """
         self._client.poll(0)
+        self._metadata = []  # a new list: a refresh that is under way fills the old one
         return not self._errors
 
     @property

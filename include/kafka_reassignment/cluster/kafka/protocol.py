@@ -39,8 +39,34 @@ for _name in ("kafka.net", "kafka.cluster"):
     if logging.getLogger(_name).level == logging.NOTSET:
         logging.getLogger(_name).setLevel(logging.CRITICAL)
 
+_HUNG_UP = "socket disconnected"
+"""kafka-python 3.0.12: the broker closed the connection."""
+
+_HUNG_UP_AT_LOGIN = "it closed the connection during the login, without an answer (its log says why)"
+
 _DESCRIBE_QUORUM = 55
 """API key that only KRaft brokers have."""
+
+
+class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
+    """Reads what a broker said before it hung up.
+
+    A broker that refuses a login holds its answer back (``connection.failed.authentication.delay.ms``, 100 ms), sends it and
+    closes at once. kafka-python 3.0.12 throws away what it read where the end of the stream comes in the same read, so that
+    refused credentials look like a broker that is not there. Here each read returns one or the other: the next one meets
+    the end again.
+    """
+
+    async def _build_transport(self, node: Message, timeout_at: float | None = None) -> Message:
+        transport = await super()._build_transport(node, timeout_at=timeout_at)
+        receive = transport._sock_recv
+
+        def receive_answer_before_end() -> tuple[bytes, Exception | None]:
+            received, ended = receive()
+            return (received, None) if received else (received, ended)
+
+        transport._sock_recv = receive_answer_before_end
+        return transport
 
 
 class ProtocolConversation:
@@ -53,7 +79,7 @@ class ProtocolConversation:
         self._settings = settings
         config = settings.kafka_python_config()
         self._net = NetworkSelector(**config)
-        self._manager = KafkaConnectionManager(self._net, **config)
+        self._manager = _ConnectionManager(self._net, **config)
         self._answering: str | None = None
         self._has_failed = False
         self.versions: Mapping[int, int] = {}
@@ -180,7 +206,12 @@ class ProtocolConversation:
         connection = self._manager.get_connection(
             broker, timeout_ms=self._settings.connect_seconds * 1000, refresh_metadata_on_err=False
         )
-        await connection
+        try:
+            await connection
+        except kafka_errors.KafkaConnectionError as failed:
+            if self._settings.sasl_mechanism is not None and failed.args == (_HUNG_UP,):
+                raise kafka_errors.KafkaConnectionError(_HUNG_UP_AT_LOGIN) from None
+            raise
         return connection
 
     def _bootstrap(self) -> None:
