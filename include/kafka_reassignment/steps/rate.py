@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 
 from kafka_reassignment.advice import (
     CANCEL_DAG_ID,
@@ -15,7 +16,10 @@ from kafka_reassignment.advice import (
 )
 from kafka_reassignment.decisions.brokers import check_brokers_known
 from kafka_reassignment.decisions.rate import (
+    QUOTA_SECONDS,
     change_rates,
+    partly_raised,
+    raises,
     rate_due,
     rate_in_force,
     rates_changed_last,
@@ -74,7 +78,9 @@ def change_rate(
 ) -> str:
     """Change the rate of a reassignment while it runs, journal first, and return what is in force now; later batches take it too.
 
-    A rate of another client that is lower stays, and the text says so. A broker that is down gets it when it is back.
+    A rate of another client that is lower stays, and the text says so. A broker that is down gets it when it is back. A
+    raise takes ``QUOTA_SECONDS``: done at once, brokers would burst. Where it is cut off, the rates stay lower until it is
+    asked for again, or the next batch begins.
 
     Args:
         run: of the running reassignment.
@@ -103,8 +109,9 @@ def change_rate(
             )
         _check_known(run, brokers or ())
         live = run.cluster.describe_cluster().live_brokers
+        before_raise: dict[tuple[ConfigResource, str], int] = {}
 
-        def journalled(journal: Journal) -> tuple[Journal, ThrottleSetting]:
+        def journalled(part: float, journal: Journal) -> tuple[Journal, ThrottleSetting]:
             throttled = {ConfigResource.broker(b) for b, _ in throttled_brokers(journal) if b in live}
             before = describe_throttles(run, throttled)
             updated, changes = change_rates(
@@ -116,10 +123,20 @@ def change_rate(
                 allow_low=allow_low,
                 rate_before_slowdown_bytes_per_second=rate_before_slowdown_bytes_per_second,
             )
+            for key, rate in raises(changes, before).items():
+                before_raise.setdefault(key, rate)
+            if part < 1:
+                updated, changes = partly_raised(updated, changes, before_raise, part)
             wanted = rates_changed_last(updated).restricted_to(live)
             return updated, ThrottleSetting(wanted, journal, updated, before, tuple(changes))
 
-        setting = run.record.update_journal(journalled)
+        # Each part is decided on what is seen then: another client may lower the rate meanwhile.
+        setting = run.record.update_journal(partial(journalled, 1 / QUOTA_SECONDS))
+        for part in range(2, QUOTA_SECONDS + 1) if before_raise else ():
+            apply_changes(run, setting.changes)
+            run.sleep(1.0)
+            _require_running(run)
+            setting = run.record.update_journal(partial(journalled, part / QUOTA_SECONDS))
         refused = apply_changes(run, setting.changes)
         missing = still_missing(run, setting)
         lower = [r for r in setting.journal.lower_rates if setting.journal.rate_changes[-1].concerns(r.broker, r.side)]

@@ -5,7 +5,7 @@ from tests.steps_lab import move
 
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE, Side
 from kafka_reassignment.errors import InvalidThrottleError, ThrottleMissingError, UnknownBrokerError
-from kafka_reassignment.model import ConfigResource
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource
 from kafka_reassignment.steps.rate import change_rate
 
 pytestmark = pytest.mark.quick
@@ -51,10 +51,59 @@ def test_the_change_is_journalled_before_it_is_set(moving):
     calls = [c for c in moving.cluster.calls if c == "alter_configs"]
     moving.cluster.fail("alter_configs", ConnectionResetError("the task was killed"))
     with pytest.raises(ConnectionResetError):
-        change_rate(moving.context, asked_bytes_per_second=30_000_000)
+        change_rate(moving.context, asked_bytes_per_second=27_000_000)
     assert len(calls) >= 2
     set_values = {v for r in moving.record.journal().rates for v in r.set_values}
-    assert str(round(30e6 / 0.77)) in set_values, "whatever came of it, the journal knows the value to be ours"
+    assert str(round(27e6 / 0.77)) in set_values, "whatever came of it, the journal knows the value to be ours"
+
+
+def test_a_raise_is_done_in_parts_over_the_seconds_of_the_quota(moving):
+    """At once brokers would make up for the eleven seconds in which they copied less: a burst."""
+    seen = []
+    moving.clock.on_sleep.append(lambda: seen.append(rates(moving, FOLLOWER_RATE)[3]))
+    before = moving.clock.now
+    change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    assert seen == [12, 14, 16, 18, 20, 22, 24, 26, 28, 30]
+    assert rates(moving, FOLLOWER_RATE) == {3: 32, 4: 32}
+    assert (moving.clock.now - before).total_seconds() == 10
+
+
+@pytest.mark.parametrize("asked", [10_900_000, 5_000_000])
+def test_a_small_raise_and_a_lower_rate_are_done_at_once(moving, asked):
+    moving.clock.on_sleep.append(lambda: pytest.fail("nothing to wait for"))
+    change_rate(moving.context, asked_bytes_per_second=asked)
+    assert rates(moving, FOLLOWER_RATE)[3] == round(asked / 1e6)
+
+
+def test_a_raise_that_was_cut_off_is_done_by_asking_again_and_nothing_of_it_stays(moving):
+    moving.clock.on_sleep.append(_cut_off)
+    with pytest.raises(ConnectionResetError):
+        change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    assert rates(moving, FOLLOWER_RATE) == {3: 12, 4: 12}
+    moving.clock.on_sleep.clear()
+    change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    assert rates(moving, FOLLOWER_RATE) == {3: 32, 4: 32}
+    moving.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert rates(moving, FOLLOWER_RATE) == rates(moving, LEADER_RATE) == {}
+
+
+def _cut_off():
+    raise ConnectionResetError("the task was killed")
+
+
+def test_a_rate_that_another_client_lowers_during_a_raise_stays(moving):
+    three = ConfigResource.broker(3)
+    lower = ConfigChange(three, FOLLOWER_RATE, ConfigOperation.SET, "1540000")
+
+    def after_five_seconds():
+        if rates(moving, FOLLOWER_RATE)[3] == 20:
+            moving.cluster.another_client().alter_configs([lower])
+
+    moving.clock.on_sleep.append(after_five_seconds)
+    said = change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    assert moving.configs()[three][FOLLOWER_RATE].value == "1540000"
+    assert rates(moving, FOLLOWER_RATE)[4] == 32
+    assert "another client set" in said
 
 
 def test_every_config_is_as_before_at_the_end(moving, cluster):
