@@ -45,9 +45,11 @@ def known_faults() -> list[KnownFault]:
     return [read(path) for path in sorted(FOLDER.glob("*.json"))]
 
 
-def read(path: Path) -> KnownFault:
-    """Read one file."""
+def read(path: Path, *, size_bytes: int | None = None, request: Mapping[str, Any] | None = None) -> KnownFault:
+    """Read one file; the size of the partitions and fields of the request may be others."""
     data = json.loads(path.read_text())
+    data |= {"size_bytes": size_bytes} if size_bytes else {}
+    data["request"] = data.get("request", {}) | (request or {})
     script = tuple(Action(**each) for each in data["script"])
     return KnownFault(data["fault"], data["what"], data["invariant"], _scenario(data), script)
 
