@@ -121,8 +121,8 @@ def change_rates(
 def raises(changes: Iterable[ConfigChange], seen: SeenConfigs) -> dict[tuple[ConfigResource, str], int]:
     """Return the rates that these changes raise by so much that brokers would burst, in bytes per second as they are seen.
 
-    A broker that copied at a low rate has not used a higher one for ``QUOTA_SECONDS``, and makes up for it at once: it was
-    raised from 1 to 20 MB/s, and copied 187 MB in the next second (docs/faults.md, F42). A raise by one part in
+    A broker that copied at a low rate has not used a higher one for ``QUOTA_SECONDS``, and makes up for it at once:
+    one that was raised from 1 to 20 MB/s copied 187 MB in the next second (docs/decisions/0024-raises-in-parts.md). A raise by one part in
     ``QUOTA_SECONDS`` of the new rate makes up for one second.
     """
     found: dict[tuple[ConfigResource, str], int] = {}
