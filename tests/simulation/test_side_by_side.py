@@ -23,7 +23,7 @@ from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.verify import verify, write_report
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 SCRIPTS = ("a1", "a2", "a4", "c3")
 """A finished batch is cleared while the next copies; rates are deleted; one is lowered; a step of a finished run is cleared."""
