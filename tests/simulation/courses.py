@@ -18,6 +18,7 @@ from kafka_reassignment.model import ConfigResource, Replicas, ResourceKind, Ste
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment_airflow.runs import DAG_ID
 
@@ -107,7 +108,7 @@ def course_of(name: str) -> Course:
     numbers = range(1, record.plan_in_force().batches + 1)
     return Course(
         fault.scenario.topics,
-        tuple(tuple(whole_batch(record, n).steps) for n in numbers),
+        tuple(tuple(whole_batch(RecordView(record), n).steps) for n in numbers),
         tuple(events),
         end_of(world.cluster, store, record),
         tuple(map(str, follower.violations)),
