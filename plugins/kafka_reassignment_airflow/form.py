@@ -43,6 +43,7 @@ REQUEST_SECTIONS: Mapping[str | None, tuple[str, ...]] = {
         "mb_per_second_while_unhealthy",
         "keep_free_share",
         "catch_up_timeout_minutes",
+        "wait_for_broker_minutes",
         "expected_cluster_id",
         "spark_conn_id",
     ),

@@ -69,6 +69,7 @@ def roll_back_conf(
         "allow_low_throttle",
         "keep_free_share",
         "catch_up_timeout_minutes",
+        "wait_for_broker_minutes",
     }
     rate: dict[str, Any] = {}
     if bytes_per_second is not None:

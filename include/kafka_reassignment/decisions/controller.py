@@ -19,12 +19,14 @@ class Controller:
         busy_seconds: how long a submission waits for the controller to be free of an earlier one.
         max_batch: most partitions of a batch; None for any number.
         can_cancel: whether a move in flight can be cancelled.
+        takes_several: whether it takes a batch while an earlier one is in flight.
     """
 
     slice_size: int = 100
     busy_seconds: int = 0
     max_batch: int | None = None
     can_cancel: bool = True
+    takes_several: bool = True
 
     def submissions(
         self, _batch: Batch, _seen: View, expansions: Mapping[TopicPartition, Replicas]

@@ -335,6 +335,17 @@ def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verificat
     return Verification(tuple(at_target), tuple(in_flight), elsewhere, tuple(gone), under_replicated, wrong_leader)
 
 
+def blocked_by_dead_brokers(batch: Batch, seen: View) -> dict[TopicPartition, str]:
+    """Return which steps cannot go on because a broker is dead, and why: one of the target, or one of an offline partition."""
+    found: dict[TopicPartition, str] = {}
+    for step in batch.steps:
+        state = seen.partitions.get(step.partition)
+        needed = {*step.reassignment.target, *(state.replicas if state and state.leader is None else ())}
+        if state is not None and needed - seen.live_brokers and (why := reason_blocked(step.reassignment, seen)):
+            found[step.partition] = why
+    return found
+
+
 def reason_blocked(move: Reassignment, seen: View) -> str | None:
     """Return why a step cannot be carried out now; None when it can.
 

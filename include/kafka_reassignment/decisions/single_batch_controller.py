@@ -23,6 +23,7 @@ class SingleBatchController(Controller):
     busy_seconds = 60
     max_batch = MAX_PARTITIONS
     can_cancel = False
+    takes_several = False
 
     def submissions(
         self, batch: Batch, seen: View, expansions: Mapping[TopicPartition, Replicas]

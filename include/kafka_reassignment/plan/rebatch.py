@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from kafka_reassignment.decisions.batching import batches_of
 from kafka_reassignment.decisions.batching.columns import Longs
+from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.model import Step
 from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.plan.schemas import STEPS, TARGET
@@ -23,6 +24,7 @@ from kafka_reassignment.plan.store import (
     read_batches,
     read_summary,
     read_target_table,
+    read_targets_of,
     write_batches,
     write_summary,
 )
@@ -36,13 +38,15 @@ class RemainingPlan:
 
     ``retried_later`` are partitions (``topic-0``) that were left out of that batch and are moved after all others;
     ``from_start`` are moved after all others too, from their original replicas, to which a stop took them back.
-    ``unhealthy`` are the steps of partitions that are planned again because of what is out of sync, before all others.
+    ``left_open`` are the steps that were submitted and that their batches went on without: they stay as they are, because the
+    controller has them so, and come last. ``unhealthy`` are the steps of partitions that are planned again because of what is out of sync, before all others.
     ``new_limits`` are None when the pending batches may stay as they are.
     """
 
     after: int
     retried_later: Collection[str] = ()
     from_start: Collection[str] = ()
+    left_open: Sequence[Step] = ()
     unhealthy: Sequence[Step] = ()
     new_limits: Limits | None = None
 
@@ -65,7 +69,8 @@ def rebatch(
     before = read_summary(plan_of(remaining.after + 1))
     steps, numbers = _pending(plan_of, remaining.after, len(before.batches))
     planned_again = dict.fromkeys(str(step.partition) for step in remaining.unhealthy)
-    retried = _are_of(steps, (*remaining.retried_later, *remaining.from_start, *planned_again))
+    opened = [str(step.partition) for step in remaining.left_open]
+    retried = _are_of(steps, (*remaining.retried_later, *remaining.from_start, *opened, *planned_again))
     steps, numbers = steps.filter(pc.invert(retried)), numbers[~np.asarray(retried)]
     if remaining.new_limits is not None:
         steps = steps_table(changes_table(steps), limits.replica_movements)
@@ -83,6 +88,9 @@ def rebatch(
         late = steps_table(_late_changes(plan, plan_of, remaining), limits.replica_movements)
         late_numbers = batches_of(batching_columns(late), limits) + int(numbers.max(initial=0))
         steps, numbers = pa.concat_tables([steps, late]), np.concatenate([numbers, late_numbers])
+    for part in _left_open(plan, remaining, limits):
+        numbers = np.concatenate([numbers, batches_of(batching_columns(part), limits) + int(numbers.max(initial=0))])
+        steps = pa.concat_tables([steps, part])
     clear_plan(out_dir)
     written = write_batches(out_dir, steps, numbers, after=remaining.after)
     following = batch_summaries(batching_columns(steps), numbers, written) if len(steps) else ()
@@ -124,6 +132,24 @@ def _retried_changes(plan: PlanRef, batch_plan: PlanRef, remaining: RemainingPla
     step = step.filter(_are_of(step, remaining.retried_later)).sort_by(order)
     target = target.filter(_are_of(target, remaining.retried_later)).sort_by(order)
     return target.set_column(TARGET.names.index("current"), TARGET.field("current"), step["current"])
+
+
+def _left_open(plan: PlanRef, remaining: RemainingPlan, limits: Limits) -> Iterator[pa.Table]:
+    """The steps that were left open, each as the only one of its partition; then what follows them."""
+    several = [step.reassignment for step in remaining.left_open if not step.is_last]
+    targets = read_targets_of(plan, [move.partition for move in several])
+    following = [
+        step
+        for move in several
+        for step in steps_for(
+            replace(targets[move.partition], current=move.target), replica_movements=limits.replica_movements
+        )
+    ]
+    begun = {step.partition for step in following}
+    if remaining.left_open:
+        yield table_of(replace(s, step=1, steps=2 if s.partition in begun else 1) for s in remaining.left_open)
+    if following:
+        yield table_of(following)
 
 
 def _are_of(rows: pa.Table, partitions: Collection[str]) -> pa.Array:

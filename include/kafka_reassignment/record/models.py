@@ -89,7 +89,9 @@ class SubmittedBatch(BaseModel):
     ``retried_later`` are those of ``left_out`` that a later batch tries again, because the reason may pass.
     ``changed_by_others`` are those that another client moved or cancelled: they stay left out when the batch is submitted
     again. ``given_up`` are those that were waited for in vain for as long as the request allows: no partition that was left
-    could move.
+    could move. ``left_open`` are those that the batch goes on without because a broker of theirs is dead, and why: they were
+    submitted, their moves stay as they are, and a later batch takes them up again. ``only_blocked_since`` is when the batch
+    began to wait for nothing but dead brokers.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -100,10 +102,15 @@ class SubmittedBatch(BaseModel):
     retried_later: tuple[str, ...] = ()
     changed_by_others: tuple[str, ...] = ()
     given_up: tuple[str, ...] = ()
+    left_open: dict[str, str] = {}
+    only_blocked_since: datetime | None = None
 
 
 class FinishedBatch(BaseModel):
-    """A batch that is at its target, with its throttle cleared; ``copied`` is for the estimates of later batches."""
+    """A batch that is at its target, with its throttle cleared, but for ``left_out``: those left open are among these.
+
+    ``copied`` is for the estimates of later batches.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

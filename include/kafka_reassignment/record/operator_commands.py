@@ -42,6 +42,7 @@ class Revision(BaseModel):
     """The batches from ``first_batch`` on are those at ``place``; the target assignment is that of the frozen plan.
 
     ``place`` is below the record, and was frozen together with ``plan_hash``. ``batches`` is the number of all batches, those before ``first_batch`` included.
+    ``left_open`` are the partitions that earlier batches have left open.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,3 +54,4 @@ class Revision(BaseModel):
     plan_hash: str
     limits: Limits
     reason: str
+    left_open: tuple[str, ...] = ()

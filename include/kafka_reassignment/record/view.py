@@ -59,6 +59,11 @@ class RecordView:
         command = self.last_run_command()
         return command if command is not None and command.stopped else None
 
+    def last_revision(self) -> Revision | None:
+        """Return the last revision of the plan."""
+        revisions = self._revisions()
+        return revisions[-1] if revisions else None
+
     def withdrawn_partitions(self) -> frozenset[str]:
         """Return the partitions that were withdrawn."""
         return self._once("withdrawn", self.record.withdrawn_partitions)

@@ -169,6 +169,13 @@ class ReassignmentRequest(BaseModel):
         title="Catch-up timeout (minutes)",
         description="Time that the new replicas of one batch have to join the ISR, in minutes.",
     )
+    wait_for_broker_minutes: int = Field(
+        default=10,
+        ge=1,
+        le=60 * 24 * 60,
+        title="Wait for a broker (minutes)",
+        description="Time for which a batch that has nothing else to do waits for a dead broker. Then the rest goes on.",
+    )
     expected_cluster_id: str | None = Field(
         default=None,
         max_length=250,

@@ -40,6 +40,7 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words, estimate_of, rate_in_force_without_slowdowns
 from kafka_reassignment.steps.finished import finished_batch
 from kafka_reassignment.steps.health import cluster_health, planned_targets
+from kafka_reassignment.steps.left_open import without_left_open
 from kafka_reassignment.steps.left_over import to_end_moves
 from kafka_reassignment.steps.moves import format_reasons
 from kafka_reassignment.steps.recorded_batch import planned_batch
@@ -101,7 +102,7 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
         )
     now = run.now()
     if now >= deadline_of(run, began):
-        _refuse_hung(run, batch)
+        _refuse_hung(run, recorded, batch)
     text = f"batch {number} waits: {'; '.join(reasons)}{about_throttle}"
     text += f"; {ends}" if (ends := end_in_words(run, recorded)) else ""
     run.record.write_progress(ProgressNote(batch=number, at=now, text=text))
@@ -132,7 +133,7 @@ def reasons_to_wait(
     cluster, request = run.cluster, run.request
     view = observe(cluster, batch.partitions)
     is_moving = any(s.partition in view.in_flight and phase(s, view).ours for s in batch.steps)
-    foreign = _foreign(run, batch, view)
+    foreign = _foreign(run, recorded, batch, view)
     receivers = {b for s in batch.steps for b in s.reassignment.adding} & view.live_brokers
     return admission(
         batch,
@@ -210,9 +211,9 @@ def _about_rate(
     return throttle_can_finish(starting, view, inbound, asked_bytes_per_second=rate)
 
 
-def _refuse_hung(run: RunContext, batch: Batch) -> None:
+def _refuse_hung(run: RunContext, recorded: RecordView, batch: Batch) -> None:
     """Fail where the batch waits for another client's move that a person has to help; a healthy one may take its time."""
-    foreign = _foreign(run, batch, observe(run.cluster, batch.partitions))
+    foreign = _foreign(run, recorded, batch, observe(run.cluster, batch.partitions))
     live = run.cluster.describe_cluster().live_brokers if foreign else frozenset[int]()
     hung = hung_moves(foreign, live)
     if not hung:
@@ -228,10 +229,11 @@ def _refuse_hung(run: RunContext, batch: Batch) -> None:
     )
 
 
-def _foreign(run: RunContext, batch: Batch, view: View) -> dict[TopicPartition, InFlight]:
+def _foreign(run: RunContext, recorded: RecordView, batch: Batch, view: View) -> dict[TopicPartition, InFlight]:
     """Moves of other clients, anywhere in the cluster, but for those that this reassignment is to supersede."""
     ours = {s.partition for s in batch.steps if phase(s, view).ours}
-    foreign = {p: flight for p, flight in run.cluster.list_reassignments().items() if p not in ours}
+    in_flight = run.cluster.list_reassignments()
+    foreign = without_left_open(recorded, {p: flight for p, flight in in_flight.items() if p not in ours})
     if foreign and run.request.supersede:
         planned = {move.partition for move in read_target(run.record.plan_ref())}
         foreign = {p: flight for p, flight in foreign.items() if p not in planned}

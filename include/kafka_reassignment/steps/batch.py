@@ -27,6 +27,7 @@ from kafka_reassignment.steps.blocked import can_others_move, not_tried_often
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words
 from kafka_reassignment.steps.finished import is_finished_batch
+from kafka_reassignment.steps.left_open import changed_since, has_left_open
 from kafka_reassignment.steps.limits import revise
 from kafka_reassignment.steps.moves import (
     DOUBTFUL,
@@ -85,7 +86,10 @@ def submit_batch(run: RunContext, number: int) -> None:
         batch, earlier = run.batch(number), run.record.submitted(number)
         changed = {p: earlier.left_out[p] for p in earlier.changed_by_others} if earlier else {}
         batch = without(batch, changed)
-        view = confirmed_view(run, batch.steps, DOUBTFUL - {Phase.NOT_SUBMITTED})
+        opened = has_left_open(RecordView(run.record))
+        view = confirmed_view(run, batch.steps, DOUBTFUL if opened else DOUBTFUL - {Phase.NOT_SUBMITTED})
+        changed |= changed_since(run, batch, view) if opened else {}
+        batch = without(batch, changed)
         view, kept = supersede_foreign(run, batch, view, event)
         wanted = expansions_to_submit(batch, view)
         if wanted.to_submit:

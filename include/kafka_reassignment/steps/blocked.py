@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from kafka_reassignment.decisions.moves import Phase, expansions_to_submit, phase
+from kafka_reassignment.decisions.moves import Phase, expansions_to_submit, phase, reason_blocked
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext
@@ -19,7 +19,7 @@ from kafka_reassignment.steps.view import observe
 from kafka_reassignment.steps.waiting import deadline_of
 
 MOST_TRIES = 3
-"""In so many batches a partition is submitted that the controller refuses, or that another client moves."""
+"""In so many batches a partition is submitted that the controller refuses, that another client moves, or that was left open."""
 
 
 def may_go_without(
@@ -47,7 +47,13 @@ def can_others_move(run: RunContext, recorded: RecordView, number: int, own: Col
         batch = planned_batch(recorded, later)
         view = observe(run.cluster, batch.partitions)
         due = expansions_to_submit(batch, view)
-        on_the_way = {s.partition for s in batch.steps if phase(s, view).phase is not Phase.DONE} & set(due.already)
+        on_the_way = {
+            s.partition
+            for s in batch.steps
+            if s.partition in due.already
+            and phase(s, view).phase is not Phase.DONE
+            and reason_blocked(s.reassignment, view) is None
+        }
         if ({*due.to_submit} | on_the_way) - set(own):
             return True
     return False
@@ -57,5 +63,9 @@ def not_tried_often(run: RunContext, number: int, partitions: Sequence[TopicPart
     """Return those of some partitions of a batch that are worth another batch."""
     if not partitions:
         return []
-    earlier = [s.retried_later for n in range(1, number) if (s := run.record.submitted(n)) is not None]
-    return [p for p in partitions if sum(str(p) in tried for tried in earlier) < MOST_TRIES - 1]
+    earlier = [s for n in range(1, number) if (s := run.record.submitted(n)) is not None]
+    return [
+        p
+        for p in partitions
+        if sum(str(p) in s.retried_later or str(p) in s.left_open for s in earlier) < MOST_TRIES - 1
+    ]

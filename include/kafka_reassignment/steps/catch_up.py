@@ -16,6 +16,7 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import copied_so_far, end_in_words
 from kafka_reassignment.steps.finished import finished_batch
+from kafka_reassignment.steps.left_open import leave_open
 from kafka_reassignment.steps.left_out import leave_out_disturbed, submission
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
 from kafka_reassignment.steps.rate import adjust_rate_to_health
@@ -32,7 +33,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
 
     Each look puts the throttle back where it is missing, adjusts the rate to the cluster's health where the request
     asks for that, and replaces the progress note of the record. Partitions that another client moved or cancelled are left
-    out of the batch; the rest goes on.
+    out of the batch; the rest goes on. So does it without partitions of which a broker is dead, after a while (``leave_open``).
 
     ``Failed`` with:
         StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
@@ -56,6 +57,8 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             f"Batch {number}: {name_some(seen.not_submitted)} of {len(batch.steps)} partitions were never submitted",
             Rerun("submit_batch", batch=number),
         )
+    batch, about_open = leave_open(run, recorded, batch, view, seen.waiting, started_at)
+    seen = catch_up(batch, view, submitted=submitted)
     deadline = deadline_of(run, started_at)
     if seen.complete:
         if unfinished := run.controller.unfinished(view):
@@ -72,7 +75,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
         )
     copied = _progress(run, recorded, batch, view, samples)
     text = f"batch {number}: {copied}" + (f"; blocked: {format_reasons(seen.blocked)}" if seen.blocked else "")
-    text += about_throttle
+    text += about_open + about_throttle
     text += f"; {ends}" if (ends := end_in_words(run, recorded)) else ""
     run.record.write_progress(
         ProgressNote(

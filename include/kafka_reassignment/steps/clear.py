@@ -26,14 +26,15 @@ from kafka_reassignment.steps.moves import (
     confirmed_view,
     format_reasons,
 )
-from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part, whole_batch
+from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part, whole_batch, without
 from kafka_reassignment.steps.restore import adopt_debts, restore_configs
 
 
 def clear_throttle(run: RunContext, number: int) -> None:
     """Restore what the throttle replaced where nothing needs it; refuse while the batch copies, fail when it is not done.
 
-    What other batches and other reassignments of the cluster still need stays.
+    What other batches and other reassignments of the cluster still need stays, and so does what the batch's own partitions
+    need that it has left open.
 
     Raises:
         ThrottleInUseError: something of this batch copies because of us; nothing was cleared.
@@ -42,7 +43,9 @@ def clear_throttle(run: RunContext, number: int) -> None:
     if is_finished_batch(run, "clear_throttle", number):
         return
     with run.audited("clear_throttle", number) as event:
-        whole = whole_batch(RecordView(run.record), number)
+        recorded = RecordView(run.record)
+        opened = submitted.left_open if (submitted := recorded.submitted(number)) else ()
+        whole = without(whole_batch(recorded, number), opened)
         view = confirmed_view(run, whole.steps)
         if ours := still_copying(whole.steps, view):
             raise ThrottleInUseError(
@@ -63,7 +66,7 @@ def clear_throttle(run: RunContext, number: int) -> None:
                 f"are not at their target: {format_reasons(undone)}",
                 *_way_on(run, number),
             )
-        submitted = run.record.submitted(number)
+        submitted = run.record.submitted(number)  # what was left out just now is in it
         run.record.write_finished(
             FinishedBatch(
                 number=number,
@@ -71,7 +74,7 @@ def clear_throttle(run: RunContext, number: int) -> None:
                 bytes_copied=taking.bytes_to_copy,
                 started_at=submitted.submitted_at if submitted else run.now(),
                 finished_at=run.now(),
-                left_out=submitted.left_out if submitted else {},
+                left_out={**submitted.left_out, **submitted.left_open} if submitted else {},
                 copied=copied_of(run.record.progress(), number),
             )
         )

@@ -21,6 +21,7 @@ from kafka_reassignment.steps.catch_up import brokers_to_start
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.finished import finished_batch
 from kafka_reassignment.steps.leaders import elect_moved_leaders
+from kafka_reassignment.steps.left_open import leave_open
 from kafka_reassignment.steps.left_out import leave_out_disturbed, submission
 from kafka_reassignment.steps.left_over import to_lower_min_insync
 from kafka_reassignment.steps.moves import (
@@ -47,7 +48,8 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
     Each slice is submitted right after a look at its ISR. What may not be dropped now (a replica of the target has left the
     ISR) keeps all its replicas, and the next look tries again. When all are there, the new preferred leaders are elected
     (KIP-435 does so in the step that adds them). A look that submitted something and has to wait leaves an
-    audit event of its own. Partitions that another client moved or cancelled are left out; the rest goes on.
+    audit event of its own. Partitions that another client moved or cancelled are left out; the rest goes on. So does it
+    without partitions of which a broker is dead, after a while (``leave_open``).
 
     ``Failed`` with:
         StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
@@ -86,6 +88,9 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
     unsettled = _unsettled(run, batch, set(waiting), stay=bool(looked.dropped))
     if looked.dropped:
         run.note_replicas_after(event, batch.partitions)
+    batch, about_open = leave_open(run, recorded, batch, view, [*waiting, *unsettled], started_at)
+    waiting = {p: why for p, why in waiting.items() if p in batch.partitions}
+    unsettled = [p for p in unsettled if p in batch.partitions]
     if not waiting and not unsettled:
         elections = elect_moved_leaders(run, batch)
         if elections.facts["elected"] or elections.refused:
@@ -95,7 +100,7 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
         run.write_event("drop_old_replicas", number, began, event)
     deadline = deadline_of(run, started_at)
     waiting |= dict.fromkeys(unsettled, "its target is submitted and not reached yet")
-    text = f"batch {number}: {len(batch.steps) - len(waiting)} of {len(batch.steps)} partitions are at their target; old replicas are kept: {format_reasons(waiting)}{about_throttle}"
+    text = f"batch {number}: {len(batch.steps) - len(waiting)} of {len(batch.steps)} partitions are at their target; old replicas are kept: {format_reasons(waiting)}{about_open}{about_throttle}"
     if run.now() >= deadline:
         missing = {s.partition: s.reassignment.target for s in batch.steps if s.partition in waiting}
         too_few = {p: r for p, r in missing.items() if len(r) < view.min_insync_replicas.get(p.topic, 1)}

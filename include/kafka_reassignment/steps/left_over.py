@@ -29,6 +29,7 @@ HOW = {
     "mb_per_second_while_unhealthy",
     "keep_free_share",
     "catch_up_timeout_minutes",
+    "wait_for_broker_minutes",
     "expected_cluster_id",
     "limits",
     "maintenance",

@@ -14,8 +14,10 @@ from kafka_reassignment.plan.rebatch import RemainingPlan, rebatch
 from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.record.operator_commands import LimitsCommand, Revision
 from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Limits, parse_limits
 from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.left_open import has_left_open, left_open
 from kafka_reassignment.steps.view import observe
 
 
@@ -65,7 +67,7 @@ def check_limits(limits: Limits, description: ClusterDescription) -> None:
 def revise(run: RunContext, after: int, event: AuditDraft) -> None:
     """Re-batch what is left after one batch where that is due.
 
-    It is when other limits were asked for, when partitions of the batch are retried, and when partitions of the next batch
+    It is when other limits were asked for, when partitions of the batch are retried or left open, and when partitions of the next batch
     have several steps left and a replica out of sync: KIP-435 then drops that one first, and adds as many as reach
     ``min.insync.replicas``. Does nothing when that was done already, or when the next batch has begun.
     """
@@ -75,13 +77,17 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
     again = _retried_partitions(record, after)
     if (last and last.first_batch > after) or record.submitted(after + 1) is not None:
         return
-    unhealthy = _steps_of_unhealthy(run, after + 1, asked, without=again)
-    if asked == record.limits_in_force() and not again and not unhealthy:
+    opened, newly_opened = _left_open_steps(record, after)
+    unhealthy = _steps_of_unhealthy(run, after + 1, asked, without=(*again, *map(_name, opened)))
+    if asked == record.limits_in_force() and not again and not newly_opened and not unhealthy:
         return
     new_limits = asked if asked != record.limits_in_force() else None
-    remaining = RemainingPlan(after=after, retried_later=again, unhealthy=unhealthy, new_limits=new_limits)
+    remaining = RemainingPlan(
+        after=after, retried_later=again, left_open=opened, unhealthy=unhealthy, new_limits=new_limits
+    )
     reasons = [f"new limits: {_format_limits(asked)}"] if new_limits else []
     reasons += [f"{len(again)} partitions of batch {after} are retried"] if again else []
+    reasons += [f"{newly_opened} partitions of batch {after} are left open"] if newly_opened else []
     replanned = list(dict.fromkeys(str(step.partition) for step in unhealthy))
     reasons += [f"{len(replanned)} partitions have replicas out of sync"] if replanned else []
     before = record.plan_in_force()
@@ -93,6 +99,7 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
         "plan_hash_before": before.plan_hash if before else "",
         "plan_hash": revision.plan_hash,
         "retried": list(again),
+        "left_open": list(revision.left_open),
         "unhealthy": replanned,
     }
     run.log.info("What is left after batch %d is re-batched (%s): %d in all", after, revision.reason, revision.batches)
@@ -101,11 +108,16 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
 def move_from_start(run: RunContext, partitions: Collection[str], event: AuditDraft) -> None:
     """Re-batch what is left of a stopped reassignment: these partitions are moved after all others, from their original replicas."""
     record = run.record
-    number, _ = record.revisions.last()
+    number, last = record.revisions.last()
     finished, limits = record.finished_batches(), record.limits_in_force()
     after = next(n for n in range(1, run.plan().batches + 2) if n not in finished) - 1
     reason = f"{len(partitions)} partitions were taken back by the stop and are moved from the start"
-    revision = _rebatched(run, number, RemainingPlan(after=after, from_start=partitions), limits, reason)
+    # What the batch before had left, and nothing was planned for yet when the stop came.
+    is_planned = last is not None and last.first_batch > after
+    again = [p for p in (() if is_planned else _retried_partitions(record, after)) if p not in partitions]
+    opened = tuple(s for s in _left_open_steps(record, after)[0] if _name(s) not in partitions)
+    remaining = RemainingPlan(after=after, retried_later=again, left_open=opened, from_start=partitions)
+    revision = _rebatched(run, number, remaining, limits, reason)
     event.facts["revision"] = {"reason": revision.reason, "batches": revision.batches, "plan_hash": revision.plan_hash}
 
 
@@ -122,6 +134,7 @@ def _rebatched(run: RunContext, last: int, remaining: RemainingPlan, limits: Lim
         plan_hash=summary.plan_hash,
         limits=limits,
         reason=reason,
+        left_open=tuple(map(_name, remaining.left_open)),
     )
     record.revise_plan(last, revision)
     return revision
@@ -159,6 +172,21 @@ def _retried_partitions(record: Record, batch: int) -> tuple[str, ...]:
     submitted = record.submitted(batch)
     withdrawn = record.withdrawn_partitions()
     return tuple(p for p in submitted.retried_later if p not in withdrawn) if submitted else ()
+
+
+def _left_open_steps(record: Record, batch: int) -> tuple[tuple[Step, ...], int]:
+    """The steps that this batch and earlier ones have left open, and how many of them are of this batch."""
+    recorded = RecordView(record)
+    submitted = recorded.submitted(batch)
+    if not (submitted and submitted.left_open) and not has_left_open(recorded):
+        return (), 0
+    withdrawn = record.withdrawn_partitions()
+    opened = [it for p, it in sorted(left_open(recorded).items()) if str(p) not in withdrawn]
+    return tuple(it.step for it in opened), sum(it.batch == batch for it in opened)
+
+
+def _name(step: Step) -> str:
+    return str(step.partition)
 
 
 def _require_batches_left(run: RunContext) -> None:

@@ -165,11 +165,13 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
     """The batches of an earlier reassignment that were begun, inverted, newest first (KIP-455)."""
     earlier = run.store.record(run.record.cluster_id, str(request.roll_back_of))
     plan, plan_of = earlier.plan_in_force(), earlier.plan_refs()
-    begun = [
-        BegunBatch(number, plan_of(number), frozenset(submitted.left_out))
-        for number in range(plan.batches if plan else 0, 0, -1)
-        if (submitted := earlier.submitted(number)) is not None
-    ]
+    begun: list[BegunBatch] = []
+    taken_up: set[str] = set()
+    for number in range(plan.batches if plan else 0, 0, -1):
+        if (submitted := earlier.submitted(number)) is not None:
+            left_out = {*submitted.left_out, *(taken_up & submitted.left_open.keys())}
+            begun.append(BegunBatch(number, plan_of(number), left_out))
+            taken_up.update(submitted.accepted)
     try:
         return invert(begun, request, out_uri)
     except RecordDamagedError as error:

@@ -41,9 +41,9 @@ def planned_batch(recorded: RecordView, number: int) -> Batch:
 
 
 def taking_part(recorded: RecordView, batch: Batch) -> Batch:
-    """Return the batch without the partitions that were left out when it was submitted."""
+    """Return the batch without the partitions that were left out when it was submitted, or left open since."""
     submitted = recorded.submitted(batch.number)
-    return without(batch, submitted.left_out if submitted else ())
+    return without(batch, {**submitted.left_out, **submitted.left_open} if submitted else ())
 
 
 def without(batch: Batch, partitions: Container[str]) -> Batch:

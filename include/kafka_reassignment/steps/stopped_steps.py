@@ -1,4 +1,4 @@
-"""Which steps a cancel has to settle: those of the batch under way, and of partitions between two of their steps."""
+"""Which steps a cancel has to settle: those of the batch under way, those left open, and of partitions between two of their steps."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kafka_reassignment.plan.store import read_steps_of_several, read_targets_of
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.left_open import left_open
 from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.view import observe
 
@@ -69,8 +70,10 @@ def _ours(recorded: RecordView, scope: CancelScope) -> StoppedSteps:
 
 
 def steps_under_way(recorded: RecordView) -> list[Step]:
-    """Return the steps of the first batch that is not finished: no other can have moves in flight."""
+    """Return the steps of the first batch that is not finished, and those left open: no others can have moves in flight."""
     plan = recorded.plan_in_force()
     finished = recorded.finished_batches()
     number = next((n for n in range(1, (plan.batches if plan else 0) + 1) if n not in finished), None)
-    return list(whole_batch(recorded, number).steps) if number else []
+    steps = {partition: it.step for partition, it in left_open(recorded).items()}
+    steps |= {s.partition: s for s in (whole_batch(recorded, number).steps if number else ())}
+    return list(steps.values())

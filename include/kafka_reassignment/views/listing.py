@@ -193,7 +193,7 @@ def _owned(
             break
         if other.reassignment_id not in looked_at:
             current = CurrentBatch.of(other.record)
-            if current.submitted is not None:
+            if current.submitted is not None or current.left_open:
                 owners = _moves_of(other, current, in_flight) | owners
     for partition, flight in sorted(in_flight.items()):
         yield Move(partition, flight, *owners.get(partition, (None, None)))
@@ -205,5 +205,5 @@ def _moves_of(
     if current.batch is None:
         return {}
     view = View(frozenset(), {}, in_flight)
-    ours = [s.partition for s in current.batch.steps if s.partition in in_flight and phase(s, view).ours]
-    return dict.fromkeys(ours, (reassignment.reassignment_id, current.batch.number))
+    ours = [s.partition for s in current.steps if s.partition in in_flight and phase(s, view).ours]
+    return {p: (reassignment.reassignment_id, number) for p in ours if (number := current.batch_of(p))}

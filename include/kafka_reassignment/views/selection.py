@@ -110,7 +110,7 @@ def select(cluster: ClusterPort, store: RecordStore | None, query: DescribeQuery
         )
     reassignment = find_reassignment(store, cluster_id, query.reassignment_id) if store else None
     current = CurrentBatch.of(reassignment.record) if reassignment else None
-    ours = {s.partition: s for s in current.batch.steps} if current and current.batch else {}
+    ours = {s.partition: s for s in current.steps} if current and current.batch else {}
     notes: list[str] = []
     if reassignment is not None and current is not None and current.batch is None:
         notes.append(_nothing_left(reassignment, current))

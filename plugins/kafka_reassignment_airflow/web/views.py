@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.errors import RecordError
@@ -15,7 +16,9 @@ from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReas
 from kafka_reassignment.record.models import ClusterLock, FinishedBatch
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.batch import LATEST_EVENTS, root_failure
+from kafka_reassignment.steps.left_open import left_open_reasons
 from kafka_reassignment_airflow.runs import reassignment_of
 from kafka_reassignment_airflow.web.rows import Row, row_of
 
@@ -26,7 +29,7 @@ SHOWN_BATCHES = 20
 """Latest finished batches on the page."""
 
 SHOWN_PARTITIONS = 50
-"""Partitions that are left out or withdrawn, on the page; the audit trail has all."""
+"""Partitions that are left out, left open or withdrawn, on the page; the audit trail has all."""
 
 KEPT_OBJECTS = 5_000
 """Audit events and finished batches that one process keeps: neither ever changes."""
@@ -37,7 +40,7 @@ class Page:
     """One reassignment with all that its page shows.
 
     ``failed`` is the step at which the current batch has failed, when it is red. ``left_out`` are partitions of the current
-    batch with their reasons. ``older`` is the number of the event from which on the page has not shown them.
+    batch with their reasons, ``left_open`` those that it or an earlier one goes on without. ``older`` is the number of the event from which on the page has not shown them.
     """
 
     row: Row
@@ -47,6 +50,7 @@ class Page:
     owed: tuple[str, ...]
     withdrawn: tuple[str, ...]
     left_out: dict[str, str]
+    left_open: dict[str, str]
     finished: tuple[FinishedBatch, ...]
     events: tuple[AuditEvent, ...]
     older: int
@@ -98,7 +102,11 @@ class Pages:
             bytes_per_second=rate_in_force(recorded.request, journal),
             owed=journal.owed_texts(),
             withdrawn=tuple(sorted(record.withdrawn_partitions())),
-            left_out=dict(list(submitted.left_out.items())[:SHOWN_PARTITIONS]) if submitted else {},
+            left_out=_first(submitted.left_out) if submitted else {},
+            left_open=_first(
+                {p: f"{why} (batch {number})" for p, (number, why) in left_open_reasons(RecordView(record)).items()}
+                | (submitted.left_open if submitted else {})
+            ),
             finished=tuple(
                 b for n in sorted(done)[: -SHOWN_BATCHES - 1 : -1] if (b := self._batch(record, n)) is not None
             ),
@@ -167,6 +175,10 @@ def find(store: RecordStore, run_id: str) -> tuple[str, str] | None:
             if store.record(cluster_id, name).exists:
                 return cluster_id, name
     return None
+
+
+def _first(reasons: Mapping[str, str]) -> dict[str, str]:
+    return dict(islice(reasons.items(), SHOWN_PARTITIONS))
 
 
 def _found(store: RecordStore, cluster_id: str, reassignment_id: str) -> RecordedReassignment:

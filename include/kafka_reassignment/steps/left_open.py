@@ -1,0 +1,152 @@
+"""Partitions that their batch goes on without, because a broker of theirs has died since they were submitted.
+
+Their moves stay as they are: they are not cancelled, the old replicas stay, and so does their throttle. The rest of the batch
+drops its old replicas and clears its throttle, later batches go on, and a batch after all others takes them up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from kafka_reassignment.decisions.moves import blocked_by_dead_brokers, disturbed, phase
+from kafka_reassignment.model import Batch, InFlight, Step, TopicPartition, View
+from kafka_reassignment.record.models import SubmittedBatch
+from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.blocked import can_others_move, not_tried_often
+from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.left_out import submission
+from kafka_reassignment.steps.moves import as_texts, format_reasons
+from kafka_reassignment.steps.recorded_batch import whole_batch, without
+from kafka_reassignment.steps.waiting import deadline_of
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOpen:
+    """A step that was left open, and the batch that left it."""
+
+    step: Step
+    batch: int
+
+
+def leave_open(
+    run: RunContext,
+    recorded: RecordView,
+    batch: Batch,
+    view: View,
+    waiting: Collection[TopicPartition],
+    started_at: datetime,
+) -> tuple[Batch, str]:
+    """Return the batch without the partitions that it goes on without from now on, and what a person should know.
+
+    It waits for the time of the request once nothing but dead brokers holds it up. Then it goes on without these partitions,
+    if that lets anything get on: the rest of the batch, or a later one. None is left open more than twice, so that a broker
+    that comes and goes does not keep the reassignment from ending. A controller that takes one batch at a time would take no
+    other meanwhile, so nothing is left open there.
+
+    Args:
+        run: of the reassignment.
+        recorded: what its record showed when the look began.
+        batch: what takes part in it.
+        view: what is seen of it.
+        waiting: which of it are not done.
+        started_at: when the step began to wait.
+    """
+    dead = blocked_by_dead_brokers(batch, view)
+    blocked = {p: why for p, why in dead.items() if p in waiting}
+    before = submission(recorded, batch.number)
+    if before is None or not (blocked or before.only_blocked_since):
+        return batch, ""
+    now = RecordView(run.record)  # it may have changed since, and is written back
+    submitted = submission(now, batch.number)
+    if submitted is None:
+        return batch, ""
+    if not blocked or len(blocked) < len(set(waiting)) or not run.controller.takes_several:
+        _note_since(run, batch.number, submitted, None)
+        return batch, ""
+    since = submitted.only_blocked_since or run.now()
+    until = min(since + timedelta(minutes=run.request.wait_for_broker_minutes), deadline_of(run, started_at))
+    if run.now() < until:
+        _note_since(run, batch.number, submitted, since)
+        return batch, f"; nothing else is left: from {until:%H:%M:%S} UTC on it goes on without these if that helps"
+    if not _worth_leaving(run, now, batch, blocked):
+        return batch, ""
+    event, began = AuditDraft(facts={"left_open": as_texts(blocked)}), run.now()
+    run.record.write_submitted(
+        batch.number,
+        submitted.model_copy(
+            update={"left_open": submitted.left_open | as_texts(blocked), "only_blocked_since": None},
+        ),
+    )
+    event.summary = f"batch {batch.number} goes on without {format_reasons(blocked)}: a later batch takes them up again"
+    run.write_event("leave_open", batch.number, began, event)
+    run.log.warning("%s", event.summary)
+    return without(batch, as_texts(blocked)), ""
+
+
+def left_open(recorded: RecordView) -> dict[TopicPartition, LeftOpen]:
+    """Return the steps that finished batches have left open and that no later one has taken up again."""
+    opened = left_open_reasons(recorded)
+    found: dict[TopicPartition, LeftOpen] = {}
+    for number in sorted({number for number, _ in opened.values()}):
+        for step in whole_batch(recorded, number).steps:
+            if opened.get(str(step.partition), (0, ""))[0] == number:
+                found[step.partition] = LeftOpen(step, number)
+    return found
+
+
+def left_open_reasons(recorded: RecordView) -> dict[str, tuple[int, str]]:
+    """Return by partition which batch has left it open, and why; those that no later one has taken up again."""
+    finished = sorted(recorded.finished_batches())
+    if not finished:
+        return {}
+    # The plan is revised when a batch leaves anything open, at the latest before the next one begins.
+    latest = recorded.submitted(finished[-1])
+    if not has_left_open(recorded) and not (latest and latest.left_open):
+        return {}
+    opened: dict[str, tuple[int, str]] = {}
+    for number in finished:
+        submitted = recorded.submitted(number)
+        if submitted is not None:
+            over = {*submitted.accepted, *submitted.left_out}
+            opened = {p: it for p, it in opened.items() if p not in over}
+            opened |= {p: (number, why) for p, why in submitted.left_open.items()}
+    return opened
+
+
+def without_left_open(
+    recorded: RecordView, in_flight: Mapping[TopicPartition, InFlight]
+) -> dict[TopicPartition, InFlight]:
+    """Return those of some moves in flight that are not ones that this reassignment has left open."""
+    if not in_flight or not has_left_open(recorded):
+        return dict(in_flight)
+    opened, view = left_open(recorded), View(frozenset(), {}, in_flight)
+    return {p: f for p, f in in_flight.items() if p not in opened or not phase(opened[p].step, view).ours}
+
+
+def changed_since(run: RunContext, batch: Batch, view: View) -> dict[str, str]:
+    """Return which partitions of a batch another client has its hand on since they were left open, and what it did."""
+    recorded = RecordView(run.record)
+    if not has_left_open(recorded):
+        return {}
+    opened = left_open(recorded)
+    ours = (s for s in batch.steps if (it := opened.get(s.partition)) and submission(recorded, it.batch) is not None)
+    return as_texts(disturbed(replace(batch, steps=tuple(ours)), view))
+
+
+def has_left_open(recorded: RecordView) -> bool:
+    """Whether earlier batches had left anything open when the plan was revised last: leaving something open leads to that."""
+    revision = recorded.last_revision()
+    return revision is not None and bool(revision.left_open)
+
+
+def _worth_leaving(run: RunContext, recorded: RecordView, batch: Batch, blocked: Mapping[TopicPartition, str]) -> bool:
+    if len(not_tried_often(run, batch.number, list(blocked))) < len(blocked):
+        return False
+    return len(blocked) < len(batch.steps) or can_others_move(run, recorded, batch.number, blocked)
+
+
+def _note_since(run: RunContext, number: int, submitted: SubmittedBatch, since: datetime | None) -> None:
+    if submitted.only_blocked_since != since:
+        run.record.write_submitted(number, submitted.model_copy(update={"only_blocked_since": since}))

@@ -1,0 +1,361 @@
+"""A broker dies after a batch was submitted: the rest of the batch and later batches go on, and all ends when it is back."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from tests.fakes.cluster import FakeCluster
+from tests.steps_lab import Run, StillWaiting, move
+from upath import UPath
+
+from kafka_reassignment.advice import Rerun, StartBrokers
+from kafka_reassignment.decisions.partition_steps import steps_for
+from kafka_reassignment.errors import CatchUpTimeoutError, VerificationError
+from kafka_reassignment.model import ConfigResource, Reassignment, TopicPartition
+from kafka_reassignment.record.models import SubmittedBatch
+from kafka_reassignment.request import parse_request
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.batch import next_batch
+from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.limits import change_limits
+from kafka_reassignment.steps.recorded_batch import whole_batch
+from kafka_reassignment.steps.resume import resume
+from kafka_reassignment.views.listing import list_reassignments
+
+pytestmark = pytest.mark.quick
+
+ORDERS_0, ORDERS_1, ORDERS_2 = (TopicPartition("orders", n) for n in range(3))
+TO_4 = move("orders", 0, (1, 2), (1, 4))
+TO_5 = move("orders", 1, (2, 3), (5, 3))
+LATER = move("orders", 2, (3, 1), (3, 6))
+FOLLOWERS = "follower.replication.throttled.replicas"
+WAIT = timedelta(minutes=10)
+
+
+@pytest.fixture
+def chain(reassignment, cluster):
+    """A reassignment in which a minute passes at each look, and live replicas catch up."""
+
+    def make(*batches, **request):
+        run = reassignment(*batches, **request)
+
+        def minute():
+            run.clock.sleep(60)
+            cluster.catch_up_all()
+
+        run.when_waiting = minute
+        return run
+
+    return make
+
+
+def submitted_then_dead(run, cluster, broker=4):
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.kill(broker)
+    run.when_waiting()
+
+
+def to_the_end(run, number):
+    while (number := next_batch(run.context, number)) is not None:
+        run.do_all(batch=number)
+    run.finish()
+
+
+def followers(run):
+    return run.configs("orders")[ConfigResource.topic("orders")][FOLLOWERS].value
+
+
+def test_the_rest_of_the_batch_and_later_batches_go_on_and_all_ends_when_the_broker_is_back(chain, cluster):
+    run = chain([TO_4, TO_5], [LATER])
+    before = run.configs("orders")
+    submitted_then_dead(run, cluster)
+    died = run.clock.now
+    run.do_all("sense_isr_catch_up")
+    assert WAIT <= run.clock.now - died <= WAIT + timedelta(minutes=2), "not longer than the request says"
+    run.do_all("drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-1"] == (5, 3)
+    assert set(run.replicas()["orders-0"]) == {1, 2, 4}, "not cancelled, the old replicas stay"
+    assert list(cluster.list_reassignments()) == [ORDERS_0]
+    assert followers(run) == "0:4", "what it needs stays throttled, the rest is cleared"
+    assert run.record.submitted(1).left_open == {"orders-0": "broker 4 of the target 1,4 is down"}
+    assert [e.summary for e in run.record.audit if e.step == "leave_open"] == [
+        "batch 1 goes on without orders-0 (broker 4 of the target 1,4 is down): a later batch takes them up again"
+    ]
+    assert next_batch(run.context, 1) == 2
+    run.do_all(batch=2)
+    assert run.replicas()["orders-2"] == (3, 6)
+    assert next_batch(run.context, 2) == 3
+    run.do_all("admit", "set_throttle", "submit_batch", batch=3)
+    with pytest.raises(StillWaiting, match="blocked: orders-0"):
+        run.do("sense_isr_catch_up", 3)
+    cluster.restart(4)
+    run.do_all(batch=3)
+    to_the_end(run, 3)
+    assert run.replicas()["orders-0"] == (1, 4)
+    assert run.configs("orders") == before
+    run.record.audit.verify()
+
+
+def test_a_broker_that_is_back_in_time_leaves_nothing_open(chain, cluster):
+    run = chain([TO_4, TO_5], [LATER])
+    submitted_then_dead(run, cluster)
+    for _ in range(9):
+        with pytest.raises(StillWaiting, match="nothing else is left: from .* UTC on it goes on without"):
+            run.do("sense_isr_catch_up")
+        run.clock.sleep(60)
+    cluster.restart(4)
+    run.do_all("sense_isr_catch_up")
+    submitted = run.record.submitted(1)
+    assert (submitted.left_open, submitted.only_blocked_since) == ({}, None)
+
+
+def test_the_time_begins_when_nothing_else_is_left_to_do(chain, cluster):
+    run = chain([TO_4, TO_5], [LATER])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.kill(4)
+    for _ in range(20):  # orders-1 copies for as long
+        with pytest.raises(StillWaiting) as waits:
+            run.do("sense_isr_catch_up")
+        assert "goes on without" not in str(waits.value)
+        run.clock.sleep(60)
+    cluster.catch_up_all()
+    with pytest.raises(StillWaiting, match="goes on without"):
+        run.do("sense_isr_catch_up")
+
+
+def test_a_broker_that_dies_before_the_drop_holds_nothing_up_either(chain, cluster):
+    run = chain([TO_4, TO_5], [LATER])
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    cluster.kill(4)
+    run.do_all("drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-1"] == (5, 3)
+    assert set(run.replicas()["orders-0"]) == {1, 2, 4}
+    assert run.record.submitted(1).left_open.keys() == {"orders-0"}
+    cluster.restart(4)
+    to_the_end(run, 1)
+    assert run.replicas()["orders-0"] == (1, 4)
+
+
+def test_a_partition_whose_only_source_is_dead_is_left_open_too(chain, cluster):
+    cluster.create_topic("single", [(6,)])
+    run = chain([move("single", 0, (6,), (4,)), TO_5], [LATER])
+    submitted_then_dead(run, cluster, broker=6)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.record.submitted(1).left_open == {"single-0": "the partition is offline: it has no leader"}
+    assert run.record.finished(1).left_out.keys() == {"single-0"}
+    cluster.restart(6)
+    to_the_end(run, 1)
+    assert run.replicas()["single-0"] == (4,)
+
+
+def test_where_nothing_else_can_get_on_the_batch_waits_for_all_its_time_and_the_advice_leads_to_the_end(chain, cluster):
+    """The broker never comes back by itself: the rest is done and unthrottled, the last batch stands red."""
+    run = chain([TO_4, TO_5], catch_up_timeout_minutes=60)
+    submitted_then_dead(run, cluster)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert next_batch(run.context, 1) == 2
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    began = run.clock.now
+    for _ in range(59):
+        with pytest.raises(StillWaiting):
+            run.wait("sense_isr_catch_up", 2, started_at=began)
+        run.clock.sleep(60)
+    run.clock.sleep(60)
+    with pytest.raises(CatchUpTimeoutError, match="1 of 1 partitions did not catch up within 60 min") as red:
+        run.wait("sense_isr_catch_up", 2, started_at=began)
+    assert red.value.advice == (StartBrokers((4,)), Rerun("sense_isr_catch_up", batch=2))
+    assert followers(run) == "0:4"
+    assert next_batch_fails(run, 2)
+    cluster.restart(4)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle", batch=2)
+    to_the_end(run, 2)
+
+
+def next_batch_fails(run, number):
+    with pytest.raises(Exception, match="is not finished"):
+        next_batch(run.context, number)
+    return True
+
+
+def test_two_batches_that_are_both_left_open_do_not_pass_the_wait_to_each_other(chain, cluster):
+    """What waits for a dead broker in a later batch is nothing that can get on."""
+    run = chain([TO_4], [TO_5, LATER], partition_movements=1, catch_up_timeout_minutes=60)
+    submitted_then_dead(run, cluster)
+    cluster.kill(5)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert next_batch(run.context, 1) == 2
+    cluster.restart(5)
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    cluster.kill(5)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle", batch=2)
+    assert run.record.submitted(2).left_open.keys() == {"orders-1"}
+    assert next_batch(run.context, 2) == 3
+    assert run.record.plan_in_force().batches == 4
+    run.do_all("admit", "set_throttle", "submit_batch", batch=3)
+    began = run.clock.now
+    run.clock.sleep(3600)
+    with pytest.raises(CatchUpTimeoutError):
+        run.wait("sense_isr_catch_up", 3, started_at=began)
+    cluster.restart(4)
+    cluster.restart(5)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle", batch=3)
+    to_the_end(run, 3)
+
+
+def test_a_broker_that_comes_and_goes_does_not_keep_the_chain_going_for_ever(chain, cluster):
+    run = chain(
+        *([move("orders", n, t.current, t.target)] for n, t in enumerate([TO_4.reassignment, TO_5.reassignment]))
+    )
+    left = 0
+    submitted_then_dead(run, cluster)
+    number = 1
+    for _ in range(10):
+        began = run.clock.now
+        run.clock.sleep(24 * 3600 + 60)
+        cluster.catch_up_all()
+        result = run.look("sense_isr_catch_up", number, started_at=began)
+        if type(result).__name__ != "Done":
+            break
+        left += "orders-0" in run.record.submitted(number).left_open
+        run.do_all("drop_old_replicas", "clear_throttle", batch=number)
+        number = next_batch(run.context, number)
+        cluster.restart(4)
+        run.do_all("admit", "set_throttle", "submit_batch", batch=number)
+        cluster.fall_behind(ORDERS_0, 4) if 4 in run.replicas()["orders-0"] else None
+        cluster.kill(4)
+    assert left <= 2
+
+
+def test_later_batches_do_not_take_it_for_another_clients_move(chain, cluster):
+    run = chain([TO_4, TO_5], [LATER])
+    submitted_then_dead(run, cluster)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert next_batch(run.context, 1) == 2
+    run.do("admit", 2)
+    cluster.alter_reassignments({ORDERS_0: None})
+    cluster.alter_reassignments({ORDERS_0: (2, 4)})
+    with pytest.raises(StillWaiting, match="another client is reassigning orders-0"):
+        run.do("admit", 2)
+
+
+def test_what_another_client_cancelled_meanwhile_stays_left_out(chain, cluster):
+    run = chain([TO_4, TO_5], [LATER])
+    submitted_then_dead(run, cluster)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    cluster.alter_reassignments({ORDERS_0: None})
+    cluster.restart(4)
+    with pytest.raises(VerificationError, match=r"orders-0.*another client cancelled its reassignment"):
+        to_the_end(run, 1)
+    assert run.replicas()["orders-0"] == (1, 2)
+
+
+def test_a_stop_settles_what_was_left_open_and_a_resume_moves_it(chain, cluster):
+    run = chain([TO_4, TO_5], [LATER])
+    before = followers(run)
+    submitted_then_dead(run, cluster)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert next_batch(run.context, 1) == 2
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    cancel.stop(run.context, CancelScope(), by="bob")
+    run.until_settled(CancelScope())
+    cancel.clear_after_stop(run.context, CancelScope())
+    assert cluster.list_reassignments() == {}
+    assert followers(run) == before
+    assert run.replicas()["orders-1"] == (5, 3)
+    assert run.replicas()["orders-0"] == (1, 2)
+    resume(run.context, by="bob")
+    cluster.restart(4)
+    assert run.start() == 2
+    run.do_all(batch=2)
+    to_the_end(run, 2)
+    assert run.replicas()["orders-0"] == (1, 4)
+    assert run.replicas()["orders-2"] == (3, 6)
+
+
+def test_a_partition_that_was_left_open_can_be_withdrawn(chain, cluster):
+    run = chain([TO_4, TO_5], [LATER])
+    submitted_then_dead(run, cluster)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    scope = CancelScope(partitions=("orders-0",))
+    cancel.stop(run.context, scope, by="bob")
+    assert cancel.cancel_moves(run.context, scope).cancelled.keys() == {"orders-0"}
+    cluster.restart(4)
+    to_the_end(run, 1)
+    assert run.replicas()["orders-0"] == (1, 2)
+
+
+def test_its_step_stays_as_it_was_submitted_under_other_limits(tmp_path):
+    """The controller has it so: cut anew, it would look like another client's move."""
+    cluster = FakeCluster(auto_catch_up=False)
+    cluster.create_topic("wide", [(1, 2, 3), (1, 2, 3)], size_bytes=1_000_000)
+    cluster.catch_up_all()
+    whole = Reassignment(TopicPartition("wide", 0), (1, 2, 3), (4, 5, 6), 1_000_000)
+    first, *others = steps_for(whole, replica_movements=1)
+    assert len(others) == 2
+    run = Run(cluster, UPath(tmp_path), [[first], [move("wide", 1, (1, 2, 3), (1, 2, 5))], *([s] for s in others)])
+
+    def minute():
+        run.clock.sleep(60)
+        cluster.catch_up_all()
+
+    run.when_waiting = minute
+    dead = first.reassignment.adding[0]
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.kill(dead)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    change_limits(run.context, {"replica_movements": 3}, by="bob")
+    assert next_batch(run.context, 1) == 2
+    kept = whole_batch(run.record, 3).steps
+    assert [s.reassignment.target for s in kept] == [first.reassignment.target]
+    assert not kept[0].is_last
+    run.do_all(batch=2)
+    cluster.restart(dead)
+    to_the_end(run, 2)
+    assert run.replicas()["wide-0"] == (4, 5, 6)
+    assert run.record.finished_batches() == {1, 2, 3, 4}
+
+
+def test_what_is_in_flight_is_shown_as_ours_with_the_batch_that_left_it(chain, cluster):
+    run = chain([TO_4, TO_5], [LATER])
+    submitted_then_dead(run, cluster)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    for _ in range(2):  # before and after the plan was revised
+        listing = list_reassignments(cluster, run.store, sleep=run.clock.sleep)
+        (shown,) = listing.moves
+        assert (shown.partition, shown.reassignment_id, shown.batch) == (ORDERS_0, "r", 1)
+        assert "Look at orders-0: stuck" in "\n".join(listing.lines())
+        next_batch(run.context, 1)
+
+
+def test_a_batch_of_an_earlier_version_has_left_nothing_open():
+    text = json.dumps({"submitted_at": "2026-01-01T12:00:00Z", "accepted": ["orders-0"], "left_out": {}})
+    assert SubmittedBatch.model_validate_json(text).left_open == {}
+
+
+class OneAtATime(FakeCluster):
+    """Below Kafka 2.4."""
+
+    def describe_cluster(self):
+        return replace(super().describe_cluster(), has_reassignment_api=False)
+
+
+def test_a_controller_that_takes_one_batch_at_a_time_leaves_nothing_open(tmp_path):
+    cluster = OneAtATime(auto_catch_up=False)
+    cluster.create_topic("orders", [(1, 2), (2, 3)], size_bytes=1_000_000)
+    cluster.catch_up_all()
+    run = Run(cluster, UPath(tmp_path), [[TO_4, TO_5]], catch_up_timeout_minutes=30)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.kill(4)
+    cluster.catch_up_all()
+    began = run.clock.now
+    for _ in range(3):
+        run.clock.sleep(9 * 60)
+        with pytest.raises(StillWaiting):
+            run.wait("sense_isr_catch_up", started_at=began)
+    assert run.record.submitted(1).left_open == {}
+
+
+def test_how_long_a_dead_broker_is_waited_for_is_asked_in_minutes():
+    request = parse_request({"job": "rebalance", "throttle_mb_per_second": 10})
+    assert request.wait_for_broker_minutes == 10
