@@ -9,7 +9,7 @@ from tests.steps_lab import Run, StillWaiting, move
 
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.errors import InvalidRequestError
-from kafka_reassignment.model import Reassignment, Step, TopicPartition
+from kafka_reassignment.model import ConfigResource, Reassignment, Step, TopicPartition
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.limits import change_limits
@@ -166,6 +166,37 @@ def test_a_step_whose_partition_is_offline_waits_and_the_rest_goes_on(breaking: 
     breaking.restart(6)
     run.do_all(batch=2)
     assert breaking.replicas(offline) == (5,)
+
+
+def test_a_broker_that_dies_in_the_middle_of_a_batch_holds_up_only_what_needs_it(breaking: MovingLab):
+    """The rest of its batch and the batch after it end while it is dead; all of it when the broker is back."""
+    held, goes, later = breaking.filled_topic((1, 2), (2, 3), (3, 1))
+    topic = ConfigResource.topic(held.topic)
+    first = [move(held.topic, 0, (1, 2), (1, 6), 8_000_000), move(goes.topic, 1, (2, 3), (2, 4), 8_000_000)]
+    second = [move(later.topic, 2, (3, 1), (3, 5), 8_000_000)]
+    run = breaking.run(first, second, throttle_mb_per_second=1, wait_for_broker_minutes=1)
+    before = run.configs(held.topic)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    breaking.kill(6)
+    assert held in breaking.cluster.list_reassignments(), "it died in the middle of the copy"
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert breaking.replicas(goes) == (2, 4)
+    assert run.record.submitted(1).left_open.keys() == {str(held)}
+    listed = run.configs(held.topic)[topic]
+    assert listed["follower.replication.throttled.replicas"].value == "0:6"
+    assert next_batch(run.context, 1) == 2
+    run.do_all(batch=2)
+    assert breaking.replicas(later) == (3, 5)
+    assert set(breaking.cluster.list_reassignments()) == {held}, "neither cancelled nor dropped"
+    assert next_batch(run.context, 2) == 3
+    breaking.restart(6)
+    # Airflow would retry until it answers.
+    eventually(lambda: run.configs(held.topic), lambda seen: ConfigResource.broker(6) in seen, seconds=60)
+    run.do_all(batch=3)
+    assert next_batch(run.context, 3) is None
+    run.finish()
+    assert breaking.replicas(held) == (1, 6)
+    assert run.configs(held.topic) == before
 
 
 # What the KIP says of leaders and of replicas out of sync, while it runs

@@ -14,6 +14,7 @@ from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.errors import CatchUpTimeoutError, VerificationError
 from kafka_reassignment.model import ConfigResource, Reassignment, TopicPartition
 from kafka_reassignment.record.models import SubmittedBatch
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import parse_request
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import next_batch
@@ -306,7 +307,7 @@ def test_its_step_stays_as_it_was_submitted_under_other_limits(tmp_path):
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     change_limits(run.context, {"replica_movements": 3}, by="bob")
     assert next_batch(run.context, 1) == 2
-    kept = whole_batch(run.record, 3).steps
+    kept = whole_batch(RecordView(run.record), 3).steps
     assert [s.reassignment.target for s in kept] == [first.reassignment.target]
     assert not kept[0].is_last
     run.do_all(batch=2)
