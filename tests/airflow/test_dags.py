@@ -9,12 +9,19 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.definitions._internal.types import ArgNotSet
 from airflow.sdk.definitions.mappedoperator import MappedOperator
-from airflow.sdk.exceptions import ParamValidationError
+from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 from jsonschema import Draft202012Validator
 
 from kafka_lab.airflow import PROJECT
 from kafka_reassignment.decisions.windows import MaintenanceWindows
-from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.errors import (
+    ClusterUnavailableError,
+    InvalidRequestError,
+    RecordDamagedError,
+    RecordUnavailableError,
+    StoppedError,
+    ThrottleMissingError,
+)
 from kafka_reassignment.request import MEGABYTE, Limits, ReassignmentRequest
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.steps import cancel
@@ -22,6 +29,7 @@ from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment_airflow import example_dags
 from kafka_reassignment_airflow.arguments import read_integers, read_json, read_object
+from kafka_reassignment_airflow.base import translate_errors
 from kafka_reassignment_airflow.form import request_params
 from kafka_reassignment_airflow.operators.cancel import StartRollBackOperator
 from kafka_reassignment_airflow.runs import roll_back_conf
@@ -103,7 +111,29 @@ def test_a_cancel_comes_to_rest_before_it_takes_the_throttle_back(dags):
 def test_every_task_is_retried(dags):
     for dag in dags.values():
         for task in dag.tasks:
-            assert task.retries >= 2, f"{dag.dag_id}.{task.task_id}"
+            assert task.retries == 4, f"{dag.dag_id}.{task.task_id}"
+
+
+@pytest.mark.parametrize(
+    ("error", "seen"),
+    [
+        (ClusterUnavailableError("away"), ClusterUnavailableError),
+        (RecordUnavailableError("away"), RecordUnavailableError),
+        (ThrottleMissingError("not in place"), ThrottleMissingError),
+        (RecordDamagedError("damaged"), AirflowFailException),
+        (InvalidRequestError("wrong"), AirflowFailException),
+        (StoppedError("stopped"), AirflowFailException),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_only_an_error_that_can_pass_is_retried(error, seen):
+    with pytest.raises(Exception, match=str(error)) as raised, translate_errors(SimpleNamespace(error=lambda *_: None)):
+        raise error
+    assert type(raised.value) is seen
+
+
+def test_debts_are_swept_every_hour(dags):
+    assert dags["kafka_throttle_sweep"].schedule == "@hourly"
 
 
 FLAT = {name: field for model in (Limits, MaintenanceWindows) for name, field in model.model_fields.items()}

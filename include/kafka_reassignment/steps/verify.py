@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from kafka_reassignment.advice import SWEEP_DAG_ID, Advice, Correct, Rerun, StartBrokers, Trigger, WaitUntil
-from kafka_reassignment.decisions.moves import never_completes, verification
+from kafka_reassignment.decisions.moves import never_completes
+from kafka_reassignment.decisions.verification import verification
 from kafka_reassignment.errors import VerificationError, name_some
 from kafka_reassignment.model import InFlight, Reassignment, Replicas, TopicPartition
 from kafka_reassignment.plan.store import read_target

@@ -14,8 +14,8 @@ from kafka_reassignment.decisions.moves import (
     expansions_to_submit,
     never_completes,
     phase,
-    verification,
 )
+from kafka_reassignment.decisions.verification import verification
 from kafka_reassignment.model import Batch, InFlight, PartitionState, Reassignment, Replicas, Step, TopicPartition, View
 
 pytestmark = pytest.mark.quick

@@ -1,0 +1,57 @@
+"""The end state of a reassignment compared with its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kafka_reassignment.model import Reassignment, Replicas, Step, TopicPartition, View
+from kafka_reassignment.text import format_brokers
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The end state compared with the plan.
+
+    ``elsewhere`` has Kafka's own sentence for a partition that is neither in flight nor at its target, order
+    included. ``under_replicated`` (with the brokers out of sync) and ``wrong_leader`` (with a sentence) are
+    about partitions that are at their target.
+    """
+
+    at_target: tuple[TopicPartition, ...] = ()
+    in_flight: tuple[TopicPartition, ...] = ()
+    elsewhere: Mapping[TopicPartition, str] = field(default_factory=dict)
+    gone: tuple[TopicPartition, ...] = ()
+    under_replicated: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
+    wrong_leader: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+
+def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verification:
+    """Compare targets with what the cluster shows: a move that is not in flight may still have failed (F32, F33)."""
+    at_target: list[TopicPartition] = []
+    in_flight: list[TopicPartition] = []
+    gone: list[TopicPartition] = []
+    elsewhere: dict[TopicPartition, str] = {}
+    under_replicated: dict[TopicPartition, Replicas] = {}
+    wrong_leader: dict[TopicPartition, str] = {}
+    for item in wanted:
+        partition = item.partition
+        target = item.reassignment.target if isinstance(item, Step) else item.target
+        state = seen.partitions.get(partition)
+        if partition in seen.in_flight:
+            in_flight.append(partition)
+        elif state is None:
+            gone.append(partition)
+        elif state.replicas != target:
+            elsewhere[partition] = (
+                f"There is no active reassignment of partition {partition}, but replica set is "
+                f"{format_brokers(state.replicas)} rather than {format_brokers(target)}."
+            )
+        else:
+            at_target.append(partition)
+            if missing := tuple(b for b in target if b not in state.isr):
+                under_replicated[partition] = missing
+            if state.leader != target[0]:
+                leader = "no broker" if state.leader is None else f"broker {state.leader}"
+                wrong_leader[partition] = f"{partition} is led by {leader} rather than its preferred leader {target[0]}"
+    return Verification(tuple(at_target), tuple(in_flight), elsewhere, tuple(gone), under_replicated, wrong_leader)
