@@ -1,0 +1,163 @@
+"""What cannot be submitted or throttled, and what the errors advise."""
+
+import pytest
+from tests.fakes.cluster import FakeCluster
+from tests.steps_lab import move
+from tests.unit.steps.throttle_lab import (
+    MOVES,
+    ORDERS,
+    ORDERS_0,
+)
+
+from kafka_reassignment.advice import Correct, Rerun, Trigger, WaitUntil
+from kafka_reassignment.decisions.throttle import (
+    FOLLOWER_REPLICAS,
+)
+from kafka_reassignment.errors import (
+    BatchIncompleteError,
+    InvalidRequestError,
+    InvalidThrottleError,
+    ThrottleInUseError,
+    ThrottleMissingError,
+)
+from kafka_reassignment.model import ConfigChange, ConfigOperation
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.preflight import preflight
+from kafka_reassignment.steps.rate import change_rate
+
+pytestmark = pytest.mark.quick
+
+
+# Submissions that became something else (F36)
+
+
+class RacedCluster(FakeCluster):
+    """Another client moves orders-0 between our look and our submission."""
+
+    raced_to: tuple[int, ...] | None = None
+
+    def alter_reassignments(self, targets, *, allow_replication_factor_change=False):
+        if self.raced_to and targets.get(ORDERS_0):
+            theirs, self.raced_to = self.raced_to, None
+            self.another_client().alter_reassignments({ORDERS_0: theirs}, allow_replication_factor_change=True)
+        return super().alter_reassignments(targets, allow_replication_factor_change=allow_replication_factor_change)
+
+
+def test_an_expansion_that_would_drop_replicas_is_cancelled_before_anything_is_lost(reassignment, cluster):
+    cluster.__class__ = RacedCluster
+    cluster.raced_to = (3, 4)
+    run = reassignment([move("orders", 0, (1, 2), (3, 4)), MOVES[1]])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    assert ORDERS_0 not in cluster.list_reassignments()
+    assert run.replicas()["orders-0"] == (1, 2), "Kafka would have dropped 1 and 2, though the expansion keeps them"
+    left_out = run.record.submitted(1).left_out["orders-0"]
+    assert "another client moved it at the same moment: in flight to 3,4 (adding 3,4, removing 1,2)" in left_out
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-1"] == (4, 3)
+
+
+def test_a_move_that_another_client_submits_over_ours_is_left_alone(reassignment, cluster, monkeypatch):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle")
+    alter = cluster.alter_reassignments
+
+    def overtaken(targets, **kwargs):
+        replies = alter(targets, **kwargs)
+        if targets.get(ORDERS_0) == (1, 2, 3):
+            cluster.another_client().alter_reassignments({ORDERS_0: (5, 6, 4)}, allow_replication_factor_change=True)
+        return replies
+
+    monkeypatch.setattr(cluster, "alter_reassignments", overtaken)
+    run.do("submit_batch")
+    assert set(cluster.list_reassignments()[ORDERS_0].target) == {4, 5, 6}
+    assert "left alone" in run.record.submitted(1).left_out["orders-0"]
+
+
+# Lists that are too long (A7)
+
+
+def test_a_batch_whose_list_kafka_would_not_take_is_refused_before_anything_is_set(reassignment, cluster):
+    brokers = (4, 5, 6)
+    cluster.create_topic("wide", [(1, 2, 3)] * 2_500)
+    run = reassignment([move("wide", n, (1, 2, 3), brokers, 0) for n in range(2_500)], brokers=[5])
+    before = run.configs("orders", "wide")
+    for step in ("set_throttle", "submit_batch"):
+        with pytest.raises(
+            InvalidThrottleError, match="topic wide would have 49169 bytes, expected at most 32767"
+        ) as error:
+            run.do(step)
+        stop, again = error.value.advice
+        assert stop == Trigger("kafka_reassignment_cancel", {"reassignment_id": "r"})
+        assert again.dag_id == "kafka_reassignment"
+        assert again.params["brokers"] == [5]
+        assert again.params["partition_movements"] == 1_499
+    assert run.configs("orders", "wide") == before
+    assert run.record.journal().is_settled
+    assert cluster.altered == []
+
+
+def test_what_others_have_in_a_list_counts(reassignment, cluster):
+    theirs = ",".join(f"{n}:9" for n in range(5_000, 10_450))
+    cluster.alter_configs([ConfigChange(ORDERS, FOLLOWER_REPLICAS, ConfigOperation.SET, theirs)])
+    run = reassignment(MOVES)
+    with pytest.raises(InvalidThrottleError, match=f"{len(theirs)} of them are there already") as error:
+        run.do("set_throttle")
+    assert error.value.advice == (
+        Correct(f"remove what is not needed any more from {FOLLOWER_REPLICAS} of topic orders"),
+        Rerun("set_throttle", batch=1),
+    )
+    assert run.configs("orders")[ORDERS][FOLLOWER_REPLICAS].value == theirs
+
+
+# What the errors advise (G7, G8)
+
+
+def test_a_rate_is_changed_only_while_the_reassignment_runs(submitted):
+    missing = submitted.context_of(submitted.store.record(submitted.cluster_id, "manual__1"))
+    with pytest.raises(
+        InvalidRequestError, match="manual__1 is not running: .* is locked by r: there is no rate"
+    ) as busy:
+        change_rate(missing, asked_bytes_per_second=5_000_000)
+    assert busy.value.advice == (Trigger("kafka_throttle", {"reassignment_id": "r"}),)
+    submitted.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    submitted.finish()
+    with pytest.raises(InvalidRequestError, match="Reassignment r of cluster fake-cluster has ended: there is no rate"):
+        change_rate(submitted.context, asked_bytes_per_second=5_000_000)
+    with pytest.raises(
+        InvalidRequestError, match="No reassignment is running on cluster fake-cluster: there is no rate"
+    ):
+        change_rate(missing, asked_bytes_per_second=5_000_000)
+    assert not missing.record.exists
+    assert not list(missing.record.audit)
+
+
+def test_what_a_clear_advises_leads_on_whatever_the_state(submitted, cluster):
+    def advice():
+        with pytest.raises((ThrottleInUseError, BatchIncompleteError)) as error:
+            submitted.do("clear_throttle")
+        return error.value.advice
+
+    assert advice() == (Rerun("submit_batch", batch=1),)
+    cancel.stop(submitted.context, CancelScope(), by="bob")
+    stopped = (Trigger("kafka_reassignment_cancel", {"reassignment_id": "r"}),)
+    assert advice() == stopped, "the submission would be refused"
+    cancel.cancel_moves(submitted.context, CancelScope())
+    assert advice() == stopped
+    preflight(
+        submitted.context_of(submitted.store.record(submitted.cluster_id, "second")),
+        {"job": "rebalance", "throttle_mb_per_second": 10, "supersede": True},
+        "bob",
+    )
+    assert advice() == (WaitUntil("reassignment second, which has the cluster now, has ended"),)
+
+
+def test_a_throttle_that_cannot_be_set_says_what_is_waited_for_and_what_then(reassignment, cluster):
+    run = reassignment(MOVES)
+    cluster.kill(3, fenced=False)
+    with pytest.raises(ThrottleMissingError) as error:
+        run.do("set_throttle")
+    assert error.value.advice == (
+        WaitUntil("the brokers that are named and the controller take configs again"),
+        Rerun("set_throttle", batch=1),
+    )
