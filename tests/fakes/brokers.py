@@ -85,6 +85,12 @@ class FakeBrokers:
             self._fence_after(broker, seconds + SESSION_SECONDS)
         replication.after(seconds, replication.changed)
 
+    def end_controller_change(self) -> None:
+        """Let the new controller be there now."""
+        replication = self._replication
+        replication.controller_back_at = min(replication.controller_back_at, replication.now)
+        replication.changed()
+
     def _silence(self, broker: int) -> None:
         self._lives[broker] = self._lives.get(broker, 0) + 1
         self._dying.pop(broker, None)

@@ -200,6 +200,10 @@ class FakeCluster(FakeClient):
         """Let there be no controller for a while: calls for it fail, no ISR grows, nobody is fenced."""
         self._brokers.change_controller(seconds)
 
+    def end_controller_change(self) -> None:
+        """Let there be a controller again, at once."""
+        self._brokers.end_controller_change()
+
     def add_broker(self, broker: int, rack: str | None = None) -> None:
         """Register an empty broker."""
         self._kafka.racks[broker] = rack

@@ -56,9 +56,10 @@ class VirtualTime:
     Every event is called in the main greenlet. ``on_move`` is called with the seconds before each step of time.
     """
 
-    def __init__(self, *, most_events: int = 200_000) -> None:
+    def __init__(self, start: datetime = START, *, most_events: int = 200_000) -> None:
+        self._start = start
         self._micros = 0
-        self._now = START
+        self._now = start
         self._heap: list[tuple[int, int, Event]] = []
         self._polls: dict[Poll, None] = {}
         self._count = 0
@@ -79,7 +80,7 @@ class VirtualTime:
 
     def at(self, when: datetime, call: Callable[[], object]) -> Event:
         """Let something happen at a moment; at once when it is past."""
-        return self._happens(Event(round((when - START) / timedelta(microseconds=1)), call))
+        return self._happens(Event(round((when - self._start) / timedelta(microseconds=1)), call))
 
     def after(self, seconds: float, call: Callable[[], object]) -> Event:
         """Let something happen in so many seconds."""
@@ -87,7 +88,7 @@ class VirtualTime:
 
     def in_seconds(self, seconds: float) -> datetime:
         """Return the moment so many seconds from now."""
-        return START + timedelta(microseconds=self._micros + round(seconds * MICROSECONDS))
+        return self._start + timedelta(microseconds=self._micros + round(seconds * MICROSECONDS))
 
     def advance_to_next(self) -> None:
         """Let time pass up to the next event, and let all events of that time happen."""
@@ -112,7 +113,7 @@ class VirtualTime:
 
     def advance_to(self, when: datetime) -> None:
         """Let time pass up to a moment."""
-        self.run_until(round((when - START) / timedelta(microseconds=1)))
+        self.run_until(round((when - self._start) / timedelta(microseconds=1)))
 
     def run_until(self, end: int) -> None:
         """Let time pass up to so many microseconds after the start."""
@@ -185,4 +186,4 @@ class VirtualTime:
         for moved in self.on_move:
             moved(seconds)
         self._micros = when
-        self._now = START + timedelta(microseconds=when)
+        self._now = self._start + timedelta(microseconds=when)

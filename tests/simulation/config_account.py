@@ -26,8 +26,11 @@ class ConfigAccount:
         self.their_entries = {k: set(entries_of(v)) for k, v in configs.items() if not is_rate(k)}
         self.acceptable: dict[ConfigKey, set[str | None]] = {}
         """Rates of before another client's change: one of them may be restored instead of the last one."""
+        self.of_either: dict[ConfigKey, set[str]] = {}
+        """Entries that were ours, and that others removed and set again: nobody can tell whose they are."""
         self._our_rates: set[ConfigKey] = set()
         self._our_entries: dict[ConfigKey, set[str]] = {}
+        self._were_ours: dict[ConfigKey, set[str]] = {}
 
     def we_changed(
         self, before: Configs, after: Configs, shown: Mapping[ConfigKey, str | None]
@@ -66,7 +69,10 @@ class ConfigAccount:
                 continue
             lost, new = set(entries_of(was)) - set(entries_of(now)), set(entries_of(now)) - set(entries_of(was))
             self.their_entries[key] = (self.their_entries.get(key, set()) - lost) | new
-            self._our_entries[key] = self._our_entries.get(key, set()) - lost - new
+            ours = self._our_entries.get(key, set())
+            self._were_ours[key] = self._were_ours.get(key, set()) | (ours & lost)
+            self.of_either[key] = self.of_either.get(key, set()) | (self._were_ours[key] & new)
+            self._our_entries[key] = ours - lost - new
 
     def _we_set_rate(self, key: ConfigKey, was: str | None, now: str | None, *, stale: bool) -> None:
         is_theirs = was is not None and key not in self._our_rates
@@ -84,7 +90,7 @@ class ConfigAccount:
 
     def _we_listed(self, key: ConfigKey, was: set[str], now: set[str]) -> set[tuple[TopicPartition, int]]:
         ours, theirs = self._our_entries.setdefault(key, set()), self.their_entries.setdefault(key, set())
-        if lost := (was - now) & (theirs - ours):
+        if lost := (was - now) & (theirs - ours - self.of_either.get(key, set())):
             self._broken("I3", f"{key[0]}: we removed another client's entries {sorted(lost)} of {key[1]}")
         gone = (was - now) & ours if key[1] == FOLLOWER_LIST else set()
         ours -= was - now

@@ -11,7 +11,7 @@ from tests.simulation.actions import ACTIONS, Action
 if TYPE_CHECKING:
     from tests.simulation.play import Play
 
-from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, PARTITION_COUNT_DAG_ID
 
 STATES: tuple[str, ...] = (
     "nothing begun",
@@ -42,6 +42,10 @@ STATES: tuple[str, ...] = (
     "retrying",
     "two reassignments",
     "window closed",
+    "no controller",
+    "record damaged",
+    "growing",
+    "two Airflows",
 )
 """What a script may meet. Task names: a task of a batch that runs, waits or is about to be retried."""
 
@@ -131,13 +135,21 @@ def states_of(play: Play) -> set[str]:
     faults = play.world.disk.faults
     if faults.away or faults.full or faults.seconds_per_call or faults.listing_lag:
         found.add("store disturbed")
+    if not play.cluster._replication.has_controller:
+        found.add("no controller")
+    if play.unreadable:
+        found.add("record damaged")
+    if any(r.state == "running" for r in play.runs(PARTITION_COUNT_DAG_ID)):
+        found.add("growing")
+    if len(play.world.airflows) > 1:
+        found.add("two Airflows")
     if len([r for r in main if r.state == "running"]) > 1:
         found.add("two reassignments")
     return found
 
 
 def _of_runs(main: list[Any], batches: list[Any]) -> Iterable[str]:
-    if not main:
+    if not any(run.state != "queued" for run in main):
         yield "nothing begun"
     for run in main:
         if run.state in ("success", "failed"):

@@ -114,7 +114,8 @@ class Follower:
         if run.dag_id == CANCEL_DAG_ID:  # what is refused has changed nothing
             return isinstance(run.tasks["stop"].error, InvalidRequestError)
         if self._play.world.truth.is_over(reassignment_id):
-            return True
+            is_stopped = self._play.world.truth.is_stopped(reassignment_id)
+            return is_stopped or run.dag_id != DAG_ID or run.tasks["report"].state != "failed"
         if run.dag_id == DAG_ID:
             is_refused = any(run.tasks[t].state == "failed" for t in BEFORE_BEGINNING)
             is_asked_for = (run.dag_id, run.run_id) in self._triggered
@@ -191,8 +192,11 @@ class Follower:
                 play.world.run_until_idle(3600.0)
                 self._stop_what_never_ends(what)
             case ReleaseLock(cluster_id=cluster_id, reassignment_id=reassignment_id, number=number):
+                play.unlocked_by_hand = True
                 play.world.truth.release_lock(cluster_id, reassignment_id, number, play.world.time.now)
-            case Correct(what=what) if "rerun the step" in what:  # what was wrong is healed
+            case Correct(what=what) if "rerun the step" in what and not _has_no_copy(
+                play, what
+            ):  # what was wrong is healed
                 airflow.clear(run.dag_id, run.run_id, [ti.task_id], downstream=True)
             case Correct(what=what) if correct(play, what):
                 if len(ti.error.advice) == 1:
@@ -226,6 +230,11 @@ class Follower:
 
     def _broken(self, what: str) -> None:
         self.violations.append(Violation("I4", what, self._play.world.time.now))
+
+
+def _has_no_copy(play: Play, what: str) -> bool:
+    """Whether an object is to be restored that was damaged for good."""
+    return any(path in what for path in play.damaged)
 
 
 def _by_words(ti: Any) -> tuple[Rerun, ...]:

@@ -21,6 +21,8 @@ WRITES = one_of(
 )
 READS = one_of("describe_partitions", "list_reassignments", "describe_configs", "describe_cluster", "describe_log_dirs")
 
+MOST_BROKERS = 9
+
 # ---------------------------------------------------------------- brokers
 
 
@@ -84,6 +86,46 @@ def metadata_stale(play: Play, seconds: float = 0.05) -> str | None:
     stale.__enter__()
     play.for_a_while(seconds, lambda: stale.__exit__(None, None, None))
     return "metadata"
+
+
+@action(
+    "kafka",
+    2,
+    seconds=one_of(0.5, 3.0, 20.0, 60.0),
+    lost=one_of(None, None, "alter_reassignments", "alter_configs", "elect_preferred_leaders"),
+    applied=one_of(None, 1),
+    late=one_of(0.0, 1.0, 5.0),
+)
+def controller_changes(
+    play: Play, seconds: float = 3.0, lost: str | None = None, applied: int | None = None, late: float = 0.0
+) -> str | None:
+    """Let there be no controller for a while: it takes no request; one on its way may still take effect, its answer lost.
+
+    When there is one again, brokers show for a moment what was before.
+    """
+    cluster = play.cluster
+    if lost is not None:
+        cluster.fail(lost, ClusterUnavailableError("The controller is moving; no answer"), applied=applied, times=1)
+    cluster.change_controller(seconds)
+
+    def back() -> None:
+        cluster.end_controller_change()
+        if late:
+            cluster.lag(late)
+
+    play.for_a_while(seconds, back)
+    play.disturb(seconds + late)
+    return f"no controller for {seconds:g} s" + (f", metadata {late:g} s late after it" if late else "")
+
+
+@action("kafka", 1, rack=one_of("a", "b", None))
+def broker_joins(play: Play, rack: str | None = "a") -> str | None:
+    """Let a new, empty broker join."""
+    known = play.cluster.describe_cluster().brokers if not play.cluster._is_cut_off else {}
+    if not known or len(known) >= MOST_BROKERS:
+        return None
+    play.cluster.add_broker(max(known) + 1, rack)
+    return f"broker {max(known) + 1}"
 
 
 @action("kafka", 1, partition=number, rate=one_of(100_000, 900_000, 4_000_000), seconds=A_WHILE)
@@ -163,6 +205,22 @@ def triggerer_killed(play: Play) -> str | None:
     return "the triggerer"
 
 
+@action("airflow", 1, seconds=one_of(20.0, 600.0, 7200.0))
+def scheduler_away(play: Play, seconds: float = 20.0) -> str | None:
+    """Let every scheduler be down for a while: nothing new starts, what runs goes on."""
+    airflow = play.airflow
+    paused = [dag for dag in airflow.shapes if dag not in airflow.paused]
+    for dag in paused:
+        airflow.pause(dag)
+
+    def back() -> None:
+        for dag in paused:
+            airflow.pause(dag, paused=False)
+
+    play.for_a_while(seconds, back)
+    return f"for {seconds:g} s"
+
+
 @action("airflow", 0.5, number=number)
 def trigger_runs_twice(play: Play, number: int = 0) -> str | None:
     """Two triggerers run one trigger."""
@@ -229,6 +287,8 @@ def power_cut(play: Play, losing: str = "names") -> str | None:
 def plan_rewritten(play: Play, run: int = 0) -> str | None:
     """Somebody with access to the store replaces a plan that was approved by another one, whose hashes fit each other."""
     found = pick([r for r in play.runs(DAG_ID) if play.world.truth.targets(r.run_id)], run)
+    if play.unreadable:
+        return None
     if found is None or not play.keep_approved(found.run_id):
         return None
     play.world.truth.rewrite_plan(found.run_id)

@@ -94,7 +94,7 @@ def delete_run(play: Play, dag: str = BATCH_DAG_ID, run: int = 0) -> str | None:
     return f"run {found.run_id}"
 
 
-@action("people", 1, dag=one_of(BATCH_DAG_ID, DAG_ID, SWEEP_DAG_ID), seconds=one_of(60.0, 3600.0, 200_000.0))
+@action("people", 1, dag=one_of(BATCH_DAG_ID, DAG_ID, SWEEP_DAG_ID), seconds=one_of(60.0, 3600.0, 7200.0))
 def pause_dag(play: Play, dag: str = BATCH_DAG_ID, seconds: float = 60.0) -> str | None:
     """Pause a DAG for a while."""
     play.airflow.pause(dag)
@@ -194,6 +194,7 @@ def release_lock(play: Play) -> str | None:
     owner = play.world.truth.owner()
     if owner is None or any(r.state in ("running", "queued") for r in play.runs(DAG_ID)):
         return None
+    play.unlocked_by_hand = True
     play.world.truth.release_lock(play.world.truth.cluster_id, owner, None, play.world.time.now)
     return f"that of {owner}"
 

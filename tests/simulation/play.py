@@ -7,11 +7,11 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from tests.simulation import misfortunes, people, tools  # noqa: F401 - they register their actions
+from tests.simulation import companions, damage, misfortunes, people, tools  # noqa: F401 - they register their actions
 from tests.simulation.actions import ACTIONS, Action
 from tests.simulation.activities import Fault
 from tests.simulation.controller_state import State
-from tests.simulation.coverage import Coverage
+from tests.simulation.coverage import Coverage, states_of
 from tests.simulation.story import Story
 
 from kafka_reassignment.errors import ClusterUnavailableError
@@ -33,6 +33,9 @@ AUDITED = frozenset(
     }
 )
 """Tasks that leave an audit event for each try that ends well."""
+
+AT_STATE = "@"
+"""Begins the ``when`` of an action that is bound to a state of ``coverage.STATES``."""
 
 HORIZON = 4 * 3600.0
 """Seconds of virtual time in which a script happens; what is bound to a moment that never came is left out then."""
@@ -70,11 +73,20 @@ class Play:
         """Tasks that a person cleared without what follows: the colour of the run is that of its last tasks, as it was."""
         self.approved: dict[str, dict[TopicPartition, tuple[int, ...]]] = {}
         """Targets that were approved, of plans that were rewritten since."""
+        self.damaged: dict[str, str] = {}
+        """Objects of the record that were damaged for good, and how."""
+        self.unreadable: set[str] = set()
+        """All that are damaged now: the truth cannot be read from them either."""
+        self.unlocked_by_hand = False
+        """A person has unlocked the cluster: that is no lock that was lost."""
+        self.away_until = 0.0
+        """The second at which people come back; the script does not end before."""
         self.calm_since: datetime = world.time.now
         """Since when nothing has been wrong with brokers, store and Airflow."""
         self._ongoing: dict[int, Callable[[], object]] = {}
         self._next = 0
         self._waiting: list[tuple[str, int, int, Action]] = []
+        self._bound: list[tuple[str, int, Action]] = []
         self._starts: dict[str, int] = {}
         self._at_next_try: dict[str, list[Fault]] = {}
         self._tries: list[tuple[str, str, str, int]] = []
@@ -87,6 +99,8 @@ class Play:
         for index, each in enumerate(self.script):
             if each.when is None:
                 self.later(each.at, lambda i=index, a=each: self._do(i, a))
+            elif each.when.startswith(AT_STATE):
+                self._bound.append((each.when.removeprefix(AT_STATE), index, each))
             else:
                 task, _, nth = each.when.partition(":")
                 self._waiting.append((task, int(nth or 1), index, each))
@@ -188,7 +202,9 @@ class Play:
     def run(self) -> None:
         """Let the script happen."""
         end = self.world.time.seconds + HORIZON
-        while len(self.met) < len(self.script) and self.world.time.seconds < end:
+        if self._bound:
+            self._look_for_states()
+        while self._is_to_go_on(end):
             if not self.world.time.has_events():
                 break
             if self._only_moments_left():
@@ -206,10 +222,33 @@ class Play:
         misfortunes.heal(self)
         self._at_next_try.clear()
         self._waiting.clear()
+        self._bound.clear()
         self.calm_since = self.world.time.now
 
+    def _is_to_go_on(self, end: float) -> bool:
+        now = self.world.time.seconds
+        return now < self.away_until or (len(self.met) < len(self.script) and now < end)
+
     def _only_moments_left(self) -> bool:
-        return len(self._waiting) == len(self.script) - len(self.met)
+        if self.world.time.seconds < self.away_until:
+            return False
+        return len(self._waiting) + len(self._bound) == len(self.script) - len(self.met)
+
+    def _look_for_states(self) -> None:
+        """After each event, let happen what is bound to a state that the world is in now."""
+        earlier = self.world.time.after_event
+
+        def look() -> None:
+            earlier()
+            if not self._bound:
+                return
+            found = states_of(self)
+            for bound in [b for b in self._bound if b[0] in found]:
+                self._bound.remove(bound)
+                _, index, each = bound
+                self.later(each.at, lambda i=index, a=each: self._do(i, a))
+
+        self.world.time.after_event = look
 
     def _undo(self, key: int) -> None:
         undo = self._ongoing.pop(key, None)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from tests.fakes.cluster import FakeCluster
+from tests.simulation.clock import START
 from tests.simulation.controller_state import FOLLOWER_RATE, LEADER_RATE
+from tests.simulation.directed import needs
 from tests.simulation.disk import Kind
 from tests.simulation.world import Looks, World
 
@@ -17,6 +20,23 @@ from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResour
 MB = 1_000_000
 EVERY_LOOK = 5
 """One seed of so many simulates every look of its waiting tasks."""
+
+CLOCK_CHANGES = (
+    ("Europe/Madrid", "2026-03-28T23:20+00:00"),
+    ("Europe/Madrid", "2026-10-24T22:20+00:00"),
+    ("America/New_York", "2026-03-08T05:20+00:00"),
+    ("America/New_York", "2026-11-01T04:20+00:00"),
+    ("Australia/Lord_Howe", "2026-04-04T13:20+00:00"),
+)
+"""Time zones, and a moment some hundred minutes before their clocks change, on a Sunday there or the evening before."""
+
+OVER_THE_CHANGE = (
+    ["sun 00:30-03:30"],
+    ["sun 02:00-02:45"],
+    ["sat 22:00-04:00"],
+    ["cron 30 1 * * sun for 2 h"],
+    ["sun 01:00-01:45", "sun 02:15-05:00"],
+)
 
 
 @dataclass(frozen=True)
@@ -46,6 +66,7 @@ class Scenario:
         behind: replicas that are out of the ISR for the first minutes, as (topic, partition, broker).
         writes: bytes per second that producers write, by topic, to each partition.
         looks: how many of the looks of waiting tasks are simulated: "few" leaves out most that can see no change.
+        start: the first moment, as ISO 8601; a Monday at noon when empty.
     """
 
     seed: int
@@ -60,6 +81,7 @@ class Scenario:
     behind: tuple[tuple[str, int, int], ...] = ()
     writes: dict[str, int] = field(default_factory=dict)
     looks: Looks = "every"
+    start: str = ""
 
     def world(self) -> World:
         """Make the world as it is before anything happens."""
@@ -88,7 +110,8 @@ class Scenario:
             partition = TopicPartition(name, number)
             if cluster.describe_partitions()[partition].leader != broker:
                 cluster.fall_behind(partition, broker)
-        return World(self.seed, cluster, disk=self.disk, looks=self.looks)
+        start = datetime.fromisoformat(self.start) if self.start else START
+        return World(self.seed, cluster, disk=self.disk, looks=self.looks, start=start)
 
     def as_data(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -113,11 +136,12 @@ def scenario(seed: int) -> Scenario:
         rng.choice(("objects", "objects", "local")),
         looks="few" if seed % EVERY_LOOK else "every",
     )
-    return _troubled(rng, made, brokers)
+    made = _troubled(rng, made, brokers)
+    return replace(made, request=made.request | needs(seed))
 
 
 def _troubled(rng: random.Random, made: Scenario, brokers: list[int]) -> Scenario:
-    """Let some scenarios begin with a dead broker, another client's rates, replicas behind, or producers at work."""
+    """Let some scenarios begin with a dead broker, others' rates, replicas behind, producers, or clocks about to change."""
     if rng.random() < 0.15 and len(brokers) > 3:
         made = replace(made, **{rng.choice(("dead", "gone")): (rng.choice(brokers),)})
     if rng.random() < 0.15:
@@ -129,6 +153,10 @@ def _troubled(rng: random.Random, made: Scenario, brokers: list[int]) -> Scenari
         made = replace(made, behind=((topic.name, 0, topic.replicas[0][-1]),))
     if rng.random() < 0.15:
         made = replace(made, writes={rng.choice(made.topics).name: rng.choice((50_000, 200_000))})
+    if rng.random() < 0.03:
+        zone, start = rng.choice(CLOCK_CHANGES)
+        asked = {"windows": rng.choice(OVER_THE_CHANGE), "time_zone": zone}
+        made = replace(made, start=start, request=made.request | asked)
     return made
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tests.fakes.operators import CruiseControl, OperatorError, ReassignPartitions
 from tests.simulation.actions import action, number, one_of, pick
 from tests.simulation.controller_state import FOLLOWER_RATE, LEADER_RATE
 from tests.simulation.people import FLAG
@@ -103,22 +105,88 @@ def another_lists(play: Play, topic: int = 0, entry: int = 0) -> str | None:
     )
 
 
-@action("tools", 1, topic=number, again=FLAG)
-def topic_deleted(play: Play, topic: int = 0, again: bool = False) -> str | None:
-    """A topic is deleted, and perhaps made anew."""
+@action(
+    "tools",
+    2,
+    command=one_of("verify", "cancel", "execute"),
+    partition=number,
+    brokers=number,
+    rate=one_of(None, 700_000, 30_000_000),
+)
+def another_runs_kafkas_tool(
+    play: Play, command: str = "verify", partition: int = 0, brokers: int = 0, rate: int | None = None
+) -> str | None:
+    """Another operator runs kafka-reassign-partitions with a file of one partition, whatever is in flight."""
+    chosen = pick(sorted(play.state.partitions), partition)
+    live = sorted(play.live)
+    if chosen is None or not live:
+        return None
+    size = len(play.state.partitions[chosen].replicas) - len(play.state.partitions[chosen].adding)
+    targets = {chosen: tuple(live[(brokers + n) % len(live)] for n in range(min(max(1, size), len(live))))}
+    tool = ReassignPartitions(play.elsewhere)
+
+    def run() -> None:
+        with suppress(OperatorError):
+            if command == "execute":
+                tool.execute(targets, throttle=rate, additional=True)
+            else:
+                (tool.verify if command == "verify" else tool.cancel)(targets)
+
+    return play.other(f"kafka-reassign-partitions --{command}", f"{chosen} to {list(targets[chosen])}", run)
+
+
+@action("tools", 1, partition=number, brokers=number, rate=one_of(None, 2_000_000), cancels=FLAG)
+def cruise_control_moves(
+    play: Play, partition: int = 0, brokers: int = 0, rate: int | None = None, cancels: bool = False
+) -> str | None:
+    """Let Cruise Control move a partition under a throttle of its own, and take that throttle away a minute later."""
+    chosen = pick(sorted(play.state.partitions), partition)
+    live = sorted(play.live)
+    if chosen is None or not live:
+        return None
+    replicas = play.state.partitions[chosen].replicas
+    target = tuple(live[(brokers + n) % len(live)] for n in range(min(len(replicas), len(live))))
+    other = CruiseControl(play.elsewhere)
+
+    def end() -> None:
+        play.other("Cruise Control", "the end", lambda: other.remove_throttle({chosen: {*replicas, *target}}))
+
+    if rate is not None:
+        play.for_a_while(60.0, end)
+    return play.other(
+        "Cruise Control",
+        f"{chosen} to {list(target)}",
+        lambda: other.start({chosen: target}, throttle=rate, stops_others=cancels),
+    )
+
+
+@action("tools", 1, topic=number, again=FLAG, later=one_of(0.0, 0.0, 45.0), fewer=one_of(False, False, True))
+def topic_deleted(
+    play: Play, topic: int = 0, again: bool = False, later: float = 0.0, fewer: bool = False
+) -> str | None:
+    """A topic is deleted, and perhaps made again, at once or later, with as many partitions or fewer."""
     chosen = pick(sorted({p.topic for p in play.state.partitions}), topic)
     if chosen is None or len({p.topic for p in play.state.partitions}) == 1:
         return None
     replicas = [s.replicas for p, s in sorted(play.state.partitions.items()) if p.topic == chosen]
-    size = min(len(replicas[0]), len(play.live))
+    count = 1 if fewer else len(replicas)
+
+    def make() -> None:
+        live = sorted(play.live)
+        size = min(len(replicas[0]), len(live))
+        if size and not any(p.topic == chosen for p in play.state.partitions):
+            made = [tuple(live[(n + k) % len(live)] for k in range(size)) for n in range(count)]
+            with play.ledger.another("the topic's owner"):
+                play.cluster.create_topic(chosen, made, size_bytes=1_000_000, messages=100)
+
     with play.ledger.another("the topic's owner"):
         play.cluster.delete_topic(chosen)
-        if again:
-            live = sorted(play.live)
-            made = [tuple(live[(n + k) % len(live)] for k in range(size)) for n in range(len(replicas))]
-            play.cluster.create_topic(chosen, made, size_bytes=1_000_000, messages=100)
     play.deleted_topics.add(chosen)
-    return chosen + (" (made anew)" if again else "")
+    if again and later:
+        play.for_a_while(later, make)
+    elif again:
+        make()
+    return chosen + (f" (made again {later:g} s later)" if again else "")
 
 
 @action("tools", 1, topic=number)

@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.simulation.actions import Action
 from tests.simulation.coverage import Coverage
+from tests.simulation.damage import still_blocked
 from tests.simulation.follower import Follower
 from tests.simulation.invariants import Watch, at_the_end
 from tests.simulation.play import Play
@@ -81,6 +82,9 @@ def run_trial(
     left = [] if follower.violations else _swept(play, follower)
     if watched:
         watching.look()
+    if play.damaged:
+        world.time.after_event = world.ledger.observe  # a person takes the lock away by force
+        left = left + still_blocked(play)
     violations = watching.violations + follower.violations + left
     return Trial(
         scenario,

@@ -11,7 +11,7 @@ from tests.simulation import seam
 from tests.simulation.activities import Activity, after_call, before_call, current
 from tests.simulation.airflow import SimAirflow
 from tests.simulation.caches import forget_batches
-from tests.simulation.clock import VirtualTime
+from tests.simulation.clock import START, VirtualTime
 from tests.simulation.disk import Kind, SimDisk
 from tests.simulation.files import use
 from tests.simulation.ledger import Ledger
@@ -72,15 +72,18 @@ class World:
         cluster: the simulated cluster.
         disk: the kind of the record store.
         looks: how many of the looks of waiting tasks are simulated.
+        start: the first moment.
     """
 
-    def __init__(self, seed: int, cluster: Any, *, disk: Kind = "objects", looks: Looks = "every") -> None:
+    def __init__(
+        self, seed: int, cluster: Any, *, disk: Kind = "objects", looks: Looks = "every", start: datetime = START
+    ) -> None:
         seam.install()
         self.seed = seed
         self.looks = looks
         self.rng = random.Random(seed)
         self.planner_rng = random.Random(seed + 1)
-        self.time = VirtualTime()
+        self.time = VirtualTime(start)
         self.cluster = cluster
         self.disk = WatchedDisk(disk, now=lambda: self.time.now, sleep=self.time.sleep)
         self.root = use(self.disk)

@@ -264,7 +264,7 @@ def parse(path: UPath, content: bytes, model: type[M]) -> M:
         raise RecordDamagedError(
             f"{path} is not a readable {model.__name__}: expected what this version writes, found "
             f"{where + ': ' if where else ''}{first['msg']}. It was altered, or a newer version wrote it",
-            Correct(f"restore {path} from a copy, or install the version that wrote it"),
+            Correct(f"restore {path} from a copy, or install the version that wrote it; then rerun the step"),
         ) from error
 
 
