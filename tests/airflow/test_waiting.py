@@ -15,7 +15,7 @@ from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResour
 from kafka_reassignment_airflow.operators.reassignment import PreflightOperator, StartBatchesOperator
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_run_id
 from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
-from kafka_reassignment_airflow.triggers.reassignment import BatchesTrigger, look_at_batches
+from kafka_reassignment_airflow.triggers.reassignment import look_at_batches
 
 pytestmark = pytest.mark.quick
 
@@ -159,33 +159,3 @@ def test_reassignments_that_wait_for_weeks_do_not_use_up_the_runs_of_other_clust
     for dag_id, dag in DagBag(str(PROJECT / "dags")).dags.items():
         if dag.schedule is None and dag_id != "kafka_maintenance_window":
             assert dag.max_active_runs >= 100, dag_id
-
-
-def test_the_trigger_of_the_reassignment_keeps_its_record_from_look_to_look_until_an_error(run, runs, monkeypatch):
-    opened = []
-
-    def record_store():
-        opened.append(run.store)
-        return opened[-1]
-
-    monkeypatch.setattr("kafka_reassignment_airflow.triggers.reassignment.record_store", record_store)
-    runs[batch_run_id("r", 1)] = "running"
-    trigger = BatchesTrigger(
-        cluster_id=run.cluster_id,
-        reassignment_id="r",
-        batch_dag_id=BATCH_DAG_ID,
-        deadline=run.clock.now.isoformat(),
-        poll_seconds=1,
-    )
-    assert trigger.look().reason == trigger.look().reason == "0 of 2 batches finished"
-    assert len(opened) == 1
-    with monkeypatch.context() as away:
-        away.setattr(RuntimeTaskInstance, "get_dr_count", staticmethod(lambda **_: _raise(OSError("away"))))
-        with pytest.raises(OSError, match="away"):
-            trigger.look()
-    assert trigger.look().reason == "0 of 2 batches finished"
-    assert len(opened) == 2
-
-
-def _raise(error):
-    raise error

@@ -88,7 +88,7 @@ def make_it_wait(begun, cluster, step):
         ("sense_isr_catch_up", {"read": 19, "list": 6}, {"read": 9, "list": 1}),
         ("drop_old_replicas", {"read": 20, "list": 6}, {"read": 8}),
         ("wait_for_batches", {"read": 5, "list": 3}, {"read": 3, "list": 1}),
-        ("settle_moves", {"read": 19, "list": 6}, {"read": 5, "list": 1}),
+        ("settle_moves", {"read": 19, "list": 6}, {"read": 6, "list": 1}),
     ],
 )
 def test_a_look_asks_the_store_no_more_often_than_this(begun, cluster, disk, step, first, later):
