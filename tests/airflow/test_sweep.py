@@ -1,5 +1,6 @@
 """The sweep of every cluster that the records show in debt, each by its own connection."""
 
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -10,12 +11,14 @@ from upath import UPath
 
 from kafka_reassignment.errors import ClusterUnavailableError, InvalidRequestError
 from kafka_reassignment.model import ConfigResource
+from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment_airflow import context
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.operators.sweep import SweepThrottlesOperator
 
 pytestmark = pytest.mark.quick
 
+START = datetime(2026, 1, 5, 12, tzinfo=UTC)
 RATE = "follower.replication.throttled.rate"
 
 
@@ -115,3 +118,22 @@ def test_a_cluster_that_does_not_answer_is_retried(owing, clusters):
     clusters["kafka_east"] = None
     with pytest.raises(ClusterUnavailableError, match="Cluster east is owed.*no broker of 'kafka_east' answers"):
         sweep()
+
+
+@pytest.mark.parametrize("arguments", [{}, {"kafka_conn_id": "kafka_east"}])
+def test_a_try_that_died_when_all_was_paid_leaves_no_lock_once_it_was_retried(owing, arguments):
+    east = owing("east")
+    sweep()
+    lock = ClusterLock(reassignment_id="scheduled__1", since=START, requested_by="the schedule")
+    east.store.acquire("east", lock)  # what the try had before it died
+    sweep(**arguments)
+    assert east.store.lock_owner("east") is None
+
+
+def test_the_lock_of_another_sweep_is_left(owing):
+    east = owing("east")
+    sweep()
+    lock = ClusterLock(reassignment_id="scheduled__2", since=START, requested_by="the schedule")
+    east.store.acquire("east", lock)
+    sweep()
+    assert east.store.lock_owner("east") == lock

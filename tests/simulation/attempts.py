@@ -97,6 +97,7 @@ class Attempt(Activity):
         self.ti = ti
         self.log = SimLog()
         self.found_after = 10.0
+        self.is_struck = True
         self._greenlet: greenlet | None = None
 
     def start(self) -> None:
@@ -180,7 +181,7 @@ class Attempt(Activity):
         outcome = Outcome("skipped", "nothing to map")
         for index, conf in enumerate(self.ti.run.tasks[task.upstream[0]].xcoms.get("return_value") or ()):
             context["ti"].map_index = index
-            name = task.template("trigger_run_id", given["trigger_run_id"], self.ti.run.shape.template_env)
+            name = self.ti.run.shape.template(given["trigger_run_id"])
             outcome = self._trigger(
                 SimpleNamespace(
                     trigger_dag_id=given["trigger_dag_id"],

@@ -1,21 +1,26 @@
 """The exhaustive pass: every task dies, or loses an answer, at every one of its calls, with fresh and with late metadata.
 
-One small reassignment, run to its end each time: after a single fault, Airflow's retries alone must lead to the same
-cluster, with nothing owed and no lock left.
+Small courses, run to their ends each time (``exhaustive_courses.py``): after a single fault, Airflow's retries alone must lead to the
+same cluster, with nothing owed and no lock left.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tests.simulation.activities import CallFault, Fault
 from tests.simulation.attempts import Attempt
 from tests.simulation.disk import Kind
+from tests.simulation.exhaustive_courses import COURSES, OPEN, Course, base
 from tests.simulation.runner import Found
-from tests.simulation.scenario import MB, Scenario, Topic
+from tests.simulation.scenario import Scenario
+from tests.simulation.structure import shapes
 from tests.simulation.world import World
+
+from kafka_reassignment_airflow.runs import DAG_ID
+
+PREFIX = "exhaustive: "
 
 LATE_SECONDS = 1.0
 """How long the cluster shows what it showed when the fault struck."""
@@ -37,33 +42,11 @@ class Case:
         return f"{self.task} ({self.attempt}), {self.kind} call {self.call} ({self.what}){late}"
 
 
-def base(disk: Kind = "objects", **request: object) -> Scenario:
-    """Two moves in two batches, one of them of two steps, on four brokers."""
-    topics = (
-        Topic("a", ((1, 2, 3), (2, 3, 1)), 20 * MB, 2),
-        Topic("b", ((3, 1),), 20 * MB, 1),
-    )
-    targets = {("a", 0): [4, 5, 3], ("a", 1): [3, 2, 4], ("b", 0): [2, 4]}
-    asked = {
-        "job": "apply_json",
-        "reassignment_json": json.dumps(
-            {
-                "version": 1,
-                "partitions": [{"topic": t, "partition": p, "replicas": r} for (t, p), r in targets.items()],
-            }
-        ),
-        "throttle_mb_per_second": 10,
-        "partition_movements": 2,
-        "replica_movements": 2,
-    }
-    racks = {b: "abc"[b % 3] for b in range(1, 6)}
-    return Scenario(1, racks, topics, asked | request, disk)
-
-
-def play(given: Scenario, case: Case | None = None) -> tuple[World, list[Attempt]]:
-    """Run the scenario with one fault, or none; return the world and every try in the order of their starts."""
+def play(given: Scenario, course: Course, case: Case | None = None) -> tuple[World, list[Attempt]]:
+    """Run a course with one fault, or none; return the world and every try in the order of their starts."""
     world = given.world()
     attempts: list[Attempt] = []
+    waiting = list(course.cues)
 
     def begun(attempt: Attempt) -> None:
         if case is None:
@@ -74,18 +57,34 @@ def play(given: Scenario, case: Case | None = None) -> tuple[World, list[Attempt
                 world.cluster.lag(LATE_SECONDS)
         elif case.is_late and len(attempts) == case.attempt + 1:
             world.cluster.lag(LATE_SECONDS)
+        attempt.is_struck = not waiting or len(waiting) < len(course.cues)
         attempts.append(attempt)
 
+    def look() -> None:
+        world.ledger.observe()
+        if waiting and waiting[0].when(world):
+            cue = waiting.pop(0)
+            world.time.after(0.0, lambda: cue.do(world))
+
     world.airflow.on_attempt = begun
-    world.main_run = world.airflow.trigger("kafka_reassignment", given.request)
+    world.time.after_event = look
+    if course.begins:
+        world.main_run = world.airflow.trigger(DAG_ID, given.request)
+    look()
+    world.time.advance(0.0)
     world.is_at_rest = world.run_until_idle()
+    while waiting and world.is_at_rest and waiting[0].when(world):
+        waiting.pop(0).do(world)
+        world.is_at_rest = world.run_until_idle()
     return world, attempts
 
 
-def cases(given: Scenario) -> Iterator[Case]:
-    """Every fault there is in this scenario, from a run without one."""
-    _, attempts = play(given)
+def cases(given: Scenario, course: Course) -> Iterator[Case]:
+    """Every fault there is in the tasks that a course is about, from a run without one."""
+    _, attempts = play(given, course)
     for number, attempt in enumerate(attempts):
+        if attempt.ti.run.dag_id not in course.dags or not attempt.is_struck:
+            continue
         for call, what in enumerate(attempt.trace or [], 1):
             case = Case(number, attempt.ti.task_id, call, "die_before", False, what)
             writes = what.endswith("(write)")
@@ -100,30 +99,56 @@ def cases(given: Scenario) -> Iterator[Case]:
                     yield replace(case, kind="lose_answer", is_late=True)
 
 
-def run_case(given: Scenario, case: Case) -> list[Found]:
+def run_case(given: Scenario, course: Course, case: Case) -> list[Found]:
     """Return what one fault led to; nothing when it led to the end."""
-    world, _ = play(given, case)
-    return [Found(given.seed, "I4", f"exhaustive: {case.task}", f"{case}: {what}") for what in _wrong(world, given)]
+    world, _ = play(given, course, case)
+    return [
+        Found(given.seed, "I4", f"{PREFIX}{course.name}: {case.task}", f"{course.name}: {case}: {what}")
+        for what in wrong(world, course)
+    ]
 
 
-def _wrong(world: World, given: Scenario) -> Iterator[str]:
+def wrong(world: World, course: Course) -> Iterator[str]:
+    """Say what is not as it must be at the end of a course."""
     if not world.is_at_rest:
         yield f"no rest by {world.time.now:%Y-%m-%d %H:%M}"
     for run in world.airflow.runs.values():
-        if run.state != "success":
+        if run.state != "success" and run.dag_id not in course.red:
             red = [f"{t.task_id}: {t.message}" for t in run.tasks.values() if t.state == "failed"]
             yield f"{run.run_id} is {run.state}: {'; '.join(red) or list(run.tasks.values())}"
-    found = {(p.topic, p.partition): list(s.replicas) for p, s in world.cluster.describe_partitions().items()}
-    for each in json.loads(given.request["reassignment_json"])["partitions"]:
-        if found[each["topic"], each["partition"]] != each["replicas"]:
-            yield f"{each['topic']}-{each['partition']} is at {found[each['topic'], each['partition']]}"
+    found = world.cluster.describe_partitions()
+    for partition, replicas in course.ends.items():
+        if found[partition].replicas != replicas:
+            yield f"{partition} is at {list(found[partition].replicas)}"
+    for partition in sorted(world.cluster.list_reassignments()):
+        yield f"{partition} is in flight"
     for resource, values in world.throttles().items():
         yield f"throttle left on {resource.kind.name.lower()} {resource.name}: {values}"
     if world.lock_owner() is not None:
         yield f"the lock is left with {world.lock_owner()}"
+    for violation in world.ledger.violations:
+        if violation.invariant in ("I2", "I3"):
+            yield str(violation)
 
 
-def run_all(given: Scenario, *, every: int = 1, first: int = 0) -> tuple[int, list[Found]]:
-    """Run the cases, or every n-th of them from the given one on; return how many were run and what they led to."""
-    chosen = list(cases(given))[first::every]
-    return len(chosen), [found for case in chosen for found in run_case(given, case)]
+def struck_tasks_and_ends() -> tuple[set[tuple[str, str]], set[tuple[str, str]], dict[str, list[str]]]:
+    """Return the tasks (DAG, task) that faults strike, all that there are, and what is wrong where no fault strikes."""
+    struck: set[tuple[str, str]] = set()
+    ends: dict[str, list[str]] = {}
+    for course in COURSES:
+        world, attempts = play(base(throttle_mb_per_second=course.rate), course)
+        of_course = [a.ti for a in attempts if a.is_struck and a.ti.run.dag_id in course.dags]
+        struck |= {(ti.run.dag_id, ti.task_id) for ti in of_course}
+        ends[course.name] = list(wrong(world, course))
+    return struck, {(dag_id, task) for dag_id, shape in shapes().items() for task in shape.task_ids}, ends
+
+
+def run_all(disk: Kind, *, every: int = 1, first: int = 0) -> tuple[int, list[Found]]:
+    """Run the cases of all courses, or every n-th of them from the given one on; return how many, and what they led to.
+
+    What is in ``OPEN`` is left out.
+    """
+    given = {course.name: base(disk, throttle_mb_per_second=course.rate) for course in COURSES}
+    chosen = [(course, case) for course in COURSES for case in cases(given[course.name], course)][first::every]
+    found = [found for course, case in chosen for found in run_case(given[course.name], course, case)]
+    return len(chosen), [each for each in found if each.kind.removeprefix(PREFIX) not in OPEN]

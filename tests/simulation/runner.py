@@ -147,9 +147,9 @@ def _ready() -> None:
 
 
 def _exhaustive(disk: Kind, every: int, first: int) -> tuple[int, list[Found]]:
-    from tests.simulation.exhaustive import base, run_all
+    from tests.simulation.exhaustive import run_all
 
-    return run_all(base(disk), every=every, first=first)
+    return run_all(disk, every=every, first=first)
 
 
 def _run_chunk(seeds: list[int]) -> tuple[int, list[Found], Coverage]:

@@ -29,8 +29,11 @@ class DagShape:
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """The defaults of the form."""
-        return {name: self.dag.params[name] for name in self.dag.params}
+        """The defaults of the form; without those that a person must give."""
+        from airflow.serialization.definitions.notset import is_arg_set
+
+        params = {name: self.dag.params.get_param(name) for name in self.dag.params}
+        return {name: param.value for name, param in params.items() if is_arg_set(param.value)}
 
     @cache  # noqa: B019 - shapes live as long as the process
     def template(self, text: str) -> Template:

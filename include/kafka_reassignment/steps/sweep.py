@@ -32,6 +32,7 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
         run.log.warning("Its debts are not known: %s", text)
     owing = [record for record, journal in journals.found if not journal.is_settled]
     if not owing:
+        run.release_lock()  # of a try that died when all was paid
         return Sweep({})
     if (lock_owner := run.lock_of_another()) is not None:
         busy = f"the cluster is locked by {lock_owner.reassignment_id} since {lock_owner.since:%Y-%m-%d %H:%M} UTC"

@@ -22,6 +22,7 @@ from kafka_reassignment_airflow.base import ReassignmentStepOperator, actor_of, 
 from kafka_reassignment_airflow.context import open_run
 from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.runs import SWEEP_DAG_ID
+from kafka_reassignment_airflow.settings import instance
 
 
 class SweepThrottlesOperator(ReassignmentStepOperator):
@@ -65,7 +66,12 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
             ClusterUnavailableError: a cluster did not answer; the others are done.
             InvalidRequestError: no connection leads to a cluster, or a record is not readable; the others are done.
         """
-        known = debts(record_store())
+        store = record_store()
+        known = debts(store)
+        for cluster_id in set(store.clusters()) - {d.cluster_id for d in known.debtors}:
+            store.release(
+                cluster_id, str(self.reassignment_id), instance=instance()
+            )  # of a try that died when all was paid
         if not known.debtors:
             self.log.info("No reassignment of any cluster owes anything")
         done: dict[str, Any] = {"summaries": {}, "left": []}
