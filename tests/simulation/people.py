@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.actions import BATCH_TASKS, MAIN_TASKS, action, number, one_of, pick
 
+from kafka_reassignment.errors import RecordUnavailableError
 from kafka_reassignment_airflow.runs import (
     BATCH_DAG_ID,
     CANCEL_DAG_ID,
@@ -194,8 +195,11 @@ def release_lock(play: Play) -> str | None:
     owner = play.world.truth.owner()
     if owner is None or any(r.state in ("running", "queued") for r in play.runs(DAG_ID)):
         return None
+    try:
+        play.world.truth.release_lock(play.world.truth.cluster_id, owner, None, play.world.time.now)
+    except RecordUnavailableError as error:
+        return f"that of {owner}, in vain: {error}"
     play.unlocked_by_hand = True
-    play.world.truth.release_lock(play.world.truth.cluster_id, owner, None, play.world.time.now)
     return f"that of {owner}"
 
 
