@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.simulation.actions import Action
 from tests.simulation.disk import Kind
-from tests.simulation.runner import Summary, run_exhaustive, run_seeds, script_of
+from tests.simulation.runner import Summary, profile_seeds, run_exhaustive, run_seeds, script_of
 from tests.simulation.scenario import scenario
 from tests.simulation.shrink import shrink
 from tests.simulation.trial import run_trial
@@ -32,6 +32,7 @@ def main() -> int:
     parser.add_argument("--shrink", action="store_true", help="with a story: the fewest actions that break the same")
     parser.add_argument("--coverage", action="store_true", help="print which actions met which states")
     parser.add_argument("--exhaustive", action="store_true", help="every task dies at every call, once")
+    parser.add_argument("--profile", action="store_true", help="print where the time of some seeds goes")
     given = parser.parse_args()
     if given.replay is not None:
         return _tell(given.replay, script_of(given.replay), shortest=given.shrink)
@@ -42,6 +43,9 @@ def main() -> int:
         return _exhaustive()
     first, _, last = given.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
+    if given.profile:
+        profile_seeds(seeds)
+        return 0
     summary = run_seeds(seeds, jobs=given.jobs, progress=_Progress(len(seeds)))
     print(summary.text())
     if given.coverage:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import cProfile
 import gc
+import pstats
 import random
 import signal
 import time
@@ -45,12 +47,18 @@ class Summary:
 
     seeds: int = 0
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    """Of all processes, without their start."""
     found: list[Found] = field(default_factory=list)
     coverage: Coverage = field(default_factory=Coverage)
 
     def text(self) -> str:
         """Return it in words."""
-        lines = [f"{self.seeds} seeds in {self.seconds:.1f} s, {self.seeds / max(self.seconds, 1e-9):.0f} a second"]
+        speed, cpu = self.seeds / max(self.seconds, 1e-9), 1000 * self.cpu_seconds / max(self.seeds, 1)
+        lines = [
+            f"{self.seeds} seeds in {self.seconds:.1f} s, {speed:.0f} a second"
+            + (f", {cpu:.0f} ms of CPU each" if cpu else "")
+        ]
         counts = Counter(f.kind for f in self.found)
         for kind, count in sorted(counts.items(), key=lambda item: (item[0][:2], -item[1])):
             first = min((f for f in self.found if f.kind == kind), key=lambda f: f.seed)
@@ -115,8 +123,9 @@ def run_seeds(seeds: Iterable[int], *, jobs: int = 2, progress: Callable[[Summar
     begun, summary = time.monotonic(), Summary()
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_ready) as pool:
         for done in as_completed([pool.submit(_run_chunk, chunk) for chunk in _chunks(list(seeds))]):
-            count, found, coverage = done.result()
+            count, cpu_seconds, found, coverage = done.result()
             summary.seeds += count
+            summary.cpu_seconds += cpu_seconds
             summary.found += found
             summary.coverage.add(coverage)
             summary.seconds = time.monotonic() - begun
@@ -131,7 +140,7 @@ def run_exhaustive(disk: Kind, *, every: int = 1, first: int = 0) -> Summary:
     begun = time.monotonic()
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_ready) as pool:
         count, found = pool.submit(_exhaustive, disk, every, first).result()
-    return Summary(count, time.monotonic() - begun, found)
+    return Summary(count, time.monotonic() - begun, found=found)
 
 
 def _ready() -> None:
@@ -152,9 +161,21 @@ def _exhaustive(disk: Kind, every: int, first: int) -> tuple[int, list[Found]]:
     return run_all(disk, every=every, first=first)
 
 
-def _run_chunk(seeds: list[int]) -> tuple[int, list[Found], Coverage]:
-    coverage = Coverage()
-    return len(seeds), [f for seed in seeds for f in run_seed(seed, coverage=coverage)], coverage
+def _run_chunk(seeds: list[int]) -> tuple[int, float, list[Found], Coverage]:
+    coverage, begun = Coverage(), time.process_time()
+    found = [f for seed in seeds for f in run_seed(seed, coverage=coverage)]
+    return len(seeds), time.process_time() - begun, found, coverage
+
+
+def profile_seeds(seeds: Iterable[int]) -> None:
+    """Run seeds in this process, once to warm it up, and print where their time goes."""
+    _ready()
+    chosen, profile = list(seeds), cProfile.Profile()
+    _run_chunk(chosen[:10])
+    profile.runcall(_run_chunk, chosen)
+    stats = pstats.Stats(profile)
+    print(f"{stats.total_calls / len(chosen) / 2:.0f} calls of functions per run; a seed is two runs")  # type: ignore[attr-defined]
+    stats.sort_stats("tottime").print_stats(40)
 
 
 def _chunks(seeds: list[int]) -> Iterator[list[int]]:
