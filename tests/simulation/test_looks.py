@@ -9,7 +9,8 @@ from multiprocessing import get_context
 
 import pytest
 from tests.simulation.clock import VirtualTime
-from tests.simulation.exhaustive import base, play
+from tests.simulation.exhaustive import play
+from tests.simulation.exhaustive_courses import COURSES, base
 from tests.simulation.moments import UNKNOWN, seconds_to_moment
 
 pytestmark = pytest.mark.quick
@@ -81,7 +82,7 @@ def _ends(looks: str) -> tuple[list[object], int]:
         poll(time, step, seconds)
 
     VirtualTime.poll = counted  # type: ignore[method-assign]  # in a process of its own
-    world, _ = play(replace(base(throttle_mb_per_second=1), looks=looks))  # type: ignore[arg-type]
+    world, _ = play(replace(base(throttle_mb_per_second=1), looks=looks), COURSES[0])  # type: ignore[arg-type]
     runs = [(r.run_id, r.state, r.ended_at) for r in world.airflow.runs.values()]
     moved = {str(p): s.replicas for p, s in world.cluster.describe_partitions().items()}
     return [runs, moved, world.throttles(), world.lock_owner()], len(polls)
