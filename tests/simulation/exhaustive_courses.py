@@ -207,9 +207,3 @@ COURSES: tuple[Course, ...] = (
     ),
     Course("a maintenance window", frozenset({MAINTENANCE_DAG_ID}), (Cue(lambda _: True, _schedule),), begins=False),
 )
-
-OPEN: Mapping[str, str] = {
-    "stopped and resumed: resume": "a try that dies after it lifted the stop leaves the run not started over, and its rerun refuses",
-    "other limits: change_limits": "a try that dies after it wrote the limits is red in its rerun: they are those already",
-}
-"""Faults that the code of today still has, by course and task; one that is mended must leave this list."""

@@ -6,16 +6,22 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 
+from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.request import Limits
 
 
 class _Command(BaseModel):
-    """Who gave the command and when, in UTC."""
+    """Who gave the command and when, in UTC; ``run_id`` is the run of a DAG that wrote it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     at: datetime
     by: str
+    run_id: str = ""
+
+    def is_of(self, actor: Actor) -> bool:
+        """Whether the run of this actor gave it: a task that died after the write finds its own command."""
+        return bool(self.run_id) and self.run_id == actor.run_id
 
 
 class RunCommand(_Command):

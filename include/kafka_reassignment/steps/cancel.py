@@ -69,7 +69,9 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
             event.summary = "only moves that were started elsewhere are meant; there is nothing to stop"
         elif scope.is_whole:
             if run.record.stopped() is None:
-                run.record.run_commands.append(RunCommand(at=run.now(), by=by, stopped=True, reason=reason))
+                run.record.run_commands.append(
+                    RunCommand(at=run.now(), by=by, run_id=run.actor.run_id, stopped=True, reason=reason)
+                )
             event.summary = f"stopped by {by}" + (f": {reason}" if reason else "")
         else:
             # To free a partition of another client's move is not to give up its own: it is moved once it is free.

@@ -37,13 +37,17 @@ def change_limits(run: RunContext, changes: dict[str, object], by: str) -> Limit
     with run.audited("change_limits") as event:
         asked = run.record.limits_requested()
         limits = parse_limits(asked.model_dump() | {k: v for k, v in changes.items() if v is not None})
+        _, last = run.record.limits_commands.last()
+        if limits == asked and last is not None and last.is_of(run.actor):
+            event.outcome, event.summary = "skipped", f"this run has ordered them before: {_format_limits(limits)}"
+            return limits
         if limits == asked:
             raise InvalidRequestError(
                 f"The limits are asked to be {_format_limits(limits)}, which they are already. Name at least one that changes"
             )
         check_limits(limits, run.cluster.describe_cluster())
         _require_batches_left(run)
-        run.record.limits_commands.append(LimitsCommand(at=run.now(), by=by, limits=limits))
+        run.record.limits_commands.append(LimitsCommand(at=run.now(), by=by, run_id=run.actor.run_id, limits=limits))
         event.facts = {"before": asked.model_dump(), "after": limits.model_dump()}
         event.summary = f"limits from the next batch on: {_format_limits(limits)}; before: {_format_limits(asked)}"
         return limits

@@ -112,7 +112,9 @@ def _stop(run: RunContext, owner: ClusterLock, by: str) -> str:
     other = run.store.record(run.record.cluster_id, owner.reassignment_id)
     own = run.record.reassignment_id
     other.run_commands.append(
-        RunCommand(at=run.now(), by=by, stopped=True, reason=f"superseded by {own}", superseded_by=own)
+        RunCommand(
+            at=run.now(), by=by, run_id=run.actor.run_id, stopped=True, reason=f"superseded by {own}", superseded_by=own
+        )
     )
     run.log.warning(
         "Stopped %s, asked for by %s: this reassignment supersedes it", owner.reassignment_id, owner.requested_by

@@ -18,14 +18,18 @@ def resume(run: RunContext, *, by: str, reason: str = "") -> None:
     """Let a stopped reassignment go on: from its first unfinished batch, when its batches are started again.
 
     Partitions that the stop took back to their original replicas, though first steps of theirs were finished, are moved
-    from there after all others.
+    from there after all others. Does nothing in a run that has done it before, and died after it.
 
     Raises:
         ReassignmentInProgressError: another one has the lock of the cluster.
         InvalidRequestError: it is not stopped.
     """
     with run.audited("resume") as event:
-        if run.record.stopped() is None:
+        _, last = run.record.run_commands.last()
+        if last is not None and not last.stopped and last.is_of(run.actor):
+            event.outcome, event.summary = "skipped", "this run has lifted the stop before"
+            return
+        if last is None or not last.stopped:
             raise InvalidRequestError(
                 f"Reassignment {run.record.reassignment_id} is not stopped: there is nothing to resume. If it does not go on, a "
                 "task of it has failed",
@@ -33,7 +37,9 @@ def resume(run: RunContext, *, by: str, reason: str = "") -> None:
             )
         if again := _taken_back(run):
             move_from_start(run, again, event)
-        run.record.run_commands.append(RunCommand(at=run.now(), by=by, stopped=False, reason=reason))
+        run.record.run_commands.append(
+            RunCommand(at=run.now(), by=by, run_id=run.actor.run_id, stopped=False, reason=reason)
+        )
         event.summary = f"resumed by {by}" + (f": {reason}" if reason else "")
 
 

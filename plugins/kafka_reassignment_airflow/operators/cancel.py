@@ -197,7 +197,8 @@ class StartRollBackOperator(RunningReassignmentOperator, TriggerReassignmentRunO
 class ResumeOperator(RunningReassignmentOperator, TriggerReassignmentRunOperator):
     """Let a stopped reassignment go on: its run starts over, keeps its plan, and begins with its first unfinished batch.
 
-    Left behind when it dies half-way: the stop is lifted, and the run not started over; then clear the run by hand.
+    Safe to retry: the stop is lifted once, and the run starts over again. Left behind when it dies half-way: the stop is
+    lifted, and the run not started over.
 
     :param reason: why, for the audit trail (templated).
     :param trigger_dag_id: the DAG of reassignments (templated).

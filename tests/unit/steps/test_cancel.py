@@ -15,6 +15,7 @@ from kafka_reassignment.errors import (
     UnsafeDropError,
 )
 from kafka_reassignment.model import ConfigResource, TopicPartition
+from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -137,6 +138,19 @@ def test_a_stopped_reassignment_goes_on_where_it_was_when_resumed(reassignment):
     assert run.start() == 2
     run.do_all(batch=2)
     assert run.replicas() == BEFORE | {"orders-0": (1, 3), "orders-1": (4, 3)}
+
+
+def test_a_resume_that_died_after_it_lifted_the_stop_does_nothing_when_it_runs_again(reassignment):
+    run = reassignment([MOVES[0]], [MOVES[1]])
+    run.do_all()
+    stop_all(run)
+    context = replace(run.context, actor=Actor(run_id="resume_1"))
+    resume(context, by="bob")
+    resume(context, by="bob")
+    assert [event.outcome for event in run.record.audit if event.step == "resume"] == ["succeeded", "skipped"]
+    assert len(run.record.run_commands.all()) == 2
+    with pytest.raises(InvalidRequestError, match="is not stopped"):
+        resume(replace(run.context, actor=Actor(run_id="resume_2")), by="ann")
 
 
 def test_only_what_is_stopped_can_be_resumed(reassignment):

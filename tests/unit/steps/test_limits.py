@@ -1,5 +1,6 @@
 """Batches cut anew while a reassignment runs: other limits, and partitions that had to wait."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from kafka_reassignment.advice import StartBrokers
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.errors import InvalidRequestError, VerificationError
 from kafka_reassignment.model import Reassignment, Refusal, TopicPartition
+from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.limits import change_limits
@@ -39,6 +41,16 @@ def test_with_nothing_running_one_error_says_so_at_once_and_nothing_is_written(r
     ):
         change_limits(nothing, {"partition_movements": 3}, by="bob")
     assert not list(nothing.record.audit)
+
+
+def test_limits_ordered_by_a_run_that_died_after_it_are_not_refused_when_it_runs_again(reassignment):
+    run = reassignment(MOVES)
+    context = replace(run.context, actor=Actor(run_id="limits_1"))
+    first = change_limits(context, {"partition_movements": 3}, by="bob")
+    assert change_limits(context, {"partition_movements": 3}, by="bob") == first
+    assert len(run.record.limits_commands.all()) == 1
+    with pytest.raises(InvalidRequestError, match="which they are already"):
+        change_limits(replace(run.context, actor=Actor(run_id="limits_2")), {"partition_movements": 3}, by="ann")
 
 
 def test_other_limits_count_from_the_next_batch_on(reassignment):
