@@ -72,7 +72,7 @@ def test_below_2_4_a_throttled_reassignment_in_several_batches_goes_from_preflig
     }
     preflight(step, request, "ann")
     make_plan(step, master="local[2]")
-    run = PlannedRun(step)
+    run = PlannedRun(step, old.folder / step.record.reassignment_id)
     assert run.last == 3, "one partition at a time"
     batches_before = old.batches_in_zookeeper
     ends_at_its_target_with_configs_and_messages_intact(old, run, topic)

@@ -164,9 +164,9 @@ def era(kafka: ZooKeeperCluster, folder: UPath) -> Iterator[Era]:
 class PlannedRun(Run):
     """The batches of a reassignment that went through preflight and plan."""
 
-    def __init__(self, step: RunContext) -> None:
-        self.cluster, self.store, self.record = step.cluster, step.store, step.record
-        self.cluster_id = step.record.cluster_id
+    def __init__(self, step: RunContext, folder: UPath) -> None:
+        self.cluster, self.folder = step.cluster, folder
+        self.cluster_id, self.reassignment_id = step.record.cluster_id, step.record.reassignment_id
         self.clock = Clock(utc_now(), on_sleep=[lambda: time.sleep(0.5)])
         plan = step.record.plan_in_force()
         assert plan is not None
