@@ -56,6 +56,7 @@ class Follower:
         self._to_be_corrected: list[Any] = []
         self._triggered: set[tuple[str, str]] = set()
         """Runs that advice asked for: that they are refused is no end."""
+        self._cleared: set[str] = set()
         self.without_advice: Counter[str] = Counter()
         self.followed = 0
 
@@ -77,6 +78,10 @@ class Follower:
                 self._restart_chain()
                 continue
             ti = self._red()
+            if ti is None and (cut := self._cut_off()):
+                self._tell(f"{cut.run_id} has FAILED, though no task of it has: what did not run is cleared")
+                self._play.airflow.clear(cut.dag_id, cut.run_id, list(cut.tasks), downstream=False, only_failed=True)
+                continue
             if ti is None:
                 if not idle and not self.corrections:
                     self._broken(f"no end within {BOUND / 86400:.0f} days: {self._at_work()}")
@@ -102,6 +107,18 @@ class Follower:
                             return ti
                         if ti in self._to_be_corrected:
                             break
+        return None
+
+    def _cut_off(self) -> Any:
+        """Return a red run of a reassignment that has the lock, without a red task: a person cleared one task alone."""
+        for airflow in self._play.world.airflows:
+            for run in airflow.runs.values():
+                states = {ti.state for ti in run.tasks.values()}
+                if run.dag_id != DAG_ID or self._is_left_alone(run) or run.run_id in self._cleared:
+                    continue
+                if run.state == "failed" and "upstream_failed" in states and "failed" not in states:
+                    self._cleared.add(run.run_id)
+                    return run
         return None
 
     def _is_left_alone(self, run: Any) -> bool:

@@ -87,7 +87,7 @@ class AuditLog:
         def linked(number: int) -> AuditEvent:
             if number == 1:  # from the first event on, a head that is missing was removed
                 create_object(self._head, Head(sequence=0, hash=_BEGINNING).model_dump_json().encode())
-            return event.model_copy(update={"sequence": number, "previous_hash": self._hash_of(number - 1)})
+            return event.model_copy(update={"sequence": number, "previous_hash": self._link_to(number - 1)})
 
         stored = self._events.append_numbered(linked)
         with suppress(RecordUnavailableError, RecordDamagedError):  # the event is stored; a head may be behind
@@ -148,6 +148,14 @@ class AuditLog:
     def last_hash(self) -> str:
         """Return the hash of the last event, which says what the whole trail is."""
         return self._hash_of(self.last_number())
+
+    def _link_to(self, number: int) -> str:
+        """Return the hash of an event as it was written: what is stored may be damaged now, and restored later."""
+        with suppress(RecordUnavailableError, RecordDamagedError):
+            head = read_model(self._head, Head)
+            if head is not None and head.sequence == number:
+                return head.hash
+        return self._hash_of(number)
 
     def _hash_of(self, number: int) -> str:
         if number == 0:

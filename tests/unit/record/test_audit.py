@@ -62,6 +62,16 @@ def test_an_altered_event_breaks_the_chain(log, tmp_path):
         log.verify()
 
 
+def test_an_event_that_was_damaged_and_restored_breaks_nothing(log, tmp_path):
+    log.append(event("admit"))
+    first = tmp_path / "audit" / "000001.json"
+    content = first.read_bytes()
+    first.write_bytes(b"")
+    log_in(tmp_path).append(event("set_throttle"))
+    first.write_bytes(content)
+    assert log_in(tmp_path).verify() == 2
+
+
 def test_a_missing_event_is_reported(log, tmp_path):
     for step in ("admit", "set_throttle", "submit_batch"):
         log.append(event(step))
