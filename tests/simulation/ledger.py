@@ -52,6 +52,7 @@ class Ledger:
         now: virtual time.
         owner: the reassignment that has the lock of the cluster, by the record.
         limit: by reassignment, broker and side, the highest rate that was asked for; None when unthrottled.
+        targets: what the plan of a reassignment asks for.
         may_touch_foreign: whether the code that acts now was asked to cancel or supersede others' moves.
         actor: the name of the code that acts now.
         acting_for: the Airflow and the reassignment whose batch acts now; None where it is no batch's task.
@@ -65,6 +66,7 @@ class Ledger:
         now: Callable[[], datetime],
         owner: Callable[[], str | None],
         limit: Callable[[str, int, str], float | None],
+        targets: Callable[[str], Mapping[TopicPartition, Replicas]],
         may_touch_foreign: Callable[[], bool] = lambda: False,
         actor: Callable[[], str] = lambda: "",
         acting_for: Callable[[], tuple[str, str] | None] = lambda: None,
@@ -74,6 +76,7 @@ class Ledger:
         self._now = now
         self._owner = owner
         self._limit = limit
+        self._targets = targets
         self._may_touch_foreign = may_touch_foreign
         self._actor = actor
         self._acting_for = acting_for
@@ -232,6 +235,11 @@ class Ledger:
                 (r, k): values[k].value if k in values else None for r, values in answer.items() for k in THROTTLE_KEYS
             }
 
+    def _is_planned(self, owner: str, partition: TopicPartition, seen: Seen) -> bool:
+        """Whether a move in flight is the planned one: Kafka does not say who started it, so it counts as the reassignment's own."""
+        target = self._targets(owner).get(partition)
+        return target is not None and set(target) == set(seen.replicas) - set(seen.removing)
+
     def _we_moved(self, targets: Mapping[TopicPartition, Replicas | None], before: State, after: State) -> None:
         owner = self._owner() or "nobody"
         shown = self._shown_now()
@@ -241,7 +249,8 @@ class Ledger:
             if was is None or now is None or was[0::1] == now[0::1]:
                 continue
             mover = self.movers.get(partition, "ours")
-            if was.in_flight and mover != "ours" and not self._may_touch_foreign() and partition in shown.in_flight:
+            is_foreign = mover != "ours" and not self._is_planned(owner, partition, was)
+            if was.in_flight and is_foreign and not self._may_touch_foreign() and partition in shown.in_flight:
                 self._broken("I3", f"{partition}: we changed the move of {mover}, {_move(was)}, to {_move(now)}")
             for broker in set(now.replicas) - set(was.replicas):
                 self.copies[partition, broker] = Copy(owner, self._now())

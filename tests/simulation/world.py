@@ -97,6 +97,7 @@ class World:
             now=lambda: self.time.now,
             owner=self.truth.owner,
             limit=self.truth.limit,
+            targets=self.truth.targets,
             may_touch_foreign=self._may_touch_foreign,
             actor=lambda: current().name,
             acting_for=_acting_for,
