@@ -155,6 +155,9 @@ class Follower:
         run = self._stands()
         self._tell(f"{run.run_id} waits for a batch that nothing runs: start_batches is rerun, as its log says")
         self._play.airflow.clear(DAG_ID, run.run_id, ["start_batches"], downstream=True)
+        # What was marked by hand runs again, and stands for itself then.
+        of_batches = {r for r in self._play.hands if r[0] == BATCH_DAG_ID and reassignment_of(r[1]) == run.run_id}
+        self._play.hands -= of_batches
 
     def _answer_questions(self) -> None:
         for airflow in self._play.world.airflows:
@@ -207,6 +210,8 @@ class Follower:
                     play.restart(broker)
             case WaitUntil(what=what):
                 play.world.run_until_idle(3600.0)
+                if "the moves" in what:
+                    self._wait_for_moves()
                 self._stop_what_never_ends(what)
             case ReleaseLock(cluster_id=cluster_id, reassignment_id=reassignment_id, number=number):
                 play.unlocked_by_hand = True
@@ -221,6 +226,14 @@ class Follower:
             case Correct(what=what):
                 self.corrections.append(what)
                 self._to_be_corrected.append(ti)
+
+    def _wait_for_moves(self) -> None:
+        """Wait for a day at most, until nothing is in flight in the cluster."""
+        world = self._play.world
+        end = world.time.seconds + 86400.0
+        while world.cluster.list_reassignments() and world.time.seconds < end:
+            world.run_until_idle(LOOK_EVERY)
+            world.time.advance(LOOK_EVERY)
 
     def _stop_what_never_ends(self, what: str) -> None:
         """Stop a reassignment that a wait is for, where the message allows it and nobody is to lead its runs to an end."""
