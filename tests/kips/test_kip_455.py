@@ -131,7 +131,7 @@ def test_a_cancel_says_which_replicas_had_joined_and_leaves_the_factor_as_it_was
     assert moving.replicas(partition) == (4, 5)
 
 
-def test_a_cancel_without_the_original_replicas_is_refused_and_carried_on_to_the_target(breaking: MovingLab):
+def test_a_cancel_without_the_original_replicas_is_refused_and_settled_once_they_are_back(breaking: MovingLab):
     """F15: going back would take an unclean election."""
     (partition,) = breaking.create_held_topic([(6,)])
     breaking.release([partition])
@@ -147,9 +147,9 @@ def test_a_cancel_without_the_original_replicas_is_refused_and_carried_on_to_the
     refused = breaking.cluster.alter_reassignments({partition: None})[partition]
     assert refused is not None, "and Kafka itself says so"
     breaking.restart(6)
-    speed_up(run)
-    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
-    assert breaking.replicas(partition) == (5,)
+    run.until_done(lambda: run.settle(CancelScope()))
+    cancel.clear_after_stop(run.context, CancelScope())
+    assert breaking.replicas(partition) in {(5,), (6,)}, "back, unless the new replica was in sync first"
 
 
 # Roll back
