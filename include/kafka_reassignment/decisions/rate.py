@@ -157,7 +157,8 @@ def partly_raised(
             done.append(change)
             continue
         value = str(round(old + (int(new) - old) * part))
-        set_values = (*(v for v in record.set_values if v not in (new, value)), value)
+        # The whole rate stays among what may be ours: a batch that begins meanwhile sets it at once.
+        set_values = (*(v for v in record.set_values if v != value), value)
         rates[key] = record.model_copy(update={"set_values": set_values, "was_in_place": False})
         done.append(replace(change, value=value))
     return journal.model_copy(update={"rates": tuple(rates.values())}), done

@@ -25,7 +25,7 @@ from kafka_reassignment.decisions.rate import (
     rates_changed_last,
     throttled_brokers,
 )
-from kafka_reassignment.decisions.throttle import Journal, Side
+from kafka_reassignment.decisions.throttle import Journal, Side, restore_rate
 from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError, ThrottleMissingError, name_some
 from kafka_reassignment.model import ConfigResource
 from kafka_reassignment.record.view import RecordView
@@ -133,11 +133,11 @@ def change_rate(
         # Each part is decided on what is seen then: another client may lower the rate meanwhile.
         setting = run.record.update_journal(partial(journalled, 1 / QUOTA_SECONDS))
         for part in range(2, QUOTA_SECONDS + 1) if before_raise else ():
-            apply_changes(run, setting.changes)
+            _set_unless_cleared(run, setting)
             run.sleep(1.0)
             _require_running(run)
             setting = run.record.update_journal(partial(journalled, part / QUOTA_SECONDS))
-        refused = apply_changes(run, setting.changes)
+        refused = _set_unless_cleared(run, setting)
         missing = still_missing(run, setting)
         lower = [r for r in setting.journal.lower_rates if setting.journal.rate_changes[-1].concerns(r.broker, r.side)]
         event.facts["throttle"] = facts_of(setting, refused) | {"asked_bytes_per_second": asked_bytes_per_second}
@@ -156,6 +156,15 @@ def change_rate(
                 WaitUntil("the batch under way has looked again: each look sets what is missing"),
             )
         return event.summary
+
+
+def _set_unless_cleared(run: RunContext, setting: ThrottleSetting) -> dict[str, str]:
+    """Make the changes; take back those whose batch was cleared since they were journalled: nothing owes them any more."""
+    refused = apply_changes(run, setting.changes)
+    owed = {(r.resource, r.side.rate_key) for r in run.record.journal().rates}
+    orphaned = {(c.resource, c.key) for c in setting.changes} - owed
+    cleared = [r for r in setting.journal.rates if (r.resource, r.side.rate_key) in orphaned]
+    return refused | apply_changes(run, map(restore_rate, cleared))
 
 
 def _require_running(run: RunContext) -> None:

@@ -3,9 +3,11 @@
 import pytest
 from tests.steps_lab import move
 
-from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE, Side
+from kafka_reassignment.decisions.rate import partly_raised
+from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE, Journal, Side
+from kafka_reassignment.decisions.throttle.journal import Earlier, RateRecord
 from kafka_reassignment.errors import InvalidThrottleError, ThrottleMissingError, UnknownBrokerError
-from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ConfigSource, ConfigValue
 from kafka_reassignment.steps.rate import change_rate
 
 pytestmark = pytest.mark.quick
@@ -180,3 +182,28 @@ def test_a_broker_that_does_not_take_it_is_reported(moving, cluster):
     with pytest.raises(ThrottleMissingError, match="journalled, but not in force everywhere: broker 4"):
         change_rate(moving.context, asked_bytes_per_second=25_000_000)
     assert rates(moving, LEADER_RATE) == {1: 25, 2: 25, 3: 25}
+
+
+def test_a_part_of_a_raise_keeps_the_whole_rate_that_a_batch_is_about_to_set():
+    """A batch journals the whole rate; before it sets it, a raise journals a part. What the batch sets is still ours."""
+    record = RateRecord(broker=1, side=Side.LEADER, earlier=Earlier(), set_values=("2000",))
+    change = ConfigChange(record.resource, Side.LEADER.rate_key, ConfigOperation.SET, "2000")
+    journal, (part,) = partly_raised(Journal(rates=(record,)), [change], {(record.resource, change.key): 1000}, 0.5)
+    assert part.value == "1500"
+    assert journal.rates[0].is_ours(ConfigValue("2000", ConfigSource.DYNAMIC_BROKER))
+    assert journal.rates[0].set_values[-1] == "1500"
+
+
+def test_a_part_of_a_raise_that_a_clear_overtakes_is_taken_back(moving, cluster, monkeypatch):
+    """The part is journalled, the batch is cleared, and only then the part reaches the brokers: nothing would owe it."""
+    alter, before = cluster.alter_configs, moving.clock.now
+
+    def overtaken(changes):
+        if moving.clock.now > before and moving.record.journal().rates:
+            monkeypatch.setattr(cluster, "alter_configs", alter)
+            moving.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+        return alter(changes)
+
+    monkeypatch.setattr(cluster, "alter_configs", overtaken)
+    change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    assert (rates(moving, FOLLOWER_RATE), rates(moving, LEADER_RATE)) == ({}, {})

@@ -22,6 +22,7 @@ from kafka_reassignment.decisions.throttle.set import (
     changes_to_throttle,
     confirmed,
     missing_throttle,
+    restore_rate,
     without_raises,
 )
 from kafka_reassignment.decisions.throttle.wanted import (
@@ -79,6 +80,7 @@ __all__ = [
     "owed_texts",
     "partition_of",
     "replicas_listed",
+    "restore_rate",
     "throttle_for",
     "too_long",
     "union",
