@@ -25,7 +25,7 @@ def unthrottled(
     Args:
         cluster: to look at.
         ours: partitions that nobody else moves.
-        shaken: brokers that were down; the next look of a step puts their rate back, and their copies begin anew.
+        shaken: brokers that were down; the next look of a step puts their rate back, and their copies begin again.
         sleep: waits between the looks.
 
     Raises:

@@ -25,6 +25,7 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.request import MEGABYTE, Limits, ReassignmentRequest
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment_airflow import example_dags
@@ -72,15 +73,7 @@ def test_every_dag_file_parses(dags):
 def test_the_steps_of_a_batch_follow_each_other(dags):
     batch = dags["kafka_reassignment_batch"]
     order = [t.task_id for t in batch.topological_sort()]
-    assert order == [
-        "admit",
-        "set_throttle",
-        "submit_batch",
-        "sense_isr_catch_up",
-        "drop_old_replicas",
-        "clear_throttle",
-        "start_next_batch",
-    ]
+    assert order == list(BATCH_STEPS)
 
 
 def test_the_throttle_is_setup_and_teardown_of_what_moves_data(dags):

@@ -18,7 +18,7 @@ EVERY_BROKER = ConfigResource(ResourceKind.BROKER, "")
 
 @pytest.fixture(scope="module")
 def throttled_before():
-    """Three brokers that somebody has throttled on every layer Kafka has."""
+    """Three brokers with a throttle on every layer Kafka has."""
     with LocalCluster(brokers=3, static_configs={1: {LEADER_RATE: "61000000"}}) as kafka:
         create_topic(kafka.bootstrap_servers, "orders", [(1, 2), (2, 1), (1, 2)])
         fill_topics(kafka.bootstrap_servers, ["orders"], 6_000_000)

@@ -75,7 +75,7 @@ class TieredCluster:
         """Whatever is asked of the remote store inside fails."""
         inside, elsewhere = self.store / "kafka-tiered-storage", self.store.with_name("elsewhere")
         inside.rename(elsewhere)
-        inside.touch()  # a file where the folder was, so that the brokers cannot make it anew
+        inside.touch()  # a file where the folder was, so that the brokers cannot make it again
         try:
             yield
         finally:

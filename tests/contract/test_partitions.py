@@ -143,7 +143,7 @@ def test_10_000_partitions_go_in_one_request_and_more_do_not(lab: Lab) -> None:
 
 
 def test_a_partition_may_be_made_on_a_dead_broker_but_not_on_dead_ones_only(breakable_lab: Lab) -> None:
-    """So whoever places them must look who is alive: this one is under-replicated from birth."""
+    """So what places them must look who is alive: this one is under-replicated from birth."""
     lab = breakable_lab
     lab.skip_below_2_4("it knows live brokers only, and refuses any other as unknown")
     [p] = lab.create_topic([(1, 2)])

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import typer
 from tests.faults.scenarios import scenario
-from tests.faults.seeds import Folder, PlanOnly, SeedCommand, Seeds, Verbose
+from tests.faults.seeds import SeedCommand
 from tests.faults.suite import Outcome, Suite
-
-app = typer.Typer(add_completion=False)
-
-
-@app.command()
-def main(seeds: Seeds = "1-20", verbose: Verbose = False, plan_only: PlanOnly = False, folder: Folder = None) -> None:
-    """Run reassignments on real brokers with faults at seeded points; exit with 1 unless every seed passes."""
-    command = SeedCommand("faults", Suite, scenario, _line, _total)
-    command.run(seeds, verbose=verbose, plan_only=plan_only, folder=folder)
 
 
 def _line(outcome: Outcome) -> str:
@@ -29,4 +19,7 @@ def _total(outcomes: Sequence[Outcome]) -> str:
 
 
 if __name__ == "__main__":
-    app()
+    SeedCommand("faults", Suite, scenario, _line, _total).app(
+        default="1-20",
+        about="Run reassignments on real brokers with faults at seeded points; exit with 1 unless every seed passes.",
+    )()

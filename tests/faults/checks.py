@@ -72,7 +72,7 @@ def _about_positions(
         count = len(next(t for t in scenario.topics if t.name == topic).replicas)
         new = seen.pop(TopicPartition(topic, count), None)
         if was_grown and new is None and topic not in gone_topics(world, others):
-            yield f"{topic}-{count}, which somebody added, is not there"
+            yield f"{topic}-{count}, which another client added, is not there"
     deleted = {p for p in world.replicas_before if p.topic in gone_topics(world, others)}
     if unknown := set(seen) ^ (set(world.replicas_before) - deleted):
         yield f"missing or unknown partitions: {sorted(map(str, unknown))}"
@@ -133,7 +133,7 @@ def about_configs(world: World, others: Interference) -> Iterator[str]:
 
 
 def _comparable(key: str, value: ConfigValue, touched: bool) -> object:
-    """A list that somebody else added to meanwhile is compared without its order: who came first is chance."""
+    """A list that another client added to meanwhile is compared without its order: who came first is chance."""
     return (frozenset((value.value or "").split(",")), value.source) if touched and key in LISTS else value
 
 
@@ -196,6 +196,6 @@ def _about_record(run: ScenarioRun) -> Iterator[str]:
 
 
 def gone_topics(world: World, others: Interference) -> frozenset[str]:
-    """Topics that somebody deleted, as far as they are gone: for sure where the cluster said so."""
+    """Topics that another client deleted, as far as they are gone: for sure where the cluster said so."""
     there: Mapping[TopicPartition, object] = world.replicas()
     return frozenset(t for t, sure in others.deleted.items() if sure or not any(p.topic == t for p in there))

@@ -15,6 +15,7 @@ from kafka_reassignment.model import (
     Step,
     TopicPartition,
 )
+from kafka_reassignment.text import format_brokers
 
 BROKERS = (1, 2, 3, 4, 5, 6)
 EVERY_BROKER = ConfigResource(ResourceKind.BROKER, "")
@@ -137,13 +138,9 @@ class Scenario:
         ]
         for number, batch in enumerate(self.batches, 1):
             lines += [
-                f"  batch {number}: {s.partition} {_ids(s.reassignment.current)} to {_ids(s.reassignment.target)}"
+                f"  batch {number}: {s.partition} {format_brokers(s.reassignment.current)} to {format_brokers(s.reassignment.target)}"
                 for s in batch
             ]
         lines += [f"  before: {c.resource} {c.key} = {c.value}" for c in self.throttled_before]
         lines += [f"  fault: {fault}" for fault in self.faults]
         return "\n".join(lines)
-
-
-def _ids(replicas: Replicas) -> str:
-    return ",".join(map(str, replicas))

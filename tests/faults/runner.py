@@ -112,7 +112,7 @@ class ScenarioRun:
             self.tasks.say(f"teardown: {failed}")
 
     def _verify(self) -> None:
-        """Verify; a debt is paid by the last batch's clear_throttle, what somebody else moved is for its owner to say."""
+        """Verify; a debt is paid by the last batch's clear_throttle, what another client moved is for its owner to say."""
         while True:
             try:
                 self.tasks.run("verify")

@@ -16,11 +16,6 @@ from rich.console import Console
 
 out = Console(highlight=False, soft_wrap=True)
 
-Seeds: TypeAlias = Annotated[str, typer.Option(help="a seed, a range or several: 7, 1-200, 3,9,20-30")]
-Verbose: TypeAlias = Annotated[bool, typer.Option("--verbose", "-v", help="print everything that happens")]
-PlanOnly: TypeAlias = Annotated[bool, typer.Option("--plan-only", help="print what is planned and run nothing")]
-Folder: TypeAlias = Annotated[Path | None, typer.Option(help="keep the records of all runs here")]
-
 Say: TypeAlias = Callable[[str], None]
 
 
@@ -90,6 +85,26 @@ class SeedCommand(Generic[O]):
     planned: Callable[[int], object]
     line: Callable[[O], str]
     total: Callable[[Sequence[O]], str]
+
+    def app(self, *, default: str, about: str) -> typer.Typer:
+        """Return it with its options.
+
+        Args:
+            default: the seeds that it runs unless others are given.
+            about: what it does, as its help.
+        """
+        app = typer.Typer(add_completion=False)
+
+        @app.command(help=about)
+        def main(
+            seeds: Annotated[str, typer.Option(help="a seed, a range or several: 7, 1-200, 3,9,20-30")] = default,
+            verbose: Annotated[bool, typer.Option("--verbose", "-v", help="print everything that happens")] = False,
+            plan_only: Annotated[bool, typer.Option("--plan-only", help="print the plan and run nothing")] = False,
+            folder: Annotated[Path | None, typer.Option(help="keep the records of all runs here")] = None,
+        ) -> None:
+            self.run(seeds, verbose=verbose, plan_only=plan_only, folder=folder)
+
+        return app
 
     def run(self, seeds: str, *, verbose: bool, plan_only: bool, folder: Path | None) -> None:
         """Run a range of seeds, one line each, and a summary.

@@ -74,7 +74,7 @@ class World:
         self.before = self.configs()
         self.replicas_before = self.replicas()
         for topic in self.names:
-            # One for each: what was acknowledged in a topic that somebody deletes cannot be found again.
+            # One for each: what was acknowledged in a topic that another client deletes cannot be found again.
             ledger = Ledger(
                 self.kafka.bootstrap_servers,
                 [topic],

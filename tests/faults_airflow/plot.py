@@ -9,6 +9,7 @@ from enum import StrEnum
 from tests.faults.plan import BROKERS, Scenario, Topic
 
 from kafka_reassignment.model import Reassignment, Replicas
+from kafka_reassignment.text import format_brokers
 
 PARTITION_BYTES = 40_000_000
 RATE_MB = 1.0
@@ -107,7 +108,9 @@ class Plot:
         return self.scenario.seed
 
     def __str__(self) -> str:
-        moves = (f"  {m.partition}: {_ids(m.current)} to {_ids(m.target)}" for m in self.scenario.moves)
+        moves = (
+            f"  {m.partition}: {format_brokers(m.current)} to {format_brokers(m.target)}" for m in self.scenario.moves
+        )
         return "\n".join((f"seed {self.seed}", *moves, *(f"  {beat}" for beat in self.beats)))
 
 
@@ -181,7 +184,3 @@ def _repair(rng: random.Random, act: Act) -> float:
     if act is Act.STORE_UNREACHABLE:
         return rng.choice((2.0, 6.0))
     return rng.choice((3.0, 12.0)) if act.name.startswith("KILL_") else 0.0
-
-
-def _ids(replicas: Replicas) -> str:
-    return ",".join(map(str, replicas))

@@ -65,7 +65,7 @@ class MovingLab(KafkaLab):
         return RunContext(cluster=self.cluster, store=store, record=record, actor=Actor(requested_by="bob"), log=log)
 
     def move_elsewhere(self, partition: TopicPartition, target: Replicas | None) -> None:
-        """Do as somebody else would."""
+        """Do as another client would."""
         replies = self.cluster.alter_reassignments({partition: target}, allow_replication_factor_change=True)
         assert replies == {partition: None}
 

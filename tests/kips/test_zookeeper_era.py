@@ -95,7 +95,7 @@ def test_from_2_4_on_the_same_goes_by_the_api_and_never_by_the_znode(new: Era) -
 
 
 def ends_at_its_target_with_configs_and_messages_intact(era: Era, run: Run, topic: str) -> None:
-    """Carry out all batches while somebody writes, beside a rate and a throttled replica of another client."""
+    """Carry out all batches while a producer writes, beside a rate and a throttled replica of another client."""
     one, rate = ConfigResource.broker(1), "200000000"
     era.cluster.alter_configs([ConfigChange(one, RATE, ConfigOperation.SET, rate)])
     eventually(

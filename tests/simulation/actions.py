@@ -11,17 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from kafka_reassignment.steps.batch import BATCH_STEPS
+
 T = TypeVar("T")
 
-BATCH_TASKS = (
-    "admit",
-    "set_throttle",
-    "submit_batch",
-    "sense_isr_catch_up",
-    "drop_old_replicas",
-    "clear_throttle",
-    "start_next_batch",
-)
 MAIN_TASKS = (
     "preflight",
     "plan",
@@ -134,7 +127,7 @@ def random_actions(rng: random.Random, count: int) -> list[Action]:
 def _random(rng: random.Random, name: str) -> Action:
     arguments = ACTIONS[name].make(rng)
     if rng.random() < 0.5:
-        task = rng.choice((*BATCH_TASKS, *BATCH_TASKS, *MAIN_TASKS, *LONGEST * 6))
+        task = rng.choice((*BATCH_STEPS, *BATCH_STEPS, *MAIN_TASKS, *LONGEST * 6))
         nth = rng.choice((1, 1, 1, 2, 3))
         delay = rng.choice((0.0, 0.0, 0.6, 2.0, 8.0, 15.0, 30.0))
         return Action(name, delay, arguments, f"{task}:{nth}")

@@ -349,7 +349,7 @@ class SimAirflow:
         self.ends += 1
 
     def _abandon(self, ti: Ti) -> None:
-        """Take a task away from whoever works at it: a worker hears of it with its next heartbeat."""
+        """Take a task away from the worker that has it: a worker hears of it with its next heartbeat."""
         ti.turn += 1
         self._end_triggers(ti)
         attempt, ti.attempt = ti.attempt, None

@@ -11,19 +11,14 @@ from tests.simulation.actions import ACTIONS, Action
 if TYPE_CHECKING:
     from tests.simulation.play import Play
 
+from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, PARTITION_COUNT_DAG_ID
 
 STATES: tuple[str, ...] = (
     "nothing begun",
     "planning",
     "approval asked",
-    "admit",
-    "set_throttle",
-    "submit_batch",
-    "sense_isr_catch_up",
-    "drop_old_replicas",
-    "clear_throttle",
-    "start_next_batch",
+    *BATCH_STEPS,
     "ending",
     "main green",
     "main red",

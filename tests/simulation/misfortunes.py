@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.simulation.actions import BATCH_TASKS, MAIN_TASKS, action, number, one_of, pick
+from tests.simulation.actions import MAIN_TASKS, action, number, one_of, pick
 from tests.simulation.activities import Fault
 from tests.simulation.disk import Faults
 from tests.simulation.people import FLAG
 
 from kafka_reassignment.errors import ClusterUnavailableError
+from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment_airflow.runs import DAG_ID
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def producers_write(play: Play, partition: int = 0, rate: int = 900_000, seconds
 @action(
     "airflow",
     3,
-    task=one_of(*BATCH_TASKS, *BATCH_TASKS, *MAIN_TASKS),
+    task=one_of(*BATCH_STEPS, *BATCH_STEPS, *MAIN_TASKS),
     call=one_of(1, 2, 3, 4, 5, 6, 8, 12),
     kind=one_of("die_before", "die_after"),
 )
@@ -158,7 +159,7 @@ def worker_dies(play: Play, task: str = "submit_batch", call: int = 1, kind: str
 @action(
     "airflow",
     2,
-    task=one_of(*BATCH_TASKS),
+    task=one_of(*BATCH_STEPS),
     call=one_of(1, 1, 2, 3),
     kind=one_of("die_before", "die_after", "lose_answer"),
 )
@@ -168,7 +169,7 @@ def worker_dies_at_write(play: Play, task: str = "submit_batch", call: int = 1, 
     return f"the next {task}"
 
 
-@action("airflow", 2, task=one_of(*BATCH_TASKS), call=one_of(1, 2, 4, 7), seconds=one_of(5.0, 60.0, 900.0))
+@action("airflow", 2, task=one_of(*BATCH_STEPS), call=one_of(1, 2, 4, 7), seconds=one_of(5.0, 60.0, 900.0))
 def worker_hangs(play: Play, task: str = "clear_throttle", call: int = 2, seconds: float = 60.0) -> str | None:
     """The worker of the next try of a task stands still for a while before a call."""
     play.at_next_try(task, Fault("pause_before", call, seconds=seconds))
@@ -285,7 +286,7 @@ def power_cut(play: Play, losing: str = "names") -> str | None:
 
 @action("store", 0.7, run=number)
 def plan_rewritten(play: Play, run: int = 0) -> str | None:
-    """Somebody with access to the store replaces a plan that was approved by another one, whose hashes fit each other."""
+    """A person with access to the store replaces a plan that was approved by another one, whose hashes fit each other."""
     found = pick([r for r in play.runs(DAG_ID) if play.world.truth.targets(r.run_id)], run)
     if play.unreadable:
         return None

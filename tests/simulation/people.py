@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.actions import BATCH_TASKS, MAIN_TASKS, action, number, one_of, pick
+from tests.simulation.actions import MAIN_TASKS, action, number, one_of, pick
 
 from kafka_reassignment.errors import RecordUnavailableError
+from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment_airflow.runs import (
     BATCH_DAG_ID,
     CANCEL_DAG_ID,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 FLAG = one_of(False, True)
 
 
-@action("people", 4, run=number, task=one_of(*BATCH_TASKS), downstream=FLAG, only_failed=FLAG)
+@action("people", 4, run=number, task=one_of(*BATCH_STEPS), downstream=FLAG, only_failed=FLAG)
 def clear_task_of_batch(
     play: Play, run: int = 0, task: str = "admit", downstream: bool = False, only_failed: bool = False
 ) -> str | None:

@@ -147,7 +147,7 @@ class Play:
         return f"{what}, by {who}"
 
     def keep_approved(self, reassignment_id: str) -> bool:
-        """Remember what was approved, before somebody changes it; return whether anything was."""
+        """Remember what was approved, before it is changed; return whether anything was."""
         self.approved.setdefault(reassignment_id, dict(self.world.truth.targets(reassignment_id)))
         return bool(self.approved[reassignment_id])
 

@@ -90,7 +90,7 @@ def run_script(
             trial = run_trial(scenario(seed), script, coverage=coverage)
             found = [Found(seed, v.invariant, v.kind, str(v)) for v in trial.violations]
             if twice and trial.fingerprint != run_trial(scenario(seed), script, watched=False).fingerprint:
-                found.append(Found(seed, "twice", "twice", "the same script told another story the second time"))
+                found.append(Found(seed, "twice", "twice", "the same script gave another story the second time"))
     except (Exception, StandsStill, TooLongError) as error:  # noqa: BLE001 - reported with its seed
         frame = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"

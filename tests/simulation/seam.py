@@ -103,7 +103,7 @@ class _Time(types.ModuleType):
 
 
 class _Asyncio(types.ModuleType):
-    """Stands for ``asyncio`` in triggers: a sleep is yielded to whoever drives the trigger."""
+    """Stands for ``asyncio`` in triggers: a sleep is yielded to what drives the trigger."""
 
     @staticmethod
     @types.coroutine

@@ -18,7 +18,7 @@ class Line(NamedTuple):
 
 
 class Story:
-    """The lines of one world. ``watch`` adds every change of a task's state; without it only what was told is there."""
+    """The lines of one world. ``watch`` adds every change of a task's state; without it only what was said is there."""
 
     def __init__(self, world: Any) -> None:
         self._world = world

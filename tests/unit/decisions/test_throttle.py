@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.decisions.configs import Configs
+from tests.unit.decisions.moves import move
 
 from kafka_reassignment.decisions.rate import change_rates
 from kafka_reassignment.decisions.throttle import (
@@ -31,9 +32,7 @@ from kafka_reassignment.model import (
     ConfigResource,
     InFlight,
     PartitionState,
-    Reassignment,
     Replicas,
-    Step,
     TopicPartition,
     View,
 )
@@ -41,10 +40,6 @@ from kafka_reassignment.model import (
 pytestmark = pytest.mark.quick
 
 MB = 1_000_000
-
-
-def move(topic: str, partition: int, current: Replicas, target: Replicas) -> Step:
-    return Step(Reassignment(TopicPartition(topic, partition), current, target))
 
 
 BATCH = Batch(1, (move("orders", 0, (1, 2), (3, 2)),))

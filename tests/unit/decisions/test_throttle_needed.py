@@ -1,4 +1,4 @@
-"""Whatever is cleared and whoever interferes: what still copies keeps its entries and rates, other clients keep theirs, ours go."""
+"""Whatever is cleared, and whatever another client does: what still copies keeps its entries and rates, others keep theirs, ours go."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.decisions.configs import Configs
+from tests.unit.decisions.moves import move
 
 from kafka_reassignment.decisions.rate import change_rates, throttled_brokers
 from kafka_reassignment.decisions.throttle import (
@@ -38,9 +39,7 @@ from kafka_reassignment.model import (
     ConfigResource,
     InFlight,
     PartitionState,
-    Reassignment,
     Replicas,
-    Step,
     TopicPartition,
     View,
 )
@@ -51,14 +50,10 @@ P = TopicPartition("orders", 0)
 ALIVE = frozenset(range(1, 10))
 
 
-def step(topic: str, number: int, current: Replicas, target: Replicas) -> Step:
-    return Step(Reassignment(TopicPartition(topic, number), current, target))
-
-
 def copying(replicas: Replicas, isr: set[int], flight: InFlight | None = None, leader: int = 1) -> dict[Side, set[str]]:
     """What is needed of a throttle of orders-0 from 1,2 to 1,3,4."""
     seen = View(ALIVE, {P: PartitionState(replicas, frozenset(isr), leader)}, {P: flight} if flight else {})
-    needed = needed_replicas(replicas_listed([step("orders", 0, (1, 2), (1, 3, 4))]), seen)
+    needed = needed_replicas(replicas_listed([move("orders", 0, (1, 2), (1, 3, 4))]), seen)
     return {side: set(needed.of("orders", side)) for side in Side if needed.of("orders", side)}
 
 
@@ -96,14 +91,14 @@ def test_what_copies_because_of_us_is_read_off_the_cluster(seen, new, senders):
 
 def test_a_broker_that_just_died_is_out_of_sync_though_the_isr_still_has_it():
     seen = View(frozenset({1, 2}), {P: PartitionState((1, 2, 3), frozenset({1, 2, 3}), 1)})
-    assert needed_replicas(replicas_listed([step("orders", 0, (1, 2), (1, 3))]), seen).copying == (P,)
+    assert needed_replicas(replicas_listed([move("orders", 0, (1, 2), (1, 3))]), seen).copying == (P,)
 
 
 # Lists
 
 
 def test_the_length_of_the_lists_of_a_set_of_steps():
-    steps = [step("orders", 10, (1, 2), (3, 4)), step("orders", 9, (1,), (100,)), step("logs", 0, (1,), (1,))]
+    steps = [move("orders", 10, (1, 2), (3, 4)), move("orders", 9, (1,), (100,)), move("logs", 0, (1,), (1,))]
     assert list_bytes(steps) == {
         ("orders", Side.FOLLOWER): len("9:100,10:3,10:4"),
         ("orders", Side.LEADER): len("9:1,10:1,10:2"),
@@ -113,7 +108,7 @@ def test_the_length_of_the_lists_of_a_set_of_steps():
 @given(st.integers(0, 40), st.integers(LONGEST_LIST_BYTES - 60, LONGEST_LIST_BYTES))
 def test_a_list_is_too_long_exactly_when_its_value_would_be(count: int, there: int) -> None:
     value = "7:7" + "," * (there - 3)
-    wanted = replicas_listed([step("orders", n, (1,), (2,)) for n in range(count)])
+    wanted = replicas_listed([move("orders", n, (1,), (2,)) for n in range(count)])
     found = too_long(
         wanted, Configs(lists={("orders", FOLLOWER_REPLICAS): value}).describe([ConfigResource.topic("orders")])
     )
@@ -122,7 +117,7 @@ def test_a_list_is_too_long_exactly_when_its_value_would_be(count: int, there: i
 
 
 def test_entries_that_are_there_already_need_no_room():
-    wanted = replicas_listed([step("orders", 0, (1,), (2,))])
+    wanted = replicas_listed([move("orders", 0, (1,), (2,))])
     full = "0:2," + "9" * (LONGEST_LIST_BYTES - 4)
     assert (
         too_long(
@@ -135,10 +130,10 @@ def test_entries_that_are_there_already_need_no_room():
 # Sequences of what we do, what others do, and crashes
 
 STEPS = (
-    step("orders", 0, (1, 2), (3, 2)),
-    step("orders", 1, (2, 3), (1, 4)),
-    step("orders", 2, (4, 1), (4, 2)),
-    step("payments", 0, (1,), (2, 1)),
+    move("orders", 0, (1, 2), (3, 2)),
+    move("orders", 1, (2, 3), (1, 4)),
+    move("orders", 2, (4, 1), (4, 2)),
+    move("payments", 0, (1,), (2, 1)),
 )
 """Of several batches and of two reassignments."""
 

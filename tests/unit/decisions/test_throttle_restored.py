@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.decisions.configs import Configs
+from tests.unit.decisions.moves import move
 
 from kafka_reassignment.decisions.rate import change_rates
 from kafka_reassignment.decisions.throttle import (
@@ -29,9 +30,6 @@ from kafka_reassignment.model import (
     ConfigChange,
     ConfigOperation,
     ConfigResource,
-    Reassignment,
-    Step,
-    TopicPartition,
 )
 
 pytestmark = pytest.mark.quick
@@ -42,15 +40,15 @@ BATCHES = (
     Batch(
         1,
         (
-            Step(Reassignment(TopicPartition("orders", 0), (1, 2), (3, 2))),
-            Step(Reassignment(TopicPartition("orders", 1), (2, 3), (1, 4))),
+            move("orders", 0, (1, 2), (3, 2)),
+            move("orders", 1, (2, 3), (1, 4)),
         ),
     ),
     Batch(
         2,
         (
-            Step(Reassignment(TopicPartition("orders", 2), (4, 1), (4, 2))),
-            Step(Reassignment(TopicPartition("payments", 0), (1,), (2, 1))),
+            move("orders", 2, (4, 1), (4, 2)),
+            move("payments", 0, (1,), (2, 1)),
         ),
     ),
 )
@@ -60,7 +58,7 @@ RATES = (7_700_000, 15_400_000)
 # What others set: rates lower and higher than ours, none of them ours, entries of ours and others, blanks and all.
 their_rates = st.sampled_from(["5", "6", "0", "15000000", "90000000"])
 # Set while we run. None is among those of before: where a default is lower than ours, ours is as low, and a client that
-# then sets the very same value cannot be told from us.
+# then sets the very same value looks like us.
 their_later_rates = st.sampled_from(["7", "8", "1", "16000000", "91000000"])
 their_entries = st.sampled_from(["100:1", "100:2", "101:9"])
 entries_before = st.lists(st.sampled_from(["0:1", "0:3", "1:4", "2:2", "100:1", "77:99"]), unique=True, max_size=4)

@@ -124,7 +124,7 @@ def test_while_a_controller_is_elected_its_calls_fail_and_nothing_joins_or_is_fe
     assert fake.list_reassignments() == {}
     assert fake.describe_partitions()[p].replicas == (1, 3)
     fake.advance(8.5)
-    assert isr(fake, other) == {5, 6}, "the new controller began its session anew"
+    assert isr(fake, other) == {5, 6}, "the new controller began a new session"
     fake.advance(0.5)
     assert isr(fake, other) == {5}
 

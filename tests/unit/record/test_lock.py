@@ -1,4 +1,4 @@
-"""The lock of a cluster: one owner at a time, whoever writes in between."""
+"""The lock of a cluster: one owner at a time, whatever is written in between."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ def lock(reassignment, instance=""):
 
 
 class Interrupted(RecordStore):
-    """Somebody acts right after the first look at the lock."""
+    """Another owner acts right after the first look at the lock."""
 
     def __init__(self, base, act):
         super().__init__(base)

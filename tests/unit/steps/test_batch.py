@@ -354,7 +354,7 @@ def test_what_another_client_cancelled_stays_left_out_when_the_batch_is_submitte
 
 
 def test_what_our_own_stop_cancelled_is_not_taken_for_another_clients_doing(reassignment, cluster):
-    """After a resume somebody reruns the sensor alone: it asks for the submission."""
+    """After a resume a person reruns the sensor alone: it asks for the submission."""
     run = reassignment(MOVES)
     run.do_all("admit", "set_throttle", "submit_batch")
     cancel.stop(run.context, CancelScope(), by="bob")

@@ -141,7 +141,7 @@ def test_an_altered_plan_is_not_rolled_back(reassignment):
 
 
 class Planner:
-    """Stands in for Spark: plans what it is told."""
+    """Stands in for Spark: plans what it is given."""
 
     def __init__(self, monkeypatch, *plans):
         self.plans = list(plans)

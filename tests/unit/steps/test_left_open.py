@@ -291,7 +291,7 @@ def test_a_partition_that_was_left_open_can_be_withdrawn(chain, cluster):
 
 
 def test_its_step_stays_as_it_was_submitted_under_other_limits(tmp_path):
-    """The controller has it so: cut anew, it would look like another client's move."""
+    """The controller has it so: cut again, it would look like another client's move."""
     cluster = FakeCluster(auto_catch_up=False)
     cluster.create_topic("wide", [(1, 2, 3), (1, 2, 3)], size_bytes=1_000_000)
     cluster.catch_up_all()

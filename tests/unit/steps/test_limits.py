@@ -1,4 +1,4 @@
-"""Batches cut anew while a reassignment runs: other limits, and partitions that had to wait."""
+"""Batches cut again while a reassignment runs: other limits, and partitions that had to wait."""
 
 from dataclasses import replace
 from datetime import timedelta

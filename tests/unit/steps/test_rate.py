@@ -124,7 +124,7 @@ def test_between_two_batches_the_rate_is_kept_for_the_next(reassignment):
 
 
 def test_a_batch_that_sets_its_throttle_meanwhile_loses_nothing(reassignment, cluster):
-    """Both write the journal: whoever comes second decides again on what the first wrote."""
+    """Both write the journal: the second one decides again on what the first wrote."""
     run = reassignment(MOVES)
     describe = cluster.describe_configs
     done = []

@@ -19,7 +19,7 @@ MOVES = [move("orders", n, (1, 2), (3, 2)) for n in range(150)]
 
 
 class OneAtATime(FakeCluster):
-    """Busy for some asks with somebody else's batch; knows of each submission how many partitions it had."""
+    """Busy for some asks with another client's batch; knows of each submission how many partitions it had."""
 
     def __init__(self) -> None:
         super().__init__()

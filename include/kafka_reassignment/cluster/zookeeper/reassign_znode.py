@@ -121,7 +121,7 @@ def _deaf(session: ZookeeperSession, pending: Pending) -> str:
         return f"The cluster has no controller now (no /controller in ZooKeeper), so nobody {silence}. Look at its brokers."
     broker = controller.content.get("brokerid") if controller.content else "unknown"
     return (
-        f"The controller, broker {broker}, {silence}: it does not listen any more, as happens after somebody deleted an "
+        f"The controller, broker {broker}, {silence}: it does not listen any more, as happens after a person deleted an "
         f"earlier batch there. Do not delete this one. Restart broker {broker}: the next controller takes the batch up "
         "by itself."
     )
