@@ -23,6 +23,7 @@ from kafka_reassignment.plan.report import plan_page
 from kafka_reassignment.plan.store import read_summary, write_summary
 from kafka_reassignment.record.models import ProgressNote, SubmittedBatch
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import AuditDraft
 from kafka_reassignment_airflow.web import app as web
@@ -75,6 +76,26 @@ def test_a_page_shows_why_a_batch_waits_and_its_audit_trail(client, run):
     lines = client.get("/audit.jsonl", params=query(run)).text.splitlines()
     assert [json.loads(line)["sequence"] for line in lines] == list(range(1, len(lines) + 1))
     assert len(lines) == len(list(run.record.audit))
+
+
+def test_a_page_shows_what_a_batch_goes_on_without_until_it_is_taken_up_again(client, run):
+    why = "broker 3 of the target 1,3 is down"
+    shown = f"orders-0: {why} (batch 1)"
+    left_open = SubmittedBatch(
+        submitted_at=run.clock.now, accepted=("orders-0",), left_out={}, left_open={"orders-0": why}
+    )
+    run.do_all("admit", "set_throttle", "submit_batch")
+    run.record.write_submitted(1, left_open)
+    assert f"orders-0: {why}<" in client.get("/reassignment", params=query(run)).text, "while the batch runs"
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert shown in client.get("/reassignment", params=query(run)).text, "once it is finished"
+    next_batch(run.context, 1)
+    run.do_all(batch=2)
+    assert shown in client.get("/reassignment", params=query(run)).text, "while others go on"
+    next_batch(run.context, 2)
+    assert run.record.plan_in_force().batches == 3
+    run.do_all(batch=3)
+    assert "Left open" not in client.get("/reassignment", params=query(run)).text
 
 
 def test_a_run_and_a_run_of_a_batch_lead_to_the_reassignment(client, run):

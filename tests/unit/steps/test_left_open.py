@@ -7,12 +7,23 @@ from datetime import timedelta
 import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Run, StillWaiting, move
+from tests.unit.steps.left_open_lab import (
+    LATER,
+    ORDERS_0,
+    TO_4,
+    TO_5,
+    followers,
+    leave_open,
+    pass_minutes,
+    submitted_then_dead,
+    to_the_end,
+)
 from upath import UPath
 
 from kafka_reassignment.advice import Rerun, StartBrokers
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.errors import CatchUpTimeoutError, VerificationError
-from kafka_reassignment.model import ConfigResource, Reassignment, TopicPartition
+from kafka_reassignment.model import Reassignment, TopicPartition
 from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import parse_request
@@ -27,50 +38,8 @@ from kafka_reassignment.views.listing import list_reassignments
 
 pytestmark = pytest.mark.quick
 
-ORDERS_0, ORDERS_1, ORDERS_2 = (TopicPartition("orders", n) for n in range(3))
-TO_4 = move("orders", 0, (1, 2), (1, 4))
-TO_5 = move("orders", 1, (2, 3), (5, 3))
-LATER = move("orders", 2, (3, 1), (3, 6))
-FOLLOWERS = "follower.replication.throttled.replicas"
+ORDERS_1 = TopicPartition("orders", 1)
 WAIT = timedelta(minutes=10)
-
-
-@pytest.fixture
-def chain(reassignment, cluster):
-    """A reassignment in which a minute passes at each look, and live replicas catch up."""
-
-    def make(*batches, **request):
-        run = reassignment(*batches, **request)
-
-        looks = 0
-
-        def minute():
-            nonlocal looks
-            looks += 1
-            assert looks < 100, "it does not end"
-            run.clock.sleep(60)
-            cluster.catch_up_all()
-
-        run.when_waiting = minute
-        return run
-
-    return make
-
-
-def submitted_then_dead(run, cluster, broker=4):
-    run.do_all("admit", "set_throttle", "submit_batch")
-    cluster.kill(broker)
-    run.when_waiting()
-
-
-def to_the_end(run, number):
-    while (number := next_batch(run.context, number)) is not None:
-        run.do_all(batch=number)
-    run.finish()
-
-
-def followers(run):
-    return run.configs("orders")[ConfigResource.topic("orders")][FOLLOWERS].value
 
 
 def test_the_rest_of_the_batch_and_later_batches_go_on_and_all_ends_when_the_broker_is_back(chain, cluster):
@@ -159,8 +128,7 @@ def test_a_partition_whose_only_source_is_dead_is_left_open_too(chain, cluster):
 def test_where_nothing_else_can_get_on_the_batch_waits_for_all_its_time_and_the_advice_leads_to_the_end(chain, cluster):
     """The broker never comes back by itself: the rest is done and unthrottled, the last batch stands red."""
     run = chain([TO_4, TO_5], catch_up_timeout_minutes=60)
-    submitted_then_dead(run, cluster)
-    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    leave_open(run, cluster)
     assert next_batch(run.context, 1) == 2
     run.do_all("admit", "set_throttle", "submit_batch", batch=2)
     began = run.clock.now
@@ -234,8 +202,7 @@ def test_brokers_that_come_and_go_do_not_keep_the_chain_going_for_ever(reassignm
 
 def test_later_batches_do_not_take_it_for_another_clients_move(chain, cluster):
     run = chain([TO_4, TO_5], [LATER])
-    submitted_then_dead(run, cluster)
-    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    leave_open(run, cluster)
     assert next_batch(run.context, 1) == 2
     run.do("admit", 2)
     cluster.alter_reassignments({ORDERS_0: None})
@@ -246,8 +213,7 @@ def test_later_batches_do_not_take_it_for_another_clients_move(chain, cluster):
 
 def test_what_another_client_cancelled_meanwhile_stays_left_out(chain, cluster):
     run = chain([TO_4, TO_5], [LATER])
-    submitted_then_dead(run, cluster)
-    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    leave_open(run, cluster)
     cluster.alter_reassignments({ORDERS_0: None})
     cluster.restart(4)
     with pytest.raises(VerificationError, match=r"orders-0.*another client cancelled its reassignment"):
@@ -258,8 +224,7 @@ def test_what_another_client_cancelled_meanwhile_stays_left_out(chain, cluster):
 def test_a_stop_settles_what_was_left_open_and_a_resume_moves_it(chain, cluster):
     run = chain([TO_4, TO_5], [LATER])
     before = followers(run)
-    submitted_then_dead(run, cluster)
-    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    leave_open(run, cluster)
     assert next_batch(run.context, 1) == 2
     run.do_all("admit", "set_throttle", "submit_batch", batch=2)
     cancel.stop(run.context, CancelScope(), by="bob")
@@ -280,8 +245,7 @@ def test_a_stop_settles_what_was_left_open_and_a_resume_moves_it(chain, cluster)
 
 def test_a_partition_that_was_left_open_can_be_withdrawn(chain, cluster):
     run = chain([TO_4, TO_5], [LATER])
-    submitted_then_dead(run, cluster)
-    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    leave_open(run, cluster)
     scope = CancelScope(partitions=("orders-0",))
     cancel.stop(run.context, scope, by="bob")
     assert cancel.cancel_moves(run.context, scope).cancelled.keys() == {"orders-0"}
@@ -300,11 +264,7 @@ def test_its_step_stays_as_it_was_submitted_under_other_limits(tmp_path):
     assert len(others) == 2
     run = Run(cluster, UPath(tmp_path), [[first], [move("wide", 1, (1, 2, 3), (1, 2, 5))], *([s] for s in others)])
 
-    def minute():
-        run.clock.sleep(60)
-        cluster.catch_up_all()
-
-    run.when_waiting = minute
+    pass_minutes(run, cluster)
     dead = first.reassignment.adding[0]
     run.do_all("admit", "set_throttle", "submit_batch")
     cluster.kill(dead)
@@ -323,8 +283,7 @@ def test_its_step_stays_as_it_was_submitted_under_other_limits(tmp_path):
 
 def test_what_is_in_flight_is_shown_as_ours_with_the_batch_that_left_it(chain, cluster):
     run = chain([TO_4, TO_5], [LATER])
-    submitted_then_dead(run, cluster)
-    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    leave_open(run, cluster)
     for _ in range(2):  # before and after the plan was revised
         listing = list_reassignments(cluster, run.store, sleep=run.clock.sleep)
         (shown,) = listing.moves
