@@ -13,6 +13,7 @@ from kafka_reassignment.plan.reassignment_json import render_plan
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.view import observe
+from kafka_reassignment.text import format_brokers
 
 LEFT = "left.json"
 """In the record: what is left, as kafka-reassign-partitions reads it."""
@@ -46,9 +47,10 @@ def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Repli
     """Return the advice by which a new reassignment moves what is left, as the cluster is now.
 
     What such a reassignment would be refused for, or wait for, comes first: brokers that are down, moves of other clients,
-    another owner of the cluster's lock. It cannot move what gets fewer replicas than min.insync.replicas, nor what has no
-    leader though all its brokers are up (F19): that is for a person to correct, and is all that the advice asks for when
-    nothing else is left.
+    another owner of the cluster's lock. Of an offline partition those brokers are to come back that the ISR still names, or
+    all where it names none: the one that was in sync last has every message. A new reassignment cannot move what gets fewer
+    replicas than min.insync.replicas, nor what has no leader though all its brokers are up (F19): that is for a person to
+    correct, and is all that the advice asks for when nothing else is left.
 
     Args:
         run: of the reassignment that leaves it.
@@ -62,10 +64,10 @@ def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Repli
     if not movable:
         corrections = (
             *((to_lower_min_insync(too_few, seen),) if too_few else ()),
-            *((_to_elect(leaderless),) if leaderless else ()),
+            *((_to_elect(leaderless, seen),) if leaderless else ()),
         )
         return (*corrections, Rerun("verify"))
-    offline = {b for p, s in seen.partitions.items() if p in movable and s.leader is None for b in s.replicas}
+    offline = {b for p, s in seen.partitions.items() if p in movable and s.leader is None for b in s.isr or s.replicas}
     down = offline.union(*movable.values()) - seen.live_brokers
     if (owner := run.lock_of_another()) is not None:
         start = (StartBrokers(tuple(sorted(down))),) if down else ()
@@ -112,10 +114,17 @@ def to_lower_min_insync(too_few: Mapping[TopicPartition, Replicas], seen: View) 
     )
 
 
-def _to_elect(leaderless: Collection[TopicPartition]) -> Correct:
+def _to_elect(leaderless: Collection[TopicPartition], seen: View) -> Correct:
+    """The replica that was in sync last has every message, so it comes first; an unclean election is the last resort."""
+    last_in_sync = {p: seen.partitions[p].isr for p in sorted(leaderless)}
+    shown = [f"{p} on broker {format_brokers(sorted(isr))}" for p, isr in last_in_sync.items() if isr]
+    where = name_some(shown) if shown else "'kafka-topics.sh --describe' shows it as Elr or LastKnownElr"
     return Correct(
-        f"give {name_some(sorted(leaderless))} a leader: all brokers of it are up, but Kafka elects none by itself. An unclean "
-        "election ('kafka-leader-election.sh --election-type UNCLEAN') does, and may lose messages"
+        f"give {name_some(sorted(leaderless))} a leader: all brokers of it are up, but Kafka elects none by itself. First bring "
+        f"the replica back that was in sync last ({where}): its log dir may be offline, or its broker needs a restart. It "
+        "leads then, and no message is lost. Only if that replica is gone for good, make another one the leader "
+        "('kafka-leader-election.sh --election-type UNCLEAN'): all messages are lost that only the replica which is gone had, "
+        "also those that were acknowledged"
     )
 
 

@@ -1,6 +1,7 @@
 """The end of a reassignment: green only when all that was asked is done; else red, with advice that leads on."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.fakes.cluster import FakeCluster
@@ -365,6 +366,27 @@ def test_a_partition_without_a_leader_though_its_brokers_are_up_asks_a_person_to
     correct, rerun = failed(run).advice
     assert correct.what.startswith("give lone-0 a leader")
     assert rerun == Rerun("verify")
+    what = correct.what
+    assert what.index("in sync last") < what.index("no message is lost") < what.index("--election-type UNCLEAN")
+    assert what.endswith("also those that were acknowledged"), "what it costs is said last, right after it"
+
+
+def test_of_an_offline_partition_the_broker_that_was_in_sync_last_is_to_come_back_and_no_other(reassignment, cluster):
+    """The other one may be gone for good: advice that asks for it would lead nowhere."""
+    cluster.create_topic("two", [(5, 6)])
+    cluster.catch_up_all()
+    run = reassignment([move("two", 0, (5, 6), (5, 2)), MOVES[0]])
+    cluster.kill(6)
+    cluster.kill(5)
+    seen, describe = frozenset({5}), cluster.describe_partitions
+
+    def as_before_kafka_4(*topics):
+        """The ISR keeps its last member, where later versions have eligible leaders instead."""
+        return {p: replace(s, isr=seen) if p.topic == "two" else s for p, s in describe(*topics).items()}
+
+    cluster.describe_partitions = as_before_kafka_4
+    run.do_all()
+    assert failed(run).advice[0] == StartBrokers((5,))
 
 
 def test_a_new_reassignment_of_what_is_left_is_asked_for_as_the_first_was(reassignment, cluster):
