@@ -173,8 +173,7 @@ def _read_batch(plan: PlanRef | str, number: int) -> Batch:
             f"The plan at {_directory(plan)} has no batch {number}: expected 1 to {len(planned)}",
             Correct("correct the batch number"),
         )
-    rows, _ = _checked(_directory(plan), planned[number - 1 : number])
-    return Batch(number, tuple(_steps(rows)))
+    return Batch(number, tuple(read_steps(plan, number, number)))
 
 
 _kept_batch = lru_cache(maxsize=32)(_read_batch)
@@ -215,6 +214,15 @@ def _checked(plan_dir: str, planned: Sequence[BatchSummary]) -> tuple[pa.Table, 
 def _read_steps(plan_dir: str, first: int, last: int) -> pa.Table:
     within = (pc.field(BATCH.name) >= first) & (pc.field(BATCH.name) <= last)
     return _read(plan_dir, "steps", BATCHED_STEPS, within)
+
+
+def read_steps(plan: PlanRef | str, first: int, last: int) -> Iterator[Step]:
+    """Iterate over the steps of consecutive batches, in order.
+
+    Raises:
+        RecordDamagedError: a batch is not as it was planned.
+    """
+    return _steps(read_batches(plan, first, last)[0])
 
 
 def read_steps_of_several(plan: PlanRef | str, first: int, last: int) -> Iterator[tuple[TopicPartition, bool]]:

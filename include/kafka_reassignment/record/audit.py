@@ -19,12 +19,15 @@ from upath import UPath
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import RecordDamagedError, RecordUnavailableError
-from kafka_reassignment.record.objects import as_bytes, create_object, read_model, write_object
+from kafka_reassignment.record.objects import LARGEST_KEPT, as_bytes, create_object, read_model, write_object
 from kafka_reassignment.record.series import Series
 
 EventOutcome = Literal["succeeded", "failed", "waiting", "skipped", "refused"]
 
 _BEGINNING = "0" * 64
+
+LATEST_EVENTS = 40
+"""Events in which that of one step of a batch is looked for: more than a batch leaves with all its tries."""
 
 
 class Actor(BaseModel):
@@ -79,7 +82,7 @@ class AuditLog:
     def __init__(self, folder: UPath, *, head: UPath) -> None:
         self._head = head
         self._folder = folder
-        self._events = Series(folder, AuditEvent, "Audit event", kept=0)  # large, and verified as they are stored
+        self._events = Series(folder, AuditEvent, "Audit event", kept=LATEST_EVENTS, largest=LARGEST_KEPT)
 
     def append(self, event: AuditEvent) -> AuditEvent:
         """Store the event after the last one and return it; its ``sequence`` and ``previous_hash`` are replaced."""

@@ -209,10 +209,12 @@ class ReadOnce:
 
     Args:
         most: how many are kept, those used last.
+        largest: bytes of the largest that is kept; any size when None.
     """
 
-    def __init__(self, most: int = 64) -> None:
+    def __init__(self, most: int = 64, largest: int | None = None) -> None:
         self._most = most
+        self._largest = largest
         self._kept: dict[str, BaseModel] = {}
 
     def read(self, path: UPath, model: type[M]) -> M | None:
@@ -222,23 +224,31 @@ class ReadOnce:
             RecordDamagedError: the object is not what the model says.
         """
         kept = self._kept.get(str(path))
-        item = kept if isinstance(kept, model) else read_model(path, model)
-        if item is not None:
-            self._keep(path, item)
+        if isinstance(kept, model):
+            self._keep(path, kept)
+            return kept
+        content = read_object(path)
+        if content is None:
+            return None
+        item = parse(path, content, model)
+        self._keep(path, item, len(content))
         return item
 
     def create(self, path: UPath, item: BaseModel) -> bool:
         """Create the object unless it exists; return whether this call created it."""
-        is_new = create_object(path, as_bytes(item))
+        content = as_bytes(item)
+        is_new = create_object(path, content)
         if is_new:
-            self._keep(path, item)
+            self._keep(path, item, len(content))
         return is_new
 
     def has(self, path: UPath) -> bool:
         """Whether the object was read or created; the store is not asked."""
         return str(path) in self._kept
 
-    def _keep(self, path: UPath, item: BaseModel) -> None:
+    def _keep(self, path: UPath, item: BaseModel, size: int = 0) -> None:
+        if self._largest is not None and size > self._largest:
+            return
         self._kept.pop(str(path), None)
         self._kept[str(path)] = item
         while len(self._kept) > self._most:

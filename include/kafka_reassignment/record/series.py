@@ -30,13 +30,16 @@ class Series(Generic[M]):
         model: of each object.
         name: what one object is called in error texts; the model's name when None.
         kept: how many objects are kept.
+        largest: bytes of the largest object that is kept; any size when None.
     """
 
-    def __init__(self, folder: UPath, model: type[M], name: str | None = None, *, kept: int = 64) -> None:
+    def __init__(
+        self, folder: UPath, model: type[M], name: str | None = None, *, kept: int = 64, largest: int | None = None
+    ) -> None:
         self._folder = folder
         self._model = model
         self._name = name or model.__name__
-        self._objects = ReadOnce(kept)
+        self._objects = ReadOnce(kept, largest)
         self._seen: int | None = None  # the highest number that is known to be there; None before the folder was listed
 
     def last_number(self) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 
@@ -30,12 +31,12 @@ from kafka_reassignment.errors import (
     name_some,
 )
 from kafka_reassignment.model import Batch, InFlight, TopicPartition, View
-from kafka_reassignment.plan.store import read_target, read_targets_of
+from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
-from kafka_reassignment.steps.blocked import may_go_without
+from kafka_reassignment.steps.blocked import WAITED, may_go_without, wait_is_over
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words, estimate_of, rate_in_force_without_slowdowns
 from kafka_reassignment.steps.finished import finished_batch
@@ -89,34 +90,49 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
         )
     run.require_go_ahead(recorded)
     began = started_at or run.now()
-    reasons = reasons_to_wait(
+    held = why_held(
         run,
         recorded,
         batch,
         samples,
         goes_without_blocked=lambda: may_go_without(run, recorded, number, batch.partitions, began),
     )
-    if not reasons:
+    if not held.reasons:
         return Done(
-            f"batch {number} admitted: {len(batch.steps)} partitions, {batch.bytes_to_copy / 1e6:.1f} MB to copy"
+            f"batch {number} admitted: {len(batch.steps)} partitions, {batch.bytes_to_copy / 1e6:.1f} MB to copy",
+            {WAITED: True} if held.goes_without and wait_is_over(run, recorded, number, began) else {},
         )
     now = run.now()
-    if now >= deadline_of(run, began):
-        _refuse_hung(run, recorded, batch)
-    text = f"batch {number} waits: {'; '.join(reasons)}{about_throttle}"
+    if held.hung and now >= deadline_of(run, began):
+        raise _hung_too_long(run, batch, held)
+    text = f"batch {number} waits: {'; '.join(held.reasons)}{about_throttle}"
     text += f"; {ends}" if (ends := end_in_words(run, recorded)) else ""
     run.record.write_progress(ProgressNote(batch=number, at=now, text=text))
     return Waiting(text, until=now + LONGEST_WAIT)
 
 
-def reasons_to_wait(
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Why a batch cannot start now: every reason, and the moves of other clients among them that do not end by themselves.
+
+    ``goes_without``: none of its partitions can be moved now, and that is no reason.
+    """
+
+    reasons: tuple[str, ...]
+    goes_without: bool
+    hung: Mapping[TopicPartition, str]
+    foreign: Mapping[TopicPartition, InFlight]
+    live_brokers: frozenset[int]
+
+
+def why_held(
     run: RunContext,
     recorded: RecordView,
     batch: Batch,
     samples: SizeSamples,
     *,
     goes_without_blocked: Callable[[], bool] = lambda: False,
-) -> tuple[str, ...]:
+) -> Held:
     """Look at the batch, at moves of other clients, at disks, at what is written, and at the clock; return why it cannot start now.
 
     Args:
@@ -134,22 +150,25 @@ def reasons_to_wait(
     view = observe(cluster, batch.partitions)
     is_moving = any(s.partition in view.in_flight and phase(s, view).ours for s in batch.steps)
     foreign = _foreign(run, recorded, batch, view)
+    hung = hung_moves(foreign, view.live_brokers)
+    goes_without = expansions_to_submit(batch, view).none_can_move and goes_without_blocked()
     receivers = {b for s in batch.steps for b in s.reassignment.adding} & view.live_brokers
-    return admission(
+    reasons = admission(
         batch,
         view,
         cluster_health=_health(run, recorded),
         foreign=foreign,
-        hung=hung_moves(foreign, view.live_brokers),
+        hung=hung,
         log_dirs=log_dirs_and_cordons(cluster, sorted(receivers), []).log_dirs,
         keep_free_share=request.keep_free_share,
-        goes_without_blocked=expansions_to_submit(batch, view).none_can_move and goes_without_blocked(),
+        goes_without_blocked=goes_without,
         allowed_unhealthy_partitions=request.allowed_unhealthy_partitions if request.pause_while_unhealthy else None,
         # What is moving already is completed, whatever the clock says.
         other_reasons=()
         if is_moving
         else (*_about_window(run, recorded, batch), *_about_rate(run, recorded, batch, view, samples)),
     ).reasons
+    return Held(reasons, goes_without, hung, foreign, view.live_brokers)
 
 
 def _health(run: RunContext, recorded: RecordView) -> Health:
@@ -211,20 +230,16 @@ def _about_rate(
     return throttle_can_finish(starting, view, inbound, asked_bytes_per_second=rate)
 
 
-def _refuse_hung(run: RunContext, recorded: RecordView, batch: Batch) -> None:
-    """Fail where the batch waits for another client's move that a person has to help; a healthy one may take its time."""
-    foreign = _foreign(run, recorded, batch, observe(run.cluster, batch.partitions))
-    live = run.cluster.describe_cluster().live_brokers if foreign else frozenset[int]()
-    hung = hung_moves(foreign, live)
-    if not hung:
-        return
-    never = [str(p) for p in hung if never_completes(foreign[p])]
+def _hung_too_long(run: RunContext, batch: Batch, held: Held) -> ReassignmentInProgressError:
+    """The batch waits for another client's move that a person has to help; a healthy one may take its time."""
+    hung = held.hung
+    never = [str(p) for p in hung if never_completes(held.foreign[p])]
     planned = {str(p) for p in read_targets_of(run.record.plan_ref(), list(hung))} & set(never)
-    raise ReassignmentInProgressError(
+    return ReassignmentInProgressError(
         f"Batch {batch.number} waited {run.request.catch_up_timeout_minutes} min for moves of another client that do not end by "
         f"themselves: {format_reasons(hung)}"
         + (f". A cancel withdraws {name_some(sorted(planned))} from this reassignment too" if planned else ""),
-        *to_end_moves({p: foreign[p] for p in hung}, live),
+        *to_end_moves({p: held.foreign[p] for p in hung}, held.live_brokers),
         Rerun("admit", batch=batch.number),
     )
 
@@ -235,6 +250,6 @@ def _foreign(run: RunContext, recorded: RecordView, batch: Batch, view: View) ->
     in_flight = run.cluster.list_reassignments()
     foreign = without_left_open(recorded, {p: flight for p, flight in in_flight.items() if p not in ours})
     if foreign and run.request.supersede:
-        planned = {move.partition for move in read_target(run.record.plan_ref())}
+        planned = read_targets_of(run.record.plan_ref(), list(foreign))
         foreign = {p: flight for p, flight in foreign.items() if p not in planned}
     return foreign

@@ -20,10 +20,10 @@ from kafka_reassignment.errors import (
     name_some,
 )
 from kafka_reassignment.model import Batch, Refusal, TopicPartition
-from kafka_reassignment.record.audit import AuditEvent
+from kafka_reassignment.record.audit import LATEST_EVENTS, AuditEvent
 from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.blocked import can_others_move, not_tried_often
+from kafka_reassignment.steps.blocked import can_others_move, has_waited, not_tried_often
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words
 from kafka_reassignment.steps.finished import is_finished_batch
@@ -108,6 +108,8 @@ def submit_batch(run: RunContext, number: int) -> None:
             has_got_on or can_others_move(run, RecordView(run.record), number, batch.partitions)
         )
         again = [*wanted.foreign, *passing] if has_got_on or number < run.plan().batches else []
+        if wanted.waiting and not waits and not has_waited(run, number):  # blocked since the batch was admitted
+            again += wanted.waiting
         later = (*(wanted.waiting if waits else ()), *not_tried_often(run, number, again))
         left_out = as_texts({**wanted.stale, **wanted.foreign, **kept, **wanted.waiting, **refused})
         run.record.write_submitted(
@@ -118,7 +120,7 @@ def submit_batch(run: RunContext, number: int) -> None:
                 left_out=left_out | changed,
                 retried_later=tuple(str(p) for p in later),
                 changed_by_others=tuple(changed),
-                given_up=() if waits else tuple(map(str, wanted.waiting)),
+                given_up=tuple(str(p) for p in wanted.waiting if p not in later),
             ),
         )
         event.facts |= {
@@ -202,10 +204,6 @@ def _all_refused(batch: Batch, refused: Mapping[TopicPartition, Refusal]) -> Rea
         return PartialRefusalError(0, refused, *advice)
     doing = f"every one of the {len(refused)} partitions of batch {batch.number} ({name_some(sorted(refused))})"
     return error_of(next(iter(refused.values())), doing, *advice)
-
-
-LATEST_EVENTS = 40
-"""Audit events in which the failure of a batch is looked for: more than a batch leaves with all its tries."""
 
 
 def root_failure(latest: Iterable[AuditEvent], batch: int) -> AuditEvent | None:

@@ -10,16 +10,24 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from kafka_reassignment.decisions.moves import Phase, expansions_to_submit, phase, reason_blocked
-from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.decisions.moves import Phase, phase, reason_blocked
+from kafka_reassignment.model import Step, TopicPartition, View
+from kafka_reassignment.ports import in_slices
+from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.recorded_batch import planned_batch
+from kafka_reassignment.steps.moves import SLICE
+from kafka_reassignment.steps.recorded_batch import later_steps
 from kafka_reassignment.steps.view import observe
 from kafka_reassignment.steps.waiting import deadline_of
 
 MOST_TRIES = 3
-"""In so many batches a partition is submitted that the controller refuses, that another client moves, or that was left open."""
+"""In so many batches a partition is tried that the controller refuses, that another client moves, that was left open, or that
+is blocked since its batch was admitted."""
+
+
+WAITED = "waited"
+"""In the event of a batch's admission: nothing that is left can move, and the time for that to pass is over."""
 
 
 def may_go_without(
@@ -34,29 +42,45 @@ def may_go_without(
         own: its partitions.
         started_at: when it began to wait.
     """
+    return wait_is_over(run, recorded, number, started_at) or can_others_move(run, recorded, number, own)
+
+
+def wait_is_over(run: RunContext, recorded: RecordView, number: int, started_at: datetime) -> bool:
+    """Whether a batch of which no partition can move has waited as long as it may, or the one before it was given up."""
     previous = recorded.submitted(number - 1) if number > 1 else None
-    if run.now() >= deadline_of(run, started_at) or (previous is not None and previous.given_up):
-        return True
-    return can_others_move(run, recorded, number, own)
+    return run.now() >= deadline_of(run, started_at) or (previous is not None and bool(previous.given_up))
+
+
+def has_waited(run: RunContext, number: int) -> bool:
+    """Whether a batch was admitted because its wait was over: what was admitted for another reason may be blocked since."""
+    latest = run.record.audit.latest(LATEST_EVENTS)
+    admitted = next((e for e in latest if (e.step, e.batch, e.outcome) == ("admit", number, "succeeded")), None)
+    return admitted is not None and bool(admitted.facts.get(WAITED))
 
 
 def can_others_move(run: RunContext, recorded: RecordView, number: int, own: Collection[TopicPartition]) -> bool:
-    """Whether a later batch has a partition that can move now, beside those of this batch."""
-    plan = recorded.plan_in_force()
-    for later in range(number + 1, (plan.batches if plan else 0) + 1):
-        batch = planned_batch(recorded, later)
-        view = observe(run.cluster, batch.partitions)
-        due = expansions_to_submit(batch, view)
-        on_the_way = {
-            s.partition
-            for s in batch.steps
-            if s.partition in due.already
-            and phase(s, view).phase is not Phase.DONE
-            and reason_blocked(s.reassignment, view) is None
-        }
-        if ({*due.to_submit} | on_the_way) - set(own):
+    """Whether a later batch has a partition that can move now, beside those of this batch.
+
+    A later step of which a target broker is down is not looked at: it cannot move. So where a dead broker blocks a thousand
+    batches, the cluster is asked once and for all.
+    """
+    live = run.cluster.describe_cluster().live_brokers
+    candidates = (
+        step
+        for step in later_steps(recorded, number)
+        if step.partition not in own and live.issuperset(step.reassignment.target)
+    )
+    for steps in in_slices(candidates, SLICE):
+        view = observe(run.cluster, {s.partition for s in steps})
+        if any(_can_move(step, view) for step in steps):
             return True
     return False
+
+
+def _can_move(step: Step, seen: View) -> bool:
+    at = phase(step, seen)
+    over = at.phase in {Phase.DONE, Phase.GONE, Phase.STALE}
+    return at.ours and not over and reason_blocked(step.reassignment, seen) is None
 
 
 def not_tried_often(run: RunContext, number: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:

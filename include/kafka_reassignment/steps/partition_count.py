@@ -102,10 +102,10 @@ def plan_placement(run: RunContext) -> str:
     """
     with run.audited("plan_placement") as event:
         record = PartitionCountRecord(run.record)
-        planned = record.planned()
+        request, planned = record.recorded_request().request, record.planned()
         if planned is None:
-            planned = record.freeze(place_new_partitions(run, record.recorded_request().request))
-        event.summary = headline(record.recorded_request().request, planned)
+            planned = record.freeze(place_new_partitions(run, request))
+        event.summary = headline(request, planned)
         event.facts = {"assignments": _listed(planned.assignments), "notes": list(planned.notes)}
         run.log.info("%s", planned.text)
         return planned.text

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import replace
+from itertools import groupby
 
 from kafka_reassignment.advice import Correct, Rerun
 from kafka_reassignment.errors import RecordError
-from kafka_reassignment.model import Batch
-from kafka_reassignment.plan.store import read_batch
+from kafka_reassignment.model import Batch, Step
+from kafka_reassignment.plan.store import read_batch, read_steps
+from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.view import RecordView
+
+READ_TOGETHER = 50
+"""Batches whose steps are read at once."""
 
 
 def whole_batch(recorded: RecordView, number: int) -> Batch:
@@ -29,6 +34,21 @@ def whole_batch(recorded: RecordView, number: int) -> Batch:
             Correct("trigger the batch DAG with a number in that range"),
         )
     return read_batch(recorded.plan_refs()(number), number)
+
+
+def later_steps(recorded: RecordView, number: int) -> Iterator[Step]:
+    """Iterate over the steps of all batches after one, in order, without the partitions that were withdrawn.
+
+    The plan is read as far as it is asked for.
+    """
+    plan = recorded.plan_in_force()
+    if plan is None:
+        return
+    withdrawn = recorded.withdrawn_partitions()
+    for ref, same in groupby(range(number + 1, plan.batches + 1), recorded.plan_refs()):
+        for numbers in in_slices(same, READ_TOGETHER):
+            steps = read_steps(ref, numbers[0], numbers[-1])
+            yield from (s for s in steps if str(s.partition) not in withdrawn)
 
 
 def planned_batch(recorded: RecordView, number: int) -> Batch:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, Replicas, TopicPartition
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.admission import reasons_to_wait
+from kafka_reassignment.steps.admission import why_held
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.throttle import throttle_changes
 from kafka_reassignment.steps.throttle_configs import str_change
@@ -32,7 +32,7 @@ def what_would_be_done(run: RunContext) -> str:
     if not batches:
         return "Nothing would be done: the cluster is as asked for"
     first = json.loads(lines[0])
-    reasons = reasons_to_wait(run, RecordView(run.record), run.batch(1), SizeSamples())
+    reasons = why_held(run, RecordView(run.record), run.batch(1), SizeSamples()).reasons
     text = [
         f"{batches} batches would be run; what each would do: {uri}",
         "Batch 1 would start at once" if not reasons else f"Batch 1 would wait now: {name_some(reasons)}",

@@ -13,8 +13,8 @@ from kafka_reassignment.errors import VerificationError, name_some
 from kafka_reassignment.model import InFlight, Reassignment, Replicas, TopicPartition
 from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import in_slices
+from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.request import Job
-from kafka_reassignment.steps.batch import LATEST_EVENTS
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.finished import REPORT, is_finished_reassignment
 from kafka_reassignment.steps.leaders import too_cold

@@ -12,10 +12,10 @@ from kafka_reassignment.decisions.move_status import MoveStatus, ReportedStatus
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Replicas, TopicPartition
 from kafka_reassignment.plan.reassignment_json import render_plan
-from kafka_reassignment.record.audit import AuditEvent
+from kafka_reassignment.record.audit import LATEST_EVENTS, AuditEvent
 from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment
 from kafka_reassignment.record.models import ProgressNote
-from kafka_reassignment.steps.batch import LATEST_EVENTS, root_failure
+from kafka_reassignment.steps.batch import root_failure
 from kafka_reassignment.views.current_batch import CurrentBatch
 
 UNEVENTFUL = frozenset(

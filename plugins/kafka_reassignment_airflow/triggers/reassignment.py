@@ -8,8 +8,9 @@ from typing import Any
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from kafka_reassignment.advice import Rerun, sentence
+from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.batch import LATEST_EVENTS, root_failure
+from kafka_reassignment.steps.batch import root_failure
 from kafka_reassignment.steps.chain import batches_progress, wait_for_batches
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.throttle import throttle_in_words

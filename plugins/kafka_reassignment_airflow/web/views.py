@@ -11,13 +11,13 @@ from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.plan.report import plan_page, title_of
 from kafka_reassignment.plan.store import read_summary
-from kafka_reassignment.record.audit import AuditEvent
+from kafka_reassignment.record.audit import LATEST_EVENTS, AuditEvent
 from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment, find_reassignment
 from kafka_reassignment.record.models import ClusterLock, FinishedBatch
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.batch import LATEST_EVENTS, root_failure
+from kafka_reassignment.steps.batch import root_failure
 from kafka_reassignment.steps.left_open import left_open_reasons
 from kafka_reassignment_airflow.runs import reassignment_of
 from kafka_reassignment_airflow.web.rows import Row, row_of

@@ -20,7 +20,7 @@ from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import parse_request
 from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.admission import reasons_to_wait
+from kafka_reassignment.steps.admission import why_held
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.estimates import end_in_words
@@ -262,9 +262,9 @@ def test_a_rate_that_producers_outrun_is_waited_for_and_reported(reassignment, c
         cluster.produce(ORDERS_0, messages=10, size_bytes=round(3_000_000 * wait))
 
     context = replace(run.context, sleep=pass_time)
-    message = reasons_to_wait(
+    message = why_held(
         context, RecordView(context.record), context.batch(1), SizeSamples(clock=lambda: seconds[0])
-    )
+    ).reasons
     assert len(message) == 2
     assert "can never finish: broker 3 would have to receive 3.0 MB/s of new writes alone" in message[0]
     assert "can never finish: broker 1 would have to send 3.0 MB/s of new writes alone" in message[1]
@@ -331,6 +331,39 @@ def test_what_cannot_start_within_the_time_of_a_batch_is_given_up_and_the_chain_
     run.do_all(*OWN_STEPS[1:], batch=2)
     assert next_batch(run.context, 2) is None
     assert run.record.finished(2).left_out == {"orders-0": "broker 4 of the target 1,4 is down"}
+
+
+def test_what_is_blocked_between_the_admission_and_the_submission_has_its_wait_all_the_same(reassignment, cluster):
+    """The first batch went behind the second one, whose broker died a moment later: neither has waited."""
+    run = reassignment([move("orders", 0, (1, 2), (1, 4))], [move("orders", 1, (2, 3), (5, 3))])
+    cluster.kill(4)
+    run.do("admit", 1)
+    cluster.kill(5)
+    run.do_all(*OWN_STEPS[1:], batch=1)
+    assert run.record.submitted(1).given_up == ()
+    assert next_batch(run.context, 1) == 2
+    began = run.clock.now
+    with pytest.raises(StillWaiting, match=r"batch 2 waits: none .*: orders-1: broker 5 of the target 5,3 is down"):
+        run.wait("admit", 2, started_at=began)
+    cluster.restart(4)
+    cluster.restart(5)
+    run.do_all(batch=2)
+    assert next_batch(run.context, 2) == 3
+    run.do_all(batch=3)
+    assert (run.replicas()["orders-0"], run.replicas()["orders-1"]) == ((1, 4), (5, 3))
+
+
+def test_what_is_blocked_after_each_admission_is_given_up_at_the_third_one(reassignment, cluster):
+    """A broker that comes and goes does not keep the reassignment from ending."""
+    run, number = reassignment([move("orders", 0, (1, 2), (1, 4))]), 1
+    for _ in range(3):
+        run.do("admit", number)
+        cluster.kill(4)
+        run.do_all(*OWN_STEPS[1:], batch=number)
+        cluster.restart(4)
+        number = next_batch(run.context, number)
+    assert number is None
+    assert [bool(run.record.submitted(n).given_up) for n in (1, 2, 3)] == [False, False, True]
 
 
 def test_trouble_elsewhere_keeps_nobody_waiting_otherwise(reassignment, cluster):

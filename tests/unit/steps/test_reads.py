@@ -2,26 +2,28 @@
 
 import pytest
 from tests.counted_disk import CountedDisk
+from tests.fakes.cluster import FakeCluster
 from tests.simulation.files import use
 from tests.simulation.stand_ins import in_place
 from tests.steps_lab import Run, move
 
 from kafka_reassignment.errors import LockLostError, StoppedError, ThrottleInUseError
-from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.plan import tables
 from kafka_reassignment.plan.store import forget_read_plans
 from kafka_reassignment.record import objects
+from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.operator_commands import RunCommand, WithdrawCommand
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.admission import admit
-from kafka_reassignment.steps.batch import LATEST_EVENTS, root_failure
+from kafka_reassignment.steps.batch import root_failure
 from kafka_reassignment.steps.cancel import settle_moves
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.catch_up import sense_isr_catch_up
 from kafka_reassignment.steps.chain import wait_for_batches
 from kafka_reassignment.steps.drop import drop_old_replicas
 from kafka_reassignment.steps.rate import change_rate
-from kafka_reassignment.steps.waiting import Failed, SizeSamples, Waiting
+from kafka_reassignment.steps.waiting import Done, Failed, SizeSamples, Waiting
 
 pytestmark = pytest.mark.quick
 
@@ -84,10 +86,10 @@ def make_it_wait(begun, cluster, step):
 @pytest.mark.parametrize(
     ("step", "first", "later"),
     [
-        ("admit", {"read": 19, "list": 6}, {"read": 9, "list": 1}),
-        ("sense_isr_catch_up", {"read": 19, "list": 6}, {"read": 9, "list": 1}),
-        ("drop_old_replicas", {"read": 20, "list": 6}, {"read": 8}),
-        ("wait_for_batches", {"read": 5, "list": 3}, {"read": 3, "list": 1}),
+        ("admit", {"read": 16, "list": 6}, {"read": 9, "list": 1}),
+        ("sense_isr_catch_up", {"read": 16, "list": 6}, {"read": 9, "list": 1}),
+        ("drop_old_replicas", {"read": 19, "list": 6}, {"read": 8}),
+        ("wait_for_batches", {"read": 4, "list": 3}, {"read": 3, "list": 1}),
         ("settle_moves", {"read": 19, "list": 6}, {"read": 6, "list": 1}),
     ],
 )
@@ -150,3 +152,80 @@ def test_the_failure_of_a_batch_is_found_without_reading_the_whole_trail(begun, 
     with disk.counted() as calls:
         assert root_failure(log.latest(LATEST_EVENTS), 2).step == "clear_throttle"
     assert calls == {"read": 3}, "one to see that there is no newer one, the failure, and what succeeded before it"
+
+
+def test_the_failure_of_a_batch_that_stands_red_is_read_once(begun, cluster, disk):
+    """The task that waits for the batches looks at it four times a minute, for days."""
+    run = begun("admit", "set_throttle", "submit_batch")
+    for _ in range(15):
+        with pytest.raises(ThrottleInUseError):
+            run.do("clear_throttle", 2)
+    log = run.record.audit
+    for most in (17, 1, 1):
+        with disk.counted() as calls:
+            assert root_failure(log.latest(LATEST_EVENTS), 2).step == "clear_throttle"
+        assert calls["read"] <= most
+
+
+class CountedCluster(FakeCluster):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    def __getattribute__(self, name):
+        if name.startswith(("describe_", "list_")):
+            type(self).asked += 1
+        return super().__getattribute__(name)
+
+
+@pytest.fixture
+def counted_cluster():
+    CountedCluster.asked = 0
+    cluster = CountedCluster(auto_catch_up=False)
+    cluster.create_topic("orders", [(1, 2)] * 400, size_bytes=1)
+    cluster.catch_up_all()
+    return cluster
+
+
+def asked_by(cluster, look):
+    before = type(cluster).asked
+    result = look()
+    return result, type(cluster).asked - before
+
+
+def test_a_look_at_a_thousand_batches_that_are_all_blocked_asks_as_little_as_at_one(counted_cluster, disk):
+    """None can move to a dead broker, so none is worth a question; the plan is read in parts."""
+    cluster = counted_cluster
+    run = Run(cluster, use(disk), [[move("orders", n, (1, 2), (1, 3))] for n in range(400)])
+    cluster.kill(3)
+    context, samples, began = run.context, SizeSamples.by_clock_of(run.context), run.clock.now
+    forget_read_plans()
+    with disk.counted() as calls:
+        result, asked = asked_by(cluster, lambda: admit(context, 1, samples, began))
+    assert isinstance(result, Waiting)
+    assert "none of its 1 partitions can be moved now" in result.reason
+    assert asked <= 11
+    assert calls["read"] <= 21
+
+
+def test_a_batch_that_can_move_is_found_behind_many_that_cannot(counted_cluster, disk):
+    cluster = counted_cluster
+    blocked = [[move("orders", n, (1, 2), (1, 3))] for n in range(399)]
+    run = Run(cluster, use(disk), [*blocked, [move("orders", 399, (1, 2), (1, 4))]])
+    cluster.kill(3)
+    result = admit(run.context, 1, SizeSamples(), run.clock.now)
+    assert isinstance(result, Done)
+
+
+def test_a_look_after_the_time_of_a_batch_asks_no_more_than_one_before(counted_cluster, disk):
+    cluster = counted_cluster
+    run = Run(cluster, use(disk), [[move("orders", 0, (1, 2), (1, 3))]], catch_up_timeout_minutes=1)
+    cluster.another_client().alter_reassignments({TopicPartition("orders", 1): (1, 4)})
+    cluster.kill(4)
+    context, samples, began = run.context, SizeSamples.by_clock_of(run.context), run.clock.now
+    result, first = asked_by(cluster, lambda: admit(context, 1, samples, began))
+    assert isinstance(result, Waiting)
+    run.clock.sleep(60)
+    result, second = asked_by(cluster, lambda: admit(context, 1, samples, began))
+    assert isinstance(result, Failed)
+    assert second <= first
