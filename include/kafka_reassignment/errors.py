@@ -167,6 +167,10 @@ class DeadlinePassedError(ReassignmentError):
     """The time by which the reassignment must end is past, and it has not ended."""
 
 
+class WindowClosedError(ReassignmentError):
+    """A batch is to be submitted after the maintenance window has closed that it was admitted in."""
+
+
 class UnsafeDropError(ReassignmentError):
     """Dropping the old replicas now could lose data or stop producers."""
 
@@ -239,7 +243,8 @@ PASSING: Mapping[type[ReassignmentError], bool] = {
 """Which errors can pass without a person. The nearest class of an error counts, so that a kind can be final though its
 base passes; what is not here is final. A waiting step waits for a passing one to pass; other tasks are retried by Airflow.
 
-What an unsafe drop, an unhealthy cluster or a window waits for is no error at all: the steps return ``Waiting``.
+What an unsafe drop, an unhealthy cluster or a window waits for is no error at all: the steps return ``Waiting``. A window
+that has closed before a batch was submitted is one: the task that submits does not wait, ``admit`` does.
 """
 
 RACED = "RACED_BY_ANOTHER_CLIENT"

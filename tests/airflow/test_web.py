@@ -26,6 +26,7 @@ from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import AuditDraft
+from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment_airflow.web import app as web
 from kafka_reassignment_airflow.web.rows import Rows
 
@@ -96,6 +97,41 @@ def test_a_page_shows_what_a_batch_goes_on_without_until_it_is_taken_up_again(cl
     assert run.record.plan_in_force().batches == 3
     run.do_all(batch=3)
     assert "Left open" not in client.get("/reassignment", params=query(run)).text
+
+
+def test_what_a_finished_batch_did_last_is_not_what_is_done_now(client, run):
+    run.do_all(batch=1)
+    for batch, shows in ((1, False), (2, True)):
+        run.record.write_progress(ProgressNote(batch=batch, at=run.clock.now, text="9 MB left"))
+        assert ("9 MB left" in client.get("/reassignment", params=query(run)).text) is shows
+
+
+def test_a_batch_that_waits_again_is_not_said_to_have_failed(client, run):
+    with pytest.raises(ReassignmentError):
+        run.do("sense_isr_catch_up")
+    assert "has failed at sense_isr_catch_up" in client.get("/reassignment", params=query(run)).text
+    run.clock.sleep(60)
+    run.cluster.alter_reassignments({TopicPartition("orders", 1): (5, 6)})
+    with pytest.raises(StillWaiting):
+        run.do("admit")
+    shown = client.get("/reassignment", params=query(run)).text
+    assert "batch 1 waits:" in shown
+    assert "has failed" not in shown
+
+
+def test_both_rates_are_shown_where_brokers_differ(client, run):
+    assert "<b>10 MB/s</b>" in client.get("/reassignment", params=query(run)).text
+    change_rate(run.context, asked_bytes_per_second=3_000_000, brokers=(1,))
+    assert "<b>3 to 10 MB/s</b>" in client.get("/reassignment", params=query(run)).text
+
+
+def test_the_list_has_the_owner_of_the_lock_though_it_had_no_request_a_moment_ago(run):
+    rows, request = Rows(lambda: 0.0), run.record.root / "request.json"
+    content = request.read_bytes()
+    request.unlink()
+    assert rows.page(run.store).rows == ()
+    request.write_bytes(content)
+    assert [row.reassignment_id for row in rows.page(run.store).rows] == ["manual__<b>1+2:3</b>"]
 
 
 def test_a_run_and_a_run_of_a_batch_lead_to_the_reassignment(client, run):

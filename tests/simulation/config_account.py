@@ -28,8 +28,8 @@ class ConfigAccount:
         """Rates of before another client's change: one of them may be restored instead of the last one."""
         self.of_either: dict[ConfigKey, set[str]] = {}
         """Entries that were ours, and that others removed and set again: nobody can tell whose they are."""
-        self._our_rates: set[ConfigKey] = set()
-        self._our_entries: dict[ConfigKey, set[str]] = {}
+        self.our_rates: set[ConfigKey] = set()
+        self.our_entries: dict[ConfigKey, set[str]] = {}
         self._were_ours: dict[ConfigKey, set[str]] = {}
 
     def we_changed(
@@ -61,7 +61,7 @@ class ConfigAccount:
                 continue
             if is_rate(key):
                 self.acceptable.setdefault(key, set()).add(self.theirs.get(key))
-                self._our_rates.discard(key)
+                self.our_rates.discard(key)
                 if now is None:
                     self.theirs.pop(key, None)
                 else:
@@ -69,13 +69,13 @@ class ConfigAccount:
                 continue
             lost, new = set(entries_of(was)) - set(entries_of(now)), set(entries_of(now)) - set(entries_of(was))
             self.their_entries[key] = (self.their_entries.get(key, set()) - lost) | new
-            ours = self._our_entries.get(key, set())
+            ours = self.our_entries.get(key, set())
             self._were_ours[key] = self._were_ours.get(key, set()) | (ours & lost)
             self.of_either[key] = self.of_either.get(key, set()) | (self._were_ours[key] & new)
-            self._our_entries[key] = ours - lost - new
+            self.our_entries[key] = ours - lost - new
 
     def _we_set_rate(self, key: ConfigKey, was: str | None, now: str | None, *, stale: bool) -> None:
-        is_theirs = was is not None and key not in self._our_rates
+        is_theirs = was is not None and key not in self.our_rates
         if is_theirs and not stale:
             if now is None:
                 self._broken("I3", f"{key[0]}: we deleted another client's {key[1]} {was}")
@@ -84,12 +84,12 @@ class ConfigAccount:
         if stale:
             self.acceptable.setdefault(key, set()).add(now)
         if now == self.theirs.get(key):
-            self._our_rates.discard(key)
+            self.our_rates.discard(key)
         else:
-            self._our_rates.add(key)
+            self.our_rates.add(key)
 
     def _we_listed(self, key: ConfigKey, was: set[str], now: set[str]) -> set[tuple[TopicPartition, int]]:
-        ours, theirs = self._our_entries.setdefault(key, set()), self.their_entries.setdefault(key, set())
+        ours, theirs = self.our_entries.setdefault(key, set()), self.their_entries.setdefault(key, set())
         if lost := (was - now) & (theirs - ours - self.of_either.get(key, set())):
             self._broken("I3", f"{key[0]}: we removed another client's entries {sorted(lost)} of {key[1]}")
         gone = (was - now) & ours if key[1] == FOLLOWER_LIST else set()

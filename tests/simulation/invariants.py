@@ -155,7 +155,7 @@ def green_means_done(play: Play, run: Any) -> list[Violation]:
     if run.dag_id == CANCEL_DAG_ID and not run.conf.get("partitions"):
         return _stop_says_what_is_left(play, run)
     if run.dag_id == DAG_ID and run.tasks["verify"].state == "success":
-        return _reassignment_is_done(play, run)
+        return reassignment_is_done(play, run)
     return []
 
 
@@ -187,7 +187,7 @@ def _stop_says_what_is_left(play: Play, run: Any) -> list[Violation]:
     return []
 
 
-def _reassignment_is_done(play: Play, run: Any) -> list[Violation]:
+def reassignment_is_done(play: Play, run: Any) -> list[Violation]:
     now, found, state = play.world.time.now, [], play.state
     request = play.world.truth.request(run.run_id)
     if request is None or request.validate_only:

@@ -13,9 +13,11 @@ from tests.simulation.coverage import Coverage
 from tests.simulation.damage import still_blocked
 from tests.simulation.follower import Follower
 from tests.simulation.invariants import Watch, at_the_end
+from tests.simulation.page import PageReader
 from tests.simulation.play import Play
 from tests.simulation.story import ending
 from tests.simulation.violations import Violation
+from tests.simulation.windows import WindowWatch
 
 from kafka_reassignment_airflow.runs import DAG_ID, SWEEP_DAG_ID
 
@@ -69,9 +71,15 @@ def run_trial(
     """
     world = scenario.world()
     play = Play(world, script, scenario=scenario, coverage=coverage)
-    watching = Watch(play)
+    watching, reader, windows = Watch(play), PageReader(play), WindowWatch(play)
+
+    def look() -> None:
+        windows.look()
+        watching.look()
+        reader.look()
+
     if watched:
-        world.time.after_event = watching.look
+        world.time.after_event = look
     if watch:
         play.story.watch()
     world.main_run = world.airflow.trigger(DAG_ID, scenario.request)
@@ -82,10 +90,11 @@ def run_trial(
     left = [] if follower.violations else _swept(play, follower)
     if watched:
         watching.look()
+        reader.look_at_the_end()
     if play.damaged:
         world.time.after_event = world.ledger.observe  # a person takes the lock away by force
         left = left + still_blocked(play)
-    violations = watching.violations + follower.violations + left
+    violations = watching.violations + follower.violations + left + windows.violations + reader.violations
     return Trial(
         scenario,
         tuple(script),

@@ -161,14 +161,18 @@ class Truth:
 
     def begun(self, reassignment_id: str) -> frozenset[str]:
         """Return the partitions that a batch of a reassignment has moved, or has begun to."""
+        return frozenset(self.last_batches(reassignment_id))
 
-        def read() -> frozenset[str]:
+    def last_batches(self, reassignment_id: str) -> dict[str, int]:
+        """Return by partition the last batch of a reassignment that has moved it, or has begun to."""
+
+        def read() -> dict[str, int]:
             record = self.record(reassignment_id)
             plan = record.plan_in_force()
-            batches = (record.submitted(n) for n in range(1, plan.batches + 1)) if plan is not None else ()
-            return frozenset(p for batch in batches if batch is not None for p in batch.accepted)
+            numbers = range(1, plan.batches + 1) if plan is not None else ()
+            return {p: n for n in numbers if (batch := record.submitted(n)) is not None for p in batch.accepted}
 
-        return self._read(("begun", reassignment_id), read) or frozenset()
+        return self._read(("begun", reassignment_id), read) or {}
 
     def release_lock(self, cluster_id: str, reassignment_id: str, number: int | None, at: datetime) -> None:
         """Unlock a cluster as the command line does."""

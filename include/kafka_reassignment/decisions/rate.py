@@ -63,13 +63,24 @@ def rate_due(request: ReassignmentRequest, journal: Journal, in_force: int | Non
 
 def rate_in_force(request: ReassignmentRequest, journal: Journal) -> int | None:
     """Return the rate that was asked for last, in bytes per second: the lowest where brokers differ, None when unthrottled."""
-    rate = request.throttle_bytes_per_second
-    if rate is None:
+    rates = rates_in_force(request, journal)
+    return None if rates is None else rates[0]
+
+
+def rates_in_force(request: ReassignmentRequest, journal: Journal) -> tuple[int, int] | None:
+    """Return the lowest and the highest rate that were asked for last, in bytes per second; None when unthrottled.
+
+    They differ where a rate was changed for some brokers, or for one side.
+    """
+    asked = request.throttle_bytes_per_second
+    if asked is None:
         return None
+    lowest = highest = asked
     for change in journal.rate_changes:
+        asked = change.asked_bytes_per_second
         everywhere = change.brokers is None and set(change.sides) == set(Side)
-        rate = change.asked_bytes_per_second if everywhere else min(rate, change.asked_bytes_per_second)
-    return rate
+        lowest, highest = (asked, asked) if everywhere else (min(lowest, asked), max(highest, asked))
+    return lowest, highest
 
 
 def rate_to_roll_back(request: ReassignmentRequest, journal: Journal) -> int | None:

@@ -9,19 +9,22 @@ from kafka_reassignment.advice import Correct, Rerun, WaitUntil, advice_from_dat
 from kafka_reassignment.decisions.moves import (
     Phase,
     expansions_to_submit,
+    phase,
 )
+from kafka_reassignment.decisions.windows import past_deadline, window_status
 from kafka_reassignment.errors import (
     PASSING_REFUSALS,
     BatchIncompleteError,
     ControllerBusyError,
     PartialRefusalError,
     ReassignmentError,
+    WindowClosedError,
     error_of,
     name_some,
 )
-from kafka_reassignment.model import Batch, Refusal, TopicPartition
+from kafka_reassignment.model import Batch, Refusal, TopicPartition, View
 from kafka_reassignment.record.audit import LATEST_EVENTS, AuditEvent
-from kafka_reassignment.record.models import SubmittedBatch
+from kafka_reassignment.record.models import ProgressNote, SubmittedBatch
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.blocked import can_others_move, has_waited, not_tried_often
 from kafka_reassignment.steps.context import RunContext
@@ -78,6 +81,7 @@ def submit_batch(run: RunContext, number: int) -> None:
         PartialRefusalError, or the error of the one kind: the controller refused every partition.
         ReassignmentInProgressError: the controller takes one batch at a time, and has another.
         ThrottleMissingError: the throttle could not be put in place.
+        WindowClosedError: it is run after the maintenance window that the batch was admitted in; nothing was submitted.
     """
     if is_finished_batch(run, "submit_batch", number):
         return
@@ -90,6 +94,7 @@ def submit_batch(run: RunContext, number: int) -> None:
         view = confirmed_view(run, batch.steps, DOUBTFUL if opened else DOUBTFUL - {Phase.NOT_SUBMITTED})
         changed |= changed_since(run, batch, view) if opened else {}
         batch = without(batch, changed)
+        _require_open_window(run, batch, view)
         view, kept = supersede_foreign(run, batch, view, event)
         wanted = expansions_to_submit(batch, view)
         if wanted.to_submit:
@@ -136,6 +141,26 @@ def submit_batch(run: RunContext, number: int) -> None:
             raise _all_refused(batch, refused)
         for partition, reason in left_out.items():
             run.log.warning("Left out of batch %d: %s: %s", number, partition, reason)
+
+
+def _require_open_window(run: RunContext, batch: Batch, view: View) -> None:
+    """Refuse to begin outside the request's maintenance windows; what of the batch has begun is completed at any time.
+
+    The batch was admitted in a window, but that may be long ago: its task died or failed since, and runs again.
+    """
+    if any(s.partition in view.in_flight and phase(s, view).ours for s in batch.steps):
+        return
+    spec, now = run.request.maintenance, run.now()
+    if not left_to_copy(batch, view).steps:
+        return
+    closed = past_deadline(spec, now)
+    if closed is None and not (status := window_status(spec, now)).is_open:
+        closed = status.reason
+    if closed is not None:
+        raise WindowClosedError(
+            f"Batch {batch.number} was admitted earlier and is not submitted now: {closed}",
+            Rerun("admit", batch=batch.number),
+        )
 
 
 def next_batch(run: RunContext, number: int, failed_tasks: Sequence[str] = ()) -> int | None:
@@ -206,13 +231,16 @@ def _all_refused(batch: Batch, refused: Mapping[TopicPartition, Refusal]) -> Rea
     return error_of(next(iter(refused.values())), doing, *advice)
 
 
-def root_failure(latest: Iterable[AuditEvent], batch: int) -> AuditEvent | None:
+def root_failure(latest: Iterable[AuditEvent], batch: int, note: ProgressNote | None = None) -> AuditEvent | None:
     """Return the event of the step at which a batch has failed; not those of the steps that fail because of it.
 
     Args:
         latest: the last ``LATEST_EVENTS`` of the reassignment, newest first; no more are taken than it needs.
         batch: its number.
+        note: its latest progress: one that is later than all that failed was left by a step that was run again, and waits.
     """
     of_batch = (e for e in latest if e.batch == batch and e.step in BATCH_STEPS)
     failed = list(takewhile(lambda e: e.outcome == "failed", of_batch))
+    if failed and note is not None and note.batch == batch and note.at > failed[0].finished_at:
+        return None
     return min(failed, key=lambda e: BATCH_STEPS.index(e.step), default=None)

@@ -41,7 +41,7 @@ class Overview:
     def failed(self) -> AuditEvent | None:
         """The step at which the current batch has failed, while it is red."""
         record, batch = self.reassignment.record, self.current.batch
-        return root_failure(record.audit.latest(LATEST_EVENTS), batch.number) if batch else None
+        return root_failure(record.audit.latest(LATEST_EVENTS), batch.number, self.note) if batch else None
 
     @property
     def note(self) -> ProgressNote | None:

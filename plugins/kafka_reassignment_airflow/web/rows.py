@@ -16,7 +16,7 @@ from threading import Lock
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.record.catalogue import ReassignmentStatus, status_of
 from kafka_reassignment.record.models import ProgressNote
-from kafka_reassignment.record.objects import OWN_NAMES, names_in
+from kafka_reassignment.record.objects import OWN_NAMES, names_in, path_part
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import READERS, RecordStore
 
@@ -101,17 +101,22 @@ class Rows:
                     owner_id = owner.reassignment_id if owner else None
                 except RecordError as error:
                     problems.append(str(error))
-                found += [(known, owner_id) for known in self._of_cluster(store, cluster_id, problems)]
+                found += [(known, owner_id) for known in self._of_cluster(store, cluster_id, owner_id, problems)]
             found.sort(key=lambda item: item[0].order, reverse=True)
             pages = max(1, -(-len(found) // ROWS))
             shown = min(max(1, number), pages)
             rows = [self._row(*item, problems) for item in found[(shown - 1) * ROWS : shown * ROWS]]
             return ListPage(tuple(r for r in rows if r is not None), shown, pages, tuple(problems))
 
-    def _of_cluster(self, store: RecordStore, cluster_id: str, problems: list[str]) -> Iterator[_Known]:
+    def _of_cluster(
+        self, store: RecordStore, cluster_id: str, owner_id: str | None, problems: list[str]
+    ) -> Iterator[_Known]:
         folder = store.record(cluster_id, "any").root.parent  # records of one cluster are beside each other
         records = [Record(folder / name, cluster_id, name) for name in names_in(folder) if name not in OWN_NAMES]
-        new = [r for r in records if str(r.root) not in self._known and not self._is_kept(str(r.root))]
+        # The owner of the lock has a request, also where a preflight that was refused had left none some seconds ago.
+        owner = path_part(owner_id) if owner_id else None
+        unknown = [r for r in records if str(r.root) not in self._known]
+        new = [r for r in unknown if r.reassignment_id == owner or not self._is_kept(str(r.root))]
         with ThreadPoolExecutor(READERS) as readers:
             list(readers.map(self._read, new))
         for record in records:
@@ -167,6 +172,8 @@ def row_of(record: Record, job: str, requested_by: str, started_at: datetime, ow
     status = status_of(record, record.reassignment_id, owner_id)
     plan = record.plan_in_force()
     order = record.stopped()
+    finished = record.finished_batches()
+    note = record.progress() if status is ReassignmentStatus.ACTIVE else None
     return Row(
         cluster_id=record.cluster_id,
         reassignment_id=record.reassignment_id,
@@ -174,8 +181,8 @@ def row_of(record: Record, job: str, requested_by: str, started_at: datetime, ow
         requested_by=requested_by,
         started_at=started_at,
         status=status,
-        finished=len(record.finished_batches()),
+        finished=len(finished),
         batches=plan.batches if plan else None,
-        note=record.progress() if status is ReassignmentStatus.ACTIVE else None,
+        note=note if note is not None and note.batch not in finished else None,
         stopped=f"by {order.by}" + (f": {order.reason}" if order.reason else "") if order else None,
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from kafka_reassignment.decisions.rate import rate_in_force
+from kafka_reassignment.decisions.rate import rates_in_force
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.plan.report import plan_page, title_of
 from kafka_reassignment.plan.store import read_summary
@@ -39,14 +39,15 @@ KEPT_OBJECTS = 5_000
 class Page:
     """One reassignment with all that its page shows.
 
-    ``failed`` is the step at which the current batch has failed, when it is red. ``left_out`` are partitions of the current
+    ``failed`` is the step at which the current batch has failed, when it is red. ``bytes_per_second`` are the lowest and the
+    highest rate that were asked for last; None when unthrottled. ``left_out`` are partitions of the current
     batch with their reasons, ``left_open`` those that it or an earlier one goes on without. ``older`` is the number of the event from which on the page has not shown them.
     """
 
     row: Row
     lock: ClusterLock | None
     failed: AuditEvent | None
-    bytes_per_second: int | None
+    bytes_per_second: tuple[int, int] | None
     owed: tuple[str, ...]
     withdrawn: tuple[str, ...]
     left_out: dict[str, str]
@@ -95,11 +96,11 @@ class Pages:
             row=row,
             lock=lock,
             failed=root_failure(
-                reversed(self._between(record, max(1, last - LATEST_EVENTS + 1), last, problems)), current
+                reversed(self._between(record, max(1, last - LATEST_EVENTS + 1), last, problems)), current, row.note
             )
             if current and is_active
             else None,
-            bytes_per_second=rate_in_force(recorded.request, journal),
+            bytes_per_second=rates_in_force(recorded.request, journal),
             owed=journal.owed_texts(),
             withdrawn=tuple(sorted(record.withdrawn_partitions())),
             left_out=_first(submitted.left_out) if submitted else {},

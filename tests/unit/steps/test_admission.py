@@ -15,6 +15,7 @@ from kafka_reassignment.errors import (
     InvalidRequestError,
     ReassignmentInProgressError,
     UnhealthyClusterError,
+    WindowClosedError,
 )
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.view import RecordView
@@ -106,6 +107,31 @@ def test_a_batch_that_would_not_end_in_time_is_held_and_goes_on_in_the_next_wind
     assert run.record.journal().is_settled
     run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
     run.do("admit", 2)
+
+
+def test_a_batch_that_was_admitted_in_a_window_is_not_submitted_after_it(reassignment):
+    run = reassignment(MOVES, windows=["daily 22:00-23:00"])
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    run.do("admit")
+    run.do("set_throttle")
+    run.clock.now = datetime(2026, 1, 1, 23, 0, tzinfo=UTC)
+    with pytest.raises(WindowClosedError, match="it opens next Fri 22:00") as raised:
+        run.do("submit_batch")
+    assert raised.value.advice == (Rerun("admit", batch=1),)
+    assert not run.cluster.list_reassignments()
+    assert run.record.submitted(1) is None
+    run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
+    run.do_all()
+
+
+def test_what_has_begun_in_a_window_is_submitted_again_after_it(reassignment):
+    run = reassignment(MOVES, windows=["daily 22:00-23:00"])
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    for step in ("admit", "set_throttle", "submit_batch"):
+        run.do(step)
+    assert run.cluster.list_reassignments()
+    run.clock.now = datetime(2026, 1, 1, 23, 0, tzinfo=UTC)
+    run.do("submit_batch")
 
 
 def test_a_batch_longer_than_any_window_fails_and_the_advice_leads_on(reassignment):
