@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.simulation.play import Play
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-WEEKLY = re.compile(r"^(?P<first>[a-z]{3})(?:-(?P<last>[a-z]{3}))? (\d\d):(\d\d)-(\d\d):(\d\d)$")
+WEEKLY = re.compile(r"^(?P<first>daily|[a-z]{3})(?:-(?P<last>[a-z]{3}))? (\d\d):(\d\d)-(\d\d):(\d\d)$")
 CRON = re.compile(r"^cron (\d+) (\d+|\*) \* \* (\w+|\*) for (\d+) (min|h)$")
 MINUTE = timedelta(minutes=1)
 MOST_SKIPPED = timedelta(hours=3)
@@ -70,8 +70,8 @@ def _spans(text: str, time_zone: str, day: date) -> tuple[tuple[datetime, dateti
 def _weekly(text: str, zone: ZoneInfo, day: date) -> Iterator[tuple[datetime, datetime]]:
     found = WEEKLY.match(text)
     assert found is not None
-    first = DAYS.index(found["first"])
-    if day.weekday() not in range(first, DAYS.index(found["last"] or found["first"]) + 1):
+    first, last = found["first"], found["last"] or found["first"]
+    if first != "daily" and day.weekday() not in range(DAYS.index(first), DAYS.index(last) + 1):
         return
     hour, minute, to_hour, to_minute = map(int, found.groups()[2:])
     opens = datetime.combine(day, time(hour, minute))
