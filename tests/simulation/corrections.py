@@ -10,6 +10,11 @@ from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResour
 if TYPE_CHECKING:
     from tests.simulation.play import Play
 
+_ADD = re.compile(r"start or add (\d+) brokers")
+_RATE = re.compile(r"(leader|follower)\.replication\.throttled\.rate of broker (\d+)")
+_RAISED = "60000000"
+"""Bytes per second: more than producers of this world write."""
+
 _LOWER = re.compile(r"topic (\S+) from \d+ to (\d+)")
 
 
@@ -22,7 +27,17 @@ def correct(play: Play, what: str) -> bool:
     if "--election-type UNCLEAN" in what:
         _elect_unclean(play, what)
         return True
-    return False
+    if found := _ADD.search(what):
+        known = play.cluster.describe_cluster().brokers
+        for number in range(int(found.group(1))):
+            play.cluster.add_broker(max(known) + 1 + number, "abc"[number % 3])
+        return True
+    if "another client has set" in what:
+        for side, broker in _RATE.findall(what):
+            _raise(play, side, int(broker))
+        return True
+    # Partitions of this world are placed by name: a cordon changes nothing.
+    return what.startswith("cordon the log dirs")
 
 
 def _elect_unclean(play: Play, what: str) -> None:
@@ -32,6 +47,12 @@ def _elect_unclean(play: Play, what: str) -> None:
             _set(play, partition.topic, "unclean.leader.election.enable", "true")
             controller.change(state)
             _set(play, partition.topic, "unclean.leader.election.enable", "false")
+
+
+def _raise(play: Play, side: str, broker: int) -> None:
+    key = f"{side}.replication.throttled.rate"
+    change = ConfigChange(ConfigResource.broker(broker), key, ConfigOperation.SET, _RAISED)
+    play.other("another operator", f"{key} of broker {broker}", lambda: play.elsewhere.alter_configs([change]))
 
 
 def _set(play: Play, topic: str, key: str, value: str) -> None:

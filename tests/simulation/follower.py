@@ -54,7 +54,7 @@ class Follower:
         self.violations: list[Violation] = []
         self.corrections: list[str] = []
         self._to_be_corrected: list[Any] = []
-        self._triggered: set[tuple[str, str]] = set()
+        self._triggered: list[Any] = []
         """Runs that advice asked for: that they are refused is no end."""
         self._cleared: set[str] = set()
         self.without_advice: Counter[str] = Counter()
@@ -93,12 +93,12 @@ class Follower:
 
     # ---------------------------------------------------------------- what to look at
 
-    def _red(self) -> Any:
-        """Return a red task whose error was not dealt with yet; batches before the runs that wait for them."""
+    def _red(self, of: str | None = None) -> Any:
+        """Return a red task, of one reassignment or of all, whose error was not dealt with yet; batches come first."""
         for dag_id in FOLLOWED:
             for airflow in self._play.world.airflows:
                 for run in airflow.runs.values():
-                    if run.dag_id != dag_id or self._is_left_alone(run):
+                    if run.dag_id != dag_id or self._is_left_alone(run) or of not in (None, _reassignment_of(run)):
                         continue
                     for ti in run.tasks.values():
                         if ti.state != "failed":
@@ -135,7 +135,7 @@ class Follower:
             return is_stopped or run.dag_id != DAG_ID or run.tasks["report"].state != "failed"
         if run.dag_id == DAG_ID:
             is_refused = any(run.tasks[t].state == "failed" for t in BEFORE_BEGINNING)
-            is_asked_for = (run.dag_id, run.run_id) in self._triggered
+            is_asked_for = any(run is triggered for triggered in self._triggered)
             return is_refused and not is_asked_for and not self._leaves_anything(reassignment_id)
         return False
 
@@ -191,20 +191,22 @@ class Follower:
         self.followed += 1
         self._tell(f"{ti.task_id} of {run.run_id} is red ({words}): {'; '.join(map(str, what))}")
         for each in what:
-            self._carry_out(each, ti, is_own=not advice)
+            if not self._carry_out(each, ti, is_own=not advice):
+                break
         return True
 
-    def _carry_out(self, advice: Any, ti: Any, *, is_own: bool) -> None:
+    def _carry_out(self, advice: Any, ti: Any, *, is_own: bool) -> bool:
+        """Carry out one piece of advice; return whether the next one may follow."""
         play, run, airflow = self._play, ti.run, self._airflow_of(ti.run)
         match advice:
             case Rerun(task=task, batch=batch, reassignment_id=other):
                 dag_id, run_id = (run.dag_id, run.run_id) if is_own else _where(run, task, batch, other)
                 if (dag_id, run_id) not in airflow.runs:
                     self._broken(f"the advice of {ti.task_id} names the run {run_id}, which is not there: {ti.message}")
-                    return
+                    return False
                 airflow.clear(dag_id, run_id, [task], downstream=True)
             case Trigger(dag_id=dag_id, params=params):
-                self._triggered.add((dag_id, airflow.trigger(dag_id, dict(params)).run_id))
+                self._triggered.append(airflow.trigger(dag_id, dict(params)))
             case StartBrokers(brokers=brokers):
                 for broker in brokers:
                     play.restart(broker)
@@ -212,6 +214,8 @@ class Follower:
                 play.world.run_until_idle(3600.0)
                 if "the moves" in what:
                     self._wait_for_moves()
+                if what == "that reassignment has ended" and not self._lead_to_its_end(self._triggered[-1]):
+                    return False
                 self._stop_what_never_ends(what)
             case ReleaseLock(cluster_id=cluster_id, reassignment_id=reassignment_id, number=number):
                 play.unlocked_by_hand = True
@@ -226,6 +230,21 @@ class Follower:
             case Correct(what=what):
                 self.corrections.append(what)
                 self._to_be_corrected.append(ti)
+        return True
+
+    def _lead_to_its_end(self, run: Any) -> bool:
+        """Lead a reassignment that advice asked for to its end; return False where that takes a correction first."""
+        world = self._play.world
+        end = world.time.seconds + BOUND
+        while world.time.seconds < end and not self.violations:
+            known = len(self.corrections)
+            if (ti := self._red(run.run_id)) is not None:
+                if not self._follow(ti) or len(self.corrections) > known:
+                    return False
+            elif run.is_finished or world.run_until_idle(LOOK_EVERY):
+                break
+            self._answer_questions()
+        return True
 
     def _wait_for_moves(self) -> None:
         """Wait for a day at most, until nothing is in flight in the cluster."""

@@ -177,7 +177,8 @@ def topic_deleted(
         if size and not any(p.topic == chosen for p in play.state.partitions):
             made = [tuple(live[(n + k) % len(live)] for k in range(size)) for n in range(count)]
             with play.ledger.another("the topic's owner"):
-                play.cluster.create_topic(chosen, made, size_bytes=1_000_000, messages=100)
+                partitions = play.cluster.create_topic(chosen, made, size_bytes=1_000_000, messages=100)
+            play.touched |= dict.fromkeys(partitions, play.world.time.now)
 
     with play.ledger.another("the topic's owner"):
         play.cluster.delete_topic(chosen)
@@ -191,14 +192,15 @@ def topic_deleted(
 
 @action("tools", 1, topic=number)
 def topic_grown(play: Play, topic: int = 0) -> str | None:
-    """A topic gets a partition more."""
+    """A topic gets a partition more, on the brokers of its first one, unless the controller refuses that."""
     chosen = pick(sorted({p.topic for p in play.state.partitions}), topic)
     if chosen is None:
         return None
     first = play.state.partitions[TopicPartition(chosen, 0)]
-    with play.ledger.another("the topic's owner"):
-        play.cluster.add_partitions(chosen, [tuple(b for b in first.replicas if b not in first.removing)])
-    return chosen
+    replicas = tuple(b for b in first.replicas if b not in first.removing)
+    new = TopicPartition(chosen, sum(p.topic == chosen for p in play.state.partitions))
+    play.other("the topic's owner", chosen, lambda: play.elsewhere.create_partitions(chosen, {new.partition: replicas}))
+    return chosen if new in play.state.partitions else None
 
 
 @action("tools", 0.5, value=one_of(1, 2))

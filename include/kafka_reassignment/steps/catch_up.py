@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from kafka_reassignment.advice import Advice, Rerun, StartBrokers
+from kafka_reassignment.advice import Advice, Correct, Rerun, StartBrokers
 from kafka_reassignment.decisions.catch_up import catch_up
 from kafka_reassignment.decisions.progress import Progress, progress
 from kafka_reassignment.decisions.rate import rate_in_force
+from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import CatchUpTimeoutError, NotSubmittedError, name_some
 from kafka_reassignment.model import Batch, Replicas, TopicPartition, View
 from kafka_reassignment.record.models import ProgressNote
@@ -71,6 +72,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             f"Batch {number}: {len(seen.waiting)} of {len(batch.steps)} partitions did not catch up within "
             f"{run.request.catch_up_timeout_minutes} min: {format_reasons(waiting)}. They continue under the throttle",
             *brokers_to_start(seen.waiting, view),
+            *_rates_to_raise(run, seen.waiting, view),
             Rerun("sense_isr_catch_up", batch=number),
         )
     copied = _progress(run, recorded, batch, view, samples)
@@ -95,6 +97,19 @@ def brokers_to_start(waiting: Mapping[TopicPartition, Replicas], view: View) -> 
     """Return the advice to bring back the brokers that are waited for and down."""
     down = sorted({b for brokers in waiting.values() for b in brokers} - view.live_brokers)
     return (StartBrokers(tuple(down)),) if down else ()
+
+
+def _rates_to_raise(
+    run: RunContext, waiting: Mapping[TopicPartition, Replicas], view: View
+) -> tuple[Correct, ...]:
+    """Return the advice about lower rates that another client has set for what is waited for: we leave them as they are."""
+    sides = {(b, Side.FOLLOWER) for brokers in waiting.values() for b in brokers}
+    sides |= {(s.leader, Side.LEADER) for p, s in view.partitions.items() if p in waiting and s.leader is not None}
+    lower = [r for r in run.record.journal().lower_rates if (r.broker, r.side) in sides]
+    if not lower:
+        return ()
+    rates = ", ".join(f"{r.side.rate_key} of broker {r.broker}" for r in lower)
+    return (Correct(f"raise or remove the rates that another client has set lower than ours ({rates})"),)
 
 
 def _progress(run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples) -> Progress:

@@ -37,6 +37,9 @@ HOW = {
 }
 """Fields of a request that say how replicas are moved, not which."""
 
+WHAT_TO_EMPTY = {"job", "brokers", "topics", "exclude_topics", "exclude_brokers"}
+"""Fields of a decommission that say what is moved, and where it may not go."""
+
 
 def keep_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Replicas]) -> None:
     """Write into the record what is left, as JSON for kafka-reassign-partitions."""
@@ -128,13 +131,40 @@ def _to_elect(leaderless: Collection[TopicPartition], seen: View) -> Correct:
     )
 
 
-def to_decommission_again(run: RunContext) -> tuple[Advice, ...]:
-    """Return the advice to trigger the same decommission again, and to look at the end of this one after it."""
-    asked = run.request.model_dump(include={"job", "brokers", "topics"}, mode="json", exclude_defaults=True)
+def to_decommission_again(run: RunContext, partitions: Collection[TopicPartition]) -> tuple[Advice, ...]:
+    """Return the advice to trigger the same decommission again, and to look at the end of this one after it.
+
+    It would be refused while fewer brokers stay than a partition has replicas: that is corrected first.
+
+    Args:
+        run: of the reassignment that leaves it.
+        partitions: what the leaving brokers host.
+    """
+    asked = run.request.model_dump(include=WHAT_TO_EMPTY, mode="json", exclude_defaults=True)
     return (
+        *_to_find_room(run, partitions),
         Trigger(DAG_ID, asked | _how(run.request)),
         WaitUntil("that reassignment has ended"),
         Rerun("verify"),
+    )
+
+
+def _to_find_room(run: RunContext, partitions: Collection[TopicPartition]) -> tuple[Correct, ...]:
+    seen = observe(run.cluster, partitions)
+    staying = seen.live_brokers - {*run.request.brokers, *run.request.exclude_brokers}
+    replicas: dict[str, int] = {}
+    for p, state in sorted(seen.partitions.items()):
+        adding = seen.in_flight[p].adding if p in seen.in_flight else ()
+        replicas[p.topic] = max(replicas.get(p.topic, 0), len(state.replicas) - len(adding))
+    lacking = max(replicas.values(), default=0) - len(staying)
+    if lacking <= 0:
+        return ()
+    factors = name_some(f"topic {topic} has {n}" for topic, n in replicas.items() if n > len(staying))
+    return (
+        Correct(
+            f"start or add {lacking} brokers, or lower the replication factor (job replication_factor): {factors} replicas of a "
+            f"partition, and only {len(staying)} brokers stay that may take them"
+        ),
     )
 
 

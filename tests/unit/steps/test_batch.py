@@ -4,7 +4,7 @@ import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import OWN_STEPS, StillWaiting, move
 
-from kafka_reassignment.advice import Rerun, StartBrokers, advice_as_data
+from kafka_reassignment.advice import Correct, Rerun, StartBrokers, advice_as_data
 from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
 from kafka_reassignment.errors import (
@@ -436,6 +436,29 @@ def test_a_step_that_the_cluster_does_not_answer_leaves_the_advice_to_rerun_it(r
     rerun = Rerun("set_throttle", batch=1)
     assert error.value.advice == (rerun,)
     assert [e.facts["advice"] for e in run.record.audit if e.outcome == "failed"] == [advice_as_data([rerun])]
+
+
+@pytest.mark.parametrize(
+    ("key", "broker", "is_in_the_way"),
+    [
+        ("follower.replication.throttled.rate", 3, True),
+        ("leader.replication.throttled.rate", 1, True),
+        ("leader.replication.throttled.rate", 3, False),
+    ],
+)
+def test_a_rate_of_another_client_under_which_replicas_did_not_catch_up_is_to_be_raised(
+    reassignment, cluster, key, broker, is_in_the_way
+):
+    run = reassignment(MOVES, catch_up_timeout_minutes=1)
+    by_hand = ConfigChange(ConfigResource.broker(broker), key, ConfigOperation.SET, "123")
+    assert not any(cluster.alter_configs([by_hand]).values())
+    run.do_all("admit", "set_throttle", "submit_batch")
+    started = run.clock.now
+    run.clock.sleep(61)
+    with pytest.raises(CatchUpTimeoutError) as error:
+        run.wait("sense_isr_catch_up", started_at=started)
+    raised = Correct(f"raise or remove the rates that another client has set lower than ours ({key} of broker {broker})")
+    assert error.value.advice == (*([raised] if is_in_the_way else []), Rerun("sense_isr_catch_up", batch=1))
 
 
 def test_replicas_that_never_catch_up_end_the_wait(reassignment, cluster):

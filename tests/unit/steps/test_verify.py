@@ -8,7 +8,7 @@ from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Run, move
 from upath import UPath
 
-from kafka_reassignment.advice import Rerun, StartBrokers, Trigger, WaitUntil
+from kafka_reassignment.advice import Correct, Rerun, StartBrokers, Trigger, WaitUntil
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.errors import VerificationError
 from kafka_reassignment.model import (
@@ -149,15 +149,36 @@ def test_a_run_some_of_whose_partitions_were_withdrawn_is_a_success(reassignment
     run.finish()
 
 
+EMPTY_3 = {"job": Job.DECOMMISSION, "brokers": (3,), "topics": ("o*",)}
+FROM_3 = [move("orders", 1, (2, 3), (2, 4)), move("orders", 2, (3, 1), (4, 1))]
+
+
 def test_a_decommission_that_got_new_partitions_releases_the_lock_and_advises_the_same_again(reassignment, cluster):
-    moves = [move("orders", 1, (2, 3), (2, 4)), move("orders", 2, (3, 1), (4, 1))]
-    run = reassignment(moves, job=Job.DECOMMISSION, brokers=(3,), topics=("o*",))
+    run = reassignment(FROM_3, **EMPTY_3, exclude_topics=("old*",), exclude_brokers=(5,))
     run.do_all()
     cluster.create_topic("orphans", [(3, 4)])
-    error = failed(run)
-    again = error.advice[1]
-    assert again.params == {"job": "decommission", "brokers": [3], "topics": ["o*"], "throttle_mb_per_second": 10.0}
+    _, again, *_ = failed(run).advice
+    assert again.params == {
+        "job": "decommission",
+        "brokers": [3],
+        "topics": ["o*"],
+        "exclude_topics": ["old*"],
+        "exclude_brokers": [5],
+        "throttle_mb_per_second": 10.0,
+    }
     assert run.store.lock_owner(run.cluster_id) is None
+
+
+def test_a_decommission_that_the_planner_would_refuse_is_not_advised_without_what_makes_room(reassignment, cluster):
+    run = reassignment(FROM_3, **EMPTY_3, exclude_brokers=(6,))
+    run.do_all()
+    cluster.create_topic("orphans", [(3, 4), (1, 2, 3, 4, 5)])
+    _, room, again, *_ = failed(run).advice
+    assert room == Correct(
+        "start or add 1 brokers, or lower the replication factor (job replication_factor): topic orphans has 5 replicas of a "
+        "partition, and only 4 brokers stay that may take them"
+    )
+    assert isinstance(again, Trigger)
 
 
 # What may pass
