@@ -44,7 +44,8 @@ def steps_of(current: Replicas, target: Replicas, *, replica_movements: int) -> 
     """Return the assignment after each step; the last is the target, and nothing when there is nothing to do.
 
     Each step adds its new replicas first, then drops, so at any moment there are at most
-    max(len(current), len(target)) + R replicas, and never fewer than min(len(current), len(target)). The
+    max(len(current), len(target)) + R replicas, and never fewer than min(len(current), len(target)). One that gets more
+    replicas drops none before it has as many as the target. The
     preferred leader is first from the first step on. Replicas that stay longest are those last in ``current``.
 
     Args:
@@ -171,9 +172,10 @@ def _next(
     lost = [b for b in excess if in_sync is not None and b not in in_sync]
     is_leaders = not short and addable[:1] == [target[0]] and movements > 1
     added = addable[:1] if is_leaders else addable[:room]
-    spare = len(at) + len(added) - min(len(at), len(target))
-    dropped = lost[:spare]
+    dropped = lost[: len(at) + len(added) - min(len(at), len(target))]
     if not short and not is_leaders:
+        # What gets more replicas keeps the old ones until it has that many: no step leaves fewer than it is to have.
+        spare = max(0, len(at) + len(added) - len(target))
         kept = [b for b in excess if b not in dropped]
         dropped += kept[: max(0, min(movements, spare) - len(dropped))]
     there = {*at, *added}
