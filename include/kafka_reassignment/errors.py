@@ -261,7 +261,16 @@ def is_worth_a_retry(error: BaseException) -> bool:
     return next((PASSING[kind] for kind in type(error).__mro__ if kind in PASSING), False)
 
 
+RERUN_ONCE_CORRECTED = (NotAuthorizedError, UnsupportedClusterError)
+"""Errors whose advice asks to correct the cluster or the connection, and not the request."""
+
+
 def advise_rerun(error: BaseException, task: str, batch: int | None = None) -> None:
-    """Add to a passing error without advice that its task is to be rerun: where it is red, its retries did not outlast it."""
-    if isinstance(error, ReassignmentError) and not error.advice and is_worth_a_retry(error):
+    """Add to an error without advice that its task is to be rerun, and to one whose correction leaves the request as it is.
+
+    Where a passing one is red, its retries did not outlast it; of others the words say what is in the way.
+    """
+    if not isinstance(error, ReassignmentError) or any(isinstance(advice, Rerun) for advice in error.advice):
+        return
+    if not error.advice or isinstance(error, RERUN_ONCE_CORRECTED):
         error.add_advice(Rerun(task, batch=batch))

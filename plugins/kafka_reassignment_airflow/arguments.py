@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError
 
 T = TypeVar("T")
@@ -89,6 +90,6 @@ def _read(name: str, value: object, kind: TypeAdapter[T], expected: str) -> T:
         return kind.validate_python(value)
     except ValidationError:
         raise InvalidRequestError(
-            f"The argument '{name}' is {str(value)[:60]!r}, expected {expected}. Correct it in the DAG, or the run's "
-            "parameter that its template names"
+            f"The argument '{name}' is {str(value)[:60]!r}, expected {expected}",
+            Correct("correct it in the DAG, or the run's parameter that its template names"),
         ) from None

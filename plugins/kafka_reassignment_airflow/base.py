@@ -143,8 +143,8 @@ class BatchStepOperator(ReassignmentStepOperator):
         number = read_integer("batch", self.batch)
         if number < 1:
             raise InvalidRequestError(
-                f"Batch is {number}, expected a whole number from 1 on. "
-                "The batch DAG is started by kafka_reassignment; by hand give reassignment_id and batch"
+                f"Batch is {number}, expected a whole number from 1 on",
+                Correct("the batch DAG is started by kafka_reassignment; by hand give reassignment_id and batch"),
             )
         return number
 

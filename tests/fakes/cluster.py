@@ -121,9 +121,17 @@ class FakeCluster(FakeClient):
         self._controller.partitions[partition].append(messages, size_bytes)
         self._replication.changed()
 
-    def write(self, partition: TopicPartition, bytes_per_second: float) -> None:
-        """Let a producer with acks=all write at this rate from now on, while it can; 0 ends it."""
-        self._controller.partitions[partition].write_rate = float(bytes_per_second)
+    def write(
+        self, partition: TopicPartition, bytes_per_second: float, *, retention_bytes: float | None = None
+    ) -> None:
+        """Let a producer with acks=all write at this rate from now on, while it can; 0 ends it.
+
+        What is above ``retention_bytes`` is deleted, oldest first.
+        """
+        state = self._controller.partitions[partition]
+        state.write_rate = float(bytes_per_second)
+        if retention_bytes is not None:
+            state.retention_bytes = retention_bytes
         self._replication.changed()
 
     def blocked_producers(self) -> frozenset[TopicPartition]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 
 from kafka_reassignment.model import InFlight, PartitionState, Replicas, TopicPartition
 
@@ -15,7 +16,8 @@ class FakePartition:
     """One partition; ``replicas`` holds the adding ones too while a reassignment is in flight.
 
     ``eligible`` are former ISR members that may lead again without loss, ``last_leader`` led when the ISR became
-    empty (KIP-966). Brokers in ``held_back`` do not fetch. ``write_rate`` is in bytes per second.
+    empty (KIP-966). Brokers in ``held_back`` do not fetch. ``write_rate`` is in bytes per second;
+    what is above ``retention_bytes`` is deleted.
     """
 
     key: TopicPartition
@@ -35,6 +37,7 @@ class FakePartition:
     held_back: set[int] = field(default_factory=set)
     write_rate: float = 0.0
     message_bytes: float = MESSAGE_BYTES
+    retention_bytes: float = inf
     seen: PartitionState | None = None
 
     @property
@@ -84,6 +87,12 @@ class FakePartition:
         self.size_bytes += size_bytes
         for broker in self.isr:
             self.copied_bytes[broker] = self.size_bytes
+
+    def delete_old(self) -> None:
+        """Delete what is above the retention; a replica that is behind stays as far behind."""
+        if (deleted := self.size_bytes - self.retention_bytes) > 0:
+            self.size_bytes = self.retention_bytes
+            self.copied_bytes = {b: max(0.0, size - deleted) for b, size in self.copied_bytes.items()}
 
     def follow(self, before: int | None) -> None:
         """Let the logs follow a change of the controller's: new replicas are empty, old ones go, a leader's end rules."""

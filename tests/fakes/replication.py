@@ -135,6 +135,8 @@ class Replication:
         for flow in self._flows:
             state, broker = flow.state, flow.broker
             state.copied_bytes[broker] = min(state.size_bytes, state.copied_bytes[broker] + flow.rate * seconds)
+        for state in self._writes:
+            state.delete_old()
 
     def _do_what_is_due(self) -> None:
         by = self.now + _SOON

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -39,16 +38,14 @@ class Follower:
     """Leads every reassignment of a play to its end.
 
     Args:
-        play: after its faults are healed.
-        strict: an error without advice is a violation; else its task is rerun, as every operator would try.
+        play: after its faults are healed. An error without advice is a violation.
 
     ``corrections`` are errors that only ask to correct what a person gave: they are ends. ``followed`` counts the errors
     whose advice was carried out.
     """
 
-    def __init__(self, play: Play, *, strict: bool) -> None:
+    def __init__(self, play: Play) -> None:
         self._play = play
-        self._strict = strict
         self._done: set[tuple[str, str, str, int]] = set()
         self._same: Counter[tuple[str, str, str]] = Counter()
         self.violations: list[Violation] = []
@@ -57,7 +54,6 @@ class Follower:
         self._triggered: list[Any] = []
         """Runs that advice asked for: that they are refused is no end."""
         self._cleared: set[str] = set()
-        self.without_advice: Counter[str] = Counter()
         self.followed = 0
 
     def lead_to_the_end(self) -> None:
@@ -178,11 +174,9 @@ class Follower:
         advice = tuple(getattr(error, "advice", ()) or ())
         words = f"{type(error).__name__}: {ti.message}" if error is not None else ti.message or "no error"
         if not advice and error is not None:
-            self.without_advice[f"{type(error).__name__} of {ti.task_id}"] += 1
-            if self._strict:
-                self._broken(f"{ti.task_id} is red without advice: {words}")
-                return True
-        what = advice or _by_words(ti)
+            self._broken(f"{ti.task_id} is red without advice: {words}")
+            return True
+        what = advice or (Rerun(ti.task_id),)
         key = (run.run_id, ti.task_id, str(what))
         self._same[key] += 1
         if self._same[key] > SAME_ADVICE:
@@ -284,14 +278,6 @@ class Follower:
 def _has_no_copy(play: Play, what: str) -> bool:
     """Whether an object is to be restored that was damaged for good."""
     return any(path in what for path in play.damaged)
-
-
-def _by_words(ti: Any) -> tuple[Rerun, ...]:
-    """Return what an error without advice says in words: the task that is to be rerun; else the red task itself."""
-    for task in re.findall(r"[Rr]erun ([a-z_]+)", ti.message):
-        if task in ti.run.tasks:
-            return (Rerun(task),)
-    return (Rerun(ti.task_id),)
 
 
 def _where(run: Any, task: str, batch: int | None, other: str | None) -> tuple[str, str]:

@@ -18,6 +18,9 @@ from tests.simulation.world import Looks, World
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 
 MB = 1_000_000
+RETENTION_BYTES = 5_000 * MB
+"""Of a partition that producers write to: nobody's disk fills up in weeks in which nobody looks."""
+
 EVERY_LOOK = 5
 """One seed of so many simulates every look of its waiting tasks."""
 
@@ -96,7 +99,9 @@ class Scenario:
                 configs={"min.insync.replicas": str(topic.min_insync_replicas)},
             )
             for number in range(len(topic.replicas)) if topic.name in self.writes else ():
-                cluster.write(TopicPartition(topic.name, number), self.writes[topic.name])
+                cluster.write(
+                    TopicPartition(topic.name, number), self.writes[topic.name], retention_bytes=RETENTION_BYTES
+                )
         changes = [
             ConfigChange(ConfigResource.broker(b), key, ConfigOperation.SET, str(rate))
             for b, rate in self.rates.items()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,15 +20,12 @@ from tests.simulation.windows import WindowWatch
 
 from kafka_reassignment_airflow.runs import DAG_ID, SWEEP_DAG_ID
 
-STRICT = False
-"""Whether an error without advice is a violation; it will be once every error that is raised after preflight has some."""
-
 SWEEPS = 3
 
 
 @dataclass
 class Trial:
-    """What a script showed: violations in the order they were found, and errors that had no advice.
+    """What a script showed: violations in the order they were found.
 
     ``met`` counts the actions that found something to act on, ``hands`` the errors whose advice was carried out.
     """
@@ -37,7 +33,6 @@ class Trial:
     scenario: Any
     script: tuple[Action, ...]
     violations: list[Violation] = field(default_factory=list)
-    without_advice: Counter[str] = field(default_factory=Counter)
     story: str = ""
     fingerprint: str = ""
     world: Any = None
@@ -56,7 +51,6 @@ def run_trial(
     *,
     coverage: Coverage | None = None,
     watch: bool = False,
-    strict: bool = STRICT,
     watched: bool = True,
 ) -> Trial:
     """Play a script and judge it.
@@ -66,7 +60,6 @@ def run_trial(
         script: what happens.
         coverage: counts which actions met which states.
         watch: tell the story with every change of a task and a partition.
-        strict: see ``STRICT``.
         watched: judge after each event; without it only the end is judged, and the story is the same.
     """
     world = scenario.world()
@@ -85,7 +78,7 @@ def run_trial(
     world.main_run = world.airflow.trigger(DAG_ID, scenario.request)
     play.run()
     play.heal()
-    follower = Follower(play, strict=strict)
+    follower = Follower(play)
     follower.lead_to_the_end()
     left = [] if follower.violations else _swept(play, follower)
     if watched:
@@ -99,7 +92,6 @@ def run_trial(
         scenario,
         tuple(script),
         violations,
-        follower.without_advice,
         play.story.text() + ("\n" + ending(violations) if violations else ""),
         _fingerprint(play),
         world,

@@ -15,7 +15,14 @@ from kafka_reassignment.advice import (
     advice_from_data,
     sentence,
 )
-from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError, StalePlanError, advise_rerun
+from kafka_reassignment.errors import (
+    ClusterUnavailableError,
+    InvalidRequestError,
+    NotAuthorizedError,
+    ReassignmentError,
+    StalePlanError,
+    advise_rerun,
+)
 
 pytestmark = pytest.mark.quick
 
@@ -58,8 +65,24 @@ def test_a_passing_error_without_advice_says_what_is_to_be_rerun():
     assert str(error) == "No broker answers. Check that the brokers are up. Rerun plan and what follows"
 
 
-def test_neither_a_final_error_nor_one_with_advice_is_to_be_rerun():
-    for error in (NotAuthorizedError("no ACL"), ClusterUnavailableError("no leader", StartBrokers((3,)))):
+def test_neither_a_refused_request_nor_another_advice_is_to_be_rerun():
+    for error in (
+        InvalidRequestError("no rate", Correct("name one")),
+        ClusterUnavailableError("no leader", StartBrokers((3,))),
+    ):
         before = str(error)
         advise_rerun(error, "plan")
         assert str(error) == before
+
+
+def test_what_is_corrected_outside_of_the_request_is_to_be_rerun_after_it():
+    error = NotAuthorizedError("no ACL", Correct("grant ALTER"))
+    advise_rerun(error, "submit_batch", 2)
+    advise_rerun(error, "another")
+    assert error.advice == (Correct("grant ALTER"), Rerun("submit_batch", batch=2))
+
+
+def test_no_error_of_a_step_is_without_advice():
+    error = ReassignmentError("The cluster refused it (an error of tomorrow).")
+    advise_rerun(error, "submit_batch", 2)
+    assert error.advice == (Rerun("submit_batch", batch=2),)

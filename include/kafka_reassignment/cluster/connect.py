@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
 from kafka_reassignment.cluster.kafka.errors import NothingSentError
 from kafka_reassignment.cluster.settings import ClusterSettings
@@ -36,9 +37,12 @@ def open_cluster(settings: ClusterSettings) -> ClusterPort:
     if settings.zookeeper is not None:
         return ZookeeperCluster(settings, settings.zookeeper)
     raise UnsupportedClusterError(
-        f"Cluster {seen.cluster_id} behind {settings} has no reassignment API, expected Kafka 2.4 or later (KIP-455). "
-        "Older ones are served through their ZooKeeper: add a section 'zookeeper' with 'connect' (the brokers' "
-        "zookeeper.connect) to the connection's extra, or upgrade the cluster. Nothing was changed."
+        f"Cluster {seen.cluster_id} behind {settings} has no reassignment API, expected Kafka 2.4 or later (KIP-455), or its "
+        "ZooKeeper. Nothing was changed",
+        Correct(
+            "add a section 'zookeeper' with 'connect' (the brokers' zookeeper.connect) to the connection's extra, or upgrade "
+            "the cluster"
+        ),
     )
 
 
@@ -55,6 +59,9 @@ def _recognise_zookeeper(settings: ClusterSettings) -> None:
         if answer.startswith((b"imok", b"ruok is not executed")):
             raise InvalidRequestError(
                 f"Kafka connection '{settings.name}': 'bootstrap.servers' names {server.strip()}, which is a ZooKeeper, "
-                "expected Kafka brokers. Put the brokers' host:port there; a cluster below Kafka 2.4 has its ZooKeeper "
-                "in a section 'zookeeper' of its own."
+                "expected Kafka brokers",
+                Correct(
+                    "put the brokers' host:port there; a cluster below Kafka 2.4 has its ZooKeeper "
+                    "in a section 'zookeeper' of its own"
+                ),
             )

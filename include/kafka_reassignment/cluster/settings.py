@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster.kafka.tls import TlsOptions
 from kafka_reassignment.cluster.kafka.tokens import OAuthToken, OidcTokens, TokensOfCallback, TokenSource
 from kafka_reassignment.cluster.zookeeper.settings import ZookeeperSettings
@@ -223,15 +224,15 @@ class ClusterSettings:
         if not self.bootstrap_servers:
             raise InvalidRequestError(
                 f"Kafka connection '{self.name}' has no 'bootstrap.servers', expected host:port of at least one broker "
-                f"in its extra, found the keys {sorted(self.librdkafka) or 'none'}. Edit the connection in Airflow "
-                "(Admin, Connections)."
+                f"in its extra, found the keys {sorted(self.librdkafka) or 'none'}",
+                Correct("edit the connection in Airflow (Admin, Connections)"),
             )
         for server in self.bootstrap_servers.split(","):
             found = _SERVER.fullmatch(server.strip())
             if found is None or not 0 < int(found["port"]) < 2**16:
                 raise InvalidRequestError(
-                    f"Kafka connection '{self.name}': 'bootstrap.servers' expects host:port, found {server.strip()!r}. "
-                    "Edit the connection in Airflow (Admin, Connections)."
+                    f"Kafka connection '{self.name}': 'bootstrap.servers' expects host:port, found {server.strip()!r}",
+                    Correct("edit the connection in Airflow (Admin, Connections)"),
                 )
 
     def _check_sasl(self, mechanism: str) -> None:
@@ -249,13 +250,17 @@ class ClusterSettings:
         for key in needed:
             if not self.librdkafka.get(key):
                 raise InvalidRequestError(
-                    f"Kafka connection '{self.name}' has no '{key}', which {mechanism} needs. Edit the connection."
+                    f"Kafka connection '{self.name}' has no '{key}', which {mechanism} needs",
+                    Correct("edit the connection"),
                 )
 
     def _refused(self, key: str, why: str) -> InvalidRequestError:
         found = self.redact(repr(self.librdkafka.get(key)))
         shown = f", found {found}" if not any(w in key for w in _SECRET_WORDS) and len(found) < 100 else ""
-        return InvalidRequestError(f"Kafka connection '{self.name}': '{key}' cannot be used here{shown}: {why}.")
+        return InvalidRequestError(
+            f"Kafka connection '{self.name}': '{key}' cannot be used here{shown}: {why}",
+            Correct("correct the connection"),
+        )
 
 
 def _pairs(text: str) -> dict[str, str]:

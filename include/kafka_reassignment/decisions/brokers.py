@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from kafka_reassignment.advice import Advice
+from kafka_reassignment.advice import Advice, Correct
 from kafka_reassignment.errors import InfeasiblePlanError, UnknownBrokerError, name_some
 
 
@@ -45,6 +45,6 @@ def check_racks_left(rack_of: Mapping[int, str | None], leaving: Collection[int]
     if emptied and len(racks) > 1:
         raise InfeasiblePlanError(
             f"Cannot decommission broker {name_some(sorted(leaving), 10)}: rack {name_some(emptied)} would have no "
-            "live broker left, expected at least one, because replicas are kept on distinct racks. Leave one broker "
-            "of the rack, or add one to it first."
+            "live broker left, expected at least one, because replicas are kept on distinct racks",
+            Correct("leave one broker of the rack, or add one to it first"),
         )

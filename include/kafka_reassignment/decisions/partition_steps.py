@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidAssignmentError
 from kafka_reassignment.model import Reassignment, Replicas, Step
 from kafka_reassignment.text import format_brokers
@@ -184,9 +185,13 @@ def _next(
 
 def _check(current: Replicas, target: Replicas, replica_movements: int) -> None:
     if replica_movements < 1:
-        raise InvalidAssignmentError(f"replica movements (R) is {replica_movements}, expected at least 1; raise it")
+        raise InvalidAssignmentError(
+            f"replica movements (R) is {replica_movements}, expected at least 1",
+            Correct("raise it"),
+        )
     for name, replicas in (("current", current), ("target", target)):
         if not replicas or len(set(replicas)) != len(replicas):
             raise InvalidAssignmentError(
-                f"The {name} replicas are ({format_brokers(replicas)}), expected at least one broker, each named once; correct them"
+                f"The {name} replicas are ({format_brokers(replicas)}), expected at least one broker, each named once",
+                Correct("correct them"),
             )

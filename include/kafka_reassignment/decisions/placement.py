@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InfeasiblePlanError, name_some
 from kafka_reassignment.model import Replicas
 from kafka_reassignment.text import format_brokers
@@ -177,14 +178,15 @@ def _check(growth: Growth, factor: int, brokers: list[BrokerLoad], unfit: Mappin
     if factor < growth.min_insync_replicas:
         raise InfeasiblePlanError(
             f"Topic {growth.topic} has {factor} replicas of a partition, expected at least {growth.min_insync_replicas}, its "
-            "min.insync.replicas: new partitions would refuse producers with acks=all. Raise its replication factor first "
-            "(job 'replication_factor'), or lower min.insync.replicas"
+            "min.insync.replicas: new partitions would refuse producers with acks=all",
+            Correct("raise its replication factor first (job 'replication_factor'), or lower min.insync.replicas"),
         )
     if len(brokers) < factor:
         left_out = f" (left out: {name_some(f'{b}: {why}' for b, why in sorted(unfit.items()))})" if unfit else ""
         raise InfeasiblePlanError(
             f"Topic {growth.topic} has {factor} replicas of a partition, which need {factor} brokers; found {len(brokers)} that "
-            f"may take new ones: {format_brokers(b.broker_id for b in brokers) or 'none'}{left_out}. Start or add brokers, or exclude fewer"
+            f"may take new ones: {format_brokers(b.broker_id for b in brokers) or 'none'}{left_out}",
+            Correct("start or add brokers, or exclude fewer"),
         )
 
 

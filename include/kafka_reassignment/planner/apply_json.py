@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.apply_json import check_targets
 from kafka_reassignment.decisions.batching.columns import ABSENT
 from kafka_reassignment.errors import InfeasiblePlanError, name_some
@@ -96,7 +97,8 @@ def _check_space(named: pa.Table, resolved: ResolvedRequest) -> None:
         raise InfeasiblePlanError(
             f"The reassignment JSON brings more than the disks can take while both copies are there: {name_some(shortages)}, with "
             f"{resolved.request.keep_free_share:.0%} of each log dir's volume kept free ('keep_free_share') and the log dirs of a broker "
-            "filled alike. Free space there, keep less free, or name other brokers."
+            "filled alike",
+            Correct("free space there, keep less free, or name other brokers"),
         )
 
 

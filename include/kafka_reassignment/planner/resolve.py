@@ -118,7 +118,8 @@ def _check_brokers(request: ReassignmentRequest, ids: Longs, alive: Flags) -> No
     if dead and request.job in FILLS_NAMED:
         raise UnknownBrokerError(
             f"Broker {name_some(dead)} is not alive: job '{request.job}' would give it replicas, which would never "
-            "join the ISR. Start it, or leave it out of 'brokers'."
+            "join the ISR",
+            Correct("start it, or leave it out of 'brokers'"),
         )
 
 
@@ -128,7 +129,8 @@ def _check_not_cordoned(request: ReassignmentRequest, ids: Longs, cordoned: Flag
     if named and request.job in FILLS_NAMED:
         raise InfeasiblePlanError(
             f"Broker {name_some(named)} takes no replicas: each of its log dirs is cordoned (cordoned.log.dirs), and job "
-            f"'{request.job}' would give it some. Uncordon it, or leave it out of 'brokers'."
+            f"'{request.job}' would give it some",
+            Correct("uncordon it, or leave it out of 'brokers'"),
         )
 
 
@@ -156,7 +158,8 @@ def _matching(patterns: Iterable[str], names: frozenset[str], where: str) -> fro
     if missing:
         raise UnknownTopicOrPartitionError(
             f"{name_some(missing)} in '{where}' matches no topic of the cluster: expected names, or patterns with "
-            f"'*' and '?', of its {len(names)} topics. Check the spelling."
+            f"'*' and '?', of its {len(names)} topics",
+            Correct("check the spelling"),
         )
     return frozenset(found)
 
@@ -171,7 +174,8 @@ def _check_replication_factor(
     if wanted > takers:
         raise InvalidReplicationFactorError(
             f"Replication factor {wanted} is above the {takers} brokers that may hold replicas (alive, not "
-            f"excluded, not cordoned): expected at most {takers}. Lower it, or add brokers."
+            f"excluded, not cordoned): expected at most {takers}",
+            Correct("lower it, or add brokers"),
         )
     names = snapshot.topics["topic"].to_pylist()
     least = snapshot.topics["min_insync_replicas"].to_pylist()
@@ -184,7 +188,8 @@ def _check_replication_factor(
         raise InvalidReplicationFactorError(
             f"Replication factor {wanted} is below min.insync.replicas of {len(above)} topics "
             f"({name_some(f'{name}: {minimum}' for name, minimum in above)}): producers with acks=all would be "
-            "refused for ever. Raise the replication factor, or lower min.insync.replicas of those topics first."
+            "refused for ever",
+            Correct("raise the replication factor, or lower min.insync.replicas of those topics first"),
         )
 
 
@@ -193,7 +198,8 @@ def _check_racks_left(request: ReassignmentRequest, fleet: Fleet, named: Flags) 
     if not fleet.takes.any():
         raise InfeasiblePlanError(
             f"No broker may take replicas: expected at least one that is alive, not excluded and not leaving, found "
-            f"none of {fleet.size} (named: {named_brokers or 'none'}). Name fewer brokers, or exclude fewer."
+            f"none of {fleet.size} (named: {named_brokers or 'none'})",
+            Correct("name fewer brokers, or exclude fewer"),
         )
     if request.job is not Job.DECOMMISSION:
         return

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
 from kafka_reassignment.errors import InfeasiblePlanError, name_some
 from kafka_reassignment.plan.columns import longs, replica_matrix
@@ -188,8 +189,8 @@ def _placed(facts: DataFrame, goals: ShardGoals, shards: int) -> pa.Table:
         raise InfeasiblePlanError(
             f"There is no valid broker for {len(reasons)} of the partitions ({name_some(reasons)}). A broker may take a "
             "replica when it is alive, not excluded and not decommissioned, has none of that partition, is in another "
-            "rack than its other replicas if there are enough racks, and has space for the copy. Add a broker or disk "
-            "space there, exclude fewer brokers, or decommission fewer at once."
+            "rack than its other replicas if there are enough racks, and has space for the copy",
+            Correct("add a broker or disk space there, exclude fewer brokers, or decommission fewer at once"),
         )
     return rows.drop_columns([IMPOSSIBLE]).cast(TARGET)
 

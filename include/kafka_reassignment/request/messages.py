@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import (
     DuplicatePartitionError,
     InvalidReplicationFactorError,
@@ -41,7 +42,7 @@ def parse(
     try:
         return model.model_validate(fields)
     except ValidationError as invalid:
-        raise error_class(invalid)(_message(subject, invalid)) from None
+        raise error_class(invalid)(_message(subject, invalid), Correct("correct the request")) from None
 
 
 def request_error_class(invalid: ValidationError) -> type[InvalidRequestError]:
@@ -62,7 +63,7 @@ def _message(subject: str, invalid: ValidationError) -> str:
     problems = invalid.errors(include_url=False, include_context=False)
     texts = "; ".join(_text(p["loc"], p["msg"], p["type"], p.get("input")) for p in problems[:MAX_PROBLEMS])
     more = f"; and {len(problems) - MAX_PROBLEMS} more" if len(problems) > MAX_PROBLEMS else ""
-    return f"{subject} cannot be carried out: {texts}{more}. Nothing was changed in the cluster."
+    return f"{subject} cannot be carried out: {texts}{more}. Nothing was changed in the cluster"
 
 
 def _text(where: tuple[int | str, ...], message: str, kind: str, found: object) -> str:

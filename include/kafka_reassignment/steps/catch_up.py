@@ -99,9 +99,7 @@ def brokers_to_start(waiting: Mapping[TopicPartition, Replicas], view: View) -> 
     return (StartBrokers(tuple(down)),) if down else ()
 
 
-def _rates_to_raise(
-    run: RunContext, waiting: Mapping[TopicPartition, Replicas], view: View
-) -> tuple[Correct, ...]:
+def _rates_to_raise(run: RunContext, waiting: Mapping[TopicPartition, Replicas], view: View) -> tuple[Correct, ...]:
     """Return the advice about lower rates that another client has set for what is waited for: we leave them as they are."""
     sides = {(b, Side.FOLLOWER) for brokers in waiting.values() for b in brokers}
     sides |= {(s.leader, Side.LEADER) for p, s in view.partitions.items() if p in waiting and s.leader is not None}

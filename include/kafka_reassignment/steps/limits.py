@@ -43,7 +43,8 @@ def change_limits(run: RunContext, changes: dict[str, object], by: str) -> Limit
             return limits
         if limits == asked:
             raise InvalidRequestError(
-                f"The limits are asked to be {_format_limits(limits)}, which they are already. Name at least one that changes"
+                f"The limits are asked to be {_format_limits(limits)}, which they are already",
+                Correct("name at least one that changes"),
             )
         check_limits(limits, run.cluster.describe_cluster())
         _require_batches_left(run)
@@ -64,7 +65,8 @@ def check_limits(limits: Limits, description: ClusterDescription) -> None:
     if largest is not None and movements > largest:
         raise InvalidRequestError(
             f"'partition_movements' is {movements}, expected at most {largest}: cluster {description.cluster_id} is "
-            "below Kafka 2.4, whose controller takes one batch at a time, and all of it at once. Lower the limit"
+            "below Kafka 2.4, whose controller takes one batch at a time, and all of it at once",
+            Correct("lower the limit"),
         )
 
 
@@ -199,7 +201,8 @@ def _require_batches_left(run: RunContext) -> None:
     if begun >= batches:
         raise InvalidRequestError(
             f"Batch {begun} of {batches} of reassignment {run.record.reassignment_id} has begun and is the last one: "
-            "other limits would change nothing. Change the rate with kafka_throttle instead, if that is what is needed"
+            "other limits would change nothing",
+            Correct("change the rate with kafka_throttle instead, if that is what is needed"),
         )
 
 

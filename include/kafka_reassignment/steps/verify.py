@@ -156,7 +156,9 @@ def _what_is_wrong(
         return VerificationError(
             f"All that was planned is done, but broker {brokers} still hosts {len(came_since)} partitions that came after the "
             f"plan ({name_some(came_since)}): do not shut it down",
-            Correct(f"cordon the log dirs of broker {brokers} (cordoned.log.dirs, from Kafka 4.3) so that no more come"),
+            Correct(
+                f"cordon the log dirs of broker {brokers} (cordoned.log.dirs, from Kafka 4.3) so that no more come"
+            ),
             *to_decommission_again(run, came_since),
         )
     if unmoved:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError
 
 
@@ -19,6 +20,6 @@ def find_connection(conn_id: str, kind: str) -> Connection:
         return BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
         raise InvalidRequestError(
-            f"{kind} connection '{conn_id}' does not exist in this Airflow; expected one of its connections. "
-            "Create it under Admin, Connections, or correct the name"
+            f"{kind} connection '{conn_id}' does not exist in this Airflow; expected one of its connections",
+            Correct("create it under Admin, Connections, or correct the name"),
         ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment_airflow.hooks.connection import find_connection
 
@@ -20,6 +21,7 @@ def spark_master(spark_conn_id: str | None) -> str:
     if not connection.host:
         raise InvalidRequestError(
             f"Spark connection '{spark_conn_id}' has no host, expected a master such as 'local[*]' or "
-            "'spark://host:7077' there; fill it in"
+            "'spark://host:7077' there",
+            Correct("fill it in"),
         )
     return f"{connection.host}:{connection.port}" if connection.port else connection.host

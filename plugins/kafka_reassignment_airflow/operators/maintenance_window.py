@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.sdk import BaseOperator, Context, Variable
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.request import parse_request
 from kafka_reassignment_airflow.arguments import read_json
@@ -72,6 +73,7 @@ def _checked(requests: object) -> list[Mapping[str, Any]]:
         if connections.count(conn_id) > 1:
             raise InvalidRequestError(
                 f"{connections.count(conn_id)} maintenance requests name the connection '{conn_id}', expected at most one: "
-                "one reassignment runs at a time per cluster. Keep one of them"
+                "one reassignment runs at a time per cluster",
+                Correct("keep one of them"),
             )
     return requests

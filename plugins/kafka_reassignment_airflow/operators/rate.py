@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.sdk import Context
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.request import MEGABYTE
@@ -70,6 +71,7 @@ def _sides(side: str) -> tuple[Side, ...]:
         return tuple(Side)
     if side not in set(Side):
         raise InvalidRequestError(
-            f"The argument 'side' is {side[:60]!r}, expected {BOTH}, {' or '.join(Side)}. Correct it in the DAG"
+            f"The argument 'side' is {side[:60]!r}, expected {BOTH}, {' or '.join(Side)}",
+            Correct("correct it in the DAG"),
         )
     return (Side(side),)

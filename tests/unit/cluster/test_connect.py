@@ -55,7 +55,7 @@ def test_a_zookeeper_is_recognised_even_where_it_forbids_the_command(answer: byt
     assert str(refused.value) == (
         f"Kafka connection 'my_kafka': 'bootstrap.servers' names {address}, which is a ZooKeeper, expected Kafka "
         "brokers. Put the brokers' host:port there; a cluster below Kafka 2.4 has its ZooKeeper in a section "
-        "'zookeeper' of its own."
+        "'zookeeper' of its own"
     )
 
 

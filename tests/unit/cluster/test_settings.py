@@ -188,7 +188,7 @@ def test_an_oauth_function_becomes_a_token_source_and_is_given_its_config() -> N
 def test_a_connection_without_servers_is_refused_by_name_with_the_next_step(extra: dict[str, str]) -> None:
     message = refused(extra)
     assert message.startswith("Kafka connection 'my_kafka' has no 'bootstrap.servers', expected host:port")
-    assert message.endswith("Edit the connection in Airflow (Admin, Connections).")
+    assert message.endswith("Edit the connection in Airflow (Admin, Connections)")
 
 
 @pytest.mark.parametrize("servers", ["a", "a:", "a:port", ":9092", "a:0", "a:70000", "a:9092,", "a:9092;b:9092"])
@@ -223,4 +223,4 @@ def test_what_cannot_be_said_to_every_client_is_refused(change: dict[str, Any], 
 def test_client_credentials_have_to_be_complete(missing: str) -> None:
     key = f"sasl.oauthbearer.{missing}"
     message = refused({k: v for k, v in OIDC.items() if k != key})
-    assert message == f"Kafka connection 'my_kafka' has no '{key}', which OAUTHBEARER needs. Edit the connection."
+    assert message == f"Kafka connection 'my_kafka' has no '{key}', which OAUTHBEARER needs. Edit the connection"

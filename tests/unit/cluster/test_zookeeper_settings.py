@@ -65,4 +65,4 @@ def test_a_section_that_cannot_be_used_is_refused_by_key(section: object, messag
     with pytest.raises(InvalidRequestError) as refused:
         read(section)
     assert str(refused.value).startswith(f"Kafka connection 'old', section 'zookeeper': {message}")
-    assert str(refused.value).endswith("Edit the connection in Airflow (Admin, Connections).")
+    assert str(refused.value).endswith("Edit the connection in Airflow (Admin, Connections)")

@@ -145,7 +145,7 @@ def test_too_many_batches_are_refused_with_what_would_help():
         batches_of(steps, limits(partition_movements=2, max_batches=4))
     assert str(refused.value) == (
         "The plan needs 5 batches: expected at most 4 ('max_batches'). Allow more partition movements per batch "
-        "(now 2), more leader movements (now 50), or more batches."
+        "(now 2), more leader movements (now 50), or more batches"
     )
 
 

@@ -154,6 +154,19 @@ def test_producers_write_to_the_isr_and_a_copy_below_their_rate_never_joins() ->
     assert fake.describe_partitions()[p].replicas == (1, 3)
 
 
+def test_what_is_above_the_retention_is_deleted_and_a_copy_is_no_further_behind_for_it() -> None:
+    fake = over_time()
+    [p] = fake.create_topic("orders", [(1, 2)], size_bytes=100 * MB)
+    fake.write(p, 2 * MB, retention_bytes=150 * MB)
+    set_list(fake, "follower", "0:3")
+    set_rate(fake, "follower", 3, 4 * MB)
+    fake.alter_reassignments({p: (1, 3)})
+    fake.advance(40)
+    assert [r.size_bytes for r in fake.describe_log_dirs([1, 2, 3], [p]).replicas] == [150 * MB, 150 * MB, 130 * MB]
+    fake.advance(11)
+    assert fake.describe_partitions()[p].isr == {1, 3}
+
+
 def test_traffic_of_listed_in_sync_replicas_counts_to_the_rate_and_is_never_held_up() -> None:
     fake = over_time()
     busy, moved = fake.create_topic("orders", [(1, 3), (1, 2)], size_bytes=100 * MB)

@@ -51,7 +51,7 @@ BAD = {
         DuplicatePartitionError,
         (
             "The request cannot be carried out: 'brokers': 2 is named twice; name each one once. Nothing was changed in "
-            "the cluster."
+            "the cluster. Correct the request"
         ),
     ),
     "a rate of 0": (
@@ -59,7 +59,7 @@ BAD = {
         InvalidThrottleError,
         (
             "The request cannot be carried out: 'throttle_mb_per_second': expected a rate above 0 MB/s, found 0: it would "
-            "stop replication; ask for at least 1. Nothing was changed in the cluster."
+            "stop replication; ask for at least 1. Nothing was changed in the cluster. Correct the request"
         ),
     ),
     "an unknown topic": (
@@ -77,7 +77,7 @@ BAD = {
         InfeasiblePlanError,
         (
             "Cannot decommission broker 1, 4: rack 'a' would have no live broker left, expected at least one, because "
-            "replicas are kept on distinct racks. Leave one broker of the rack, or add one to it first."
+            "replicas are kept on distinct racks. Leave one broker of the rack, or add one to it first"
         ),
     ),
     "a partition twice": (

@@ -457,7 +457,9 @@ def test_a_rate_of_another_client_under_which_replicas_did_not_catch_up_is_to_be
     run.clock.sleep(61)
     with pytest.raises(CatchUpTimeoutError) as error:
         run.wait("sense_isr_catch_up", started_at=started)
-    raised = Correct(f"raise or remove the rates that another client has set lower than ours ({key} of broker {broker})")
+    raised = Correct(
+        f"raise or remove the rates that another client has set lower than ours ({key} of broker {broker})"
+    )
     assert error.value.advice == (*([raised] if is_in_the_way else []), Rerun("sense_isr_catch_up", batch=1))
 
 

@@ -115,7 +115,7 @@ def test_a_partition_that_was_moved_since_is_reported(growing, small_cluster):
             InvalidPartitionsError,
             (
                 "The request cannot be carried out: 'partitions': Input should be a valid integer (found '8'). Nothing was "
-                "changed in the cluster."
+                "changed in the cluster. Correct the request"
             ),
         ),
         (
@@ -136,7 +136,7 @@ def test_a_partition_that_was_moved_since_is_reported(growing, small_cluster):
             DuplicatePartitionError,
             (
                 "The request cannot be carried out: 'exclude_brokers': broker 3 is named twice; name each one once. Nothing was "
-                "changed in the cluster."
+                "changed in the cluster. Correct the request"
             ),
         ),
         (
@@ -144,7 +144,7 @@ def test_a_partition_that_was_moved_since_is_reported(growing, small_cluster):
             InvalidRequestError,
             (
                 "The request cannot be carried out: 'replicas' is not a known field; check its spelling. Nothing was changed in "
-                "the cluster."
+                "the cluster. Correct the request"
             ),
         ),
     ],

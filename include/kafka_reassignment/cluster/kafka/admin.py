@@ -16,6 +16,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster.kafka.errors import NothingSentError, credentials_refused, no_broker_answers
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.errors import (
@@ -63,8 +64,10 @@ class AdminConversation:
         except KafkaException as failed:
             raise InvalidRequestError(
                 f"Kafka connection '{settings.name}': confluent-kafka cannot use it: "
-                f"{settings.redact(failed.args[0].str())}. Nothing was sent. Correct the connection's extra (Admin, "
-                "Connections); GSSAPI needs a confluent-kafka that was built with libsasl2, its wheels are not."
+                f"{settings.redact(failed.args[0].str())}. Nothing was sent",
+                Correct(
+                    "correct the connection's extra (Admin, Connections); GSSAPI needs a confluent-kafka that was built with libsasl2, its wheels are not"
+                ),
             ) from None
         self._refresh: threading.Thread | None = None
         self._metadata: list[ClusterMetadata] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import kafka.errors as kafka_errors
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError, ReassignmentError
 from kafka_reassignment.model import Refusal
 
@@ -57,8 +58,10 @@ def raise_if_general(code: int, message: str | None, doing: str) -> None:
     answer = f"{code_name(code)}: {message}" if message else code_name(code)
     if code in _AUTHORIZATION:
         raise NotAuthorizedError(
-            f"Not authorised for {doing} ({answer}). Give the connection's principal ALTER, ALTER_CONFIGS, DESCRIBE and "
-            "DESCRIBE_CONFIGS on the cluster and the topics (KIP-455)."
+            f"Not authorised for {doing} ({answer})",
+            Correct(
+                "give the connection's principal ALTER, ALTER_CONFIGS, DESCRIBE and DESCRIBE_CONFIGS on the cluster and the topics (KIP-455)"
+            ),
         )
     if code in _UNAVAILABLE:
         raise ClusterUnavailableError(f"The cluster could not answer while {doing} ({answer}). Try again.")
@@ -80,8 +83,8 @@ def refusal_of(code: int, message: str | None) -> Refusal | None:
 def credentials_refused(who: str, connection: object, why: str) -> NotAuthorizedError:
     """The error of a broker that does not take our credentials; ``why`` is without secrets."""
     return NotAuthorizedError(
-        f"{who} refused the credentials of {connection}: {why}. "
-        "Check security.protocol, sasl.mechanism, sasl.username and sasl.password of the connection."
+        f"{who} refused the credentials of {connection}: {why}",
+        Correct("check security.protocol, sasl.mechanism, sasl.username and sasl.password of the connection"),
     )
 
 

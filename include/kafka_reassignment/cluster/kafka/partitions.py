@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 
 from kafka.protocol.admin import CreatePartitionsRequest
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster.kafka.errors import (
     NOT_CONTROLLER,
     THROTTLING_QUOTA_EXCEEDED,
@@ -83,12 +84,14 @@ def check_new_partitions(topic: str, numbers: Collection[int]) -> None:
     if not numbers or min(numbers) < 1 or max(numbers) - min(numbers) + 1 != len(numbers):
         raise InvalidRequestError(
             f"New partitions of topic {topic} are numbered {sorted(numbers)[:20]}, expected numbers from the present count "
-            "on, without a gap. Correct the numbers"
+            "on, without a gap",
+            Correct("correct the numbers"),
         )
     if len(numbers) > MAX_NEW_PARTITIONS:
         raise InvalidRequestError(
             f"One request adds {len(numbers)} partitions to topic {topic}, expected at most {MAX_NEW_PARTITIONS}: "
-            "the controller fails on more. Grow the topic in several runs"
+            "the controller fails on more",
+            Correct("grow the topic in several runs"),
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster.kafka.errors import (
     NOT_CONTROLLER,
     NothingSentError,
@@ -96,8 +97,8 @@ def alter_reassignments(
     missing = [p for p in targets if p not in replies]
     if missing:
         raise ReassignmentError(
-            f"The controller's reply left out {name_some(missing)}, expected one answer per partition. "
-            "List the reassignments to see what was applied, then go on."
+            f"The controller's reply left out {name_some(missing)}, expected one answer per partition",
+            Correct("list the reassignments to see what was applied, then go on"),
         )
     return replies
 
@@ -132,7 +133,8 @@ def check_size(targets: Collection[TopicPartition]) -> None:
     if len(targets) > MAX_PARTITIONS:
         raise InvalidRequestError(
             f"One alter request names {len(targets)} partitions, expected at most {MAX_PARTITIONS}: the controller "
-            "starts some of a larger one and fails the rest. Submit it in slices."
+            "starts some of a larger one and fails the rest",
+            Correct("submit it in slices"),
         )
 
 

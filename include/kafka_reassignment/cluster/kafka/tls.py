@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError
 
 
@@ -116,7 +117,8 @@ class TlsOptions:
             reason = getattr(problem, "reason", None) or getattr(problem, "strerror", None) or type(problem).__name__
             raise InvalidRequestError(
                 f"Kafka connection '{self.connection}': {keys} cannot be used: {reason}. Expected PEM, readable by "
-                "this process. Correct the connection, or put the file where every worker and the triggerer see it."
+                "this process",
+                Correct("correct the connection, or put the file where every worker and the triggerer see it"),
             ) from None
 
 

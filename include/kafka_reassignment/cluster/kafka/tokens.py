@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
 
 _RENEW_BEFORE_SECONDS = 30.0
@@ -104,7 +105,10 @@ class OidcTokens(TokenSource):
         """
         scheme = urlsplit(self._url).scheme
         if scheme not in {"http", "https"}:
-            raise NotAuthorizedError(f"Token endpoint {self._url}: expected http or https, found {scheme}.")
+            raise NotAuthorizedError(
+                f"Token endpoint {self._url}: expected http or https, found {scheme}",
+                Correct("correct sasl.oauthbearer.token.endpoint.url of the connection"),
+            )
         form = {"grant_type": "client_credentials"} | ({"scope": self._scope} if self._scope else {})
         try:
             answer = httpx.post(
@@ -117,8 +121,8 @@ class OidcTokens(TokenSource):
             )
             if answer.is_client_error:
                 raise NotAuthorizedError(
-                    f"Token endpoint {self._url} refused the client credentials (HTTP {answer.status_code}). Check "
-                    "sasl.oauthbearer.client.id, client.secret and scope of the connection."
+                    f"Token endpoint {self._url} refused the client credentials (HTTP {answer.status_code})",
+                    Correct("check sasl.oauthbearer.client.id, client.secret and scope of the connection"),
                 )
             if not answer.is_success:
                 raise self._no_token(f"HTTP {answer.status_code}")

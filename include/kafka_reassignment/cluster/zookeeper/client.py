@@ -19,6 +19,7 @@ from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, Permissions
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.cluster.zookeeper.settings import ZookeeperSettings
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError, ReassignmentError
@@ -122,8 +123,10 @@ class ZookeeperSession:
             yield
         except (kazoo_errors.NoAuthError, kazoo_errors.AuthFailedError, kazoo_errors.SASLException) as refused:
             raise NotAuthorizedError(
-                f"{where} refused {doing} ({type(refused).__name__}). Check 'sasl.*', 'digest' and 'acl' in the "
-                "connection's 'zookeeper' section: the principal must be allowed to create under /admin."
+                f"{where} refused {doing} ({type(refused).__name__})",
+                Correct(
+                    "check 'sasl.*', 'digest' and 'acl' in the connection's 'zookeeper' section: the principal must be allowed to create under /admin"
+                ),
             ) from None
         except (KazooTimeoutError, kazoo_errors.KazooException) as failed:
             why = "no answer in time" if isinstance(failed, KazooTimeoutError) else type(failed).__name__

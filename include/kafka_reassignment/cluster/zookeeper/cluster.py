@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
 from kafka_reassignment.cluster.kafka.reassignments import check_size
 from kafka_reassignment.cluster.settings import ClusterSettings
@@ -236,8 +237,10 @@ class ZookeeperCluster:
         if known != spoken_to:
             raise WrongClusterError(
                 f"ZooKeeper {self._zookeeper} belongs to cluster {known or '(none: no /cluster/id there)'}, expected "
-                f"{spoken_to}, the cluster of {self._settings}. Nothing was written. Correct 'connect' in the "
-                "connection's 'zookeeper' section, chroot included: it is the brokers' zookeeper.connect."
+                f"{spoken_to}, the cluster of {self._settings}. Nothing was written",
+                Correct(
+                    "correct 'connect' in the connection's 'zookeeper' section, chroot included: it is the brokers' zookeeper.connect"
+                ),
             )
         self._is_same_cluster = True
 

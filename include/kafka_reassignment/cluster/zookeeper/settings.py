@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError
 
 _KEYS = frozenset(
@@ -73,8 +74,8 @@ class ZookeeperSettings:
 
         def refused(key: str, expected: str) -> InvalidRequestError:
             return InvalidRequestError(
-                f"Kafka connection '{connection}', section 'zookeeper': '{key}' expected {expected}. "
-                "Edit the connection in Airflow (Admin, Connections)."
+                f"Kafka connection '{connection}', section 'zookeeper': '{key}' expected {expected}",
+                Correct("edit the connection in Airflow (Admin, Connections)"),
             )
 
         if not isinstance(section, Mapping):

@@ -9,6 +9,7 @@ from itertools import chain, islice
 
 import numpy as np
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.batching.columns import NOBODY, Longs, StepColumns
 from kafka_reassignment.decisions.batching.heights import WaitingCopies
 from kafka_reassignment.decisions.batching.picking import Copy, add_sorted, pick
@@ -50,9 +51,11 @@ def within_limit(numbers: Longs, limits: Limits) -> Longs:
     if numbers.max(initial=0) > limits.max_batches:
         target = "" if limits.batch_bytes is None else f"a larger byte target (now {limits.batch_bytes}), "
         raise InfeasiblePlanError(
-            f"The plan needs {numbers.max()} batches: expected at most {limits.max_batches} ('max_batches'). Allow "
-            f"more partition movements per batch (now {limits.partition_movements}), more leader movements (now "
-            f"{limits.leader_movements}), {target}or more batches."
+            f"The plan needs {numbers.max()} batches: expected at most {limits.max_batches} ('max_batches')",
+            Correct(
+                f"allow more partition movements per batch (now {limits.partition_movements}), more leader movements (now "
+                f"{limits.leader_movements}), {target}or more batches"
+            ),
         )
     return numbers
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidThrottleError
 from kafka_reassignment.model import Batch, ConfigResource, Step
 
@@ -130,7 +131,8 @@ def throttle_for(
     if asked_bytes_per_second < 1:
         raise InvalidThrottleError(
             f"The throttle is {asked_bytes_per_second} bytes per second, expected a positive rate: 0 would stop "
-            "replication. Ask for at least 1 MB/s, or for an unthrottled move"
+            "replication",
+            Correct("ask for at least 1 MB/s, or for an unthrottled move"),
         )
     replicas = replicas_listed(batch.steps)
     rates = sorted({(broker_of(e), r.side) for r in replicas for e in r.entries})
