@@ -222,9 +222,9 @@ def test_whatever_is_down_a_next_step_keeps_the_bounds_and_never_stands_still(
 @pytest.mark.parametrize(
     ("current", "target", "r", "text"),
     [
-        ((), (1,), 1, r"The current replicas are \(\), expected at least one broker, each named once; correct them"),
+        ((), (1,), 1, r"The current replicas are \(\), expected at least one broker, each named once. Correct them"),
         ((1,), (2, 2), 1, r"The target replicas are \(2,2\), expected at least one broker, each named once"),
-        ((1,), (2,), 0, r"replica movements \(R\) is 0, expected at least 1; raise it"),
+        ((1,), (2,), 0, r"replica movements \(R\) is 0, expected at least 1. Raise it"),
     ],
 )
 def test_wrong_arguments_are_refused(current: Replicas, target: Replicas, r: int, text: str) -> None:
