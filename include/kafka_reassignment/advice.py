@@ -114,6 +114,13 @@ class Correct:
         return self.what
 
 
+def with_connection(advice: Advice, kafka_conn_id: str) -> Advice:
+    """Return the advice for the cluster behind a connection; the sweep is for all clusters unless one is named."""
+    if not isinstance(advice, Trigger) or advice.dag_id == SWEEP_DAG_ID:
+        return advice
+    return Trigger(advice.dag_id, {"kafka_conn_id": kafka_conn_id, **advice.params})
+
+
 Advice: TypeAlias = Rerun | Trigger | StartBrokers | WaitUntil | ReleaseLock | Correct
 
 _ADVICE: TypeAdapter[tuple[Advice, ...]] = TypeAdapter(tuple[Annotated[Advice, Field(discriminator="do")], ...])

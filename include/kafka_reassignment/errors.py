@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from kafka_reassignment.advice import Advice, Correct, Rerun, sentence
+from kafka_reassignment.advice import Advice, Correct, Rerun, Trigger, sentence, with_connection
 from kafka_reassignment.model import Refusal, TopicPartition
 
 
@@ -35,8 +35,16 @@ class ReassignmentError(Exception):
 
     def add_advice(self, *advice: Advice) -> None:
         """Add what is to be done after the rest, for a caller that knows more than the raiser."""
-        self.advice = (*self.advice, *advice)
-        self.args = (f"{self.problem.removesuffix('.')}. {sentence(self.advice)}",)
+        self._set_advice(*self.advice, *advice)
+
+    def name_connection(self, kafka_conn_id: str) -> None:
+        """Let what is to be triggered be triggered for this cluster, not for that of the form's default connection."""
+        if any(isinstance(item, Trigger) for item in self.advice):
+            self._set_advice(*(with_connection(item, kafka_conn_id) for item in self.advice))
+
+    def _set_advice(self, *advice: Advice) -> None:
+        self.advice = advice
+        self.args = (f"{self.problem.removesuffix('.')}. {sentence(advice)}",)
 
 
 class InvalidRequestError(ReassignmentError):

@@ -51,7 +51,7 @@ class DagRun:
         self.conf = conf
         self.triggering_user_name = by
         self.run_type = run_type
-        self.triggered_at = at
+        self.triggered_at = self.run_after = at
         self.ended_at: datetime | None = None
         self.state = "queued"
         self.rendered: dict[Template, Any] = {}

@@ -37,7 +37,8 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
     says that it is rolled back afterwards.
 
     Raises:
-        InvalidRequestError: there is no such reassignment, and nothing foreign is asked for, or a roll back.
+        InvalidRequestError: there is no such reassignment, and nothing foreign is asked for, or a roll back; or this run has
+            stopped it before, and it was resumed since.
         UnknownTopicOrPartitionError: a name fits nothing.
     """
     with run.audited("stop") as event:
@@ -68,6 +69,8 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
         if not known:
             event.summary = "only moves that were started elsewhere are meant; there is nothing to stop"
         elif scope.is_whole:
+            if any(command.stopped and command.is_of(run.actor) for command in run.record.run_commands.all()):
+                refuse_resumed(run, RecordView(run.record), scope)
             if run.record.stopped() is None:
                 run.record.run_commands.append(
                     RunCommand(at=run.now(), by=by, run_id=run.actor.run_id, stopped=True, reason=reason)

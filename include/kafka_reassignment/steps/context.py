@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -30,6 +30,7 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import ReassignmentRequest
+from kafka_reassignment.request.names import DEFAULT_KAFKA_CONNECTION_ID
 from kafka_reassignment.steps.recorded_batch import planned_batch
 
 
@@ -108,6 +109,8 @@ class RunContext:
             yield draft
         except BaseException as error:
             advise_rerun(error, self.actor.task_id or step, batch)
+            if isinstance(error, ReassignmentError):
+                self._name_connection(error)
             draft.outcome, draft.summary = "failed", f"{type(error).__name__}: {error}"
             if isinstance(error, ReassignmentError) and error.advice:
                 draft.facts["advice"] = advice_as_data(error.advice)
@@ -115,6 +118,11 @@ class RunContext:
             raise
         if not draft.is_dropped:
             self.write_event(step, batch, began, draft)
+
+    def _name_connection(self, error: ReassignmentError) -> None:
+        with suppress(RecordError):  # the error is what matters
+            if self.record.exists and (named := self.request.kafka_conn_id) != DEFAULT_KAFKA_CONNECTION_ID:
+                error.name_connection(named)
 
     def write_event(self, step: str, batch: int | None, started_at: datetime, draft: AuditDraft) -> None:
         """Append a draft to the audit trail."""

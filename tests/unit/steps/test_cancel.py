@@ -312,6 +312,23 @@ def test_a_withdrawn_partition_between_two_steps_is_taken_back_too(three_steps):
 # A cancel whose tasks are cleared days later
 
 
+def test_the_stop_of_an_old_cancel_stops_nothing_that_was_resumed_and_a_new_one_does(reassignment):
+    run = reassignment(MOVES)
+
+    def of(run_id):
+        return replace(run.context, actor=Actor(requested_by="ann", run_id=run_id))
+
+    cancel.stop(of("monday"), WHOLE, by="ann")
+    cancel.stop(of("monday"), WHOLE, by="ann")
+    assert run.record.run_commands.last()[0] == 1, "a retry gives the order once"
+    resume(run.context, by="ann")
+    with pytest.raises(InvalidRequestError, match="is not stopped any more: it was resumed"):
+        cancel.stop(of("monday"), WHOLE, by="ann")
+    assert run.record.stopped() is None
+    cancel.stop(of("friday"), WHOLE, by="ann")
+    assert run.record.stopped() is not None
+
+
 @pytest.mark.parametrize("task", [cancel.cancel_moves, cancel.clear_after_stop, report_stop], ids=lambda t: t.__name__)
 def test_a_task_of_an_old_cancel_ends_nothing_of_a_reassignment_that_was_resumed(reassignment, cluster, task):
     """Before, cancel_moves cancelled the moves of the batch at work, and report_stop gave its lock away, in a green run."""

@@ -8,7 +8,7 @@ from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Run, move
 from upath import UPath
 
-from kafka_reassignment.advice import Correct, Rerun, StartBrokers, Trigger, WaitUntil
+from kafka_reassignment.advice import Correct, Rerun, StartBrokers, Trigger, WaitUntil, advice_as_data
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.errors import VerificationError
 from kafka_reassignment.model import (
@@ -408,6 +408,20 @@ def test_of_an_offline_partition_the_broker_that_was_in_sync_last_is_to_come_bac
     cluster.describe_partitions = as_before_kafka_4
     run.do_all()
     assert failed(run).advice[0] == StartBrokers((5,))
+
+
+@pytest.mark.parametrize("named", ["kafka_default", "kafka_two"])
+def test_what_is_to_be_triggered_is_for_the_cluster_of_the_request(reassignment, cluster, named):
+    """The forms have kafka_default, which may be another cluster: the advice would have been carried out there."""
+    run = reassignment(MOVES, kafka_conn_id=named)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.alter_reassignments({ORDERS_0: None})
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    error = failed(run)
+    (again,) = (a for a in error.advice if isinstance(a, Trigger))
+    assert again.params.get("kafka_conn_id", "kafka_default") == named
+    assert ("kafka_conn_id kafka_two" in str(error)) == (named == "kafka_two")
+    assert list(run.record.audit)[-1].facts["advice"] == advice_as_data(error.advice)
 
 
 def test_a_new_reassignment_of_what_is_left_is_asked_for_as_the_first_was(reassignment, cluster):
