@@ -46,6 +46,10 @@ OWN_STEPS = BATCH_STEPS[:-1]
 """The steps of a batch without the one that starts the next batch."""
 
 
+class ProcessDiedError(BaseException):
+    """What a SIGKILL looks like from inside a test."""
+
+
 class StillWaiting(Exception):  # noqa: N818 - no error: the step has to be looked at again
     """A step returned ``Waiting``; the text is its reason."""
 

@@ -10,24 +10,20 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
-from rich.text import Text
 from upath import UPath
 
 from kafka_lab.airflow import LocalAirflow, kafka_connection
 from kafka_lab.cluster import LocalCluster
 from kafka_lab.data import create_topic, fill_topics
+from kafka_lab.demo_view import Load, bar, console, grid, load_table, print_dim, say
 from kafka_lab.ledger import Ledger
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
@@ -35,23 +31,10 @@ from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResour
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
-from kafka_reassignment.steps.batch import BATCH_STEPS
-from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID
 
-MARKS = {
-    "success": ("✓", "green"),
-    "running": ("●", "cyan"),
-    "deferred": ("…", "magenta"),
-    "queued": ("○", "cyan"),
-    "scheduled": ("○", "cyan"),
-    "up_for_retry": ("↻", "yellow"),
-    "failed": ("✗", "red"),
-    "upstream_failed": ("✗", "red"),
-    "skipped": ("–", "dim"),
-}
 TOPICS = {"orders": 12, "payments": 12, "clicks": 12}
 
-console = Console()
 app = typer.Typer(add_completion=False)
 
 
@@ -61,15 +44,6 @@ class DemoJob(StrEnum):
     DECOMMISSION = "decommission"
     ADD_BROKERS = "add_brokers"
     REBALANCE = "rebalance"
-
-
-@dataclass(frozen=True)
-class Load:
-    """What is on one broker."""
-
-    replicas: int
-    leaders: int
-    size_bytes: int
 
 
 @app.command()
@@ -99,19 +73,19 @@ def demo(
 def _run(
     job: DemoJob, brokers: int, size: int, rate: float, batches: int, version: str, keep: bool, began: float
 ) -> bool:
-    with LocalCluster(brokers=brokers, racks=3, version=version, log_line=_print_dim) as cluster:
-        _say(began, f"Kafka {version}: {brokers} brokers on 3 racks at {cluster.bootstrap_servers}")
+    with LocalCluster(brokers=brokers, racks=3, version=version, log_line=print_dim) as cluster:
+        say(began, f"Kafka {version}: {brokers} brokers on 3 racks at {cluster.bootstrap_servers}")
         airflow = LocalAirflow(connections={"kafka_default": kafka_connection(cluster.bootstrap_servers)})
         with _stopping(airflow), ThreadPoolExecutor(1) as background:
             starting = background.submit(airflow.start)
             idle = brokers if job is DemoJob.ADD_BROKERS else None
             _make_topics(cluster, idle, size, lopsided=job is DemoJob.REBALANCE)
-            _say(began, f"{sum(TOPICS.values())} partitions of {', '.join(TOPICS)} hold {size} MB, three copies each")
+            say(began, f"{sum(TOPICS.values())} partitions of {', '.join(TOPICS)} hold {size} MB, three copies each")
             _others_throttles(cluster)
             starting.result()
-            _say(began, f"Airflow is up at {airflow.url}   user: {airflow.user}   password: {airflow.password}")
+            say(began, f"Airflow is up at {airflow.url}   user: {airflow.user}   password: {airflow.password}")
             ok = _reassign(cluster, airflow, job, rate, batches, began)
-            _say(began, "Verified: " + ("everything is as it should be" if ok else "SOMETHING IS WRONG, see above"))
+            say(began, "Verified: " + ("everything is as it should be" if ok else "SOMETHING IS WRONG, see above"))
             if keep:
                 console.print(
                     f"\nAirflow stays up at {airflow.url} ({airflow.user} / {airflow.password}); Ctrl-C ends it all."
@@ -138,14 +112,14 @@ def _reassign(
         else:
             conf["mode"] = "balanced"
         run_id = airflow.trigger(DAG_ID, conf, f"demo-{job}")
-        _say(began, f"Triggered {DAG_ID} run {run_id}: {job} at {rate:g} MB/s, a producer with acks=all keeps writing")
+        say(began, f"Triggered {DAG_ID} run {run_id}: {job} at {rate:g} MB/s, a producer with acks=all keeps writing")
         record = RecordStore(UPath(airflow.record_uri)).record(port.describe_cluster().cluster_id, run_id)
         state = _watch(airflow, record, run_id)
         if state != "success":
             _print_failure(airflow, run_id)
         ledger.stop()
         messages = ledger.verify()
-        console.print(_load_table(before, _loads(port)))
+        console.print(load_table(before, _loads(port)))
         restored = configs_before == _throttle_configs(port)
     console.print((record.read_file("report.txt") or b"There is no report").decode(), markup=False)
     console.print(f"Throttle configs as before the run: {'yes' if restored else 'NO'}")
@@ -171,7 +145,7 @@ def _make_topics(cluster: LocalCluster, idle: int | None, size_mb: int, *, lopsi
             pick = [c[0 if lopsided and i % 3 else (i // len(columns)) % len(c)] for c in columns]
             assignment.append(tuple(pick[i % len(pick) :] + pick[: i % len(pick)]))
         create_topic(cluster.bootstrap_servers, topic, assignment, {"min.insync.replicas": "2"})
-    with _bar("Writing", size_mb * 1_000_000) as advance:
+    with bar("Writing", size_mb * 1_000_000) as advance:
         fill_topics(cluster.bootstrap_servers, list(TOPICS), size_mb * 1_000_000, advance)
 
 
@@ -196,7 +170,7 @@ def _watch(airflow: LocalAirflow, record: Record, run_id: str) -> str:
         while True:
             state = airflow.run_state(DAG_ID, run_id)
             plan = record.frozen_plan()
-            view, line = _grid(airflow, record, run_id, plan.batches if plan else 0)
+            view, line = grid(airflow, record, run_id, plan.batches if plan else 0)
             if console.is_terminal:
                 live.update(view)
             elif line != shown:
@@ -205,29 +179,6 @@ def _watch(airflow: LocalAirflow, record: Record, run_id: str) -> str:
             if state in {"success", "failed"}:
                 return state
             time.sleep(1)
-
-
-def _grid(airflow: LocalAirflow, record: Record, run_id: str, batches: int) -> tuple[Table, str]:
-    """Return the grid as Airflow draws it, and a line on what is going on."""
-    table = Table(title=f"{run_id}: rows are steps, columns are batches", title_justify="left")
-    table.add_column("step")
-    states: list[dict[str, str]] = []
-    for number in range(1, batches + 1):
-        table.add_column(str(number), justify="center")
-        tasks = airflow.find_tasks(BATCH_DAG_ID, batch_run_id(run_id, number))
-        states.append({task_id: str(task["state"]) for task_id, task in tasks.items()})
-    for step in BATCH_STEPS:
-        marks = (MARKS.get(batch.get(step, ""), ("·", "dim")) for batch in states)
-        table.add_row(step, *(Text(mark, style=style) for mark, style in marks))
-    progress = record.progress()
-    finished = len(record.finished_batches())
-    main = airflow.tasks(DAG_ID, run_id)
-    active = next((t for t, i in main.items() if i["state"] in {"running", "deferred", "queued", "up_for_retry"}), "")
-    line = f"{active or 'waiting'}: {finished} of {batches} batches finished"
-    if progress and progress.batch > finished:
-        line += f"; {progress.text}"
-    table.caption, table.caption_justify = line, "left"
-    return table, line
 
 
 def _print_failure(airflow: LocalAirflow, run_id: str) -> None:
@@ -270,21 +221,6 @@ def _throttle_configs(port: ClusterPort) -> object:
     return port.describe_configs([*brokers, *(ConfigResource.topic(t) for t in TOPICS)], THROTTLE_KEYS)
 
 
-def _load_table(before: dict[int, Load], after: dict[int, Load]) -> Table:
-    table = Table(title="Per broker, before and after", title_justify="left")
-    for name in ("broker", "replicas", "leaders", "MB"):
-        table.add_column(name, justify="right")
-    for broker in sorted(before.keys() | after.keys()):
-        b, a = before.get(broker, Load(0, 0, 0)), after.get(broker, Load(0, 0, 0))
-        table.add_row(
-            str(broker),
-            f"{b.replicas} → {a.replicas}",
-            f"{b.leaders} → {a.leaders}",
-            f"{b.size_bytes / 1e6:.0f} → {a.size_bytes / 1e6:.0f}",
-        )
-    return table
-
-
 @contextmanager
 def _open(cluster: LocalCluster) -> Iterator[ClusterPort]:
     settings = ClusterSettings.of({"bootstrap.servers": cluster.bootstrap_servers}, name="demo")
@@ -298,22 +234,6 @@ def _stopping(airflow: LocalAirflow) -> Iterator[None]:
         yield
     finally:
         airflow.stop()
-
-
-@contextmanager
-def _bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(title, total=total)
-        yield lambda done: progress.update(task, completed=done)
-
-
-def _print_dim(text: str) -> None:
-    console.print(text, style="dim", markup=False)
-
-
-def _say(began: float, text: str) -> None:
-    console.print(f"[{time.monotonic() - began:5.0f} s] {text}", markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

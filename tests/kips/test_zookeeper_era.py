@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 from tests.contract.lab import eventually
-from tests.kips.zookeeper_lab import DiesAfter, Era, PlannedRun, ProcessDiedError, era, set_values
-from tests.steps_lab import Run, StillWaiting, move
+from tests.kips.zookeeper_lab import DiesAfter, Era, PlannedRun, era, set_values
+from tests.steps_lab import ProcessDiedError, Run, StillWaiting, move
 from upath import UPath
 
 from kafka_lab.ledger import Ledger

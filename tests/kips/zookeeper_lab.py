@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kazoo.client import KazooClient
 from tests.contract.lab import eventually, set_rates, throttle_every_replica
 from tests.kafka_fixtures import fresh_topic_name
-from tests.steps_lab import Clock, Run
+from tests.steps_lab import Clock, ProcessDiedError, Run
 from upath import UPath
 
 from kafka_lab import data
@@ -205,7 +205,3 @@ class DiesAfter:
             return reply
 
         return call
-
-
-class ProcessDiedError(BaseException):
-    """What a SIGKILL looks like from inside a test."""

@@ -1,0 +1,180 @@
+"""The catch-up and the drop of a batch on a fake cluster: what is not safe is waited for, and a race loses nothing."""
+
+import pytest
+from tests.fakes.cluster import FakeCluster
+from tests.steps_lab import ProcessDiedError, StillWaiting, move
+from tests.unit.steps.throttle_lab import MOVES, ORDERS_0
+
+from kafka_reassignment.advice import Correct, Rerun, StartBrokers
+from kafka_reassignment.decisions.moves import never_completes
+from kafka_reassignment.errors import (
+    CatchUpTimeoutError,
+    NotSubmittedError,
+    UnsafeDropError,
+)
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
+from kafka_reassignment.steps.leaders import elect_leaders
+
+pytestmark = pytest.mark.quick
+
+
+class RacedCluster(FakeCluster):
+    """Another client moves a partition between our look and our drop."""
+
+    raced = dies = False
+
+    def alter_reassignments(self, targets, *, allow_replication_factor_change=False):
+        if not self.raced and targets.get(ORDERS_0) == (1, 3):
+            self.raced = True
+            super().alter_reassignments({ORDERS_0: (1, 2, 3, 5)}, allow_replication_factor_change=True)
+            if self.dies:
+                self.fail("alter_reassignments", ProcessDiedError(), applied=None)
+        return super().alter_reassignments(targets, allow_replication_factor_change=allow_replication_factor_change)
+
+
+def test_a_drop_that_would_hang_because_of_a_race_is_cancelled_at_once_and_submitted_again(reassignment, cluster):
+    cluster.__class__ = RacedCluster
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    with pytest.raises(
+        StillWaiting, match=r"RACED_BY_ANOTHER_CLIENT: .* \(adding 5, removing 2,5\), expected 1,3; ours was"
+    ):
+        run.do("drop_old_replicas")
+    assert not cluster.list_reassignments()
+    assert run.replicas()["orders-0"] == (1, 3, 2), "nothing is lost"
+    run.do_all("drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-0"] == (1, 3)
+
+
+def test_a_drop_that_hangs_because_the_process_died_in_a_race_is_freed_by_the_next_look(reassignment, cluster):
+    cluster.__class__ = RacedCluster
+    cluster.dies = True
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    with pytest.raises(ProcessDiedError):
+        run.do("drop_old_replicas")
+    assert never_completes(cluster.list_reassignments()[ORDERS_0])
+    run.do_all("drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-0"] == (1, 3)
+    assert not cluster.list_reassignments()
+
+
+def test_a_large_batch_is_submitted_and_dropped_in_slices(reassignment, cluster):
+    """Each submission stalls the producers of its partitions for a moment: never all of them at once."""
+    cluster.create_topic("large", [(1, 2)] * 250)
+    run = reassignment([move("large", n, (1, 2), (1, 3), 0) for n in range(250)])
+    run.do_all()
+    assert [len(targets) for targets in cluster.altered] == [100, 100, 50] * 2
+    assert {replicas for p, replicas in run.replicas().items() if p.startswith("large")} == {(1, 3)}
+
+
+def test_a_new_replica_of_a_tiered_topic_is_not_made_leader_before_it_has_something_to_serve(reassignment, cluster):
+    cluster.create_topic("tiered", [(1, 2)], size_bytes=9_000_000, configs={"remote.storage.enable": "true"})
+    cluster.catch_up_all()
+    tiered = TopicPartition("tiered", 0)
+    run = reassignment([move("tiered", 0, (1, 2), (3, 1)), move("orders", 0, (1, 2), (3, 1))])
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    cluster.copy(tiered, 3, 500_000)
+    run.do_all("drop_old_replicas", "clear_throttle")
+    elect_leaders(run.context)
+    assert cluster.describe_partitions(["tiered"])[tiered].leader == 1
+    assert cluster.describe_partitions(["orders"])[ORDERS_0].leader == 3
+    summary = list(run.record.audit)[-1].summary
+    assert "tiered-0 (broker 3 has 500.0 kB of it locally, its leader 1 9.0 MB)" in summary
+    cluster.copy(tiered, 3, 5_000_000)
+    elect_leaders(run.context)
+    assert cluster.describe_partitions(["tiered"])[tiered].leader == 3
+
+
+def test_sensing_and_dropping_refuse_before_anything_was_submitted(reassignment):
+    run = reassignment(MOVES)
+    with pytest.raises(NotSubmittedError, match="orders-0, orders-1 of 2 partitions were never submitted") as sensed:
+        run.do("sense_isr_catch_up")
+    with pytest.raises(NotSubmittedError, match="was never submitted") as dropped:
+        run.do("drop_old_replicas")
+    assert sensed.value.advice == dropped.value.advice == (Rerun("submit_batch", batch=1),)
+    assert run.cluster.altered == []
+
+
+def test_old_replicas_are_kept_while_a_new_one_is_out_of_sync_and_dropped_when_it_is_back(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    cluster.fall_behind(ORDERS_0, 3)
+    with pytest.raises(
+        StillWaiting,
+        match=r"1 of 2 partitions are at their target; .* orders-0 \(broker 3 of the target 1,3 is not in sync\)",
+    ):
+        run.do("drop_old_replicas")
+    assert set(run.replicas()["orders-0"]) == {1, 2, 3}
+    assert run.replicas()["orders-1"] == (4, 3)
+    assert [e.facts["submitted"] for e in run.record.audit if e.step == "drop_old_replicas"] == [{"orders-1": [4, 3]}]
+    cluster.catch_up_all()
+    run.do_all("drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-0"] == (1, 3)
+
+
+def test_a_replica_that_stays_out_of_sync_ends_the_wait_of_the_drop(reassignment, cluster):
+    run = reassignment(MOVES, catch_up_timeout_minutes=1)
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    cluster.kill(3)
+    started = run.clock.now
+    run.clock.sleep(61)
+    with pytest.raises(
+        UnsafeDropError, match="Waited 1 min for batch 1: 0 of 2 partitions are at their target"
+    ) as late:
+        run.wait("drop_old_replicas", started_at=started)
+    assert late.value.advice == (StartBrokers((3,)), Rerun("sense_isr_catch_up", batch=1))
+    cluster.restart(3)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.record.finished_batches() == {1}
+
+
+def test_a_min_insync_above_the_target_is_to_be_lowered_before_the_drop_is_rerun(reassignment, cluster):
+    run = reassignment([move("orders", 0, (1, 2), (3,))], catch_up_timeout_minutes=1)
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    least = ConfigResource.topic("orders"), "min.insync.replicas"
+    cluster.alter_configs([ConfigChange(*least, ConfigOperation.SET, "2")])
+    started = run.clock.now
+    run.clock.sleep(61)
+    with pytest.raises(UnsafeDropError) as late:
+        run.wait("drop_old_replicas", started_at=started)
+    correct, rerun = late.value.advice
+    assert correct.what.startswith("lower min.insync.replicas (topic orders from 2 to 1)")
+    assert rerun == Rerun("sense_isr_catch_up", batch=1)
+    cluster.alter_configs([ConfigChange(*least, ConfigOperation.SET, "1")])
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-0"] == (3,)
+
+
+@pytest.mark.parametrize(
+    ("key", "broker", "is_in_the_way"),
+    [
+        ("follower.replication.throttled.rate", 3, True),
+        ("leader.replication.throttled.rate", 1, True),
+        ("leader.replication.throttled.rate", 3, False),
+    ],
+)
+def test_a_rate_of_another_client_under_which_replicas_did_not_catch_up_is_to_be_raised(
+    reassignment, cluster, key, broker, is_in_the_way
+):
+    run = reassignment(MOVES, catch_up_timeout_minutes=1)
+    by_hand = ConfigChange(ConfigResource.broker(broker), key, ConfigOperation.SET, "123")
+    assert not any(cluster.alter_configs([by_hand]).values())
+    run.do_all("admit", "set_throttle", "submit_batch")
+    started = run.clock.now
+    run.clock.sleep(61)
+    with pytest.raises(CatchUpTimeoutError) as error:
+        run.wait("sense_isr_catch_up", started_at=started)
+    raised = Correct(
+        f"raise or remove the rates that another client has set lower than ours ({key} of broker {broker})"
+    )
+    assert error.value.advice == (*([raised] if is_in_the_way else []), Rerun("sense_isr_catch_up", batch=1))
+
+
+def test_replicas_that_never_catch_up_end_the_wait(reassignment, cluster):
+    run = reassignment(MOVES, catch_up_timeout_minutes=1)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    started = run.clock.now
+    run.clock.sleep(61)
+    with pytest.raises(CatchUpTimeoutError, match=r"2 of 2 partitions did not catch up within 1 min"):
+        run.wait("sense_isr_catch_up", started_at=started)
