@@ -17,9 +17,9 @@ def run(two_batches):
     return two_batches()
 
 
-def which(run, asked, reassignment_id=""):
+def which(run, asked, reassignment_id="", run_id="cancel-1"):
     task = StopOperator(task_id="stop", reassignment_id=reassignment_id)
-    context = {"dag_run": SimpleNamespace(run_id="cancel-1", run_after=asked)}
+    context = {"dag_run": SimpleNamespace(run_id=run_id, run_after=asked)}
     return task.which_reassignment(run.store, run.cluster_id, context)
 
 
@@ -39,6 +39,7 @@ def test_a_stop_that_is_cleared_later_does_not_stop_another_reassignment(run):
         which(run, asked)
     assert which(run, asked, "r") == "r"
     assert which(run, run.clock.now) == "later"
+    assert which(run, asked, run_id="later") == "later", "a DAG of one's own may stop what it has started itself"
 
 
 def test_clocks_that_differ_by_seconds_keep_nobody_from_stopping(run):

@@ -88,6 +88,14 @@ def test_a_run_of_tasks_in_a_row_is_red_when_one_fails_because_the_rest_is_not_r
         assert len(task.upstream_task_ids) == (task.task_id != order[0])
 
 
+def test_a_task_of_a_cancel_that_is_cleared_alone_takes_no_other_with_it(dags):
+    """So a run that was green stays green when that task fails. Only a setup and a teardown around it would change that, and
+    the setup would run again with each of them: a stop, which may mean another reassignment by then, or a cancel of moves."""
+    dag = dags[CANCEL_DAG_ID]
+    for task in dag.tasks:
+        assert cleared_with(dag, task.task_id) == {task.task_id}
+
+
 def test_every_other_dag_has_one_task_or_counts_each_of_its_tasks(dags):
     for dag_id in set(dags) - {DAG_ID, CANCEL_DAG_ID, BATCH_DAG_ID}:
         for task in dags[dag_id].tasks:

@@ -93,7 +93,8 @@ class StopOperator(CancelStepOperator):
             InvalidRequestError: the owner has the lock since this run was triggered, so it is not the one that was meant.
         """
         asked, owner = context["dag_run"].run_after, store.lock_owner(cluster_id)
-        if not self.reassignment_id and owner is not None and owner.since > asked + CLOCKS_DIFFER:
+        is_own = owner is not None and owner.reassignment_id == context["dag_run"].run_id
+        if not self.reassignment_id and not is_own and owner is not None and owner.since > asked + CLOCKS_DIFFER:
             raise InvalidRequestError(
                 f"No reassignment is named to be stopped, and {owner.reassignment_id}, which has the lock of the cluster, has "
                 f"it since {owner.since:%Y-%m-%d %H:%M:%S %Z}: after this was asked, at {asked:%Y-%m-%d %H:%M:%S %Z}. Nothing "
