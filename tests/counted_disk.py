@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tests.simulation.disk import Content, SimDisk
@@ -16,6 +16,7 @@ class CountedDisk(SimDisk):
         super().__init__("objects")
         self._calls: Counter[str] = Counter()
         self.is_watched = False
+        self.on_read: Callable[[str], object] = lambda _: None
 
     @contextmanager
     def counted(self) -> Iterator[Counter[str]]:
@@ -25,6 +26,7 @@ class CountedDisk(SimDisk):
 
     def read(self, path: str) -> Content:
         self._calls["read"] += 1
+        self.on_read(path)
         return super().read(path)
 
     def names(self, path: str) -> list[str]:

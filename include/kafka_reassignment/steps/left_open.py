@@ -142,9 +142,9 @@ def has_left_open(recorded: RecordView) -> bool:
 
 
 def _worth_leaving(run: RunContext, recorded: RecordView, batch: Batch, blocked: Mapping[TopicPartition, str]) -> bool:
-    if len(not_tried_often(run, batch.number, list(blocked))) < len(blocked):
-        return False
-    return len(blocked) < len(batch.steps) or can_others_move(run, recorded, batch.number, blocked)
+    helps = len(blocked) < len(batch.steps) or can_others_move(run, recorded, batch.number, blocked)
+    # Last, because it reads what was submitted of every earlier batch.
+    return helps and len(not_tried_often(run, batch.number, list(blocked))) == len(blocked)
 
 
 def _note_since(run: RunContext, number: int, submitted: SubmittedBatch, since: datetime | None) -> None:

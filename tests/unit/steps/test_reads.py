@@ -208,6 +208,21 @@ def test_a_look_at_a_thousand_batches_that_are_all_blocked_asks_as_little_as_at_
     assert calls["read"] <= 21
 
 
+def test_a_look_that_finds_nothing_that_leaving_open_would_help_reads_no_earlier_batch(begun, cluster, disk):
+    """After wait_for_broker_minutes it asks that at every look, for as long as a batch may take."""
+    run = begun("admit", "set_throttle", "submit_batch", wait_for_broker_minutes=1)
+    for broker in (3, 4):
+        cluster.kill(broker)
+    look = looks_of(run, "sense_isr_catch_up")
+    look()
+    run.clock.sleep(61)
+    reads = set()
+    disk.on_read = reads.add
+    assert isinstance(look(), Waiting)
+    assert any(path.endswith("0002.submitted.json") for path in reads)
+    assert not any(path.endswith("0001.submitted.json") for path in reads)
+
+
 def test_a_batch_that_can_move_is_found_behind_many_that_cannot(counted_cluster, disk):
     cluster = counted_cluster
     blocked = [[move("orders", n, (1, 2), (1, 3))] for n in range(399)]
