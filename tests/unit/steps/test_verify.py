@@ -1,26 +1,23 @@
 """The end of a reassignment: green only when all that was asked is done; else red, with advice that leads on."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Run, move
+from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1
+from tests.unit.steps.verify_lab import failed, leader
 from upath import UPath
 
-from kafka_reassignment.advice import Correct, Rerun, StartBrokers, Trigger, WaitUntil, advice_as_data
+from kafka_reassignment.advice import Correct, Rerun, StartBrokers, Trigger, WaitUntil
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.errors import VerificationError
 from kafka_reassignment.model import (
-    ConfigChange,
-    ConfigOperation,
-    ConfigResource,
     Reassignment,
     Refusal,
     TopicPartition,
 )
 from kafka_reassignment.plan.reassignment_json import parse_plan
-from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.request import Job, parse_request
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -30,8 +27,6 @@ from kafka_reassignment.steps.verify import verify, write_report
 
 pytestmark = pytest.mark.quick
 
-ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
-MOVES = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]
 LEADERS = [move("orders", 0, (1, 2), (2, 1)), move("orders", 1, (2, 3), (3, 2))]
 
 
@@ -51,21 +46,6 @@ class RefusingCluster(FakeCluster):
 def refusing(cluster):
     cluster.__class__ = RefusingCluster
     return cluster
-
-
-def failed(run: Run) -> VerificationError:
-    with pytest.raises(VerificationError) as error:
-        run.finish()
-    return error.value
-
-
-def leader(cluster, partition):
-    return cluster.describe_partitions([partition.topic])[partition].leader
-
-
-def set_min_insync(cluster, topic, least):
-    change = ConfigChange(ConfigResource.topic(topic), "min.insync.replicas", ConfigOperation.SET, least)
-    assert not any(cluster.alter_configs([change]).values())
 
 
 # What is left
@@ -288,151 +268,3 @@ def test_a_report_needs_a_verify_that_succeeded_so_that_marking_the_task_makes_n
     with pytest.raises(VerificationError, match="its latest verify failed"):
         write_report(run.context)
     assert not run.record.has_file("report.txt")
-
-
-# Advice that leads on
-
-
-def test_another_reassignment_that_has_the_lock_is_waited_for_and_no_new_one_is_asked_for(reassignment, cluster):
-    run = reassignment(MOVES)
-    run.do_all("admit", "set_throttle", "submit_batch")
-    cluster.alter_reassignments({ORDERS_0: None})
-    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
-    failed(run)
-    other = ClusterLock(reassignment_id="other", since=run.clock.now, requested_by="bob")
-    other_record = run.store.record(run.cluster_id, "other")
-    other_record.write_request(run.context.recorded.model_copy(update={"reassignment_id": "other"}))
-    run.store.acquire(run.cluster_id, other)
-    with pytest.raises(VerificationError) as error:
-        verify(run.context)
-    wait, rerun = error.value.advice
-    assert wait == WaitUntil("other has ended, or was stopped with kafka_reassignment_cancel")
-    assert rerun == Rerun("verify")
-
-
-def test_the_brokers_of_an_offline_partition_are_to_be_started_first(reassignment, cluster):
-    cluster.create_topic("lone", [(5,)])
-    run = reassignment([move("lone", 0, (5,), (2,)), MOVES[0]])
-    cluster.kill(5)
-    run.do_all()
-    error = failed(run)
-    assert "left out: the partition is offline" in str(error)
-    assert error.advice[0] == StartBrokers((5,))
-    assert isinstance(error.advice[1], Trigger)
-
-
-def test_a_target_below_min_insync_replicas_asks_a_person_to_correct_that_and_nothing_more(reassignment, cluster):
-    cluster.create_topic("few", [(1, 2)])
-    run = reassignment([move("few", 0, (1, 2), (3,)), MOVES[0]])
-    set_min_insync(cluster, "few", "2")
-    run.do_all()
-    correct, rerun = failed(run).advice
-    assert rerun == Rerun("verify")
-    assert correct.what.startswith("lower min.insync.replicas (topic few from 2 to 1), or ask for more replicas")
-    set_min_insync(cluster, "few", "1")
-    with pytest.raises(VerificationError) as error:
-        verify(run.context)
-    assert isinstance(error.value.advice[0], Trigger)
-
-
-def test_what_can_be_moved_is_asked_for_without_what_min_insync_replicas_forbids(reassignment, cluster):
-    cluster.create_topic("few", [(1, 2)])
-    run = reassignment([move("few", 0, (1, 2), (3,)), *MOVES])
-    set_min_insync(cluster, "few", "2")
-    run.do_all("admit", "set_throttle", "submit_batch")
-    cluster.alter_reassignments({ORDERS_0: None})
-    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
-    again = failed(run).advice[0]
-    assert parse_plan(again.params["reassignment_json"]) == {ORDERS_0: (1, 3)}
-
-
-def test_a_hung_move_of_another_client_is_to_be_cancelled_before_a_new_reassignment(reassignment, cluster):
-    run = reassignment(MOVES)
-    run.do_all("admit", "set_throttle", "submit_batch")
-    cluster.alter_reassignments({ORDERS_0: None})
-    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
-    for target in ((3, 1, 6), (3, 1)):
-        cluster.alter_reassignments({TopicPartition("orders", 2): target}, allow_replication_factor_change=True)
-    free, wait, again, *_ = failed(run).advice
-    assert free == Trigger("kafka_reassignment_cancel", {"partitions": ["orders-2"], "foreign": True})
-    assert wait == WaitUntil("the moves of other clients have ended")
-    assert again.dag_id == "kafka_reassignment"
-
-
-def test_a_planned_partition_whose_move_another_client_made_hang_is_freed_before_a_new_reassignment(
-    reassignment, cluster
-):
-    run = reassignment(MOVES)
-    run.do_all("admit", "set_throttle", "submit_batch")
-    cluster.alter_reassignments({ORDERS_0: (1, 2)}, allow_replication_factor_change=True)
-    flight = cluster.list_reassignments()[ORDERS_0]
-    assert flight.adding == flight.removing == (3,)
-    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
-    free, _, again, *_ = [a for a in failed(run).advice if a != Trigger("kafka_throttle_sweep")]
-    assert free == Trigger("kafka_reassignment_cancel", {"partitions": ["orders-0"], "foreign": True})
-    assert parse_plan(again.params["reassignment_json"]) == {ORDERS_0: (1, 3)}
-    assert run.store.lock_owner(run.cluster_id) is None
-
-
-def test_a_partition_without_a_leader_though_its_brokers_are_up_asks_a_person_to_give_it_one(reassignment, cluster):
-    cluster.create_topic("lone", [(5,)])
-    lone = TopicPartition("lone", 0)
-    run = reassignment([move("lone", 0, (5,), (2,)), MOVES[0]])
-    cluster.kill(5)
-    set_min_insync(cluster, "lone", "2")
-    set_min_insync(cluster, "lone", "1")
-    cluster.restart(5)
-    assert leader(cluster, lone) is None
-    run.do_all()
-    correct, rerun = failed(run).advice
-    assert correct.what.startswith("give lone-0 a leader")
-    assert rerun == Rerun("verify")
-    what = correct.what
-    assert what.index("in sync last") < what.index("no message is lost") < what.index("--election-type UNCLEAN")
-    assert what.endswith("also those that were acknowledged"), "what it costs is said last, right after it"
-
-
-def test_of_an_offline_partition_the_broker_that_was_in_sync_last_is_to_come_back_and_no_other(reassignment, cluster):
-    """The other one may be gone for good: advice that asks for it would lead nowhere."""
-    cluster.create_topic("two", [(5, 6)])
-    cluster.catch_up_all()
-    run = reassignment([move("two", 0, (5, 6), (5, 2)), MOVES[0]])
-    cluster.kill(6)
-    cluster.kill(5)
-    seen, describe = frozenset({5}), cluster.describe_partitions
-
-    def as_before_kafka_4(*topics):
-        """The ISR keeps its last member, where later versions have eligible leaders instead."""
-        return {p: replace(s, isr=seen) if p.topic == "two" else s for p, s in describe(*topics).items()}
-
-    cluster.describe_partitions = as_before_kafka_4
-    run.do_all()
-    assert failed(run).advice[0] == StartBrokers((5,))
-
-
-@pytest.mark.parametrize("named", ["kafka_default", "kafka_two"])
-def test_what_is_to_be_triggered_is_for_the_cluster_of_the_request(reassignment, cluster, named):
-    """The forms have kafka_default, which may be another cluster: the advice would have been carried out there."""
-    run = reassignment(MOVES, kafka_conn_id=named)
-    run.do_all("admit", "set_throttle", "submit_batch")
-    cluster.alter_reassignments({ORDERS_0: None})
-    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
-    error = failed(run)
-    (again,) = (a for a in error.advice if isinstance(a, Trigger))
-    assert again.params.get("kafka_conn_id", "kafka_default") == named
-    assert ("kafka_conn_id kafka_two" in str(error)) == (named == "kafka_two")
-    assert list(run.record.audit)[-1].facts["advice"] == advice_as_data(error.advice)
-
-
-def test_a_new_reassignment_of_what_is_left_is_asked_for_as_the_first_was(reassignment, cluster):
-    how = {"catch_up_timeout_minutes": 30, "partition_movements": 1, "keep_free_share": 0.2}
-    windows = {"windows": ["daily 00:00-24:00"], "time_zone": "Europe/Madrid", "must_end_by": "2026-02-01 04:00"}
-    run = reassignment(MOVES, **how, **windows)
-    run.do_all("admit", "set_throttle", "submit_batch")
-    cluster.alter_reassignments({ORDERS_0: None})
-    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
-    params = failed(run).advice[0].params
-    assert params.items() >= how.items()
-    request = parse_request(dict(params))
-    assert request.maintenance == run.context.request.maintenance.model_copy(update={"must_end_by": None})
-    assert request.limits == run.context.request.limits

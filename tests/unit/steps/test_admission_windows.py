@@ -1,0 +1,216 @@
+"""Maintenance windows at the admission of a batch, and the estimates of how long batches take."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.steps_lab import StillWaiting, move
+from tests.unit.steps.throttle_lab import MOVES, ORDERS_1
+
+from kafka_reassignment.advice import Correct, Rerun, Trigger
+from kafka_reassignment.errors import (
+    DeadlinePassedError,
+    InfeasiblePlanError,
+    WindowClosedError,
+)
+from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.estimates import end_in_words
+from kafka_reassignment.steps.plan import make_plan
+from kafka_reassignment.steps.rate import change_rate
+
+pytestmark = pytest.mark.quick
+
+
+def test_a_batch_waits_for_its_window_and_starts_when_it_opens(reassignment):
+    run = reassignment(MOVES, windows=["thu 22:00-23:00"], time_zone="Europe/Madrid")
+    run.clock.now = datetime(2026, 1, 1, 20, 30, tzinfo=UTC)
+    with pytest.raises(
+        StillWaiting,
+        match=r"maintenance window is closed \(it is Thu 2026-01-01 21:30 Europe/Madrid\); it opens next 22:00",
+    ):
+        run.do("admit")
+    assert run.record.journal().is_settled, "a reassignment that waits is un-throttled"
+    run.clock.now = datetime(2026, 1, 1, 21, 0, 1, tzinfo=UTC)
+    run.do("admit")
+
+
+def test_a_batch_that_would_not_end_in_time_is_held_and_goes_on_in_the_next_window(reassignment):
+    large = move("orders", 0, (1, 2), (1, 3), 30_000_000_000)  # 50 min at 10 MB/s
+    run = reassignment([MOVES[1]], [large], windows=["daily 22:00-23:00"])
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    run.do_all()
+    run.clock.now = datetime(2026, 1, 1, 22, 20, tzinfo=UTC)
+    with pytest.raises(StillWaiting, match="the batch needs about 50 min.*closes in 40 min"):
+        run.do("admit", 2)
+    assert run.record.journal().is_settled
+    run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
+    run.do("admit", 2)
+
+
+def test_a_batch_that_was_admitted_in_a_window_is_not_submitted_after_it(reassignment):
+    run = reassignment(MOVES, windows=["daily 22:00-23:00"])
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    run.do("admit")
+    run.do("set_throttle")
+    run.clock.now = datetime(2026, 1, 1, 23, 0, tzinfo=UTC)
+    with pytest.raises(WindowClosedError, match="it opens next Fri 22:00") as raised:
+        run.do("submit_batch")
+    assert raised.value.advice == (Rerun("admit", batch=1),)
+    assert not run.cluster.list_reassignments()
+    assert run.record.submitted(1) is None
+    run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
+    run.do_all()
+
+
+def test_what_has_begun_in_a_window_is_submitted_again_after_it(reassignment):
+    run = reassignment(MOVES, windows=["daily 22:00-23:00"])
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    for step in ("admit", "set_throttle", "submit_batch"):
+        run.do(step)
+    assert run.cluster.list_reassignments()
+    run.clock.now = datetime(2026, 1, 1, 23, 0, tzinfo=UTC)
+    run.do("submit_batch")
+
+
+def test_a_batch_longer_than_any_window_fails_and_the_advice_leads_on(reassignment):
+    run = reassignment([move("orders", 0, (1, 2), (1, 3), 90_000_000_000)], windows=["daily 22:00-23:00"])
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    with pytest.raises(InfeasiblePlanError, match="Batch 1 can never start: .*about 2 h 30 min, the longest") as raised:
+        run.do("admit")
+    rate, rerun = raised.value.advice
+    assert rate == Trigger("kafka_throttle", {"reassignment_id": "r", "throttle_mb_per_second": 27})
+    assert rerun == Rerun("admit", 1)
+    change_rate(run.context, asked_bytes_per_second=27_000_000)
+    run.do("admit")
+
+
+def test_a_deadline_that_is_past_is_said_with_what_leads_on(reassignment):
+    run = reassignment(MOVES, must_end_by="2026-01-02 06:00")
+    run.clock.now = datetime(2026, 1, 2, 6, 0, tzinfo=UTC)
+    with pytest.raises(DeadlinePassedError, match="must end by") as raised:
+        run.do("admit")
+    assert raised.value.advice[0] == Trigger("kafka_reassignment_cancel", {"reassignment_id": "r"})
+    assert isinstance(raised.value.advice[1], Correct)
+
+
+# How long a batch takes, and when all of them end
+
+
+FIRST = move("orders", 1, (2, 3), (4, 3), 600_000_000)  # 1 min at 10 MB/s
+
+
+@pytest.fixture
+def copying(reassignment, cluster):
+    """Let the first batch copy evenly for so many seconds, with ten looks."""
+
+    def make(second_gb: float, seconds: int, *windows: str, **request: object):
+        second = move("orders", 0, (1, 2), (1, 3), round(second_gb * 1_000_000_000))
+        run = reassignment([FIRST], [second], windows=list(windows) or ["daily 22:00-23:40"], **request)
+        cluster.produce(ORDERS_1, messages=10, size_bytes=599_000_000)
+        run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+        run.do_all("admit", "set_throttle", "submit_batch")
+        for done in range(seconds // 10, seconds + 1, seconds // 10):
+            with pytest.raises(StillWaiting):
+                run.do("sense_isr_catch_up")
+            run.clock.now += timedelta(seconds=seconds // 10)
+            cluster.copy(ORDERS_1, 4, 600_000_000 * done // seconds)
+        with pytest.raises(StillWaiting):
+            run.do("sense_isr_catch_up")
+        return run
+
+    return make
+
+
+def go_on(run):
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+
+
+def test_measured_pace_counts_where_brokers_are_slower_than_the_rate(copying):
+    """The first batch took ten times what the rate promises; so will the second one."""
+    run = copying(5.6, 600)  # 9 min 20 s at 10 MB/s
+    go_on(run)
+    assert run.record.finished(1).copied.seconds == 600
+    with pytest.raises(
+        StillWaiting, match="the batch needs about 1 h 33 min, the maintenance window closes in 1 h 29 min"
+    ):
+        run.do("admit", 2)
+
+
+def test_days_in_which_a_batch_had_failed_are_no_time_of_copying(copying):
+    run = copying(30, 70)  # 50 min at 10 MB/s
+    run.clock.now += timedelta(days=2, hours=-1)
+    go_on(run)
+    assert run.record.finished(1).copied.seconds == 70
+    run.clock.now = datetime(2026, 1, 3, 22, 0, tzinfo=UTC)
+    run.do("admit", 2)
+
+
+def test_a_slow_batch_makes_the_next_one_wait_and_never_fail(copying):
+    run = copying(12, 600)  # 20 min at 10 MB/s, 200 min at the pace of the first batch
+    go_on(run)
+    with pytest.raises(StillWaiting, match=r"3 h 20 min, the longest .* is 1 h 40 min, by the pace of the latest"):
+        run.do("admit", 2)
+    run.clock.now += timedelta(days=7)
+    run.do("admit", 2)
+
+
+def test_a_raised_rate_makes_a_batch_fit(copying):
+    run = copying(12, 600)
+    go_on(run)
+    with pytest.raises(StillWaiting):
+        run.do("admit", 2)
+    change_rate(run.context, asked_bytes_per_second=40_000_000)
+    run.do("admit", 2)
+
+
+def test_a_rate_lowered_while_the_cluster_was_unhealthy_does_not_keep_the_next_batch_waiting(copying, cluster):
+    run = copying(30, 70, mb_per_second_while_unhealthy=1)
+    cluster.fall_behind(TopicPartition("orders", 3), 2)
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up")
+    assert run.record.journal().rate_changes[-1].asked_bytes_per_second == 1_000_000
+    go_on(run)
+    cluster.catch_up_all()
+    run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
+    run.do("admit", 2)
+
+
+def test_one_broker_slowed_by_hand_holds_only_the_batches_it_is_in(copying):
+    run = copying(30, 70)
+    change_rate(run.context, asked_bytes_per_second=1_000_000, brokers=[6])
+    go_on(run)
+    run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
+    run.do("admit", 2)
+
+
+def test_the_end_with_the_windows_is_said_while_batches_wait_and_run(copying):
+    """40 min at 10 MB/s, 47 min at the pace of the first batch: too late for this night, the second one runs in the next."""
+    run = copying(24, 70, "daily 22:00-22:55")
+    assert "all is expected to be over 22:4" in run.record.progress().text
+    go_on(run)
+    run.clock.now = datetime(2026, 1, 1, 22, 20, tzinfo=UTC)
+    with pytest.raises(StillWaiting, match="all is expected to be over Fri 22:47 UTC"):
+        run.do("admit", 2)
+
+
+def test_the_end_with_the_windows_is_in_the_approval_and_in_the_log(reassignment):
+    run = reassignment(MOVES, windows=["sat 22:00-04:00"], time_zone="Europe/Madrid")
+    assert "Approved now, with the maintenance windows, all is expected to be over Sat 22:00" in make_plan(
+        run.context, master="not needed"
+    )
+    run.start()
+    assert next(run.record.audit.latest(1)).summary.endswith("all is expected to be over Sat 22:00 Europe/Madrid")
+
+
+def test_a_plan_that_fits_no_window_says_so_before_it_is_approved(reassignment):
+    never = reassignment([move("orders", 0, (1, 2), (1, 3), 900_000_000_000)], windows=["sat 22:00-04:00"])
+    assert "a batch fits into none of the maintenance windows, so it cannot end" in end_in_words(
+        never.context, RecordView(never.record)
+    )
+
+
+def test_what_moves_already_is_brought_to_its_end_whatever_the_clock_says(reassignment):
+    run = reassignment(MOVES, windows=["daily 11:00-13:00"])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    run.clock.now = datetime(2026, 1, 1, 15, 0, tzinfo=UTC)
+    run.do("admit")
