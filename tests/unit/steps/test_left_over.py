@@ -14,7 +14,8 @@ from kafka_reassignment.model import (
 )
 from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.record.models import ClusterLock
-from kafka_reassignment.request import parse_request
+from kafka_reassignment.request import ReassignmentRequest, parse_request
+from kafka_reassignment.steps.left_over import HOW
 from kafka_reassignment.steps.verify import verify
 
 pytestmark = pytest.mark.quick
@@ -163,3 +164,30 @@ def test_a_new_reassignment_of_what_is_left_is_asked_for_as_the_first_was(reassi
     request = parse_request(dict(params))
     assert request.maintenance == run.context.request.maintenance.model_copy(update={"must_end_by": None})
     assert request.limits == run.context.request.limits
+
+
+WHICH = {
+    "kafka_conn_id",
+    "job",
+    "brokers",
+    "topics",
+    "mode",
+    "tolerance",
+    "balance_leaders",
+    "replication_factor",
+    "reassignment_json",
+    "roll_back_of",
+    "supersede",
+    "exclude_topics",
+    "exclude_brokers",
+    "spark_conn_id",
+    "require_approval",
+    "validate_only",
+}
+"""Fields of a request that say what is moved, and whether: a new reassignment of what is left has its own."""
+
+
+def test_each_field_of_a_request_is_asked_again_or_says_which_replicas_are_moved():
+    """A new field that is in neither would be lost in the advice, or be carried over where it must not."""
+    assert HOW.isdisjoint(WHICH)
+    assert set(ReassignmentRequest.model_fields) == HOW | WHICH
