@@ -7,11 +7,18 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+from tests.counted_disk import CountedDisk
+from tests.fakes.cluster import FakeCluster
+from tests.simulation.files import use
+from tests.simulation.stand_ins import in_place
+from tests.steps_lab import Run, move
 
 from kafka_lab.airflow import PROJECT
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE
 from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
+from kafka_reassignment.plan import tables
+from kafka_reassignment.record import objects
 from kafka_reassignment_airflow.operators.reassignment import PreflightOperator, StartBatchesOperator
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_run_id
 from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
@@ -77,6 +84,26 @@ def test_the_reassignment_says_that_a_finished_batch_could_not_start_the_next_on
     run.do_all()
     runs[batch_run_id("r", 1)] = "failed"
     assert "the run r__0001 has FAILED" in reason(run)
+
+
+def test_the_looks_at_a_red_batch_ask_the_store_a_handful_of_times_however_often_it_has_failed(runs):
+    """Four times a minute, for as long as nobody clears it; each call is a round trip on an object store."""
+    disk = CountedDisk()
+    with in_place([objects, tables]):
+        cluster = FakeCluster(auto_catch_up=False)
+        cluster.create_topic("orders", [(1, 2), (2, 3)], size_bytes=1_000_000)
+        cluster.catch_up_all()
+        run = Run(cluster, use(disk), [[move("orders", 0, (1, 2), (1, 3))], [move("orders", 1, (2, 3), (4, 3))]])
+        run.do_all("admit", "set_throttle", "submit_batch")
+        for _ in range(15):
+            with pytest.raises(ReassignmentError):
+                run.do("clear_throttle")
+        runs[batch_run_id("r", 1)] = "failed"
+        context = run.context
+        look_at_batches(context, BATCH_DAG_ID)
+        with disk.counted() as calls:
+            assert "has FAILED at clear_throttle" in look_at_batches(context, BATCH_DAG_ID).reason
+    assert calls == {"read": 6, "list": 1}
 
 
 THROTTLED = ConfigResource.broker(3)
