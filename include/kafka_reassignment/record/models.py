@@ -86,7 +86,8 @@ class PlanTry(BaseModel):
 class SubmittedBatch(BaseModel):
     """Which partitions of a batch the controller accepted, and which were left out and why.
 
-    ``retried_later`` are those of ``left_out`` that a later batch tries again, because the reason may pass.
+    ``retried_later`` are those of ``left_out`` that a later batch tries again, because the reason may pass; ``went_behind`` are
+    those of them that only let later batches go first, because these could move and they could not.
     ``changed_by_others`` are those that another client moved or cancelled: they stay left out when the batch is submitted
     again. ``given_up`` are those that were waited for in vain for as long as the request allows: no partition that was left
     could move. ``left_open`` are those that the batch goes on without because a broker of theirs is dead, and why: they were
@@ -100,6 +101,7 @@ class SubmittedBatch(BaseModel):
     accepted: tuple[str, ...]
     left_out: dict[str, str]
     retried_later: tuple[str, ...] = ()
+    went_behind: tuple[str, ...] = ()
     changed_by_others: tuple[str, ...] = ()
     given_up: tuple[str, ...] = ()
     left_open: dict[str, str] = {}

@@ -113,9 +113,11 @@ def submit_batch(run: RunContext, number: int) -> None:
             has_got_on or can_others_move(run, RecordView(run.record), number, batch.partitions)
         )
         again = [*wanted.foreign, *passing] if has_got_on or number < run.plan().batches else []
-        if wanted.waiting and not waits and not has_waited(run, number):  # blocked since the batch was admitted
+        behind = tuple(map(str, wanted.waiting)) if waits else ()
+        in_vain = wanted.waiting and not waits and has_waited(run, number)
+        if not waits and not in_vain:  # blocked since the batch was admitted
             again += wanted.waiting
-        later = (*(wanted.waiting if waits else ()), *not_tried_often(run, number, again))
+        later = (*behind, *map(str, not_tried_often(run, number, again)))
         left_out = as_texts({**wanted.stale, **wanted.foreign, **kept, **wanted.waiting, **refused})
         run.record.write_submitted(
             number,
@@ -123,9 +125,10 @@ def submit_batch(run: RunContext, number: int) -> None:
                 submitted_at=run.now(),
                 accepted=tuple(str(p) for p in batch.partitions if str(p) not in left_out),
                 left_out=left_out | changed,
-                retried_later=tuple(str(p) for p in later),
+                retried_later=later,
+                went_behind=behind,
                 changed_by_others=tuple(changed),
-                given_up=tuple(str(p) for p in wanted.waiting if p not in later),
+                given_up=tuple(map(str, wanted.waiting)) if in_vain else (),
             ),
         )
         event.facts |= {

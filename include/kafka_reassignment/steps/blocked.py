@@ -23,7 +23,7 @@ from kafka_reassignment.steps.waiting import deadline_of
 
 MOST_TRIES = 3
 """In so many batches a partition is tried that the controller refuses, that another client moves, that was left open, or that
-is blocked since its batch was admitted."""
+is blocked since its batch was admitted. That it went behind others is no try: they got on meanwhile."""
 
 
 WAITED = "waited"
@@ -91,5 +91,5 @@ def not_tried_often(run: RunContext, number: int, partitions: Sequence[TopicPart
     return [
         p
         for p in partitions
-        if sum(str(p) in s.retried_later or str(p) in s.left_open for s in earlier) < MOST_TRIES - 1
+        if sum(str(p) in {*s.retried_later, *s.left_open} - {*s.went_behind} for s in earlier) < MOST_TRIES - 1
     ]
