@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.actions import ACTIONS, Action
+from tests.simulation.windows import is_open
 
 if TYPE_CHECKING:
     from tests.simulation.play import Play
@@ -82,6 +83,11 @@ class Coverage:
             if state in reachable and not self.counts[name, state]
         ]
 
+    def never_met(self) -> list[str]:
+        """Return the states that no action ever met, and the actions that never did anything."""
+        states = [state for state in STATES if not any(self.counts[name, state] for name in ACTIONS)]
+        return states + [name for name in sorted(ACTIONS) if not self.counts[name, ""]]
+
     def text(self) -> str:
         """Return the table, and the holes by name."""
         width = max(map(len, ACTIONS)) + 1
@@ -114,6 +120,8 @@ def states_of(play: Play) -> set[str]:
     truth, ledger = play.world.truth, play.ledger
     found = {"locked" if truth.owner() else "not locked"}
     found |= set(_of_runs(main, batches))
+    if any(_waits_for_window(play, run) for run in batches):
+        found.add("window closed")
     if any(play.world.truth.is_stopped(r.run_id) for r in main):
         found.add("stopped")
     state = ledger.state()
@@ -167,8 +175,14 @@ def _of_runs(main: list[Any], batches: list[Any]) -> Iterable[str]:
                 yield ti.task_id
             if ti.state == "up_for_retry":
                 yield "retrying"
-            if ti.state == "deferred" and ti.task_id == "admit" and "window" in ti.message:
-                yield "window closed"
+
+
+def _waits_for_window(play: Play, run: Any) -> bool:
+    if run.state != "running" or run.tasks["admit"].state != "deferred":
+        return False
+    request = play.world.truth.request(str(run.conf.get("reassignment_id")))
+    spec = request.maintenance if request is not None else None
+    return spec is not None and not is_open(spec.windows, spec.time_zone, play.world.time.now)
 
 
 AT_WORK = frozenset({"running", "deferred", "queued", "up_for_retry", "restarting"})

@@ -42,12 +42,17 @@ LEADS: dict[str, tuple[Action, ...]] = {
 """Actions that lead to a state; a reassignment comes to all others by itself."""
 
 NEEDS: dict[str, dict[str, Any]] = {
+    "main red": {"allowed_unhealthy_partitions": 100},
     "approval asked": {"require_approval": True},
     "later batch": {"partition_movements": 1},
     "start_next_batch": {"partition_movements": 1},
     "window closed": {"windows": ["mon-fri 12:05-13:00"], "time_zone": "UTC"},
 }
 """What a request must ask for, for a state to be met."""
+
+
+FIRST = "release_lock"
+"""A person does so only while nothing runs: before the others of its group start something."""
 
 
 def state_of(seed: int) -> str | None:
@@ -72,6 +77,7 @@ def directed(seed: int) -> tuple[Action, ...]:
     group = (seed // 2) // len(STATES) % groups()
     chosen = [names[(group * TOGETHER + n) % len(names)] for n in range(TOGETHER)]
     rng.shuffle(chosen)
+    chosen.sort(key=lambda name: name != FIRST)
     return (*LEADS.get(state, ()), *(Action(name, 0.0, ACTIONS[name].make(rng), f"@{state}") for name in chosen))
 
 

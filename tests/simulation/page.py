@@ -262,14 +262,21 @@ class PageReader:
         if own.status is not ReassignmentStatus.FINISHED or key in self._finished or run is None:
             return
         self._finished.add(key)
-        if any(play.world.truth.begun(other) for other in self._others(own.reassignment_id)):
+        if play.touched or any(play.world.truth.begun(other) for other in self._others(own.reassignment_id)):
+            return  # others may have moved it since
+        if run.ended_at is None or play.world.time.now - run.ended_at > A_LOOK:
             return
         for violation in reassignment_is_done(play, run):
             yield f"{own.reassignment_id} is said to be finished: {violation.what}"
 
     def _of_left_over(self, page: Any) -> Iterator[str]:
-        """What a stop has left between where it was and where it was to go is named."""
+        """What a stop has left between where it was and where it was to go is named.
+
+        Not yet what was superseded: what it has left expanded, and the reassignment in its place does not move, nobody names.
+        """
         own, play = page.row, self._play
+        if "superseded by" in (own.stopped or ""):
+            return
         if own.status is not ReassignmentStatus.STOPPED or any(
             r.state == "running" for a in play.world.airflows for r in a.runs.values()
         ):

@@ -20,8 +20,17 @@ def lines(summary: Summary, demanded: Collection[str] | None = None) -> list[str
     return [f"seed {f.seed}: {f.what}" for f in summary.found if demanded is None or f.invariant in demanded]
 
 
-def test_a_fixed_range_of_seeds_keeps_every_invariant():
-    assert lines(run_seeds(FIXED, jobs=1)) == []
+@pytest.fixture(scope="module")
+def fixed():
+    return run_seeds(FIXED, jobs=1)
+
+
+def test_a_fixed_range_of_seeds_keeps_every_invariant(fixed):
+    assert lines(fixed) == []
+
+
+def test_every_state_is_met_and_every_action_does_something(fixed):
+    assert fixed.coverage.never_met() == []
 
 
 def test_no_fresh_seed_copies_without_a_throttle_or_loses_a_replica():
