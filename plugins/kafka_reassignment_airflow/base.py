@@ -13,7 +13,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
-from kafka_reassignment.advice import Correct
+from kafka_reassignment.advice import Correct, Rerun
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, advise_rerun, is_worth_a_retry
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
@@ -163,8 +163,8 @@ class DagRunToTrigger:
     conf: dict[str, Any] | None = None
 
 
-def refuse_paused(context: Context, dag_id: str) -> None:
-    """Make sure that the runs of a DAG would start.
+def refuse_paused(context: Context, dag_id: str, *, asked_by: str) -> None:
+    """Make sure that the runs of a DAG would start; ``asked_by`` is the task that would trigger them.
 
     Raises:
         InvalidRequestError: the DAG is paused.
@@ -173,6 +173,7 @@ def refuse_paused(context: Context, dag_id: str) -> None:
         raise InvalidRequestError(
             f"DAG {dag_id} is paused, so that its run would stay queued; nothing was done",
             Correct(f"unpause {dag_id} in Airflow"),
+            Rerun(asked_by),
         )
 
 
@@ -191,7 +192,7 @@ class TriggerReassignmentRunOperator(ReassignmentStepOperator, TriggerDagRunOper
         """Decide with the run open, then trigger with it closed, as Airflow's own operator does."""
         if not self.may_be_paused:
             with translate_errors(self.log):
-                refuse_paused(context, self.trigger_dag_id)
+                refuse_paused(context, self.trigger_dag_id, asked_by=self.task_id)
         chosen: DagRunToTrigger | None = super().execute(context)
         if chosen is None:
             return None

@@ -167,12 +167,13 @@ class PausedDags:
 
 def test_a_request_is_refused_before_anything_is_taken_when_its_batches_would_stay_queued():
     task = PreflightOperator(task_id="preflight", request={}, batch_dag_id=BATCH_DAG_ID)
-    with pytest.raises(AirflowFailException, match=f"DAG {BATCH_DAG_ID} is paused.*Unpause {BATCH_DAG_ID} in Airflow"):
+    advice = f"Unpause {BATCH_DAG_ID} in Airflow, then rerun preflight and what follows"
+    with pytest.raises(AirflowFailException, match=f"DAG {BATCH_DAG_ID} is paused.*{advice}"):
         task.execute({"ti": PausedDags(BATCH_DAG_ID)})
 
 
 def test_batches_are_not_started_into_a_paused_dag():
-    with pytest.raises(AirflowFailException, match=f"DAG {BATCH_DAG_ID} is paused"):
+    with pytest.raises(AirflowFailException, match=f"DAG {BATCH_DAG_ID} is paused.*then rerun start_batches"):
         StartBatchesOperator(task_id="start_batches").execute({"ti": PausedDags(BATCH_DAG_ID)})
 
 

@@ -36,6 +36,9 @@ def correct(play: Play, what: str) -> bool:
         for side, broker in _RATE.findall(what):
             _raise(play, side, int(broker))
         return True
+    if what.startswith("unpause "):
+        play.airflow.pause(what.split()[1], paused=False)
+        return True
     # Partitions of this world are placed by name: a cordon changes nothing.
     return what.startswith("cordon the log dirs")
 

@@ -54,7 +54,7 @@ class PreflightOperator(ReassignmentStepOperator):
         """Check before anything is taken that batches would start, then the request."""
         if self.batch_dag_id:
             with translate_errors(self.log):
-                refuse_paused(context, self.batch_dag_id)
+                refuse_paused(context, self.batch_dag_id, asked_by=self.task_id)
         return super().execute(context)
 
     def run_step(self, run: RunContext, context: Context) -> None:
