@@ -37,6 +37,7 @@ class SimAirflow:
         self.name = name
         self.shapes = shapes()
         self.runs: dict[tuple[str, str], DagRun] = {}
+        self.deleted: list[DagRun] = []
         self.paused: set[str] = set()
         self.variables: dict[str, Any] = {}
         self.triggers: list[TriggerRun] = []
@@ -107,7 +108,9 @@ class SimAirflow:
         """Delete a run; Airflow refuses that for one that runs: it is marked as failed first."""
         if self.runs[dag_id, run_id].state == "running":
             self._mark_run(self.runs[dag_id, run_id], "failed")
-        for ti in self.runs.pop((dag_id, run_id)).tasks.values():
+        run = self.runs.pop((dag_id, run_id))
+        self.deleted.append(run)
+        for ti in run.tasks.values():
             self._abandon(ti)
 
     def pause(self, dag_id: str, paused: bool = True) -> None:

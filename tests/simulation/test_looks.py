@@ -13,6 +13,8 @@ from tests.simulation.exhaustive import play
 from tests.simulation.exhaustive_courses import COURSES, base
 from tests.simulation.moments import UNKNOWN, seconds_to_moment
 
+from kafka_reassignment_airflow.runs import DAG_ID
+
 pytestmark = pytest.mark.quick
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -71,6 +73,18 @@ def test_a_write_to_the_cluster_wakes_as_an_event_does():
 )
 def test_the_next_moment_of_a_window_is_known(windows, zone, now, seconds):
     assert seconds_to_moment(windows, zone, now) == seconds
+
+
+def _seconds_to_the_window_of_a_deleted_run() -> float:
+    world = base().world()
+    run = world.airflow.trigger(DAG_ID, {"windows": ["cron 0 * * * * for 30 min"]})
+    world.airflow.delete(DAG_ID, run.run_id)
+    return world.seconds_to_window()
+
+
+def test_the_window_of_a_run_that_was_deleted_is_known_because_its_batches_go_on():
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        assert 0 < pool.submit(_seconds_to_the_window_of_a_deleted_run).result() <= 3600
 
 
 def _ends(looks: str) -> tuple[list[object], int]:

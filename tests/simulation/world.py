@@ -135,7 +135,7 @@ class World:
         asked = {
             (tuple(run.conf["windows"]), str(run.conf.get("time_zone", "UTC")))
             for airflow in self.airflows
-            for run in airflow.runs.values()
+            for run in (*airflow.runs.values(), *airflow.deleted)  # its batches may go on without it
             if run.conf.get("windows")
         }
         return min((seconds_to_moment(*each, self.time.now) for each in asked), default=inf)
