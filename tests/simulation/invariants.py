@@ -19,7 +19,7 @@ Words used here:
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.config_account import is_rate
@@ -187,12 +187,13 @@ def _stop_says_what_is_left(play: Play, run: Any) -> list[Violation]:
     return []
 
 
-def reassignment_is_done(play: Play, run: Any) -> list[Violation]:
+def reassignment_is_done(play: Play, run: Any, *, at: datetime | None = None) -> list[Violation]:
+    """Return which partitions are not at their target; not those that others have touched since ``at``, or just now."""
     now, found, state = play.world.time.now, [], play.state
     request = play.world.truth.request(run.run_id)
     if request is None or request.validate_only:
         return []
-    just_now = now - timedelta(seconds=30)
+    just_now = (at or now) - timedelta(seconds=30)
     targets = play.approved.get(run.run_id) or play.world.truth.targets(run.run_id)
     withdrawn = play.world.truth.withdrawn(run.run_id)
     if request.job is Job.ROLL_BACK:

@@ -212,6 +212,8 @@ class PageReader:
         """Whether others, a later batch or another reassignment have moved a partition."""
         play = self._play
         truth, own = play.world.truth, page.row.reassignment_id
+        if truth.is_stopped(own):  # where a stop leaves it is judged by what the stop reports
+            return True
         if partition in play.touched or (number and truth.last_batches(own).get(str(partition), 0) > number):
             return True
         return any(str(partition) in truth.begun(other) for other in self._others(own))
@@ -266,7 +268,7 @@ class PageReader:
             return  # others may have moved it since
         if run.ended_at is None or play.world.time.now - run.ended_at > A_LOOK:
             return
-        for violation in reassignment_is_done(play, run):
+        for violation in reassignment_is_done(play, run, at=run.ended_at):
             yield f"{own.reassignment_id} is said to be finished: {violation.what}"
 
     def _of_left_over(self, page: Any) -> Iterator[str]:
