@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tests.simulation.play import Play
 
 IN_FLIGHT = (MoveStatus.IN_FLIGHT, MoveStatus.FOREIGN)
+EITHER = (MoveStatus.STUCK, MoveStatus.LEFT_OUT)
+"""It may be in flight or not: of what was left out, another client's move may be."""
 
 
 def listed_wrongly(play: Play) -> Iterator[str]:
@@ -52,7 +54,7 @@ def _left_wrongly(play: Play, overview: Overview) -> Iterator[str]:
         yield f"left are {sorted(map(str, left))}, said to be left are {sorted(map(str, said))}"
     for partition, told in overview.move_statuses.items():
         seen = partitions.get(partition)
-        if seen is None or told.status is MoveStatus.STUCK:
+        if seen is None or told.status in EITHER:
             continue
         if seen.in_flight is not (told.status in IN_FLIGHT):
             flies = " and in flight" if seen.in_flight else ""

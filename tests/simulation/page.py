@@ -253,7 +253,7 @@ class PageReader:
         said = [event.summary for event in page.events]
         for ti in run.tasks.values():
             told = isinstance(ti.error, ReassignmentError) and not isinstance(ti.error, UNTOLD)
-            is_outside = "is paused" in ti.message  # refused before the record is opened
+            is_outside = ti.task_id == "preflight" or "is paused" in ti.message  # refused before the record is opened
             if ti.state == "failed" and told and not is_outside and not any(ti.message in text for text in said):
                 yield f"nothing of the failure of {ti.task_id}: {ti.message}"
 
