@@ -55,7 +55,9 @@ class AirflowSuite(SeedSuite[Outcome]):
             others = director.actions.others
             partitions = [m.partition for m in planned.scenario.moves]
             asked = 2e6 * planned.scenario.rate_mb
-            with ThrottleWatch(self._kafka.bootstrap_servers, partitions, asked, others.shaken) as watch:
+            with ThrottleWatch(
+                self._kafka.bootstrap_servers, partitions, asked, foreign=others.moved, excused=others.shaken
+            ) as watch:
                 director.run()
             gap = watch.longest_gap
             found = tuple(problems(director, watch))

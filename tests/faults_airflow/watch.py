@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from threading import Event, Thread
 from types import TracebackType
@@ -13,7 +13,7 @@ from typing import Self
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.decisions.throttle import DELIVERED_SHARE, THROTTLE_KEYS, Side, covers
 from kafka_reassignment.errors import ReassignmentError
-from kafka_reassignment.model import ConfigResource, InFlight, TopicPartition
+from kafka_reassignment.model import ConfigResource, InFlight, Replicas, TopicPartition
 from kafka_reassignment.ports import ClusterPort
 
 LONGEST_GAP_SECONDS = 15.0
@@ -31,6 +31,7 @@ class ThrottleWatch:
         bootstrap_servers: of the cluster.
         partitions: whose moves are ours.
         asked_bytes_per_second: the highest rate that is asked at any time.
+        foreign: where another client moves partitions; such a move is not ours to throttle; read at each look.
         excused: brokers that were down or whose throttle a person took away: their bytes prove nothing; read at each look.
     """
 
@@ -39,6 +40,7 @@ class ThrottleWatch:
         bootstrap_servers: str,
         partitions: Collection[TopicPartition],
         asked_bytes_per_second: float,
+        foreign: Mapping[TopicPartition, Replicas],
         excused: Collection[int],
     ) -> None:
         self.looks = 0
@@ -46,6 +48,7 @@ class ThrottleWatch:
         self._servers = bootstrap_servers
         self._partitions = frozenset(partitions)
         self._set = round(asked_bytes_per_second / DELIVERED_SHARE)
+        self._foreign = foreign
         self._excused = excused
         self._gaps: dict[str, float] = {}
         self._found: dict[str, float] = {}
@@ -80,7 +83,11 @@ class ThrottleWatch:
                     self.looks += 1
 
     def _look(self, port: ClusterPort) -> None:
-        flights = {p: f for p, f in port.list_reassignments().items() if p in self._partitions and f.adding}
+        flights = {
+            p: f
+            for p, f in port.list_reassignments().items()
+            if p in self._partitions and f.adding and f.target != self._foreign.get(p)
+        }
         now = time.monotonic()
         missing = self._missing(port, flights)
         self._gaps = {text: self._gaps.get(text, now) for text in missing}
