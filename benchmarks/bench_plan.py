@@ -51,6 +51,9 @@ BARS = (
     Bar("rf_down", "fewest-bytes", QUICK, 0.0, "lower_bound_gib", None, None),
 )
 
+MAX_CHAIN = 1.05
+"""Time of all batches together, at most so many times what the busiest broker of the whole plan and the fewest batches take."""
+
 MAX_GIB = {"large": 3.0, "xl": 8.0}
 
 KAFKA_CAN = ("rebalance", "decommission", "add")
@@ -73,6 +76,8 @@ class Row:
     leaders: float
     leader_changes: int
     receiver: float
+    batches: int | None
+    chain: float | None
     missed: str
     load: float
 
@@ -84,6 +89,9 @@ def main() -> int:
     parser.add_argument("--jobs", nargs="+", default=sorted({bar.job for bar in BARS}))
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--runs", type=int, default=1, help="of each of our plans; the fastest counts")
+    parser.add_argument(
+        "--p", type=int, default=500, help="partition and leader movements of a batch (default %(default)s)"
+    )
     parser.add_argument("--work", type=Path, default=HERE.parent / "build" / "bench")
     options = parser.parse_args()
     rows: list[Row] = []
@@ -96,10 +104,13 @@ def main() -> int:
                 kafka[bar.job] = judged(size, bar, snapshot, out, run_kafka(snapshot, bar.job, out), KAFKA, None)
                 rows.append(kafka[bar.job])
             out = snapshot / f"{bar.job}-{bar.mode}.json"
+            steps = out.with_suffix(".jsonl")
             command = [str(HERE / "plan"), str(snapshot), bar.job, str(out), "--mode", bar.mode]
+            command += ["--batches", str(steps), *(f"--{name}={value}" for name, value in limits_of(options).items())]
             fastest = min((measured(command) for _ in range(options.runs)), key=lambda m: m.wall_seconds)
             against = kafka[bar.job].wall_seconds if bar.job in kafka else None
-            rows.append(judged(size, bar, snapshot, out, fastest, OURS, against))
+            chain = judge("score_batches.py", snapshot, str(steps), limits_of(options))
+            rows.append(judged(size, bar, snapshot, out, fastest, OURS, against, chain))
             show(rows[-1:])
     show(rows)
     quoted()
@@ -118,13 +129,33 @@ def generated(size: str, seed: int, work: Path) -> Path:
     return folder
 
 
+def limits_of(options: argparse.Namespace) -> dict[str, int]:
+    """The limits on a batch, by their names in both commands."""
+    return {"p": options.p, "l": options.p}
+
+
+def judge(script: str, snapshot: Path, *judged: str | dict[str, int]) -> dict[str, Any]:
+    """Run a judge and return what it found."""
+    words = [
+        w for part in judged for w in ([part] if isinstance(part, str) else (f"--{k}={v}" for k, v in part.items()))
+    ]
+    command = [sys.executable, str(HERE / "vendored" / script), str(snapshot), *words, "--json"]
+    found: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=False, text=True).stdout)
+    return found
+
+
 def judged(
-    size: str, bar: Bar, snapshot: Path, out: Path, took: Measured, planner: str, kafka_seconds: float | None
+    size: str,
+    bar: Bar,
+    snapshot: Path,
+    out: Path,
+    took: Measured,
+    planner: str,
+    kafka_seconds: float | None,
+    chain: dict[str, Any] | None = None,
 ) -> Row:
-    """Judge one plan."""
-    judge = HERE / "vendored" / "score_plan.py"
-    command = [sys.executable, str(judge), str(snapshot), bar.job, str(out), "--json"]
-    score: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=False, text=True).stdout)
+    """Judge one plan, and how it is cut into batches."""
+    score = judge("score_plan.py", snapshot, bar.job, str(out))
     bound = score[bar.bound]
     moved = score["moved_gib"] / bound if bound else None
     return Row(
@@ -141,12 +172,16 @@ def judged(
         leaders=score["leaders_max_over_mean"],
         leader_changes=score["preferred_leader_changes"],
         receiver=score["busiest_receiver_share"],
-        missed=", ".join(missed(size, bar, took, score, moved)) if planner == OURS else "",
+        batches=chain and chain["batches"],
+        chain=chain and chain["model_over_bound"],
+        missed=", ".join(missed(size, bar, took, score, moved, chain)) if chain else "",
         load=round(os.getloadavg()[0], 1),
     )
 
 
-def missed(size: str, bar: Bar, took: Measured, score: dict[str, Any], moved: float | None) -> list[str]:
+def missed(
+    size: str, bar: Bar, took: Measured, score: dict[str, Any], moved: float | None, chain: dict[str, Any]
+) -> list[str]:
     """Return the requirements that a plan of ours misses."""
     checks = {
         "valid": score["valid"],
@@ -155,6 +190,7 @@ def missed(size: str, bar: Bar, took: Measured, score: dict[str, Any], moved: fl
         "bytes": score["moved_gib"] == 0 if moved is None else moved <= bar.moved,
         "outside": bar.outside is None or score["brokers_outside_tol"] <= bar.outside,
         "leaders": bar.leaders is None or score["leaders_max_over_mean"] <= bar.leaders + 0.0005,
+        "chain": not chain["violations"] and chain["model_over_bound"] <= MAX_CHAIN,
         "receiver": bar.receiver is None or score["busiest_receiver_share"] <= bar.receiver,
     }
     return [name for name, met in checks.items() if not met]
@@ -176,6 +212,8 @@ def show(rows: list[Row]) -> None:
             "leaders",
             "changes",
             "receiver",
+            "batches",
+            "chain ÷ bound",
             "load",
             "missed",
         ]
@@ -191,8 +229,9 @@ def show(rows: list[Row]) -> None:
             row.to_kafka or "",
             row.peak_gib,
         )
-        more = (moved, row.outside, row.leaders, row.leader_changes, row.receiver, row.load, row.missed)
-        table.add_row(*(str(cell) for cell in (*cells, *more)))
+        more = (moved, row.outside, row.leaders, row.leader_changes, row.receiver)
+        batches = ("", "") if row.chain is None else (row.batches, f"{row.chain:.3f}")
+        table.add_row(*(str(cell) for cell in (*cells, *more, *batches, row.load, row.missed)))
     Console(width=170).print(table)
 
 

@@ -21,19 +21,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from kafka_reassignment.plan.reassignment_json import write_reassignment_json
+from kafka_reassignment.plan.store import read_batches
 from kafka_reassignment.planner import schemas
 from kafka_reassignment.planner.pipeline import plan_sized
 from kafka_reassignment.planner.session import planner_session
 from kafka_reassignment.planner.snapshot import Snapshot
 from kafka_reassignment.request import Job, Limits, ReassignmentRequest
 
-LIMITS = Limits(partition_movements=500, leader_movements=500, max_batches=100_000)
-"""The bench's jobs have no limits of their own; these give large batches, as for so many partitions."""
 
-
-def request_of(name: str, job: dict[str, Any], mode: str) -> ReassignmentRequest:
+def request_of(name: str, job: dict[str, Any], mode: str, rate: float, limits: Limits) -> ReassignmentRequest:
     """Turn an entry of ``jobs.json`` into a request."""
-    common: dict[str, Any] = {"unthrottled": True, "limits": LIMITS, "mode": mode}
+    common: dict[str, Any] = {"throttle_mb_per_second": rate, "limits": limits, "mode": mode}
     if name == "decommission":
         return ReassignmentRequest(job=Job.DECOMMISSION, brokers=tuple(job["remove"]), **common)
     if name == "add":
@@ -68,6 +66,16 @@ def read_partitions(session: SparkSession, folder: Path) -> DataFrame:
     return rows.select("topic", "partition", "replicas", sql.col("size").alias("size_bytes"))
 
 
+def write_steps(plan_dir: str, batches: int, out: Path) -> None:
+    """Write one line per step: ``{"batch": 1, "topic": "t", "partition": 3, "step": 1, "current": [1, 2], "target": [4, 2]}``."""
+    steps, numbers = read_batches(plan_dir, 1, batches)
+    rows = steps.select(["topic", "partition", "step", "current", "target"]).to_pylist()
+    with out.open("w") as file:
+        file.writelines(
+            json.dumps({"batch": number, **row}) + "\n" for number, row in zip(numbers.tolist(), rows, strict=True)
+        )
+
+
 def main() -> int:
     """Plan, and print figures to stderr."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -76,16 +84,26 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--mode", choices=["fewest-bytes", "balanced"], default="fewest-bytes")
     parser.add_argument("--master", default="local[2]", help="Spark master")
+    parser.add_argument("--batches", type=Path, metavar="FILE.jsonl", help="also write the steps, with their batches")
+    parser.add_argument("--rate", type=float, default=50.0, help="MB/s of each broker (default %(default)s)")
+    parser.add_argument("--p", type=int, default=500, help="partition movements of a batch (default %(default)s)")
+    parser.add_argument("--l", type=int, default=500, help="leader movements of a batch (default %(default)s)")
+    parser.add_argument("--r", type=int, default=1, help="new replicas of a step (default %(default)s)")
     options = parser.parse_args()
+    limits = Limits(
+        partition_movements=options.p, leader_movements=options.l, replica_movements=options.r, max_batches=100_000
+    )
     started = time.monotonic()
     job = json.loads((options.snapshot / "jobs.json").read_text())[options.job]
-    request = request_of(options.job, job, options.mode.replace("-", "_"))
+    request = request_of(options.job, job, options.mode.replace("-", "_"), options.rate, limits)
     with planner_session(options.master) as session, tempfile.TemporaryDirectory() as plan_dir:
         ready = time.monotonic()
         snapshot = read_snapshot(options.snapshot, job)
         summary = plan_sized(session, read_partitions(session, options.snapshot), snapshot, request, plan_dir)
         write_reassignment_json(plan_dir, str(options.out))
         planned = time.monotonic()
+        if options.batches is not None:
+            write_steps(plan_dir, len(summary.batches), options.batches)
     print(
         f"{summary.partitions} partitions, {summary.bytes_to_copy / 2**30:.1f} GiB to copy in {len(summary.batches)} "
         f"batches, {summary.leader_changes} leader changes; session {ready - started:.1f} s, "

@@ -49,6 +49,11 @@ class BatchSummary(BaseModel):
     busiest_sender_bytes: int
     steps_hash: str
 
+    @property
+    def busiest_bytes(self) -> int:
+        """What its busiest sender or receiver copies: that decides how long the batch takes."""
+        return max(self.busiest_receiver_bytes, self.busiest_sender_bytes)
+
 
 class LogDirSummary(BaseModel):
     """One log dir: its volume's size and free bytes now (None where not reported), and the most that is copied to it."""
@@ -119,7 +124,7 @@ def seconds_at_rate(batches: Iterable[BatchSummary], bytes_per_second: int | Non
     """Estimate the time of the copies alone: batch after batch, each as long as its busiest broker takes."""
     if bytes_per_second is None:
         return None
-    return round(sum(max(b.busiest_receiver_bytes, b.busiest_sender_bytes) for b in batches) / bytes_per_second)
+    return round(sum(b.busiest_bytes for b in batches) / bytes_per_second)
 
 
 def summary_of_batches(

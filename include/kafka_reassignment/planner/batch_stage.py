@@ -1,6 +1,6 @@
-"""Batching as a Spark stage: the steps of a large plan are split into chunks, and each chunk is packed on its own.
+"""Batching as a Spark stage: a very large plan is split into chunks, and each chunk is packed on its own.
 
-The batches of a chunk follow those of the chunk before. A step's chunk depends on the plan's order only, so that any
+The batches of a chunk follow those of the chunk before. A step's chunk depends on the plan only, so that any
 number of cores or machines gives the same batches.
 """
 
@@ -12,13 +12,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from kafka_reassignment.decisions.batching import NOBODY, StepColumns, pack, within_limit
+from kafka_reassignment.decisions.batching import NOBODY, BatchRates, StepColumns, chunks_of, pack, within_limit
 from kafka_reassignment.decisions.batching.columns import Longs, ThrottleLists
 from kafka_reassignment.plan.columns import longs
 from kafka_reassignment.request import Limits
-
-CHUNK_COPIES = 50_000
-"""Steps that copy, per chunk: enough for hundreds of batches, few enough that packing them takes seconds."""
 
 LISTS = ("topic", "leader_bytes", "follower_bytes")
 """Columns of ``ThrottleLists``."""
@@ -26,25 +23,23 @@ LISTS = ("topic", "leader_bytes", "follower_bytes")
 NUMBERS = "at long, number long"
 
 
-def batch_numbers(session: SparkSession, steps: StepColumns, limits: Limits) -> Longs:
+def batch_numbers(session: SparkSession, steps: StepColumns, limits: Limits, rates: BatchRates) -> Longs:
     """Return the number of each step's batch, counted from 1 without gaps; see ``pack``.
 
     Raises:
         InfeasiblePlanError: more than ``max_batches`` are needed.
     """
-    chunks = max(1, -(-int((steps.bytes_to_copy > 0).sum()) // CHUNK_COPIES))
-    # An even number above one: with two cores, neither waits for a last chunk.
-    chunks += chunks % 2 if chunks > 1 else 0
-    numbers = _packed(session, steps, limits, chunks)
+    chunks = chunks_of(steps, limits)
+    numbers = _packed(session, steps, limits, rates, chunks)
     if chunks > 1 and numbers.max(initial=0) > limits.max_batches:
         # Each chunk has a batch or two that are not full: a plan near the limit is packed in one chunk.
-        numbers = _packed(session, steps, limits, 1)
+        numbers = _packed(session, steps, limits, rates, 1)
     return within_limit(numbers, limits)
 
 
-def _packed(session: SparkSession, steps: StepColumns, limits: Limits, chunks: int) -> Longs:
+def _packed(session: SparkSession, steps: StepColumns, limits: Limits, rates: BatchRates, chunks: int) -> Longs:
     chunk_limits = limits.model_copy(update={"max_batches": max(1, limits.max_batches // chunks)})
-    chunk = steps.partition % chunks
+    chunk = _dealt(steps, chunks)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parts = list(batches)
@@ -53,7 +48,7 @@ def _packed(session: SparkSession, steps: StepColumns, limits: Limits, chunks: i
         rows = pa.Table.from_batches(parts).sort_by("at")
         for mine in np.unique(longs(rows["chunk"])).tolist():
             part = rows.filter(pa.array(longs(rows["chunk"]) == mine))
-            found = pack(_columns(part), chunk_limits)
+            found = pack(_columns(part), chunk_limits, rates)
             yield pa.record_batch([part["at"].combine_chunks(), pa.array(found)], names=["at", "number"])
 
     packed = _chunk_rows(session, steps, chunk).repartitionById(chunks, "chunk").mapInArrow(run, NUMBERS).toArrow()
@@ -63,6 +58,15 @@ def _packed(session: SparkSession, steps: StepColumns, limits: Limits, chunks: i
     np.maximum.at(most, chunk, numbers)
     numbered: Longs = numbers + (np.cumsum(most) - most)[chunk]
     return numbered
+
+
+def _dealt(steps: StepColumns, chunks: int) -> Longs:
+    """By step, its chunk: partitions are dealt by size, so that each chunk gets as many large copies as any other."""
+    _, first, partition = np.unique(steps.partition, return_index=True, return_inverse=True)
+    rank = np.zeros(len(first), dtype=np.int64)
+    rank[np.argsort(-steps.size[first], kind="stable")] = np.arange(len(first))
+    dealt: Longs = rank[partition] % chunks
+    return dealt
 
 
 def _chunk_rows(session: SparkSession, steps: StepColumns, chunk: Longs) -> DataFrame:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
+from kafka_reassignment.decisions.batching import BatchRates
 from kafka_reassignment.plan.steps import batching_columns, steps_table
 from kafka_reassignment.plan.store import clear_plan, write_batches, write_summary, write_target
 from kafka_reassignment.plan.summary import PlanSummary, batch_summaries
@@ -55,7 +56,8 @@ def plan_sized(
         assignment = assign(facts, resolved)
     steps = steps_table(assignment.changes, request.limits.replica_movements)
     columns = batching_columns(steps)
-    numbers = batch_numbers(session, columns, request.limits)
+    rates = BatchRates(request.throttle_bytes_per_second)
+    numbers = batch_numbers(session, columns, request.limits, rates)
     clear_plan(out_dir)
     write_target(out_dir, assignment.changes)
     hashes = write_batches(out_dir, steps, numbers)

@@ -92,7 +92,7 @@ def _seconds_of(
     pace, asked = _pace(run, recorded, numbers[0]), rate_in_force_without_slowdowns(run, recorded)
     for number in numbers:
         batch = summary.batches[number - 1]
-        busiest = max(batch.busiest_receiver_bytes, batch.busiest_sender_bytes)
+        busiest = batch.busiest_bytes
         copying = pace.seconds(None if asked is None else busiest / asked, busiest)
         yield None if copying is None else copying + OVERHEAD_SECONDS
 

@@ -1,18 +1,20 @@
-"""Batches: limits, order, level. Numbers small enough to check by eye."""
+"""Batches: limits, order, time. Numbers small enough to check by eye."""
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_reassignment.decisions.batching import NOBODY, StepColumns, batches_of, split_long_lists
+from kafka_reassignment.decisions.batching import NOBODY, BatchRates, StepColumns, batches_of, split_long_lists
 from kafka_reassignment.decisions.batching.columns import ThrottleLists
+from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.decisions.throttle.length import LONGEST_LIST_BYTES
 from kafka_reassignment.errors import InfeasiblePlanError
 from kafka_reassignment.request import Limits
@@ -41,23 +43,33 @@ def limits(**fields) -> Limits:
     return Limits(**({"partition_movements": 50, "leader_movements": 50} | fields))
 
 
-def busiest_to_mean(steps: StepColumns, numbers: np.ndarray) -> dict[int, tuple[float, float]]:
-    """By batch: busiest to mean of its senders, and of its receivers."""
-    result = {}
-    for number in sorted(set(numbers.tolist())):
-        send, get = defaultdict(int), defaultdict(int)
-        for at in np.flatnonzero(numbers == number):
-            for receiver in steps.receivers[at]:
-                if receiver != NOBODY and steps.size[at]:
-                    send[int(steps.sender[at])] += int(steps.size[at])
-                    get[int(receiver)] += int(steps.size[at])
-        if send:
-            result[number] = tuple(max(side.values()) * len(side) / sum(side.values()) for side in (send, get))
-    return result
+def seconds_of(steps: StepColumns, numbers: np.ndarray, rates: BatchRates) -> list[float]:
+    """By batch, how long its busiest sender or receiver copies."""
+    busy: dict[int, dict[tuple[Side, int], float]] = defaultdict(lambda: defaultdict(float))
+    for at, number in enumerate(numbers.tolist()):
+        for receiver in steps.receivers[at].tolist():
+            if receiver != NOBODY and steps.size[at]:
+                for side, broker in ((Side.LEADER, int(steps.sender[at])), (Side.FOLLOWER, receiver)):
+                    rate = rates.of_brokers.get((side, broker), rates.bytes_per_second)
+                    busy[number][side, broker] += int(steps.size[at]) / rate
+    return [max(busy[number].values(), default=0.0) for number in range(1, int(numbers.max(initial=0)) + 1)]
 
 
-def is_level(steps: StepColumns, numbers: np.ndarray) -> bool:
-    return all(max(both) <= 1.10 for both in busiest_to_mean(steps, numbers).values())
+def busiest_broker(steps: StepColumns, rates: BatchRates) -> float:
+    """Seconds that the busiest broker of all copies: no cut into batches takes less."""
+    return seconds_of(steps, np.ones(len(steps.partition), dtype=np.int64), rates)[0]
+
+
+ONE_A_SECOND = BatchRates(bytes_per_second=1)
+
+
+def random_copies(seed: int, count: int, brokers: int) -> StepColumns:
+    """Copies of very different sizes; some brokers send or receive several times as much as others."""
+    rng = np.random.default_rng(seed)
+    weight = np.exp(rng.normal(0, 0.4, brokers))
+    ends = rng.choice(brokers, size=(count, 2), p=weight / weight.sum())
+    size = np.exp(rng.normal(16, 1.45, count)).astype(np.int64)
+    return copies(*((int(size[n]), int(ends[n, 0]), 1000 + int(ends[n, 1])) for n in range(count)))
 
 
 def test_nothing_to_do_takes_no_batch():
@@ -68,50 +80,97 @@ def test_every_broker_gets_equally_many_of_equal_steps():
     # Six senders to six receivers, every pair once, in batches of 12: two for each, each time.
     steps = copies(*((10, sender, 10 + receiver) for sender in range(6) for receiver in range(6)))
 
-    numbers = batches_of(steps, limits(partition_movements=12))
+    numbers = batches_of(steps, limits(partition_movements=12), ONE_A_SECOND)
 
     assert np.bincount(numbers)[1:].tolist() == [12, 12, 12]
-    assert is_level(steps, numbers)
+    assert seconds_of(steps, numbers, ONE_A_SECOND) == [20, 20, 20]
 
 
-def test_one_sender_of_everything_is_level_with_itself():
-    steps = copies(*((10, 1, 10 + n % 4) for n in range(16)))
+def test_what_one_broker_needs_for_all_decides_and_batches_are_not_more_than_needed():
+    # Broker 1 sends 60 in all; broker 2's small copies fit beside its large one.
+    steps = copies((40, 1, 11), (20, 1, 12), (20, 2, 13), (20, 2, 14))
 
-    numbers = batches_of(steps, limits(partition_movements=8))
+    numbers = batches_of(steps, limits(partition_movements=3), ONE_A_SECOND)
 
-    assert np.bincount(numbers)[1:].tolist() == [8, 8]
-    assert is_level(steps, numbers)
-
-
-def test_a_big_step_does_not_share_its_batch_with_small_ones():
-    steps = copies((1000, 1, 11), *((10, 2 + n, 12 + n) for n in range(4)))
-
-    numbers = batches_of(steps, limits())
-
-    assert is_level(steps, numbers)
-    assert sorted(np.bincount(numbers)[1:].tolist()) == [1, 4]
+    assert numbers.max() == 2
+    assert sum(seconds_of(steps, numbers, ONE_A_SECOND)) == 60
 
 
-def test_small_steps_together_are_level_with_a_big_one():
-    # Broker 1 sends 60; broker 2 sends 30 + 30; their receivers get 60 each as well.
-    steps = copies((60, 1, 11), (30, 2, 12), (30, 2, 12))
+def test_copies_of_one_size_share_a_batch_where_partitions_are_the_limit():
+    # Two large and two small ones, all of brokers of their own: 100 + 1, where one of each in both batches would take 200.
+    steps = copies((100, 1, 11), (1, 2, 12), (100, 3, 13), (1, 4, 14))
 
-    numbers = batches_of(steps, limits())
+    numbers = batches_of(steps, limits(partition_movements=2), ONE_A_SECOND)
 
-    assert numbers.tolist() == [1, 1, 1]
+    assert sorted(seconds_of(steps, numbers, ONE_A_SECOND)) == [1, 100]
 
 
-def test_leader_movements_come_first_and_no_more_than_the_limit():
+def test_a_broker_with_a_rate_of_its_own_counts_by_its_time():
+    # Receiver 11 takes 10 a second, the others 100: what it needs decides, and the rest goes beside it.
+    rates = BatchRates(100, {(Side.FOLLOWER, 11): 10})
+    steps = copies((100, 1, 11), (100, 1, 11), (900, 2, 12), (900, 3, 13))
+
+    numbers = batches_of(steps, limits(partition_movements=2), rates)
+
+    assert sum(seconds_of(steps, numbers, rates)) == pytest.approx(20)
+    assert numbers[0] != numbers[1]
+
+
+@pytest.mark.parametrize("movements", [50, 500])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_chain_takes_little_longer_than_the_busiest_broker(seed, movements):
+    steps = random_copies(seed, 2_000, 30)
+
+    numbers = batches_of(steps, limits(partition_movements=movements, leader_movements=movements), ONE_A_SECOND)
+
+    assert numbers.max() == 2_000 // movements
+    assert sum(seconds_of(steps, numbers, ONE_A_SECOND)) <= 1.05 * busiest_broker(steps, ONE_A_SECOND)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_few_copies_are_packed_nearly_as_well_as_can_be(seed):
+    steps = random_copies(seed, 6, 3)
+    best = min(
+        sum(seconds_of(steps, np.array(numbers), ONE_A_SECOND))
+        for numbers in product((1, 2, 3), repeat=6)
+        if max(Counter(numbers).values()) <= 2
+    )
+
+    numbers = batches_of(steps, limits(partition_movements=2), ONE_A_SECOND)
+
+    assert sum(seconds_of(steps, numbers, ONE_A_SECOND)) <= 1.3 * best
+
+
+def test_a_batch_copies_no_longer_than_it_is_to_and_a_longer_copy_ships_alone_on_its_brokers():
+    steps = random_copies(1, 400, 10)
+    longest = float(np.sort(steps.size)[-20])  # a few copies take longer by themselves
+    rates = BatchRates(1, longest_seconds=longest)
+
+    numbers = batches_of(steps, limits(partition_movements=500), rates)
+
+    for number, seconds in enumerate(seconds_of(steps, numbers, rates), 1):
+        assert seconds <= longest or seconds == steps.size[numbers == number].max()
+    assert sum(seconds_of(steps, numbers, rates)) <= 1.1 * busiest_broker(steps, rates)
+
+
+def test_the_time_of_a_batch_gives_way_to_the_limit_on_batches():
+    steps = random_copies(1, 400, 10)
+    rates = BatchRates(1, longest_seconds=busiest_broker(steps, ONE_A_SECOND) / 50)
+
+    assert batches_of(steps, limits(partition_movements=500, max_batches=60), rates).max() >= 50
+    assert batches_of(steps, limits(partition_movements=500, max_batches=5), rates).max() <= 5
+
+
+def test_copies_that_move_no_leader_leave_room_for_those_that_do():
     steps = columns(
-        *((n, 10, n, (20 + n,), False) for n in range(4)),
+        *((n, 20, n, (20 + n,), False) for n in range(4)),
         *((4 + n, 10, 4 + n, (24 + n,), True) for n in range(4)),
     )
 
     numbers = batches_of(steps, limits(partition_movements=4, leader_movements=2))
 
-    assert numbers.tolist().count(1) == 4
-    moves = [numbers[n] for n in range(4, 8)]
-    assert sorted(moves) == [1, 1, 2, 2]
+    assert sorted(numbers[4:].tolist()) == [1, 1, 2, 2]
+    assert numbers.max() == 2
 
 
 def test_reorders_fill_what_copies_leave_free():
@@ -147,13 +206,6 @@ def test_too_many_batches_are_refused_with_what_would_help():
         "The plan needs 5 batches: expected at most 4 ('max_batches'). Allow more partition movements per batch "
         "(now 2), more leader movements (now 50), or more batches"
     )
-
-
-def test_levelling_gives_way_to_the_limit_on_batches():
-    # Level would be one step a batch: all have their own size.
-    steps = copies(*((10 * 2**n, n, 20 + n) for n in range(6)))
-
-    assert batches_of(steps, limits(partition_movements=3, max_batches=2)).max() == 2
 
 
 @st.composite

@@ -25,7 +25,7 @@ CHARTS = {
     "leaders_by_rack",
     "flows",
     "batch_bytes",
-    "batch_level",
+    "batch_busiest",
 }
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -106,7 +106,7 @@ def test_the_page_has_every_figure_an_approver_needs():
         "1,234 of 2,000 partitions change",
         "77 preferred leaders change",
         "3 → 1 brokers outside the tolerance",
-        "2 batches; 1 of 2 that copy are level",
+        "2 batches; together they copy 1.00 times as long as the busiest broker needs",
         "Left unbalanced: 1 brokers stay outside the tolerance.",
         "Assumed: Broker 7 is not alive.",
         "orders-3 2.500 1, 2 2, 1",
@@ -194,5 +194,5 @@ def test_a_thousand_brokers_and_ten_thousand_batches_stay_a_small_page():
 def test_a_rollback_plan_shows_its_batches_and_no_brokers():
     page = plan_page(summary(brokers=(), log_dirs=(), biggest_moves=()), title="t")
 
-    assert json.loads(re.search(r"const charts = (.*);\n", page)[1]).keys() == {"batch_bytes", "batch_level"}
+    assert json.loads(re.search(r"const charts = (.*);\n", page)[1]).keys() == {"batch_bytes", "batch_busiest"}
     assert "All brokers" not in page

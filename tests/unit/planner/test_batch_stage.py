@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kafka_reassignment.decisions.batching import StepColumns, batches_of
+from kafka_reassignment.decisions.batching import BatchRates, StepColumns, batches_of
 from kafka_reassignment.errors import InfeasiblePlanError
 from kafka_reassignment.planner import batch_stage
 from kafka_reassignment.planner.batch_stage import batch_numbers
 from kafka_reassignment.request import Limits
 
 pytestmark = pytest.mark.spark
+
+RATES = BatchRates(1_000)
 
 
 @pytest.fixture
@@ -28,29 +30,32 @@ def steps() -> StepColumns:
 
 
 def test_chunks_keep_limits_and_order_and_number_without_gaps(spark, steps, monkeypatch):
-    monkeypatch.setattr(batch_stage, "CHUNK_COPIES", 60)
+    monkeypatch.setattr(batch_stage, "chunks_of", lambda *_: 4)
     limits = Limits(partition_movements=10, leader_movements=4)
 
-    numbers = batch_numbers(spark, steps, limits)
+    numbers = batch_numbers(spark, steps, limits, RATES)
 
     assert sorted(set(numbers.tolist())) == list(range(1, int(numbers.max()) + 1))
     assert np.bincount(numbers).max() <= 10
     assert np.bincount(numbers, weights=steps.moves_leader).max() <= 4
     same = steps.partition[1:] == steps.partition[:-1]
     assert (numbers[1:][same] > numbers[:-1][same]).all()
-    assert numbers.tolist() == batch_numbers(spark, steps, limits).tolist()
-    # Chunk after chunk: partitions 0, 4, 8, ... come before 1, 5, 9, ...
+    assert numbers.tolist() == batch_numbers(spark, steps, limits, RATES).tolist()
+    # Chunk after chunk: partitions of equal size are dealt in turn, so 0, 4, 8, ... come before 1, 5, 9, ...
     assert numbers[steps.partition % 4 == 0].max() < numbers[steps.partition % 4 == 1].min()
 
 
 def test_a_small_plan_is_one_chunk(spark, steps):
     limits = Limits(partition_movements=10)
-    assert batch_numbers(spark, steps, limits).tolist() == batches_of(steps, limits).tolist()
+    assert batch_numbers(spark, steps, limits, RATES).tolist() == batches_of(steps, limits, RATES).tolist()
 
 
 def test_a_plan_near_the_limit_on_batches_is_packed_in_one_chunk(spark, steps, monkeypatch):
-    monkeypatch.setattr(batch_stage, "CHUNK_COPIES", 60)
+    monkeypatch.setattr(batch_stage, "chunks_of", lambda *_: 4)
     # 240 steps in batches of 50 take 6 where some have to follow each other; in four chunks they would take 8.
-    assert batch_numbers(spark, steps, Limits(partition_movements=50, leader_movements=50, max_batches=6)).max() == 6
+    assert (
+        batch_numbers(spark, steps, Limits(partition_movements=50, leader_movements=50, max_batches=6), RATES).max()
+        == 6
+    )
     with pytest.raises(InfeasiblePlanError, match=r"needs 6 batches: expected at most 5"):
-        batch_numbers(spark, steps, Limits(partition_movements=50, leader_movements=50, max_batches=5))
+        batch_numbers(spark, steps, Limits(partition_movements=50, leader_movements=50, max_batches=5), RATES)

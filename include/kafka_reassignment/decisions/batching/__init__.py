@@ -1,18 +1,28 @@
-"""Packs steps into batches within KIP-435's P and L and a byte target, so that the brokers of a batch are equally busy.
+"""Packs steps into batches, within KIP-435's P and L, so that the whole chain of batches ends early.
 
-Terms: a step's *sender* is the broker it copies from (the leader), its *receivers* are the brokers that
-get a new replica. A batch is *level* when its busiest sender has at most 1.10 times the mean of the
-brokers that send in it, and its busiest receiver likewise: then the batch does not wait for one broker alone.
+Batches run one after the other, and each lasts as long as its busiest broker copies. So the chain takes the sum of that over
+the batches, and a few seconds more for each batch. It can't be shorter than the time that the busiest broker of the
+whole plan needs, nor than the sum of the largest copies when each batch takes P partitions of the next size.
 
-A batch takes leader movements first. Then it takes steps of nearly one size, so that each sender has the same
-number of steps (m or 1), and each receiver too (1 or m). Steps that copy nothing fill the rest of the batch. A
-batch that needs a longer list of throttled replicas than Kafka takes (32,767 bytes per topic and side) is cut into several. A
-few steps of many sizes cannot be packed like this. They are packed by total size, and then exchanged between
-batches as long as that levels the batches.
+A *copy* is a step that adds replicas: the leader sends, each new replica receives. The *height* of a batch is the time that its
+busiest sender or receiver needs. Copies are placed one after the other, large ones and those of busy brokers first, each into the
+batch whose height it raises least. Steps that copy nothing fill the rest. A batch that needs a longer list of
+throttled replicas than Kafka takes (32,767 bytes per topic and side) is cut into several.
 """
 
 from kafka_reassignment.decisions.batching.columns import NOBODY, StepColumns
-from kafka_reassignment.decisions.batching.packing import batches_of, pack, within_limit
+from kafka_reassignment.decisions.batching.packing import batches_of, chunks_of, pack, within_limit
+from kafka_reassignment.decisions.batching.rates import BatchRates
 from kafka_reassignment.decisions.batching.throttle_lists import split_long_lists, throttle_lists
 
-__all__ = ["NOBODY", "StepColumns", "batches_of", "pack", "split_long_lists", "throttle_lists", "within_limit"]
+__all__ = [
+    "NOBODY",
+    "BatchRates",
+    "StepColumns",
+    "batches_of",
+    "chunks_of",
+    "pack",
+    "split_long_lists",
+    "throttle_lists",
+    "within_limit",
+]

@@ -1,36 +1,32 @@
-"""Fills one batch after the other, within the limits of the request."""
+"""Places the steps of a plan into batches."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import deque
-from dataclasses import dataclass, field
-from itertools import chain, islice
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
 from kafka_reassignment.advice import Correct
-from kafka_reassignment.decisions.batching.columns import NOBODY, Longs, StepColumns
-from kafka_reassignment.decisions.batching.heights import WaitingCopies
-from kafka_reassignment.decisions.batching.picking import Copy, add_sorted, pick
+from kafka_reassignment.decisions.batching.columns import Longs, StepColumns
+from kafka_reassignment.decisions.batching.loads import Copy, Loads, copies_of, in_succession
+from kafka_reassignment.decisions.batching.rates import BATCH_SECONDS, BatchRates, Seconds
 from kafka_reassignment.decisions.batching.throttle_lists import split_long_lists
 from kafka_reassignment.errors import InfeasiblePlanError
 from kafka_reassignment.request import Limits
 
-ONE_SIZE = 0.92
-"""Copies of at least this part of the largest count as of one size: a batch of them is level within 1.10."""
+TRIALS = ((1.0, 1.0), (0.25, 1.0), (2.0, 1.0), (0.0, 1.15))
+"""Orders and heights that are tried: (how much the load of a copy's busiest broker counts beside its size, factor of the heights)."""
 
-WINDOW = 3
-"""Candidates looked at for a batch, times the copies there is room for."""
+GOOD = 1.01
+"""A packing that takes at most so many times the least time ends the trials."""
 
-CHOICE = 8
-"""In a batch that is not levelled: of this many copies, the one between the least busy brokers is taken."""
-
-LEVEL_BATCHES = 4
-"""Level batches may be this many times the batches that the limits alone need. The remaining steps are packed without levelling."""
+MAX_EFFORT = 1_500_000_000
+"""Copies times batches that all trials together look at: about ten seconds."""
 
 
-def batches_of(steps: StepColumns, limits: Limits) -> Longs:
+def batches_of(steps: StepColumns, limits: Limits, rates: BatchRates | None = None) -> Longs:
     """Return the number of each step's batch, counted from 1 without gaps.
 
     A partition's steps are in successive batches in their order. A copy larger than the byte target
@@ -39,7 +35,7 @@ def batches_of(steps: StepColumns, limits: Limits) -> Longs:
     Raises:
         InfeasiblePlanError: more than ``max_batches`` are needed.
     """
-    return within_limit(pack(steps, limits), limits)
+    return within_limit(pack(steps, limits, rates), limits)
 
 
 def within_limit(numbers: Longs, limits: Limits) -> Longs:
@@ -60,191 +56,121 @@ def within_limit(numbers: Longs, limits: Limits) -> Longs:
     return numbers
 
 
-def pack(steps: StepColumns, limits: Limits) -> Longs:
+def pack(steps: StepColumns, limits: Limits, rates: BatchRates | None = None) -> Longs:
     """Return the number of each step's batch as ``batches_of`` does, even where these are more than ``max_batches``."""
     if not len(steps.partition):
         return np.zeros(0, dtype=np.int64)
-    least = _least_batches(steps, limits)
-    numbers = _Packing(steps, limits, aim=min(LEVEL_BATCHES * least, limits.max_batches)).run()
-    if numbers.max() > limits.max_batches:
-        numbers = _Packing(steps, limits, aim=least).run()
+    rates = rates or BatchRates()
+    plan = _Plan.of(steps, rates)
+    numbers = _best(plan, limits, rates, plan.least_batches(limits, rates))
+    if rates.longest_seconds is not None and numbers.max() > limits.max_batches:
+        unbounded = replace(rates, longest_seconds=None)
+        numbers = _best(plan, limits, unbounded, max(limits.max_batches, plan.least_batches(limits, unbounded)))
     return numbers
 
 
-def _least_batches(steps: StepColumns, limits: Limits) -> int:
-    least = [
-        -(-len(steps.partition) // limits.partition_movements),
-        -(-int(steps.moves_leader.sum()) // limits.leader_movements),
-        int(np.bincount(steps.partition - steps.partition.min()).max()),
-    ]
-    if limits.batch_bytes:
-        least.append(-(-int(steps.bytes_to_copy.sum()) // limits.batch_bytes))
-    return max(least)
+def _best(plan: _Plan, limits: Limits, rates: BatchRates, batches: int) -> Longs:
+    """Try several orders, and return the batches that end first."""
+    found: list[tuple[float, Longs]] = []
+    for weight, factor in TRIALS[: max(1, MAX_EFFORT // max(1, plan.effort(batches)))]:
+        numbers, seconds = plan.placed(limits, rates, plan.heights(batches, limits) * factor, weight)
+        found.append((seconds, numbers))
+        if seconds <= GOOD * plan.least_seconds(batches, limits):
+            break
+    _, best = min(found, key=itemgetter(0))
+    return split_long_lists(plan.steps.lists, np.unique(best, return_inverse=True)[1] + 1)
 
 
-@dataclass
-class _Room:
-    """What still fits into the batch that is being filled."""
-
-    partitions: int
-    leaders: int
-    bytes: int | None
-    chosen: list[int] = field(default_factory=list)
+def chunks_of(steps: StepColumns, limits: Limits) -> int:
+    """Return into how many chunks a plan is to be split so that no process needs more than ``MAX_EFFORT`` for its first trial."""
+    copies = int((steps.bytes_to_copy > 0).sum())
+    batches = -(-len(steps.partition) // min(limits.partition_movements, limits.leader_movements))
+    # A chunk has a part of the copies and a part of the batches.
+    return max(1, int(np.ceil(np.sqrt(copies * batches / MAX_EFFORT))))
 
 
-class _Packing:
-    """Steps that wait, by what they need; a partition's next step joins them once the one before is placed."""
+@dataclass(frozen=True)
+class _Plan:
+    """What the packing needs to know of a plan.
 
-    def __init__(self, steps: StepColumns, limits: Limits, *, aim: int) -> None:
-        self._limits = limits
-        self._lists = steps.lists
-        self._aim = aim
-        total = steps.bytes_to_copy
-        self._total: list[int] = total.tolist()
-        self._moves_leader: list[bool] = steps.moves_leader.tolist()
-        self._copies = {
-            int(at): Copy(
-                int(at),
-                int(steps.size[at]),
-                int(steps.sender[at]),
-                tuple(int(r) for r in steps.receivers[at] if r != NOBODY),
-            )
-            for at in np.flatnonzero(total > 0)
-        }
-        self._copies_left = len(self._copies)
-        self._bytes_left = int(total.sum())
-        is_last = np.append(steps.partition[1:] != steps.partition[:-1], values=True)
-        self._next: dict[int, int] = {int(at): int(at) + 1 for at in np.flatnonzero(~is_last)}
-        # By whether they move a leader: copies by size, smallest first; the rest as they come.
-        self._heavy: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
-        self._light: dict[bool, deque[int]] = {True: deque(), False: deque()}
-        self._waiting_copies = {True: WaitingCopies(), False: WaitingCopies()}
-        self._numbers = np.zeros(len(total), dtype=np.int64)
-        is_first = np.concatenate([[True], is_last[:-1]])
-        self._wait(np.flatnonzero(is_first).tolist())
+    Args:
+        steps: the plan.
+        chains: the steps of each partition that copies or has several steps, in their order.
+        light: the other steps, by whether they move a leader.
+        whole: by end, the seconds that it needs for all.
+        longest: the seconds of each copy, largest first.
+    """
 
-    def _wait(self, steps: list[int]) -> None:
-        copies = [self._copies[at] for at in steps if self._total[at]]
-        for moves in (True, False):
-            # The negative keeps plan order among equals: lists are read from their large end.
-            mine = [copy for copy in copies if self._moves_leader[copy.step] is moves]
-            add_sorted(self._heavy[moves], [(copy.size, -copy.step) for copy in mine], key=tuple)
-            self._waiting_copies[moves].add(copy for copy in mine if len(copy.receivers) == 1)
-            self._light[moves] += [at for at in steps if not self._total[at] and self._moves_leader[at] is moves]
+    steps: StepColumns
+    chains: list[list[Copy]]
+    light: dict[bool, Longs]
+    whole: Seconds
+    longest: Seconds
 
-    def run(self) -> Longs:
-        """Number all steps; a batch that needs too long a list of throttled replicas is several."""
-        placed = number = 0
-        while placed < len(self._numbers):
-            number += 1
-            chosen = self._fill(number)
-            self._numbers[chosen] = number
-            placed += len(chosen)
-            self._wait([self._next[at] for at in chosen if at in self._next])
-        return split_long_lists(self._lists, self._numbers)
+    @classmethod
+    def of(cls, steps: StepColumns, rates: BatchRates) -> _Plan:
+        starts = np.flatnonzero(np.concatenate([[True], steps.partition[1:] != steps.partition[:-1]]))
+        counts = np.diff(np.append(starts, len(steps.partition)))
+        is_light = np.repeat((counts == 1) & (steps.bytes_to_copy[starts] == 0), counts)
+        copies, whole = copies_of(steps, np.flatnonzero(~is_light), rates)
+        chains = [list(chain) for _, chain in groupby(copies, lambda copy: steps.partition[copy.step])]
+        longest = np.sort(np.array([max(copy.seconds) for copy in copies if copy.ends]))[::-1]
+        light = {moves: np.flatnonzero(is_light & (steps.moves_leader == moves)) for moves in (True, False)}
+        return cls(steps, chains, light, whole, longest)
 
-    def _fill(self, number: int) -> list[int]:
-        """Fill one batch: leader movements first, those that copy before those that do not; then the rest."""
-        room = _Room(self._limits.partition_movements, self._limits.leader_movements, self._limits.batch_bytes)
-        copies_move_leaders = bool(self._heavy[True])
-        if copies_move_leaders:
-            self._take_copies(room, number)
-        self._take_light(room, moves_leader=True)
-        if not copies_move_leaders:
-            self._take_copies(room, number)
-        self._take_light(room, moves_leader=False)
-        return room.chosen
+    def effort(self, batches: int) -> int:
+        return len(self.longest) * batches
 
-    def _take_light(self, room: _Room, *, moves_leader: bool) -> None:
-        waiting = self._light[moves_leader]
-        while waiting and room.partitions and (room.leaders or not moves_leader):
-            room.chosen.append(waiting.popleft())
-            room.partitions -= 1
-            room.leaders -= moves_leader
+    def least_batches(self, limits: Limits, rates: BatchRates) -> int:
+        """Return how many batches the limits need, and the time that a batch may take."""
+        least = [
+            -(-len(self.steps.partition) // limits.partition_movements),
+            -(-int(self.steps.moves_leader.sum()) // limits.leader_movements),
+            max(map(len, self.chains), default=1),
+        ]
+        if limits.batch_bytes:
+            least.append(-(-int(self.steps.bytes_to_copy.sum()) // limits.batch_bytes))
+        if rates.longest_seconds:
+            least.append(int(np.ceil(self.whole.max(initial=0.0) / rates.longest_seconds)))
+        return max(least)
 
-    def _take_copies(self, room: _Room, number: int) -> None:
-        if not room.partitions or not (self._heavy[False] or (self._heavy[True] and room.leaders)):
-            return
-        may_be_few = self._batches_still_needed() <= self._aim - number
-        chosen = self._level(room) if may_be_few else self._filled(room)
-        for moves, stock in self._waiting_copies.items():
-            stock.remove(c for c in chosen if len(c.receivers) == 1 and self._moves_leader[c.step] is moves)
-        for copy in chosen:
-            moves = self._moves_leader[copy.step]
-            waiting = self._heavy[moves]
-            del waiting[bisect_left(waiting, (copy.size, -copy.step))]
-            room.chosen.append(copy.step)
-            room.partitions -= 1
-            room.leaders -= moves
-            self._bytes_left -= self._total[copy.step]
-        self._copies_left -= len(chosen)
+    def heights(self, batches: int, limits: Limits) -> Seconds:
+        """By batch, the height that it has at least when each takes P copies of the next size."""
+        first = self.longest[:: limits.partition_movements][:batches]
+        return np.pad(first, (0, batches - len(first)))
 
-    def _batches_still_needed(self) -> int:
-        needed = -(-self._copies_left // self._limits.partition_movements)
-        if self._limits.batch_bytes:
-            needed = max(needed, -(-self._bytes_left // self._limits.batch_bytes))
-        return needed
+    def least_seconds(self, batches: int, limits: Limits) -> float:
+        """Return the time below which no packing gets."""
+        copying = max(self.whole.max(initial=0.0), self.longest[:: limits.partition_movements].sum())
+        return float(copying + BATCH_SECONDS * batches)
 
-    def _level(self, room: _Room) -> list[Copy]:
-        """The larger of two level batches: copies of one size, or brokers filled to one height."""
-        candidates = self._of_one_size(room)
-        if room.bytes is None:
-            most = room.partitions
-        else:
-            most = max(1, min(room.partitions, room.bytes // max(self._total[c.step] for c in candidates)))
-        chosen = pick(candidates, most)
-        moves = self._moves_leader[candidates[0].step]
-        most = min(room.partitions, room.leaders) if moves else room.partitions
-        if len(chosen) < most and len(candidates[0].receivers) == 1:
-            filled = self._waiting_copies[moves].fill(candidates[0].size, most, room.bytes)
-            if len(filled) > len(chosen):
-                return filled
-        return chosen
+    def placed(self, limits: Limits, rates: BatchRates, heights: Seconds, weight: float) -> tuple[Longs, float]:
+        """Place all steps; return the batch of each, with gaps, and how long all batches take."""
+        movements = int(self.steps.moves_leader.sum())
+        loads = Loads(len(self.whole), heights, movements, limits, rates.longest_seconds)
+        numbers = np.zeros(len(self.steps.partition), dtype=np.int64)
+        for chain in self._in_order(weight):
+            for copy, batch in zip(chain, _batches_for(chain, loads), strict=True):
+                loads.put(copy, batch)
+                numbers[copy.step] = batch
+        for moves_leader, light in self.light.items():
+            numbers[light] = loads.fill(len(light), moves_leader=moves_leader)
+        return numbers, loads.seconds + BATCH_SECONDS * len(np.unique(numbers))
 
-    def _of_one_size(self, room: _Room) -> list[Copy]:
-        order = [moves for moves in (True, False) if self._heavy[moves] and (room.leaders or not moves)]
-        largest = self._heavy[order[0]][-1][0]
-        candidates: list[Copy] = []
-        for moves in order:
-            waiting = self._heavy[moves]
-            end = bisect_left(waiting, (largest + 1, 0))
-            start = max(
-                bisect_left(waiting, (int(largest * ONE_SIZE), -len(self._total))), end - WINDOW * room.partitions
-            )
-            part = [self._copies[-negative] for _, negative in reversed(waiting[start:end])]
-            # Where L is the tighter limit, no more leader movements are looked at than it allows.
-            candidates += part[: room.leaders] if moves and room.leaders < room.partitions else part
-        # A sender of two copies is as busy as two senders: steps with more receivers have batches of their own.
-        return [c for c in candidates if len(c.receivers) == len(candidates[0].receivers)]
+    def _in_order(self, weight: float) -> list[list[Copy]]:
+        busiest = self.whole.max(initial=0.0)
 
-    def _filled(self, room: _Room) -> list[Copy]:
-        """As many as fit, largest first; of the next few, each time the one whose brokers are least busy so far."""
-        by_size = chain(reversed(self._heavy[True]), reversed(self._heavy[False]))
-        waiting = (self._copies[-negative] for _, negative in islice(by_size, 2 * WINDOW * room.partitions))
-        busy: dict[tuple[str, int], int] = {}
-        chosen: list[Copy] = []
-        leaders, bytes_left = room.leaders, room.bytes
-        fitting: list[Copy] = []
+        def need(chain: list[Copy]) -> float:
+            share = max((self.whole[end] / busiest for copy in chain for end in copy.ends), default=0.0)
+            return float(max(max(copy.seconds, default=0.0) for copy in chain) * share**weight)
 
-        def fits(copy: Copy) -> bool:
-            is_small = bytes_left is None or not chosen or self._total[copy.step] <= bytes_left
-            return is_small and (leaders > 0 or not self._moves_leader[copy.step])
-
-        while len(chosen) < room.partitions:
-            fitting = [copy for copy in fitting if fits(copy)]
-            fitting += islice((copy for copy in waiting if fits(copy)), CHOICE - len(fitting))
-            if not fitting:
-                break
-            best = min(fitting, key=lambda copy: max(busy.get(end, 0) for end in _ends(copy)))
-            fitting.remove(best)
-            chosen.append(best)
-            leaders -= self._moves_leader[best.step]
-            if bytes_left is not None:
-                bytes_left -= self._total[best.step]
-            for end in _ends(best):
-                busy[end] = busy.get(end, 0) + best.size
-        return chosen
+        return sorted(self.chains, key=need, reverse=True)
 
 
-def _ends(copy: Copy) -> list[tuple[str, int]]:
-    return [("sends", copy.sender), *(("gets", receiver) for receiver in copy.receivers)]
+def _batches_for(chain: list[Copy], loads: Loads) -> list[int]:
+    """Choose a batch for each step of a partition; new ones at the end where the others are full."""
+    chosen = in_succession([loads.costs(copy) for copy in chain])
+    if chosen is None:
+        loads.append(len(chain))
+        return _batches_for(chain, loads)
+    return chosen

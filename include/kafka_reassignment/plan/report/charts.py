@@ -55,7 +55,7 @@ def charts(brokers: list[Row], batches: list[Row]) -> dict[str, Spec]:
         made["flows"] = _flows(labels)
     if batches:
         made["batch_bytes"] = _by_batch("gb", "GB to copy", len(batches))
-        made["batch_level"] = _by_batch("level", "busiest ÷ mean", len(batches))
+        made["batch_busiest"] = _by_batch("busiest_gb", "GB of the busiest broker", len(batches))
     return {name: {"$schema": SCHEMA, "config": CONFIG, "width": "container", **spec} for name, spec in made.items()}
 
 
@@ -152,7 +152,7 @@ def _by_batch(field: str, title: str, batches: int) -> Spec:
                 _tooltip("batch"),
                 _tooltip("steps"),
                 _tooltip("gb", ",.3f", "GB to copy"),
-                _tooltip("level", ".2f", "busiest ÷ mean"),
+                _tooltip("busiest_gb", ",.3f", "GB of the busiest broker"),
             ],
         },
     }

@@ -7,15 +7,12 @@ from functools import cache
 from importlib.resources import files
 
 from kafka_reassignment.plan.report.charts import charts
-from kafka_reassignment.plan.report.rows import batch_rows, broker_rows, busiest_to_mean, fullest_first, rack_rows
+from kafka_reassignment.plan.report.rows import batch_rows, broker_rows, fullest_first, rack_rows
 from kafka_reassignment.plan.summary import PlanSummary
 from kafka_reassignment.templates import html_templates
 
 MAX_LOG_DIRS = 30
 """Log dirs in the table, the fullest first."""
-
-MAX_LEVEL_RATIO = 1.10
-"""Up to this ratio of busiest to mean a batch counts as level."""
 
 
 def title_of(reassignment_id: str, cluster_id: str) -> str:
@@ -33,7 +30,6 @@ def plan_page(summary: PlanSummary, *, title: str, bytes_per_second: int | None 
         nonce: of its scripts, where the page is served with a content security policy.
     """
     brokers, batches = broker_rows(summary), batch_rows(summary.batches)
-    copying = [b for b in summary.batches if b.bytes_to_copy]
     inflow = [b.bytes_received for b in summary.brokers if b.alive and b.share_bytes is not None]
     leaders = [b.leaders_after for b in summary.brokers if b.alive]
     environment = html_templates("kafka_reassignment.plan.report")
@@ -46,8 +42,8 @@ def plan_page(summary: PlanSummary, *, title: str, bytes_per_second: int | None 
         racks=rack_rows(summary),
         brokers=brokers,
         log_dirs=fullest_first(summary.log_dirs)[:MAX_LOG_DIRS],
-        level_batches=sum(busiest_to_mean(b) <= MAX_LEVEL_RATIO for b in copying),
-        copying_batches=len(copying),
+        copying_batches=sum(bool(b.bytes_to_copy) for b in summary.batches),
+        chain=_chain(summary),
         busiest_inflow=_busiest(inflow),
         busiest_leader=_busiest(leaders),
         charts=charts(brokers, batches),
@@ -64,6 +60,12 @@ def _vega() -> str:
     texts = (folder.joinpath(f"{name}.min.js").read_text("utf-8") for name in ("vega", "vega-lite", "vega-embed"))
     lines = (line for text in texts for line in text.split("\n"))
     return "\n".join(line for line in lines if not line.startswith("//# sourceMappingURL="))
+
+
+def _chain(summary: PlanSummary) -> float | None:
+    """The bytes of each batch's busiest broker together, over those of the busiest broker of the whole plan; None when unknown."""
+    whole = max((max(b.bytes_received, b.bytes_sent) for b in summary.brokers), default=0)
+    return sum(b.busiest_bytes for b in summary.batches) / whole if whole else None
 
 
 def _busiest(numbers: list[int]) -> float | None:

@@ -74,7 +74,7 @@ def rack_rows(summary: PlanSummary) -> list[Row]:
 
 
 def batch_rows(batches: Iterable[BatchSummary]) -> list[Row]:
-    """One row per batch that copies, or per several consecutive ones; ``level`` is of the least level of them."""
+    """One row per batch that copies, or per several consecutive ones; ``busiest_gb`` are of the busiest broker of each of them."""
     copying = [b for b in batches if b.bytes_to_copy]
     together = max(1, -(-len(copying) // MAX_POINTS))
     return [
@@ -82,16 +82,10 @@ def batch_rows(batches: Iterable[BatchSummary]) -> list[Row]:
             "batch": some[0].number,
             "steps": sum(b.steps for b in some),
             "gb": gb(sum(b.bytes_to_copy for b in some)),
-            "level": round(max(busiest_to_mean(b) for b in some), 3),
+            "busiest_gb": gb(sum(b.busiest_bytes for b in some)),
         }
         for some in (copying[at : at + together] for at in range(0, len(copying), together))
     ]
-
-
-def busiest_to_mean(batch: BatchSummary) -> float:
-    """The busiest broker of a batch over the mean of its senders, or of its receivers; the larger of both ratios."""
-    sides = ((batch.busiest_receiver_bytes, batch.receivers), (batch.busiest_sender_bytes, batch.senders))
-    return max(busiest * brokers for busiest, brokers in sides) / max(batch.bytes_to_copy, 1)
 
 
 def fullest_first(log_dirs: Iterable[LogDirSummary]) -> list[LogDirSummary]:
