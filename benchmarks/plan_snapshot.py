@@ -91,7 +91,11 @@ def main() -> int:
     parser.add_argument("--r", type=int, default=1, help="new replicas of a step (default %(default)s)")
     options = parser.parse_args()
     limits = Limits(
-        partition_movements=options.p, leader_movements=options.l, replica_movements=options.r, max_batches=100_000
+        batch_minutes=None,
+        partition_movements=options.p,
+        leader_movements=options.l,
+        replica_movements=options.r,
+        max_batches=100_000,
     )
     started = time.monotonic()
     job = json.loads((options.snapshot / "jobs.json").read_text())[options.job]

@@ -17,6 +17,7 @@ with DAG(
 ) as dag:
     ChangeLimitsOperator(
         task_id="change_limits",
+        batch_minutes="{{ params.batch_minutes }}",
         partition_movements="{{ params.partition_movements }}",
         replica_movements="{{ params.replica_movements }}",
         leader_movements="{{ params.leader_movements }}",

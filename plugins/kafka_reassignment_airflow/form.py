@@ -20,6 +20,7 @@ from kafka_reassignment.request.rate import AllowLowThrottle, Rate
 REQUEST_SECTIONS: Mapping[str | None, tuple[str, ...]] = {
     None: ("kafka_conn_id", "job", "brokers", "topics", "throttle_mb_per_second", "require_approval", "validate_only"),
     "Limits of a batch (KIP-435)": (
+        "batch_minutes",
         "partition_movements",
         "replica_movements",
         "leader_movements",

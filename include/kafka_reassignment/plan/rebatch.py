@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_reassignment.decisions.batching import batches_of
+from kafka_reassignment.decisions.batching import BatchRates, batches_of
 from kafka_reassignment.decisions.batching.columns import Longs
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.model import Step
@@ -52,7 +52,12 @@ class RemainingPlan:
 
 
 def rebatch(
-    plan: PlanRef, plan_of: Callable[[int], PlanRef], remaining: RemainingPlan, limits: Limits, out_dir: str
+    plan: PlanRef,
+    plan_of: Callable[[int], PlanRef],
+    remaining: RemainingPlan,
+    limits: Limits,
+    rates: BatchRates,
+    out_dir: str,
 ) -> PlanSummary:
     """Write new batches to follow ``remaining.after``, and return the summary of all batches, earlier ones included.
 
@@ -61,6 +66,7 @@ def rebatch(
         plan_of: the plan that has a batch now.
         remaining: what is left.
         limits: in force; KIP-435's P, R and L.
+        rates: in force.
         out_dir: directory for the new batches; files of an interrupted attempt are replaced.
 
     Raises:
@@ -74,22 +80,24 @@ def rebatch(
     steps, numbers = steps.filter(pc.invert(retried)), numbers[~np.asarray(retried)]
     if remaining.new_limits is not None:
         steps = steps_table(changes_table(steps), limits.replica_movements)
-        numbers = batches_of(batching_columns(steps), limits)
+        numbers = batches_of(batching_columns(steps), limits, rates)
     else:
         numbers = np.unique(numbers, return_inverse=True)[1] + 1
     if remaining.unhealthy:
         early = table_of(remaining.unhealthy)
-        early_numbers = batches_of(batching_columns(early), limits)
+        early_numbers = batches_of(batching_columns(early), limits, rates)
         steps, numbers = (
             pa.concat_tables([early, steps]),
             np.concatenate([early_numbers, numbers + early_numbers.max()]),
         )
     if remaining.retried_later or remaining.from_start:
         late = steps_table(_late_changes(plan, plan_of, remaining), limits.replica_movements)
-        late_numbers = batches_of(batching_columns(late), limits) + int(numbers.max(initial=0))
+        late_numbers = batches_of(batching_columns(late), limits, rates) + int(numbers.max(initial=0))
         steps, numbers = pa.concat_tables([steps, late]), np.concatenate([numbers, late_numbers])
     for part in _left_open(plan, remaining, limits):
-        numbers = np.concatenate([numbers, batches_of(batching_columns(part), limits) + int(numbers.max(initial=0))])
+        numbers = np.concatenate(
+            [numbers, batches_of(batching_columns(part), limits, rates) + int(numbers.max(initial=0))]
+        )
         steps = pa.concat_tables([steps, part])
     clear_plan(out_dir)
     written = write_batches(out_dir, steps, numbers, after=remaining.after)

@@ -56,7 +56,7 @@ def plan_sized(
         assignment = assign(facts, resolved)
     steps = steps_table(assignment.changes, request.limits.replica_movements)
     columns = batching_columns(steps)
-    rates = BatchRates(request.throttle_bytes_per_second)
+    rates = BatchRates.of(request, request.limits)
     numbers = batch_numbers(session, columns, request.limits, rates)
     clear_plan(out_dir)
     write_target(out_dir, assignment.changes)

@@ -1,4 +1,4 @@
-"""KIP-435's limits on a batch: P, R and L, and how much one batch may copy."""
+"""KIP-435's limits on a batch: P, R and L, and for how long and how much one batch may copy."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ from kafka_reassignment.request.messages import parse
 
 
 class Limits(BaseModel):
-    """KIP-435's limits on what one batch may do, plus how much it may copy."""
+    """KIP-435's limits on what one batch may do, plus for how long and how much it may copy."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    batch_minutes: int | None = Field(
+        default=15,
+        ge=1,
+        le=10_080,
+        title="Minutes per batch",
+        description="How long one batch copies at the throttle, about. Empty: only the limits below count.",
+    )
     partition_movements: int = Field(
-        default=50,
+        default=500,
         ge=1,
         le=5_000,
         title="Partition movements (P)",
@@ -29,7 +36,7 @@ class Limits(BaseModel):
         description="Maximum number of new replicas per partition in one batch (KIP-435).",
     )
     leader_movements: int = Field(
-        default=50,
+        default=500,
         ge=1,
         le=5_000,
         title="Leader movements (L)",

@@ -20,6 +20,7 @@ class ChangeLimitsOperator(RunningReassignmentOperator):
     Changes nothing in the cluster. Left behind when it dies half-way: nothing, or the order for the next batch. The result
     is the limits that are in force from then on.
 
+    :param batch_minutes: how long one batch copies, about (templated).
     :param partition_movements: P, partitions moved at once (templated).
     :param replica_movements: R, new replicas per partition at once (templated).
     :param leader_movements: L, preferred leaders changed per batch (templated).
@@ -32,6 +33,7 @@ class ChangeLimitsOperator(RunningReassignmentOperator):
     def __init__(
         self,
         *,
+        batch_minutes: int | str | None = None,
         partition_movements: int | str | None = None,
         replica_movements: int | str | None = None,
         leader_movements: int | str | None = None,
@@ -40,6 +42,7 @@ class ChangeLimitsOperator(RunningReassignmentOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.batch_minutes = batch_minutes
         self.partition_movements = partition_movements
         self.replica_movements = replica_movements
         self.leader_movements = leader_movements

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from kafka_reassignment.decisions.batching import NOBODY, BatchRates, StepColumns, batches_of, split_long_lists
 from kafka_reassignment.decisions.batching.columns import ThrottleLists
-from kafka_reassignment.decisions.throttle import Side
+from kafka_reassignment.decisions.throttle import RateChange, Side
 from kafka_reassignment.decisions.throttle.length import LONGEST_LIST_BYTES
+from kafka_reassignment.decisions.throttle.wanted import asked_rate
 from kafka_reassignment.errors import InfeasiblePlanError
-from kafka_reassignment.request import Limits
+from kafka_reassignment.request import Limits, ReassignmentRequest
+from kafka_reassignment.request.windows.spec import MaintenanceWindows
 
 pytestmark = pytest.mark.quick
 
@@ -50,7 +52,7 @@ def seconds_of(steps: StepColumns, numbers: np.ndarray, rates: BatchRates) -> li
         for receiver in steps.receivers[at].tolist():
             if receiver != NOBODY and steps.size[at]:
                 for side, broker in ((Side.LEADER, int(steps.sender[at])), (Side.FOLLOWER, receiver)):
-                    rate = rates.of_brokers.get((side, broker), rates.bytes_per_second)
+                    rate = asked_rate(broker, side, rates.bytes_per_second, rates.rate_changes)
                     busy[number][side, broker] += int(steps.size[at]) / rate
     return [max(busy[number].values(), default=0.0) for number in range(1, int(numbers.max(initial=0)) + 1)]
 
@@ -107,7 +109,7 @@ def test_copies_of_one_size_share_a_batch_where_partitions_are_the_limit():
 
 def test_a_broker_with_a_rate_of_its_own_counts_by_its_time():
     # Receiver 11 takes 10 a second, the others 100: what it needs decides, and the rest goes beside it.
-    rates = BatchRates(100, {(Side.FOLLOWER, 11): 10})
+    rates = BatchRates(100, [RateChange(asked_bytes_per_second=10, brokers=(11,), sides=(Side.FOLLOWER,))])
     steps = copies((100, 1, 11), (100, 1, 11), (900, 2, 12), (900, 3, 13))
 
     numbers = batches_of(steps, limits(partition_movements=2), rates)
@@ -206,6 +208,16 @@ def test_too_many_batches_are_refused_with_what_would_help():
         "The plan needs 5 batches: expected at most 4 ('max_batches'). Allow more partition movements per batch "
         "(now 2), more leader movements (now 50), or more batches"
     )
+
+
+def test_how_long_a_batch_copies_is_the_requests_word_and_fits_its_windows():
+    request = ReassignmentRequest(job="rebalance", throttle_mb_per_second=50)
+    assert BatchRates.of(request, request.limits) == BatchRates(50_000_000, longest_seconds=15 * 60)
+    assert BatchRates.of(request, Limits(batch_minutes=None)).longest_seconds is None
+    night = request.model_copy(
+        update={"maintenance": MaintenanceWindows(windows=("sat 22:00-22:10", "sun 22:00-22:12"))}
+    )
+    assert BatchRates.of(night, night.limits).longest_seconds == 0.75 * 12 * 60
 
 
 @st.composite

@@ -9,7 +9,7 @@ from pendulum import Timezone
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
 from kafka_reassignment.request.windows.clock import first_moment, format_moment, zone_named
-from kafka_reassignment.request.windows.rules import YEARS, Blackout, Rule, parse_blackout, parse_window
+from kafka_reassignment.request.windows.rules import YEARS, Blackout, Rule, Weekly, parse_blackout, parse_window
 
 WindowText = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -113,6 +113,12 @@ class MaintenanceWindows(BaseModel):
     def rules(self) -> tuple[Rule, ...]:
         """When windows open; empty when any time will do."""
         return tuple(rule for text in self.windows for rule in parse_window(text))
+
+    @property
+    def longest_seconds(self) -> float | None:
+        """How long the longest window is by itself; None when there is none. Windows that touch are longer together."""
+        lengths = [rule.length if isinstance(rule, Weekly) else rule.duration for rule in self.rules]
+        return max(lengths).total_seconds() if lengths else None
 
     @property
     def blackout_days(self) -> tuple[Blackout, ...]:
