@@ -201,7 +201,7 @@ def test_a_schema_has_only_words_that_its_validator_knows(dags):
 
 def test_p_is_bounded_in_the_form_as_in_the_limits():
     field = request_params()["partition_movements"]
-    assert (field.value, field.schema["minimum"], field.schema["maximum"]) == (50, 1, 5_000)
+    assert (field.value, field.schema["minimum"], field.schema["maximum"]) == (500, 1, 5_000)
     assert field.schema["section"] == "Limits of a batch (KIP-435)"
 
 

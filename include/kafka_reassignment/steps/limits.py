@@ -212,4 +212,5 @@ def _require_batches_left(run: RunContext) -> None:
 
 def _format_limits(limits: Limits) -> str:
     text = f"P {limits.partition_movements}, R {limits.replica_movements}, L {limits.leader_movements}"
+    text += f", {limits.batch_minutes} min" if limits.batch_minutes else ""
     return text + (f", {limits.batch_bytes} bytes" if limits.batch_bytes else "")

@@ -111,7 +111,7 @@ def test_two_workers_make_the_same_plan_as_this_machine_byte_for_byte(master, sn
 
     # Several shards and chunks, so that both workers have some.
     monkeypatch.setattr(shards, "SHARD_PARTITIONS", 100)
-    monkeypatch.setattr(batch_stage, "CHUNK_COPIES", 20)
+    monkeypatch.setattr(batch_stage, "chunks_of", lambda *_: 4)
     request = ReassignmentRequest(
         job=Job.DECOMMISSION,
         brokers=(5,),

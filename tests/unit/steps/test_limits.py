@@ -79,12 +79,12 @@ def test_fewer_at_once_make_more_batches(reassignment):
 
 
 def test_another_number_of_new_replicas_re_batches_the_steps(reassignment, cluster):
-    """R = 2 instead of 1: what were two steps in two batches is one."""
+    """R = 2 instead of 1: what were two steps in two batches is one, and shares a batch with the other partition."""
     steps = [move("orders", 0, (1, 2), (3, 2)), move("orders", 0, (3, 2), (3, 4))]
     run = reassignment([MOVES[1]], [steps[0]], [steps[1]])
     change_limits(run.context, {"replica_movements": 2}, by="bob")
     run.run_batches()
-    assert run.record.plan_in_force().batches == 2
+    assert run.record.plan_in_force().batches == 1
     assert run.replicas()["orders-0"] == (3, 4)
 
 
@@ -96,7 +96,9 @@ def test_the_revision_is_in_the_audit_trail(reassignment):
     events = {
         e.step: e for e in run.record.audit if e.step in {"change_limits", "start_batches"} and e.batch in {None, 1}
     }
-    assert events["change_limits"].summary.startswith("limits from the next batch on: P 2, R 1, L 50; before: P 50")
+    assert events["change_limits"].summary.startswith(
+        "limits from the next batch on: P 2, R 1, L 500, 15 min; before: P 500"
+    )
     revision = events["start_batches"].facts["revision"]
     assert revision["batches_before"] == 3
     assert revision["batches"] == 2
