@@ -139,7 +139,7 @@ def test_a_cluster_below_2_4_without_a_zookeeper_section_is_refused_with_the_way
     assert old_kafka.cluster_id in text
     assert "connection 'old'" in text
     assert "no reassignment API, expected Kafka 2.4 or later" in text
-    assert "add a section 'zookeeper' with 'connect'" in text
+    assert "Add a section 'zookeeper' with 'connect'" in text
 
 
 def test_a_zookeeper_given_as_bootstrap_server_is_recognised(old_kafka: ZooKeeperCluster) -> None:
