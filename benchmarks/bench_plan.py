@@ -106,10 +106,10 @@ def main() -> int:
             out = snapshot / f"{bar.job}-{bar.mode}.json"
             steps = out.with_suffix(".jsonl")
             command = [str(HERE / "plan"), str(snapshot), bar.job, str(out), "--mode", bar.mode]
-            command += ["--batches", str(steps), *(f"--{name}={value}" for name, value in limits_of(options).items())]
+            command += ["--batches", str(steps), *limits_of(options)]
             fastest = min((measured(command) for _ in range(options.runs)), key=lambda m: m.wall_seconds)
             against = kafka[bar.job].wall_seconds if bar.job in kafka else None
-            chain = judge("score_batches.py", snapshot, str(steps), limits_of(options))
+            chain = judge("score_batches.py", snapshot, str(steps), *limits_of(options))
             rows.append(judged(size, bar, snapshot, out, fastest, OURS, against, chain))
             show(rows[-1:])
     show(rows)
@@ -129,16 +129,13 @@ def generated(size: str, seed: int, work: Path) -> Path:
     return folder
 
 
-def limits_of(options: argparse.Namespace) -> dict[str, int]:
-    """The limits on a batch, by their names in both commands."""
-    return {"p": options.p, "l": options.p}
+def limits_of(options: argparse.Namespace) -> list[str]:
+    """The limits on a batch, as the planner and the judge of batches take them."""
+    return [f"--p={options.p}", f"--l={options.p}"]
 
 
-def judge(script: str, snapshot: Path, *judged: str | dict[str, int]) -> dict[str, Any]:
+def judge(script: str, snapshot: Path, *words: str) -> dict[str, Any]:
     """Run a judge and return what it found."""
-    words = [
-        w for part in judged for w in ([part] if isinstance(part, str) else (f"--{k}={v}" for k, v in part.items()))
-    ]
     command = [sys.executable, str(HERE / "vendored" / script), str(snapshot), *words, "--json"]
     found: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=False, text=True).stdout)
     return found

@@ -52,10 +52,10 @@ def _left_wrongly(play: Play, overview: Overview) -> Iterator[str]:
     said = overview.remaining
     if overview.current.batch is not None and said is not None and set(said) != left:
         yield f"left are {sorted(map(str, left))}, said to be left are {sorted(map(str, said))}"
-    for partition, told in overview.move_statuses.items():
+    for partition, shown in overview.move_statuses.items():
         seen = partitions.get(partition)
-        if seen is None or told.status in EITHER:
+        if seen is None or shown.status in EITHER:
             continue
-        if seen.in_flight is not (told.status in IN_FLIGHT):
+        if seen.in_flight is not (shown.status in IN_FLIGHT):
             flies = " and in flight" if seen.in_flight else ""
-            yield f"{partition} is at {list(seen.replicas)}{flies}, and is said to be {told}"
+            yield f"{partition} is at {list(seen.replicas)}{flies}, and is said to be {shown}"

@@ -233,11 +233,11 @@ class PageReader:
         failed = page.failed
         red = {ti.task_id: ti for ti in run.tasks.values() if ti.state == "failed"}
         if run.state == "failed":
-            told = {t: ti for t, ti in red.items() if isinstance(ti.error, ReassignmentError)}
-            if failed is None and told and not any(isinstance(ti.error, UNTOLD) for ti in told.values()):
-                yield f"nothing of the failure of {next(iter(told))}: {next(iter(told.values())).message}"
-            elif failed is not None and failed.step in told and told[failed.step].message not in failed.summary:
-                yield f"{failed.step} is red with: {told[failed.step].message} The page says: {failed.summary}"
+            errors = {t: ti for t, ti in red.items() if isinstance(ti.error, ReassignmentError)}
+            if failed is None and errors and not any(isinstance(ti.error, NOT_SHOWN) for ti in errors.values()):
+                yield f"nothing of the failure of {next(iter(errors))}: {next(iter(errors.values())).message}"
+            elif failed is not None and failed.step in errors and errors[failed.step].message not in failed.summary:
+                yield f"{failed.step} is red with: {errors[failed.step].message} The page says: {failed.summary}"
             elif failed is not None and failed.step not in red:
                 yield f"{failed.step} is said to have failed, red are {sorted(red)}"
         elif failed is not None and run.tasks[failed.step].state in ("deferred", "success"):
@@ -252,9 +252,9 @@ class PageReader:
             return
         said = [event.summary for event in page.events]
         for ti in run.tasks.values():
-            told = isinstance(ti.error, ReassignmentError) and not isinstance(ti.error, UNTOLD)
+            is_shown = isinstance(ti.error, ReassignmentError) and not isinstance(ti.error, NOT_SHOWN)
             is_outside = ti.task_id == "preflight" or "is paused" in ti.message  # refused before the record is opened
-            if ti.state == "failed" and told and not is_outside and not any(ti.message in text for text in said):
+            if ti.state == "failed" and is_shown and not is_outside and not any(ti.message in text for text in said):
                 yield f"nothing of the failure of {ti.task_id}: {ti.message}"
 
     def _of_status(self, page: Any) -> Iterator[str]:
@@ -330,7 +330,7 @@ class PageReader:
 
 
 MIN_WORDS = 5
-UNTOLD = (RecordError, ClusterUnavailableError)
+NOT_SHOWN = (RecordError, ClusterUnavailableError)
 """What keeps a step from its audit trail, or from knowing which one that is."""
 A_LOOK = timedelta(seconds=POLL_SECONDS + SLACK_SECONDS)
 

@@ -72,6 +72,10 @@ def rebatch(
     Raises:
         InfeasiblePlanError: the limits would need more batches than they allow.
     """
+
+    def cut(some: pa.Table) -> Longs:
+        return batches_of(batching_columns(some), limits, rates)
+
     before = read_summary(plan_of(remaining.after + 1))
     steps, numbers = _pending(plan_of, remaining.after, len(before.batches))
     planned_again = dict.fromkeys(str(step.partition) for step in remaining.unhealthy)
@@ -80,24 +84,22 @@ def rebatch(
     steps, numbers = steps.filter(pc.invert(retried)), numbers[~np.asarray(retried)]
     if remaining.new_limits is not None:
         steps = steps_table(changes_table(steps), limits.replica_movements)
-        numbers = batches_of(batching_columns(steps), limits, rates)
+        numbers = cut(steps)
     else:
         numbers = np.unique(numbers, return_inverse=True)[1] + 1
     if remaining.unhealthy:
         early = table_of(remaining.unhealthy)
-        early_numbers = batches_of(batching_columns(early), limits, rates)
+        early_numbers = cut(early)
         steps, numbers = (
             pa.concat_tables([early, steps]),
             np.concatenate([early_numbers, numbers + early_numbers.max()]),
         )
     if remaining.retried_later or remaining.from_start:
         late = steps_table(_late_changes(plan, plan_of, remaining), limits.replica_movements)
-        late_numbers = batches_of(batching_columns(late), limits, rates) + int(numbers.max(initial=0))
+        late_numbers = cut(late) + int(numbers.max(initial=0))
         steps, numbers = pa.concat_tables([steps, late]), np.concatenate([numbers, late_numbers])
     for part in _left_open(plan, remaining, limits):
-        numbers = np.concatenate(
-            [numbers, batches_of(batching_columns(part), limits, rates) + int(numbers.max(initial=0))]
-        )
+        numbers = np.concatenate([numbers, cut(part) + int(numbers.max(initial=0))])
         steps = pa.concat_tables([steps, part])
     clear_plan(out_dir)
     written = write_batches(out_dir, steps, numbers, after=remaining.after)

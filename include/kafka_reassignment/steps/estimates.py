@@ -91,8 +91,7 @@ def _seconds_of(
     """How long each batch takes, by what its busiest broker copies."""
     pace, asked = _pace(run, recorded, numbers[0]), rate_in_force_without_slowdowns(run, recorded)
     for number in numbers:
-        batch = summary.batches[number - 1]
-        busiest = batch.busiest_bytes
+        busiest = summary.batches[number - 1].busiest_bytes
         copying = pace.seconds(None if asked is None else busiest / asked, busiest)
         yield None if copying is None else copying + OVERHEAD_SECONDS
 

@@ -72,10 +72,11 @@ def pack(steps: StepColumns, limits: Limits, rates: BatchRates | None = None) ->
 def _best(plan: _Plan, limits: Limits, rates: BatchRates, batches: int) -> Longs:
     """Try several orders, and return the batches that end first."""
     found: list[tuple[float, Longs]] = []
+    heights, least = plan.heights(batches, limits), plan.least_seconds(batches, limits)
     for weight, factor in TRIALS[: max(1, MAX_EFFORT // max(1, plan.effort(batches)))]:
-        numbers, seconds = plan.placed(limits, rates, plan.heights(batches, limits) * factor, weight)
+        numbers, seconds = plan.placed(limits, rates, heights * factor, weight)
         found.append((seconds, numbers))
-        if seconds <= GOOD * plan.least_seconds(batches, limits):
+        if seconds <= GOOD * least:
             break
     _, best = min(found, key=itemgetter(0))
     return split_long_lists(plan.steps.lists, np.unique(best, return_inverse=True)[1] + 1)
