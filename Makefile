@@ -22,7 +22,7 @@ PYTEST := $(BIN)/python -m pytest
 TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow simulate faults faults-airflow quick lint lock bounds clean bench-plan
+.PHONY: help setup demo test test-slow simulate faults faults-airflow quick lint lock bounds clean bench-plan bench-move bench-rate
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -64,6 +64,12 @@ test-slow: setup  ## the long tests, hours included
 
 bench-plan: setup  ## plan clusters of up to two million partitions, judge the plans, print them beside the peers' (ARGS="--help")
 	@$(BIN)/python benchmarks/bench_plan.py $(ARGS)
+
+bench-move: setup  ## move the same replicas by the DAGs and by Kafka's own tool, measured side by side (ARGS="--help")
+	@$(BIN)/python -m benchmarks.bench_move $(ARGS)
+
+bench-rate: setup  ## what brokers copy ÷ the rate that was asked for, for four sizes of producer batches (ARGS="--help")
+	@$(BIN)/python -m benchmarks.bench_rate $(ARGS)
 
 faults: setup  ## reassignments with faults at seeded points (SEEDS=1-200; ARGS=-v prints every step)
 	@$(BIN)/python -m tests.faults --seeds $(or $(SEEDS),1-20) $(ARGS)

@@ -25,6 +25,7 @@ from kafka_reassignment.plan.store import read_batches
 from kafka_reassignment.planner import schemas
 from kafka_reassignment.planner.pipeline import plan_sized
 from kafka_reassignment.planner.session import planner_session
+from kafka_reassignment.planner.shards import SHARD_PARTITIONS
 from kafka_reassignment.planner.snapshot import Snapshot
 from kafka_reassignment.request import Job, Limits, ReassignmentRequest
 
@@ -103,7 +104,9 @@ def main() -> int:
     with planner_session(options.master) as session, tempfile.TemporaryDirectory() as plan_dir:
         ready = time.monotonic()
         snapshot = read_snapshot(options.snapshot, job)
-        summary = plan_sized(session, read_partitions(session, options.snapshot), snapshot, request, plan_dir)
+        rows = pq.read_metadata(options.snapshot / "partitions.parquet").num_rows
+        partitions = read_partitions(session, options.snapshot)
+        summary = plan_sized(session, partitions, snapshot, request, plan_dir, on_driver=rows <= SHARD_PARTITIONS)
         write_reassignment_json(plan_dir, str(options.out))
         planned = time.monotonic()
         if options.batches is not None:

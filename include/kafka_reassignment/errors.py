@@ -171,6 +171,10 @@ class CatchUpTimeoutError(ReassignmentError):
     """Replicas did not join the ISR within the time the request allows."""
 
 
+class OvertakenError(ReassignmentError):
+    """Another try of the step has done it since this one looked: this one does nothing more."""
+
+
 class DeadlinePassedError(ReassignmentError):
     """The time by which the reassignment must end is past, and it has not ended."""
 
@@ -219,6 +223,11 @@ def store_errors(verb: str, place: object, expected: tuple[type[OSError], ...] =
         ) from error
 
 
+def overtaken(what: str) -> OvertakenError:
+    """Return the error of a try that another one has overtaken."""
+    return OvertakenError(f"Another try has overtaken this one: {what}", Correct("look at the latest try of the task"))
+
+
 _REFUSED: Mapping[str, type[ReassignmentError]] = {
     "CLUSTER_AUTHORIZATION_FAILED": NotAuthorizedError,
     "INVALID_PARTITIONS": InvalidPartitionsError,
@@ -245,6 +254,7 @@ def error_of(refusal: Refusal, doing: str, *advice: Advice) -> ReassignmentError
 PASSING: Mapping[type[ReassignmentError], bool] = {
     ClusterUnavailableError: True,
     ControllerBusyError: True,
+    OvertakenError: True,
     RecordUnavailableError: True,
     ThrottleMissingError: True,
 }

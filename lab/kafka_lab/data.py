@@ -52,6 +52,7 @@ def fill_topics(
     progress: Callable[[int], None] | None = None,
     *,
     message_bytes: int = 10_000,
+    batch_bytes: int = 900_000,
 ) -> None:
     """Write ``size_bytes`` of incompressible messages with acks=all, the same share to each partition.
 
@@ -61,6 +62,7 @@ def fill_topics(
         size_bytes: in total, before replication; rounded up to whole messages.
         progress: takes the bytes acknowledged so far, several times a second.
         message_bytes: size of one message.
+        batch_bytes: size of a record batch, at most; the default is just under the 1 MB a broker takes.
 
     Raises:
         LocalClusterError: a topic is unknown, or a message was not acknowledged.
@@ -81,7 +83,7 @@ def fill_topics(
             "bootstrap.servers": bootstrap_servers,
             "acks": "all",
             "linger.ms": 50,
-            "batch.size": 900_000,  # just under the 1 MB a broker takes by default
+            "batch.size": batch_bytes,
             "queue.buffering.max.kbytes": 64 * 1024,
         },
         logger=QUIET,

@@ -121,6 +121,11 @@ class Ledger:
         """Seconds since the start: the clock of ``latency_ms``."""
         return time.monotonic() - self._started
 
+    @property
+    def latencies(self) -> list[tuple[float, float]]:
+        """Of each message acknowledged so far: when (seconds since the start), and how long that took (milliseconds)."""
+        return list(zip(self._acknowledged_at, self._latency, strict=False))  # the thread may be appending
+
     def latency_ms(self, quantile: float, since: float = 0.0, until: float = math.inf) -> float:
         """Milliseconds from produce to acknowledgement that this share of the messages stayed within.
 
@@ -132,8 +137,7 @@ class Ledger:
         Returns:
             Milliseconds; NaN when no message was acknowledged in that time.
         """
-        pairs = zip(self._acknowledged_at, self._latency, strict=False)  # the thread may be appending
-        chosen = sorted(latency for at, latency in pairs if since <= at < until)
+        chosen = sorted(latency for at, latency in self.latencies if since <= at < until)
         return chosen[max(0, math.ceil(len(chosen) * quantile) - 1)] if chosen else math.nan
 
     def verify(self, timeout_seconds: float = 120) -> LedgerCheck:

@@ -24,6 +24,9 @@ from kafka_reassignment_airflow.context import open_run
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.triggers.base import WaitEnded, WaitTrigger
 
+LONGER_WHEN_CLOSE = 3
+"""How many times as long a task looks by itself before it defers, while its wait is expected to end soon."""
+
 
 @contextmanager
 def translate_errors(log: Any) -> Iterator[None]:
@@ -216,9 +219,10 @@ class DeferringStepOperator(ReassignmentStepOperator):
     not reached.
 
     :param poll_seconds: seconds between two looks of the trigger (templated).
-    :param patience_seconds: how many seconds the task looks by itself, once a second, before it defers (templated). Short
-        waits end within it, and a deferral has a cost of its own: another start of the task, and the race of
-        apache/airflow#71580.
+    :param patience_seconds: how many seconds the task looks by itself, once a second, before it defers (templated). It stays
+        up to three times as long while what it waits for is expected within that time. Short waits end within it, and a
+        deferral has a cost of its own: the first look of the trigger is after ``poll_seconds``, the task starts once more, and
+        there is the race of apache/airflow#71580.
     """
 
     template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "poll_seconds", "patience_seconds")
@@ -243,7 +247,8 @@ class DeferringStepOperator(ReassignmentStepOperator):
 
     def _wait(self, run: RunContext, context: Context, started_at: datetime) -> str:
         samples = SizeSamples.by_clock_of(run)
-        patient_until = run.now() + timedelta(seconds=read_number("patience_seconds", self.patience_seconds))
+        patience = timedelta(seconds=read_number("patience_seconds", self.patience_seconds))
+        began = run.now()
         while True:
             result = audited_look(
                 run,
@@ -255,7 +260,8 @@ class DeferringStepOperator(ReassignmentStepOperator):
             if not isinstance(result, Waiting):
                 return result.message
             self.log.info("%s", result.reason)
-            if run.now() >= patient_until:
+            is_close = result.seconds_left is not None and result.seconds_left <= patience.total_seconds()
+            if run.now() >= began + patience * (LONGER_WHEN_CLOSE if is_close else 1):
                 break
             run.sleep(1)
         trigger = self.trigger(

@@ -1,6 +1,7 @@
 """When a trigger wakes its task."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -48,6 +49,25 @@ def test_it_waits_until_a_look_is_done():
 def test_it_outlives_a_cluster_that_is_away_for_a_moment():
     trigger = Scripted(ClusterUnavailableError("no broker answers"), WAITING, Done("done"))
     assert reason(trigger) == "done"
+
+
+def test_it_looks_sooner_when_the_end_is_near_and_not_all_the_time(monkeypatch):
+    """An idle minute between the last byte and the next look is a minute for each batch."""
+
+    def expected(seconds):
+        return replace(WAITING, seconds_left=seconds)
+
+    looks = [expected(None), expected(100.0), expected(4.0), expected(0.0), Done("done")]
+    trigger, slept = Scripted(*looks), []
+    trigger.poll_seconds = 10
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    assert reason(trigger) == "done"
+    assert slept == [10, 10, 10, 4, 1], "a first look that is early races the deferral"
+    assert trigger._pause(0.0, looked_for=0.5) == 5, "a look at a large cluster takes long"
 
 
 class EndpointConnectionError(Exception):

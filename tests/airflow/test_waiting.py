@@ -1,6 +1,7 @@
 """How the waiting tasks wait: by the time of the run, and with the reason why nothing goes on."""
 
 import time
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +20,7 @@ from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.plan import tables
 from kafka_reassignment.record import objects
+from kafka_reassignment.steps.waiting import Waiting
 from kafka_reassignment_airflow.operators.reassignment import PreflightOperator, StartBatchesOperator
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_run_id
 from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
@@ -153,6 +155,20 @@ def test_a_task_is_patient_by_the_time_of_the_run(run):
         task.run_step(run.context, context)
     assert (run.clock.now - began).total_seconds() >= 100
     assert time.monotonic() - wall < 60
+
+
+@pytest.mark.parametrize(("seconds_left", "stays"), [(None, 10), (200, 10), (9, 30)])
+def test_a_task_does_not_defer_right_before_the_end(run, monkeypatch, seconds_left, stays):
+    """A deferral takes ten seconds and another start of the task."""
+    task = AdmitBatchSensor(task_id="admit", reassignment_id="r", batch=1, patience_seconds=10, poll_seconds=15)
+    until = run.clock.now + timedelta(days=1)
+    monkeypatch.setattr(task, "look", lambda *_: Waiting("some bytes are left", until, seconds_left))
+    ti = SimpleNamespace(dag_id="d", task_id="admit", try_number=1)
+    context = {"ti": ti, "dag_run": SimpleNamespace(run_id="r", triggering_user_name="ann", run_type="manual")}
+    began = run.clock.now
+    with pytest.raises(TaskDeferred):
+        task.run_step(run.context, context)
+    assert (run.clock.now - began).total_seconds() == stays
 
 
 class PausedDags:

@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Self
 
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
-from kafka_reassignment.decisions.throttle import DELIVERED_SHARE, THROTTLE_KEYS, Side, covers
+from kafka_reassignment.decisions.correction import HIGHEST
+from kafka_reassignment.decisions.throttle import THROTTLE_KEYS, Side, covers
 from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.model import ConfigResource, InFlight, Replicas, TopicPartition
 from kafka_reassignment.ports import ClusterPort
@@ -47,7 +48,7 @@ class ThrottleWatch:
         self.longest_gap = 0.0
         self._servers = bootstrap_servers
         self._partitions = frozenset(partitions)
-        self._set = round(asked_bytes_per_second / DELIVERED_SHARE)
+        self._set = round(asked_bytes_per_second * max(HIGHEST.values()))
         self._foreign = foreign
         self._excused = excused
         self._gaps: dict[str, float] = {}

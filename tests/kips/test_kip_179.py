@@ -29,7 +29,7 @@ pytestmark = pytest.mark.kafka
 
 def rate_of(run, broker: int, key: str) -> float | None:
     value = run.configs()[ConfigResource.broker(broker)].get(key)
-    return None if value is None or value.value is None else round(int(value.value) * 0.77 / 1e6, 2)
+    return None if value is None or value.value is None else round(int(value.value) / 1e6, 2)
 
 
 def test_the_throttle_is_journalled_before_it_is_set_and_removed_by_the_journal(moving: MovingLab):
@@ -106,7 +106,7 @@ def test_validate_only_says_what_would_be_done_and_changes_nothing(moving: Movin
     (would,) = [json.loads(line) for line in run.record.read_file(WOULD_DO).decode().splitlines()]
     assert would["expand"] == {str(partition): [1, 2, 3]}
     assert would["target"] == {str(partition): [1, 3]}
-    assert f"broker 3: set {FOLLOWER_RATE} {round(50e6 / 0.77)}" in would["throttle"]
+    assert f"broker 3: set {FOLLOWER_RATE} 50000000" in would["throttle"]
     assert run.configs(partition.topic) == before
     assert moving.replicas(partition) == (1, 2)
 

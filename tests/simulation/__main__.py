@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.simulation.actions import Action
 from tests.simulation.disk import Kind
-from tests.simulation.runner import Summary, profile_seeds, run_exhaustive, run_seeds, script_of
+from tests.simulation.runner import Summary, profile_seeds, run_exhaustive, run_seeds, run_two_tries, script_of
 from tests.simulation.scenario import scenario
 from tests.simulation.shrink import shrink
 from tests.simulation.trial import run_trial
@@ -32,6 +32,11 @@ def main() -> int:
     parser.add_argument("--shrink", action="store_true", help="with a story: the fewest actions that break the same")
     parser.add_argument("--coverage", action="store_true", help="print which actions met which states")
     parser.add_argument("--exhaustive", action="store_true", help="every task dies at every call, once")
+    parser.add_argument(
+        "--two-tries",
+        action="store_true",
+        help="every try of a batch's tasks stands still, and goes on beside the next one",
+    )
     parser.add_argument("--profile", action="store_true", help="print where the time of some seeds goes")
     given = parser.parse_args()
     if given.replay is not None:
@@ -41,6 +46,10 @@ def main() -> int:
         return _tell(written["seed"], [Action(**each) for each in written["script"]], shortest=given.shrink)
     if given.exhaustive:
         return _exhaustive()
+    if given.two_tries:
+        summary = run_two_tries()
+        print(summary.text().replace("seeds", "cases"))
+        return 1 if summary.found else 0
     first, _, last = given.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
     if given.profile:

@@ -136,12 +136,13 @@ class SimAirflow:
         if ti.attempt is not None:
             ti.attempt.die(found_after=found_after)
 
-    def lose_heartbeat(self, ti: Ti, *, goes_on_for: float = 60.0) -> None:
-        """Let Airflow take a running task for dead, and retry it, while it goes on for a while (two at once)."""
+    def lose_heartbeat(self, ti: Ti, *, goes_on_for: float | None = 60.0) -> None:
+        """Let Airflow take a running task for dead, and retry it, while it goes on for a while, or to its end (two at once)."""
         attempt = ti.attempt
         if attempt is not None and ti.state == "running":
             ti.attempt = None
-            self.world.time.after(goes_on_for, attempt.die)
+            if goes_on_for is not None:
+                self.world.time.after(goes_on_for, attempt.die)
             self._failed(ti, None, "heartbeat lost", final=False)
 
     def kill_triggerer(self) -> None:

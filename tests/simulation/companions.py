@@ -82,6 +82,8 @@ def clear_task_of_companion(
     assert ti is not None
     was = ti.state
     play.airflow.clear(found.dag_id, found.run_id, [ti.task_id], downstream=downstream)
+    if not downstream:
+        play.cleared_alone.add((found.dag_id, found.run_id, ti.task_id))
     return f"{ti.task_id} ({was}) of the {found.state} run {found.run_id}"
 
 

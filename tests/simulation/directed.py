@@ -27,7 +27,7 @@ LEADS: dict[str, tuple[Action, ...]] = {
     "main red": _then("mark_run", dag=DAG_ID, state="failed", when="wait_for_batches:1"),
     "batch red": _then("mark_run", dag=BATCH_DAG_ID, state="failed"),
     "stopped": _then("stop"),
-    "throttle missing": _then("another_verifies", 2.0),
+    "throttle missing": _then("another_verifies", 2.3),
     "foreign move": _then("another_moves", when=None, brokers=1),
     "broker dead": _then("broker_dies", seconds=600.0),
     "cluster away": _then("cluster_away", seconds=60.0),
@@ -45,6 +45,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "main red": {"allowed_unhealthy_partitions": 100},
     "approval asked": {"require_approval": True},
     "later batch": {"partition_movements": 1},
+    "throttle missing": {"throttle_mb_per_second": 1},
     "start_next_batch": {"partition_movements": 1},
     "window closed": {"windows": ["mon-fri 12:05-13:00"], "time_zone": "UTC"},
 }

@@ -117,6 +117,8 @@ class SimDisk:
         if new and path in self._files:
             raise FileExistsError(path)
         self._begin_change(path)
+        if new and path in self._files:  # since the try stood still: the store decides when it takes the object
+            raise FileExistsError(path)
         self._make_folders(path.rpartition("/")[0])
         self._put(path, _File(content, self._now()))
         self._end_change(path)
@@ -139,6 +141,8 @@ class SimDisk:
         if to in self._files:
             raise FileExistsError(to)
         self._begin_change(to)
+        if to in self._files:
+            raise FileExistsError(to)
         self._put(to, self._file(path))
         self._end_change(to)
 

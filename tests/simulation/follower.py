@@ -22,7 +22,8 @@ REACTION = 300.0
 """Seconds from a task's turning red until the person acts."""
 
 BOUND = 12 * 24 * 3600.0
-"""Virtual seconds in which all must have ended once nothing goes wrong any more: a week for the next window, and copies."""
+"""Virtual seconds in which the next batch, or all, must have ended once nothing goes wrong any more: a week for the next
+window, and copies."""
 
 MOST_ROUNDS = 40
 SAME_ADVICE = 5
@@ -60,10 +61,12 @@ class Follower:
         """Look, follow what the errors say, and look again, until all has ended."""
         world = self._play.world
         end = world.time.seconds + BOUND
-        standing = 0
+        standing, finished = 0, self._finished_batches()
         for _ in range(MOST_ROUNDS):
             while not (idle := world.run_until_idle(LOOK_EVERY)) and not self._red() and world.time.seconds < end:
                 self._answer_questions()
+                if self._finished_batches() > finished:
+                    end, finished = world.time.seconds + BOUND, self._finished_batches()
                 standing = standing + 1 if self._stands() else 0
                 if standing >= 2:
                     break
@@ -146,6 +149,10 @@ class Follower:
         if len(active) == 1 and active[0].dag_id == DAG_ID and active[0].tasks["wait_for_batches"].state == "deferred":
             return active[0]
         return None
+
+    def _finished_batches(self) -> int:
+        runs = (r for a in self._play.world.airflows for r in a.runs.values())
+        return sum(1 for run in runs if run.dag_id == BATCH_DAG_ID and run.state == "success")
 
     def _restart_chain(self) -> None:
         run = self._stands()

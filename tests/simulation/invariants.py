@@ -155,7 +155,7 @@ def green_means_done(play: Play, run: Any) -> list[Violation]:
     if run.dag_id == CANCEL_DAG_ID and not run.conf.get("partitions"):
         return _stop_says_what_is_left(play, run)
     if run.dag_id == DAG_ID and run.tasks["verify"].state == "success":
-        return reassignment_is_done(play, run)
+        return reassignment_is_done(play, run, at=play.verified.get(run.run_id))
     return []
 
 
@@ -169,7 +169,7 @@ def _batch_is_done(play: Play, run: Any) -> list[Violation]:
 
 
 def _stop_says_what_is_left(play: Play, run: Any) -> list[Violation]:
-    """A green stop leaves each partition where it was or at its target, or where another reassignment wants it, or its report names it."""
+    """A green stop leaves each partition where it was or at its target, or on its way where another reassignment wants it, or its report names it."""
     reassignment_id = run.tasks["stop"].xcoms.get("return_value")
     said = str(run.tasks["report_stop"].xcoms.get("return_value"))
     others = {r.run_id for a in play.world.airflows for r in a.runs.values() if r.dag_id == DAG_ID} - {reassignment_id}
@@ -178,8 +178,9 @@ def _stop_says_what_is_left(play: Play, run: Any) -> list[Violation]:
         seen = play.state.partitions.get(move.partition)
         if seen is None or move.partition in play.touched or seen.in_flight or str(move.partition) in said:
             continue
-        of_later = [set(m.target) for m in later if m.partition == move.partition]
-        if set(seen.replicas) not in (set(move.current), set(move.target), *of_later):
+        here = set(seen.replicas)
+        is_on_its_way = any(here <= {*m.current, *m.target} for m in later if m.partition == move.partition)
+        if here not in (set(move.current), set(move.target)) and not is_on_its_way:
             what = (
                 f"a stop is green, but {move.partition} is left at {list(seen.replicas)} and its report does not say so"
             )
@@ -216,7 +217,7 @@ def reassignment_is_done(play: Play, run: Any, *, at: datetime | None = None) ->
                     now,
                 )
             )
-        elif request.job is Job.LEADERS and seen.leader != target[0] and target[0] not in play.dead:
+        elif request.job is Job.LEADERS and seen.leader != target[0] and not _was_dead(play, target[0], just_now):
             found.append(
                 Violation(
                     "I6", f"{run.dag_id} is green though {partition} is led by {seen.leader}, not by {target[0]}", now
@@ -225,12 +226,19 @@ def reassignment_is_done(play: Play, run: Any, *, at: datetime | None = None) ->
     return found
 
 
+def _was_dead(play: Play, broker: int, since: datetime) -> bool:
+    """Whether a broker was dead since a moment: another one leads then, until the next election."""
+    return broker in play.dead or (broker in play.restarted and play.restarted[broker] > since)
+
+
 def _to_roll_back(play: Play, reassignment_id: str) -> dict[TopicPartition, Replicas]:
-    """Where a roll back leads, but for what only another client has moved: that was never begun, and stays as it is."""
+    """Where a roll back leads, but for what only others have moved: that was never begun, and stays as it is."""
     truth = play.world.truth
     begun = truth.begun(reassignment_id)
+    others = {r.run_id for a in play.world.airflows for r in a.runs.values() if r.dag_id == DAG_ID} - {reassignment_id}
+    moved = {str(p) for p in play.touched} | {p for other in others for p in truth.begun(other)}
     moves = truth.moves(reassignment_id)
-    return {m.partition: m.current for m in moves if m.partition not in play.touched or str(m.partition) in begun}
+    return {m.partition: m.current for m in moves if str(m.partition) not in moved or str(m.partition) in begun}
 
 
 def at_the_end(play: Play) -> list[Violation]:

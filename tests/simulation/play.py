@@ -61,6 +61,10 @@ class Play:
         """What other clients call the cluster by: faults of ours are not theirs."""
         self.met: dict[int, str | None] = {}
         self.dead: set[int] = set()
+        self.restarted: dict[int, datetime] = {}
+        """When brokers came back last: until then others led their partitions."""
+        self.verified: dict[str, datetime] = {}
+        """When reassignments were verified last: what happens later is nothing that they could see."""
         self._gone: set[int] = set(scenario.gone if scenario else ())
         self.deleted_topics: set[str] = set()
         self.touched: dict[TopicPartition, datetime] = {}
@@ -174,6 +178,7 @@ class Play:
         """Bring a broker back if it is dead, also one that would never have come back by itself."""
         if broker in self.dead or broker in self._gone:
             self.dead.discard(broker)
+            self.restarted[broker] = self.world.time.now
             self._gone.discard(broker)
             self.cluster.restart(broker)
 
@@ -280,6 +285,8 @@ class Play:
     def _report(self, attempt: Any, outcome: Any) -> None:
         ti = attempt.ti
         run = ti.run
+        if outcome.kind == "success" and ti.task_id == "verify":
+            self.verified[run.run_id] = self.world.time.now
         if outcome.kind == "success" and ti.task_id in AUDITED and run.dag_id in (DAG_ID, BATCH_DAG_ID):
             whose = run.conf.get("reassignment_id") or run.run_id
             self._tries.append((str(whose), run.run_id, ti.task_id, ti.try_number))

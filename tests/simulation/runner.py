@@ -143,6 +143,14 @@ def run_exhaustive(disk: Kind, *, every: int = 1, first: int = 0) -> Summary:
     return Summary(count, time.monotonic() - begun, found=found)
 
 
+def run_two_tries(*, every: int = 1, only_writes: bool = False) -> Summary:
+    """Run the cases of two tries at once, or every n-th of them, in a process of its own."""
+    begun = time.monotonic()
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_ready) as pool:
+        count, found = pool.submit(_two_tries, every, only_writes).result()
+    return Summary(count, time.monotonic() - begun, found=found)
+
+
 def _ready() -> None:
     """Begin a process: what is imported is never rubbish; the rest is looked through less often than Python does."""
     from tests.simulation.seam import install
@@ -159,6 +167,12 @@ def _exhaustive(disk: Kind, every: int, first: int) -> tuple[int, list[Found]]:
     from tests.simulation.exhaustive import run_all
 
     return run_all(disk, every=every, first=first)
+
+
+def _two_tries(every: int, only_writes: bool) -> tuple[int, list[Found]]:
+    from tests.simulation.two_tries import run_all
+
+    return run_all(every=every, only_writes=only_writes)
 
 
 def _run_chunk(seeds: list[int]) -> tuple[int, float, list[Found], Coverage]:

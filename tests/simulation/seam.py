@@ -11,7 +11,7 @@ import sys
 import time
 import types
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from datetime import datetime
 from functools import cache
@@ -129,6 +129,14 @@ class _OneByOne:
 
     def map(self, call: Callable[..., Any], *items: Iterable[Any]) -> list[Any]:
         return [call(*each) for each in zip(*items, strict=False)]
+
+    def submit(self, call: Callable[..., Any], *args: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(call(*args))
+        except Exception as error:  # noqa: BLE001 - a future raises it to whoever asks
+            done.set_exception(error)
+        return done
 
 
 class _TaskInstances:

@@ -6,11 +6,14 @@ import random
 from collections.abc import Collection
 
 import pytest
-from tests.simulation.runner import Summary, run_exhaustive, run_seeds
+from tests.simulation.runner import Summary, run_exhaustive, run_seeds, run_two_tries
 
 pytestmark = pytest.mark.simulation
 
 FIXED = range(1, 1001)
+ONCE_RED = (201402, 201827, 202036, 202721, 202836, 203101, 205384, 206292, 207473, 208377)
+"""Seeds beyond the fixed range that broke something once."""
+
 FRESH = 50
 IN_FRESH_SEEDS = frozenset({"twice", "simulator", "I1", "I2"})
 """What fresh seeds must keep: about one in a thousand still shows an advice that leads nowhere."""
@@ -29,6 +32,10 @@ def test_a_fixed_range_of_seeds_keeps_every_invariant(fixed):
     assert lines(fixed) == []
 
 
+def test_seeds_that_were_red_once_keep_every_invariant():
+    assert lines(run_seeds(ONCE_RED, jobs=1)) == []
+
+
 def test_every_state_is_met_and_every_action_does_something(fixed):
     assert fixed.coverage.never_met() == []
 
@@ -42,3 +49,8 @@ def test_no_fresh_seed_copies_without_a_throttle_or_loses_a_replica():
 @pytest.mark.parametrize("disk", ["objects", "local"])
 def test_a_task_that_dies_at_any_call_is_carried_on_by_airflows_retries(disk):
     assert run_exhaustive(disk, every=20 if disk == "local" else 8).found == []
+
+
+def test_a_try_that_goes_on_beside_the_next_one_leaves_nothing_behind():
+    found = run_two_tries(every=9, only_writes=True).found + run_two_tries(every=250).found
+    assert found == []

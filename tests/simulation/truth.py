@@ -13,6 +13,7 @@ from tests.simulation.disk import Faults
 from tests.simulation.files import SimPath
 from tests.simulation.planner import write_plan
 
+from kafka_reassignment.decisions.correction import HIGHEST
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.model import Reassignment, Replicas, TopicPartition
 from kafka_reassignment.plan.schemas import TARGET
@@ -23,7 +24,7 @@ from kafka_reassignment.record.store import RecordStore
 if TYPE_CHECKING:
     from tests.simulation.world import WatchedDisk
 
-HEADROOM = 1 / 0.75
+HEADROOM = max(HIGHEST.values())
 """A rate may be set this much above what was asked for: replication delivers less than what is set."""
 
 

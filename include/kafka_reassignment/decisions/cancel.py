@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafka_reassignment.decisions.moves import Drops, Phase, drop_hangs, drops_to_submit, never_completes, phase
+from kafka_reassignment.decisions.moves import (
+    Drops,
+    Phase,
+    adds_again,
+    drop_hangs,
+    drops_to_submit,
+    never_completes,
+    phase,
+)
 from kafka_reassignment.model import Batch, InFlight, Reassignment, Replicas, Step, TopicPartition, View
 from kafka_reassignment.text import format_brokers
 
@@ -61,13 +69,16 @@ def cancels(
     return Cancels(to_cancel, carry_on, foreign)
 
 
-def hung_drops(steps: Iterable[Step], seen: View) -> Mapping[TopicPartition, str]:
-    """Return targets of ours that Kafka never completes and a cancel frees safely, with what the cancel leaves (F34).
+def to_free(steps: Iterable[Step], seen: View) -> Mapping[TopicPartition, str]:
+    """Return moves of ours that lead nowhere and that a cancel ends safely, with what the cancel leaves.
 
     A drop looks at the partition right before it submits. When another client starts a move in between, the drop
-    supersedes that move, and Kafka 4.3.1 hangs. The cancel returns to the old and new replicas, from where the target can be submitted again.
+    supersedes that move, and Kafka 4.3.1 hangs (F34). The cancel returns to the old and new replicas, from where the target can
+    be submitted again. An expansion that came after the drop copies again what was dropped, without a throttle. The cancel
+    returns to the target.
     """
-    return cancels([s for s in steps if drop_hangs(s.reassignment, seen)], seen).to_cancel
+    stuck = [s for s in steps if drop_hangs(s.reassignment, seen) or adds_again(s.reassignment, seen)]
+    return cancels(stuck, seen).to_cancel
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,16 @@ def drop_hangs(move: Reassignment, seen: View) -> bool:
     return flight is not None and flight.target == move.target and bool(never_completes(flight))
 
 
+def adds_again(move: Reassignment, seen: View) -> bool:
+    """Whether a move in flight copies again what the step has dropped: its expansion was submitted a second time, and too late.
+
+    A try that stood still, or a request that was on its way for long. Controllers that take several moves at once only list what
+    is not there yet as adding.
+    """
+    flight = seen.in_flight.get(move.partition)
+    return flight is not None and bool(set(flight.adding) & set(move.removing))
+
+
 def _phase_in_flight(move: Reassignment, flight: InFlight, in_sync: frozenset[int]) -> StepState:
     # Below 2.4 every replica out of sync is reported as adding, one that stays included, and their order may differ.
     expands = bool(move.adding) and (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.admission import Health
@@ -17,11 +17,8 @@ from kafka_reassignment.decisions.throttle.wanted import (
     WantedThrottle,
 )
 from kafka_reassignment.errors import InvalidThrottleError, name_some
-from kafka_reassignment.model import ConfigChange, ConfigResource
+from kafka_reassignment.model import ConfigChange
 from kafka_reassignment.request import LOWEST_RATE_MB, MEGABYTE, ReassignmentRequest
-
-QUOTA_SECONDS = 11
-"""A broker compares what it copied in so many seconds with its rate (``replication.quota.window.num`` times ``.size.seconds``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,52 +126,6 @@ def change_rates(
     return changes_to_throttle(rates_changed_last(updated), updated, seen)
 
 
-def raises(changes: Iterable[ConfigChange], seen: SeenConfigs) -> dict[tuple[ConfigResource, str], int]:
-    """Return the rates that these changes raise by so much that brokers would burst, in bytes per second as they are seen.
-
-    A broker that copied at a low rate has not used a higher one for ``QUOTA_SECONDS``, and makes up for it at once:
-    one that was raised from 1 to 20 MB/s copied 187 MB in the next second (docs/decisions/0024-raises-in-parts.md). A raise by one part in
-    ``QUOTA_SECONDS`` of the new rate makes up for one second.
-    """
-    found: dict[tuple[ConfigResource, str], int] = {}
-    for change in changes:
-        present = seen.get(change.resource, {}).get(change.key)
-        if change.value is None or present is None or present.value is None:
-            continue
-        new, old = int(change.value), int(present.value)
-        if old < new and (new - old) * QUOTA_SECONDS > new:
-            found[change.resource, change.key] = old
-    return found
-
-
-def partly_raised(
-    journal: Journal, changes: Iterable[ConfigChange], lowest: Mapping[tuple[ConfigResource, str], int], part: float
-) -> tuple[Journal, list[ConfigChange]]:
-    """Return a journal and its changes with each raise done in part only.
-
-    When the part grows by one in ``QUOTA_SECONDS`` each second, brokers copy at the new rate from the first second on.
-
-    Args:
-        journal: to store before the changes are made.
-        changes: all of them; what is no raise stays as it is.
-        lowest: the rates before the raise, of ``raises``.
-        part: of the way from there to the new rate, above 0 and at most 1.
-    """
-    done: list[ConfigChange] = []
-    rates = {(r.resource, r.side.rate_key): r for r in journal.rates}
-    for change in changes:
-        key, new = (change.resource, change.key), change.value
-        if new is None or (old := lowest.get(key)) is None or (record := rates.get(key)) is None:
-            done.append(change)
-            continue
-        value = str(round(old + (int(new) - old) * part))
-        # The whole rate stays among what may be ours: a batch that begins meanwhile sets it at once.
-        set_values = (*(v for v in record.set_values if v != value), value)
-        rates[key] = record.model_copy(update={"set_values": set_values, "was_in_place": False})
-        done.append(replace(change, value=value))
-    return journal.model_copy(update={"rates": tuple(rates.values())}), done
-
-
 def throttled_brokers(journal: Journal) -> frozenset[tuple[int, Side]]:
     """Return the brokers and sides that the throttle in place is about, also where another client set the rate."""
     ours = {(r.broker, r.side) for r in journal.rates}
@@ -191,7 +142,7 @@ def rates_changed_last(journal: Journal) -> WantedThrottle:
             for broker, side in sorted(throttled_brokers(journal))
             if latest.concerns(broker, side)
         )
-    )
+    ).corrected(journal.corrections)
 
 
 def refuse_low_rate(asked_bytes_per_second: int, *, allow_low: bool) -> None:

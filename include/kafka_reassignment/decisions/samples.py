@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kafka_reassignment.decisions.throttle.wanted import Side
 from kafka_reassignment.model import LogDirsReport, Step, TopicPartition
 
 SPEED_WINDOW_SECONDS = 60.0
@@ -24,7 +25,8 @@ class Sample:
     """Replica sizes at one moment, by any clock of the caller that does not jump.
 
     ``sizes`` and ``offset_lags`` are by partition and broker, without future replicas; ``end_offsets`` are the
-    leaders' log ends. ``unreachable`` says why for brokers that did not answer.
+    leaders' log ends. ``unreachable`` says why for brokers that did not answer. ``rates_set`` are the values of the rates that
+    were set last, by broker and side.
     """
 
     at_seconds: float
@@ -32,10 +34,15 @@ class Sample:
     offset_lags: Mapping[TopicPartition, Mapping[int, int]] = field(default_factory=dict)
     end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     unreachable: Mapping[int, str] = field(default_factory=dict)
+    rates_set: Mapping[tuple[int, Side], int] = field(default_factory=dict)
 
 
 def sample_of(
-    report: LogDirsReport, *, at_seconds: float, end_offsets: Mapping[TopicPartition, int] | None = None
+    report: LogDirsReport,
+    *,
+    at_seconds: float,
+    end_offsets: Mapping[TopicPartition, int] | None = None,
+    rates_set: Mapping[tuple[int, Side], int] | None = None,
 ) -> Sample:
     """Reduce the brokers' log dirs, and the leaders' log ends, to one sample."""
     sizes: dict[TopicPartition, dict[int, int]] = {}
@@ -44,7 +51,7 @@ def sample_of(
         if not replica.is_future:
             sizes.setdefault(replica.partition, {})[replica.broker] = replica.size_bytes
             lags.setdefault(replica.partition, {})[replica.broker] = replica.offset_lag
-    return Sample(at_seconds, sizes, lags, end_offsets or {}, report.unreachable)
+    return Sample(at_seconds, sizes, lags, end_offsets or {}, report.unreachable, rates_set or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,7 @@ def measure_replica(step: Step, broker: int, leader: int | None, samples: Sequen
         return ReplicaMeasurement(step.reassignment.size_bytes)
     last = samples[-1]
     first = next(s for s in samples if last.at_seconds - s.at_seconds <= SPEED_WINDOW_SECONDS)
-    left, complete, have = _left(step, broker, leader, last)
+    left, complete, have = bytes_left(step, broker, leader, last)
     leader_end = last.end_offsets.get(step.partition)
     behind: int | None = last.offset_lags.get(step.partition, {}).get(broker, -1)
     if behind is not None and (behind < 0 or (behind == 0 and left > 0)):  # not measured against the leader
@@ -97,12 +104,12 @@ def _pace(
     both_answered = {broker, leader}.isdisjoint(first.unreachable.keys() | last.unreachable.keys())
     if seconds < MIN_SPEED_WINDOW_SECONDS or not both_answered:
         return None
-    left_before, _, had = _left(step, broker, leader, first)
+    left_before, _, had = bytes_left(step, broker, leader, first)
     return Pace(seconds, (have - had) / seconds, (left_before - left) / seconds)
 
 
-def _left(step: Step, broker: int, leader: int | None, sample: Sample) -> tuple[int, int, int]:
-    """Return the bytes left, the bytes of a complete copy, and the bytes already there.
+def bytes_left(step: Step, broker: int, leader: int | None, sample: Sample) -> tuple[int, int, int]:
+    """Return the bytes that a new replica has left to copy, those of a complete copy, and those already there.
 
     A complete copy is as large as the leader's now, else as the largest old replica, else as the plan found it.
     """

@@ -1,4 +1,4 @@
-"""What the controller made of a submission: another client's move of the same partition may have come in between (F34, F36)."""
+"""What the controller made of a submission: another client's move (F34, F36), or another try, may have come in between."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ class Distorted:
     """Submissions that became something else, with what is in flight instead.
 
     ``to_cancel`` would drop replicas that were to stay, or never complete: a cancel brings back what was there, before
-    anything is lost. ``foreign`` are moves that another client submitted over ours; they are left alone.
+    anything is lost. ``late`` came when the partition had been carried on: they copy again what was dropped, and a cancel ends
+    that. ``foreign`` are moves that another client submitted over ours; they are left alone.
     """
 
     to_cancel: Mapping[TopicPartition, str] = field(default_factory=dict)
+    late: Mapping[TopicPartition, str] = field(default_factory=dict)
     foreign: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
@@ -37,12 +39,19 @@ def distorted(
         in_flight: the controller's list since.
     """
     to_cancel: dict[TopicPartition, str] = {}
+    late: dict[TopicPartition, str] = {}
     foreign: dict[TopicPartition, str] = {}
     for partition, target in targets.items():
         flight = in_flight.get(partition)
-        if flight is None or (set(flight.target) == set(target) and not never_completes(flight)):
+        if flight is None:
             continue
-        state = before.partitions.get(partition)
+        state, earlier = before.partitions.get(partition), before.in_flight.get(partition)
+        stayed = set(state.replicas if state else ()) - set(earlier.adding if earlier else ())
+        if again := sorted(stayed & set(flight.adding)):
+            late[partition] = f"{partition} copies to broker {format_brokers(again)} again"
+            continue
+        if set(flight.target) == set(target) and not never_completes(flight):
+            continue
         known = {*target, *(state.replicas if state else ())}
         reason = (
             f"another client moved it at the same moment: in flight to {format_brokers(flight.target)} (adding "
@@ -52,4 +61,4 @@ def distorted(
             to_cancel[partition] = reason
         else:
             foreign[partition] = reason
-    return Distorted(to_cancel, foreign)
+    return Distorted(to_cancel, late, foreign)

@@ -51,6 +51,14 @@ def read_table(directory: str, rows: pc.Expression | None = None) -> pa.Table:
         return _parsed(source, name, rows)
 
 
+def count_rows(directory: str) -> int:
+    """Return the number of rows of a table, from the end of its file."""
+    files, path = filesystem(directory)
+    name = f"{path}/{PART}"
+    with store_errors("read", name, (FileNotFoundError,)), files.open(name, "rb") as source:
+        return int(pq.read_metadata(source).num_rows)
+
+
 def _parsed(source: BinaryIO, name: str, rows: pc.Expression | None) -> pa.Table:
     try:
         return pq.read_table(source, filters=rows)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.apply_json import check_targets
@@ -20,7 +20,7 @@ from kafka_reassignment.plan.steps import adding
 from kafka_reassignment.planner.measure import measure
 from kafka_reassignment.planner.resolve import ResolvedRequest
 from kafka_reassignment.planner.rounds import Assignment, Loads, band_of, ordered
-from kafka_reassignment.planner.shards import with_bucket
+from kafka_reassignment.planner.shards import Facts
 from kafka_reassignment.planner.snapshot import Snapshot
 from kafka_reassignment.text import format_bytes
 
@@ -35,11 +35,9 @@ JSON_TARGETS = pa.schema(
 
 
 def assignment_from_json(
-    session: SparkSession, facts: DataFrame, resolved: ResolvedRequest, snapshot: Snapshot
+    session: SparkSession, facts: Facts, resolved: ResolvedRequest, snapshot: Snapshot
 ) -> Assignment:
     """Take the request's JSON as the target, after checking it against the snapshot.
-
-    In: ``FACTS``.
 
     Raises:
         InvalidPlanFileError: the JSON is malformed; see ``parse_plan`` for its other errors.
@@ -47,7 +45,7 @@ def assignment_from_json(
         InfeasiblePlanError: a broker has no space for the copies it would get.
     """
     targets = parse_plan(resolved.request.reassignment_json or "")
-    rows = session.createDataFrame(_json_table(targets)).join(facts, ["topic", "partition"], "inner").toArrow()
+    rows = session.createDataFrame(_json_table(targets)).join(facts.frame, ["topic", "partition"], "inner").toArrow()
     columns = [rows["topic"], rows["partition"], rows["replicas"], rows["target"], rows["size_bytes"].fill_null(0)]
     named = ordered(pa.table([c.cast(f.type) for c, f in zip(columns, TARGET, strict=True)], schema=TARGET))
     names = ("topic", "partition", "current")
@@ -65,7 +63,7 @@ def assignment_from_json(
     width = max(current.shape[1], target.shape[1])
     differs = (_widened(current, width) != _widened(target, width)).any(axis=1)
     changes = named.filter(pa.array(differs))
-    measures = measure(with_bucket(facts), resolved.fleet)
+    measures = measure(facts, resolved.fleet)
     before = Loads(measures.bytes, measures.replicas, measures.leaders)
     after = before.after(changes, resolved.fleet)
     return Assignment(changes, measures, before, after, band_of(resolved, measures), lower_bound=0)

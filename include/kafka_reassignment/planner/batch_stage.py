@@ -1,4 +1,4 @@
-"""Batching as a Spark stage: a very large plan is split into chunks, and each chunk is packed on its own.
+"""Batching: a very large plan is split into chunks, and each chunk is packed on its own, by Spark.
 
 The batches of a chunk follow those of the chunk before. A step's chunk depends on the plan only, so that any
 number of cores or machines gives the same batches.
@@ -30,10 +30,10 @@ def batch_numbers(session: SparkSession, steps: StepColumns, limits: Limits, rat
         InfeasiblePlanError: more than ``max_batches`` are needed.
     """
     chunks = chunks_of(steps, limits)
-    numbers = _packed(session, steps, limits, rates, chunks)
+    numbers = _packed(session, steps, limits, rates, chunks) if chunks > 1 else pack(steps, limits, rates)
     if chunks > 1 and numbers.max(initial=0) > limits.max_batches:
         # Each chunk has a batch or two that are not full: a plan near the limit is packed in one chunk.
-        numbers = _packed(session, steps, limits, rates, 1)
+        numbers = pack(steps, limits, rates)
     return within_limit(numbers, limits)
 
 

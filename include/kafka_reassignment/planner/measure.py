@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame
 
 from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
 from kafka_reassignment.plan.columns import longs, replica_matrix
 from kafka_reassignment.planner.flows import MAX_ROUTED_RACKS, Routes
 from kafka_reassignment.planner.shard_goals import BUCKETS, Fleet
+from kafka_reassignment.planner.shards import Facts
 
-_SUMS = "what string, at long, value long"
+_SUMS = pa.schema([("what", pa.string()), ("at", pa.int64()), ("value", pa.int64())])
 
 _MEASURED = ("replicas", "size_bytes", "wanted", "in_scope", "bucket")
 
@@ -44,10 +44,10 @@ class Measures:
     routes: Routes
 
 
-def measure(facts: DataFrame, fleet: Fleet, *, restore_racks: bool = False) -> Measures:
+def measure(facts: Facts, fleet: Fleet, *, restore_racks: bool = False) -> Measures:
     """Sum up what brokers hold and what must move.
 
-    In: ``FACTS`` and ``bucket int``. Exact in any order and split of the rows: all sums are of integers.
+    Exact in any order and split of the rows: all sums are of integers.
     """
 
     def partial(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -63,7 +63,7 @@ def measure(facts: DataFrame, fleet: Fleet, *, restore_racks: bool = False) -> M
             yield pa.record_batch([names, pa.array(at), pa.array(values[at])], names=["what", "at", "value"])
 
     # Without the names, which are half of the bytes that would go to Python.
-    table = facts.select(*_MEASURED).mapInArrow(partial, _SUMS).toArrow()
+    table = facts.mapped(_MEASURED, partial, _SUMS)
     what = table["what"].to_numpy(zero_copy_only=False)
     at, value = longs(table["at"]), longs(table["value"])
     brokers, racks = fleet.size, len(fleet.racks)

@@ -7,22 +7,33 @@ the partitions that change, as columns.
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafka_reassignment.decisions.batching import BatchRates
 from kafka_reassignment.plan.steps import batching_columns, steps_table
 from kafka_reassignment.plan.store import clear_plan, write_batches, write_summary, write_target
 from kafka_reassignment.plan.summary import PlanSummary, batch_summaries
+from kafka_reassignment.plan.tables import count_rows
 from kafka_reassignment.planner.apply_json import assignment_from_json
 from kafka_reassignment.planner.batch_stage import batch_numbers
 from kafka_reassignment.planner.facts import sized_partitions, with_request
 from kafka_reassignment.planner.resolve import resolve
 from kafka_reassignment.planner.rounds import assign
+from kafka_reassignment.planner.schemas import LOG_REPLICAS, PARTITIONS
+from kafka_reassignment.planner.shards import SHARD_PARTITIONS, Facts
 from kafka_reassignment.planner.snapshot import Snapshot
 from kafka_reassignment.planner.summary import summarize
 from kafka_reassignment.request import Job, ReassignmentRequest
 
 
-def plan(session: SparkSession, snapshot_dir: str, request: ReassignmentRequest, out_dir: str) -> PlanSummary:
+def plan(
+    session: SparkSession,
+    snapshot_dir: str,
+    request: ReassignmentRequest,
+    out_dir: str,
+    *,
+    driver_partitions: int = SHARD_PARTITIONS,
+) -> PlanSummary:
     """Plan a reassignment and write it; the same snapshot and request give the same plan, byte for byte.
 
     Args:
@@ -30,26 +41,38 @@ def plan(session: SparkSession, snapshot_dir: str, request: ReassignmentRequest,
         snapshot_dir: what ``write_snapshot`` wrote; Spark must be able to read it from its executors.
         request: what to plan.
         out_dir: directory of the plan (``plan.store`` has the layout); files of an earlier plan are replaced.
+        driver_partitions: up to so many partitions are measured and placed on the driver; it changes nothing in the plan.
 
     Raises:
         InvalidRequestError: or a subclass, when the request cannot be met; nothing is written then.
     """
     snapshot = Snapshot.open(snapshot_dir)
-    sized = sized_partitions(
-        session.read.parquet(f"{snapshot_dir}/partitions"), session.read.parquet(f"{snapshot_dir}/log_replicas")
+    # With its schema: to find it Spark would start a job for each table.
+    partitions, log_replicas = (
+        session.read.schema(from_arrow_schema(schema)).parquet(f"{snapshot_dir}/{name}")
+        for name, schema in (("partitions", PARTITIONS), ("log_replicas", LOG_REPLICAS))
     )
-    return plan_sized(session, sized, snapshot, request, out_dir)
+    sized = sized_partitions(partitions, log_replicas)
+    on_driver = count_rows(f"{snapshot_dir}/partitions") <= driver_partitions
+    return plan_sized(session, sized, snapshot, request, out_dir, on_driver=on_driver)
 
 
 def plan_sized(
-    session: SparkSession, sized: DataFrame, snapshot: Snapshot, request: ReassignmentRequest, out_dir: str
+    session: SparkSession,
+    sized: DataFrame,
+    snapshot: Snapshot,
+    request: ReassignmentRequest,
+    out_dir: str,
+    *,
+    on_driver: bool = False,
 ) -> PlanSummary:
-    """Plan from partitions whose sizes are known already; see ``plan``.
+    """Plan from partitions whose sizes are known already; see ``plan``. ``on_driver`` only when one shard takes them all.
 
     In: topic string, partition int, replicas array<int>, size_bytes long
     """
     resolved = resolve(request, snapshot)
-    facts = with_request(session, sized, resolved.topics, request.replication_factor)
+    wanted = with_request(session, sized, resolved.topics, request.replication_factor)
+    facts = Facts(wanted, on_driver=on_driver)
     if request.job is Job.APPLY_JSON:
         assignment = assignment_from_json(session, facts, resolved, snapshot)
     else:

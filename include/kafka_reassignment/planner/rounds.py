@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from kafka_reassignment.advice import Correct
@@ -20,7 +19,7 @@ from kafka_reassignment.planner.goals import Band, fair_shares, leader_room, lea
 from kafka_reassignment.planner.measure import Measures, measure
 from kafka_reassignment.planner.resolve import ResolvedRequest
 from kafka_reassignment.planner.shard_goals import Bounds, Fleet, ShardGoals
-from kafka_reassignment.planner.shards import IMPOSSIBLE, of_shard, placed, shards_for, with_bucket
+from kafka_reassignment.planner.shards import IMPOSSIBLE, Facts, of_shard, placed, shards_for
 
 
 @dataclass(frozen=True)
@@ -56,15 +55,13 @@ class Assignment:
     lower_bound: int
 
 
-def assign(facts: DataFrame, resolved: ResolvedRequest) -> Assignment:
+def assign(facts: Facts, resolved: ResolvedRequest) -> Assignment:
     """Find the target assignment.
-
-    In: ``FACTS``.
 
     Raises:
         InfeasiblePlanError: there is no valid broker for some partition.
     """
-    measures = measure(with_bucket(facts), resolved.fleet, restore_racks=resolved.restores_racks)
+    measures = measure(facts, resolved.fleet, restore_racks=resolved.restores_racks)
     before = Loads(measures.bytes, measures.replicas, measures.leaders)
     band = band_of(resolved, measures)
     staying = Loads(
@@ -94,7 +91,7 @@ def _left_over(resolved: ResolvedRequest, band: Band, measures: Measures, after:
 
 
 def _second_round(
-    facts: DataFrame,
+    facts: Facts,
     resolved: ResolvedRequest,
     band: Band,
     measures: Measures,
@@ -106,8 +103,10 @@ def _second_round(
 
     It is little: each shard misses its part of a goal by less than one replica.
     """
-    changed = facts.sparkSession.createDataFrame(changes.select(["topic", "partition"]))
-    unchanged = of_shard(facts, 0, shards).join(sql.broadcast(changed), ["topic", "partition"], "left_anti")
+    changed = facts.frame.sparkSession.createDataFrame(changes.select(["topic", "partition"]))
+    unchanged = Facts(
+        of_shard(facts, 0, shards).join(sql.broadcast(changed), ["topic", "partition"], "left_anti"), on_driver=True
+    )
     nothing = Routes(
         np.zeros_like(measures.routes.sources), np.zeros_like(measures.routes.may_go), measures.routes.may_move
     )
@@ -180,8 +179,8 @@ def _shard_goals(
     )
 
 
-def _placed(facts: DataFrame, goals: ShardGoals, shards: int) -> pa.Table:
-    rows = placed(facts, goals, shards).toArrow()
+def _placed(facts: Facts, goals: ShardGoals, shards: int) -> pa.Table:
+    rows = placed(facts, goals, shards)
     impossible = ordered(rows.filter(rows[IMPOSSIBLE].is_valid()))
     if len(impossible):
         columns = (impossible[name].to_pylist() for name in ("topic", "partition", IMPOSSIBLE))

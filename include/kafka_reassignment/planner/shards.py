@@ -1,11 +1,14 @@
-"""Placement as a Spark stage: a hash assigns partitions to shards, and each shard is placed on its own.
+"""Placement in shards: a hash assigns partitions to shards, and each shard is placed on its own.
 
-The hash is of names only, so that any number of cores or machines gives the same plan.
+The hash is of names only, so that any number of cores or machines gives the same plan. A single shard is measured and placed
+on the driver: a Python worker of Spark would hold all of it as well, and takes seconds to start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +32,34 @@ IMPOSSIBLE = "impossible"
 """Column of ``placed``: why there is no valid broker for the partition; ``target`` is then its current replicas."""
 
 
+RowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""What runs over batches of rows, in a Python worker of Spark or on the driver."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The partitions to plan for (``FACTS``); ``on_driver`` only when there are no more than one shard takes."""
+
+    frame: DataFrame
+    on_driver: bool
+
+    @cached_property
+    def bucketed(self) -> DataFrame:
+        """With ``tie`` and ``bucket``; see ``with_bucket``."""
+        return with_bucket(self.frame)
+
+    @cached_property
+    def rows(self) -> pa.Table:
+        """All rows on the driver; Spark reads them once."""
+        return self.bucketed.toArrow()
+
+    def mapped(self, columns: Sequence[str], run: RowFunction, out: pa.Schema) -> pa.Table:
+        """Run a function over all rows, whatever their order and their batches, and return what it yields."""
+        if not self.on_driver:
+            return self.bucketed.select(*columns).mapInArrow(run, from_arrow_schema(out)).toArrow()
+        return pa.Table.from_batches(run(iter(self.rows.select(columns).to_batches())), out)
+
+
 def shards_for(partitions: int) -> int:
     """Return the number of shards for so many partitions: a power of two."""
     needed = -(-partitions // SHARD_PARTITIONS)
@@ -45,17 +76,19 @@ def _shard(shards: int) -> Column:
     return sql.col("bucket") % shards
 
 
-def of_shard(facts: DataFrame, number: int, shards: int) -> DataFrame:
-    """The partitions of one shard. In and out: ``FACTS``."""
-    return with_bucket(facts).where(_shard(shards) == number).drop("tie", "bucket")
+def of_shard(facts: Facts, number: int, shards: int) -> DataFrame:
+    """The partitions of one shard. Out: ``FACTS``."""
+    return facts.bucketed.where(_shard(shards) == number).drop("tie", "bucket")
 
 
-def placed(facts: DataFrame, goals: ShardGoals, shards: int) -> DataFrame:
+def placed(facts: Facts, goals: ShardGoals, shards: int) -> pa.Table:
     """Decide the new replicas of every partition.
 
-    In: ``FACTS``. Out: ``TARGET`` and ``impossible string``, null for a partition that can be placed; partitions
-    that need no change are left out.
+    Out: ``TARGET`` and ``impossible string``, null for a partition that can be placed; partitions that need no change are
+    left out.
     """
+    if facts.on_driver:
+        return _place_shard(facts.rows, goals.for_shard(0, 1))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parts = list(batches)
@@ -67,9 +100,9 @@ def placed(facts: DataFrame, goals: ShardGoals, shards: int) -> DataFrame:
             mine = rows.filter(pa.array(shard == number))
             yield from _place_shard(mine, goals.for_shard(number, shards)).to_batches()
 
-    sharded = with_bucket(facts).withColumn("shard", _shard(shards)).drop("bucket")
+    sharded = facts.bucketed.withColumn("shard", _shard(shards)).drop("bucket")
     out = StructType([*from_arrow_schema(TARGET).fields, StructField(IMPOSSIBLE, StringType())])
-    return sharded.repartitionById(shards, "shard").mapInArrow(run, out)
+    return sharded.repartitionById(shards, "shard").mapInArrow(run, out).toArrow()
 
 
 def _place_shard(rows: pa.Table, goals: ShardGoals) -> pa.Table:

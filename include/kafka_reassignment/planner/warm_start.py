@@ -43,6 +43,7 @@ def prepare(archive: Path | None = None) -> Path:
         request = ReassignmentRequest(job=Job.DECOMMISSION, brokers=(6,), mode="balanced", unthrottled=True)
         with planner_session("local[2]", archive_classes_to=fresh) as session:
             plan(session, snapshot, request, planned)
+            plan(session, snapshot, request, planned, driver_partitions=0)  # what only large clusters need
             write_reassignment_json(planned, f"{scratch}/reassignment.json")
         if not fresh.exists():
             raise RuntimeError(f"Java wrote no archive of Spark's classes to {archive}: is it Java 17 or later?")

@@ -42,7 +42,7 @@ def debts(store: RecordStore) -> Debts:
     for cluster_id in store.clusters():
         journals = store.open_journals(cluster_id)
         unreadable += journals.damaged
-        owing = [record for record, journal in journals.found if not journal.is_settled]
+        owing = [record for record, journal in journals.found if not journal.is_over]
         if owing:
             others = (record for record in store.records(cluster_id) if record.root not in {r.root for r in owing})
             ids = tuple(dict.fromkeys(_connection_ids([*owing, *others])))

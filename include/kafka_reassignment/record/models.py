@@ -125,6 +125,16 @@ class FinishedBatch(BaseModel):
     copied: Copied = Copied()
 
 
+class SizesNote(BaseModel):
+    """The sizes of a batch's leaders right before its run starts, in bytes by partition and broker; overwritten each time."""
+
+    model_config = ConfigDict(frozen=True)
+
+    batch: int
+    at: datetime
+    sizes: dict[str, dict[int, int]]
+
+
 class ProgressNote(BaseModel):
     """The latest progress of the batch in flight; overwritten each time."""
 

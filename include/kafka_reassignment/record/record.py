@@ -20,6 +20,7 @@ from kafka_reassignment.record.models import (
     PlanTry,
     ProgressNote,
     RecordedRequest,
+    SizesNote,
     SubmittedBatch,
 )
 from kafka_reassignment.record.objects import (
@@ -270,6 +271,15 @@ class Record:
         """Replace the latest progress of the batch in flight; a store that refuses it does not fail the task."""
         with suppress(RecordError):
             write_object(self.root / "progress.json", note.model_dump_json().encode())
+
+    def sizes(self) -> SizesNote | None:
+        """Return the sizes that were noted last, right before a batch was started."""
+        return read_model(self.root / "sizes.json", SizesNote)
+
+    def write_sizes(self, note: SizesNote) -> None:
+        """Replace the sizes that were noted last; a store that refuses it does not fail the task."""
+        with suppress(RecordError):
+            write_object(self.root / "sizes.json", note.model_dump_json().encode())
 
     def submitted(self, batch: int) -> SubmittedBatch | None:
         """Return what was submitted of a batch, or None when its submission was never recorded."""

@@ -39,7 +39,7 @@ READERS = 8
 
 @dataclass(frozen=True, slots=True)
 class OpenJournals:
-    """Journals that have something in place or owed, with their records; ``damaged`` says which cannot be read, and why."""
+    """Journals that have something in place, owed or under way, with their records; ``damaged`` says which cannot be read, and why."""
 
     found: tuple[tuple[Record, Journal], ...]
     damaged: tuple[str, ...]
@@ -79,7 +79,7 @@ class RecordStore:
                 yield record
 
     def open_journals(self, cluster_id: str) -> OpenJournals:
-        """Return the journals of a cluster that have something in place or owed. Only journals are read.
+        """Return the journals of a cluster that have something in place, owed or under way. Only journals are read.
 
         A journal that is damaged, or was written by a newer version, is left out and named: no reassignment of the cluster
         has to wait for it.
@@ -93,7 +93,7 @@ class RecordStore:
             for record, read in readers.map(_journal_of, self._records_by_folder(cluster_id)):
                 if isinstance(read, RecordDamagedError):
                     damaged.append(str(read))
-                elif read.rates or read.lists:
+                elif read.rates or read.lists or read.underway:
                     found.append((_named(record), read))
         return OpenJournals(tuple(found), tuple(damaged))
 

@@ -41,6 +41,7 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words, estimate_of, rate_in_force_without_slowdowns
 from kafka_reassignment.steps.finished import finished_batch
 from kafka_reassignment.steps.health import cluster_health, planned_targets
+from kafka_reassignment.steps.inbound import take_sizes
 from kafka_reassignment.steps.left_open import without_left_open
 from kafka_reassignment.steps.left_over import to_end_moves
 from kafka_reassignment.steps.moves import format_reasons
@@ -56,9 +57,6 @@ from kafka_reassignment.steps.waiting import (
     deadline_of,
     waiting_step,
 )
-
-BETWEEN_SAMPLES_SECONDS = 2.0
-"""How long the first look measures what producers write to a batch; later looks measure over all samples."""
 
 
 @waiting_step
@@ -221,10 +219,7 @@ def _about_rate(
     if rate is None or not due:
         return ()
     leaders = {s.leader for s in view.partitions.values() if s.leader is not None}
-    if not samples.seen:
-        samples.take(run.cluster, leaders, batch.partitions)
-        run.sleep(BETWEEN_SAMPLES_SECONDS)
-    samples.take(run.cluster, leaders, batch.partitions)
+    take_sizes(run, batch, leaders, samples)
     starting = Batch(batch.number, tuple(s for s in batch.steps if s.partition in due))
     inbound = inbound_bytes_per_second(starting, view, samples.seen)
     return throttle_can_finish(starting, view, inbound, asked_bytes_per_second=rate)

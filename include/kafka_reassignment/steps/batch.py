@@ -21,6 +21,7 @@ from kafka_reassignment.errors import (
     WindowClosedError,
     error_of,
     name_some,
+    overtaken,
 )
 from kafka_reassignment.model import Batch, Refusal, TopicPartition, View
 from kafka_reassignment.record.audit import LATEST_EVENTS, AuditEvent
@@ -29,16 +30,19 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.blocked import can_others_move, has_waited, not_tried_often
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words
-from kafka_reassignment.steps.finished import is_finished_batch
+from kafka_reassignment.steps.finished import is_finished_batch, refuse_finished
+from kafka_reassignment.steps.inbound import note_sizes
 from kafka_reassignment.steps.left_open import changed_since, has_left_open
 from kafka_reassignment.steps.limits import revise
 from kafka_reassignment.steps.moves import (
     DOUBTFUL,
+    Submitting,
     as_texts,
     confirmed_view,
     left_to_copy,
     submit,
 )
+from kafka_reassignment.steps.raising import raise_to_whole
 from kafka_reassignment.steps.recorded_batch import without
 from kafka_reassignment.steps.supersede import supersede_foreign
 from kafka_reassignment.steps.throttle import ensure_throttle
@@ -67,7 +71,7 @@ def set_throttle(run: RunContext, number: int) -> None:
         if not left.steps:
             event.summary = f"batch {number} has nothing left to copy; no throttle is set"
             return
-        ensure_throttle(run, left, event, only_missing=True)
+        ensure_throttle(run, left, event)
         event.summary = f"throttle of batch {number} in place"
 
 
@@ -100,7 +104,7 @@ def submit_batch(run: RunContext, number: int) -> None:
         if wanted.to_submit:
             ensure_throttle(run, left_to_copy(batch, view), event)
         to_submit = run.controller.submissions(batch, view, wanted.to_submit) if wanted.to_submit else {}
-        refused = submit(run, view, to_submit)
+        refused = submit(run, view, to_submit, Submitting(batch, lambda: _refuse_overtaken(run, number, earlier)))
         if refused and (busy := run.controller.busy_message(refused)):
             raise ControllerBusyError(
                 f"Batch {number} was not submitted: {busy.removesuffix('.')}",
@@ -144,6 +148,25 @@ def submit_batch(run: RunContext, number: int) -> None:
             raise _all_refused(batch, refused)
         for partition, reason in left_out.items():
             run.log.warning("Left out of batch %d: %s: %s", number, partition, reason)
+        raise_to_whole(run, RecordView(run.record), left_to_copy(batch, view), event)
+
+
+def _refuse_overtaken(run: RunContext, number: int, earlier: SubmittedBatch | None) -> None:
+    """Make sure, right before a request, that no other try has submitted the batch since this one looked.
+
+    It may have been dropped since: then its expansion would copy again what was dropped.
+
+    Raises:
+        OvertakenError: one has.
+        StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
+    """
+    run.require_go_ahead()
+    submitted = run.record.submitted(number)
+    if submitted is not None and (earlier is None or submitted.submitted_at != earlier.submitted_at):
+        raise overtaken(
+            f"batch {number} was submitted at {submitted.submitted_at:%H:%M:%S} UTC; nothing more is submitted"
+        )
+    refuse_finished(run, number)
 
 
 def _require_open_window(run: RunContext, batch: Batch, view: View) -> None:
@@ -196,6 +219,7 @@ def next_batch(run: RunContext, number: int, failed_tasks: Sequence[str] = ()) -
         if number >= run.plan().batches:
             event.outcome, event.summary = "skipped", f"batch {number} was the last one"
             return None
+        note_sizes(run, number + 1)
         event.summary = f"starting batch {number + 1} of {run.plan().batches}"
         event.summary += f"; {ends}" if (ends := end_in_words(run, RecordView(run.record))) else ""
         return number + 1

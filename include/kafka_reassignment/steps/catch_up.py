@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from kafka_reassignment.advice import Advice, Correct, Rerun, StartBrokers
-from kafka_reassignment.decisions.catch_up import catch_up
+from kafka_reassignment.advice import THROTTLE_DAG_ID, Advice, Correct, Rerun, StartBrokers, Trigger
+from kafka_reassignment.decisions.catch_up import CatchUp, catch_up
 from kafka_reassignment.decisions.progress import Progress, progress
 from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.decisions.throttle import Side
@@ -14,12 +14,16 @@ from kafka_reassignment.errors import CatchUpTimeoutError, NotSubmittedError, na
 from kafka_reassignment.model import Batch, Replicas, TopicPartition, View
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.request import MEGABYTE
+from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.correction import correct_rates
 from kafka_reassignment.steps.estimates import copied_so_far, end_in_words
 from kafka_reassignment.steps.finished import finished_batch
 from kafka_reassignment.steps.left_open import leave_open
 from kafka_reassignment.steps.left_out import leave_out_disturbed, submission
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
+from kafka_reassignment.steps.raising import finish_raise
 from kafka_reassignment.steps.rate import adjust_rate_to_health
 from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part
 from kafka_reassignment.steps.throttle import keep_throttled
@@ -51,6 +55,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     submitted = submission(recorded, number) is not None
     if submitted or view.in_flight:
         adjust_rate_to_health(run, recorded)
+        finish_raise(run, recorded, batch)
     batch = leave_out_disturbed(run, recorded, batch, view)
     seen = catch_up(batch, view, submitted=submitted)
     if seen.not_submitted:
@@ -72,10 +77,11 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             f"Batch {number}: {len(seen.waiting)} of {len(batch.steps)} partitions did not catch up within "
             f"{run.request.catch_up_timeout_minutes} min: {format_reasons(waiting)}. They continue under the throttle",
             *brokers_to_start(seen.waiting, view),
-            *_rates_to_raise(run, seen.waiting, view),
+            *_rates_to_raise(run, recorded, seen, view),
             Rerun("sense_isr_catch_up", batch=number),
         )
     copied = _progress(run, recorded, batch, view, samples)
+    correct_rates(run, recorded, batch, view, samples)
     text = f"batch {number}: {copied}" + (f"; blocked: {format_reasons(seen.blocked)}" if seen.blocked else "")
     text += about_open + about_throttle
     text += f"; {ends}" if (ends := end_in_words(run, recorded)) else ""
@@ -90,7 +96,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             copied=copied_so_far(run, recorded, batch, copied.bytes_left),
         )
     )
-    return Waiting(text, until=deadline)
+    return Waiting(text, until=deadline, seconds_left=copied.seconds_left)
 
 
 def brokers_to_start(waiting: Mapping[TopicPartition, Replicas], view: View) -> tuple[Advice, ...]:
@@ -99,19 +105,29 @@ def brokers_to_start(waiting: Mapping[TopicPartition, Replicas], view: View) -> 
     return (StartBrokers(tuple(down)),) if down else ()
 
 
-def _rates_to_raise(run: RunContext, waiting: Mapping[TopicPartition, Replicas], view: View) -> tuple[Correct, ...]:
-    """Return the advice about lower rates that another client has set for what is waited for: we leave them as they are."""
-    sides = {(b, Side.FOLLOWER) for brokers in waiting.values() for b in brokers}
-    sides |= {(s.leader, Side.LEADER) for p, s in view.partitions.items() if p in waiting and s.leader is not None}
+def _rates_to_raise(run: RunContext, recorded: RecordView, seen: CatchUp, view: View) -> tuple[Advice, ...]:
+    """Return the advice about rates that are too low for what is waited for.
+
+    Lower ones of another client are left to a person. Ours is to be doubled where nothing else holds a replica up.
+    """
+    sides = {(b, Side.FOLLOWER) for brokers in seen.waiting.values() for b in brokers}
+    sides |= {(s.leader, Side.LEADER) for p, s in view.partitions.items() if p in seen.waiting and s.leader is not None}
     lower = [r for r in run.record.journal().lower_rates if (r.broker, r.side) in sides]
-    if not lower:
+    if lower:
+        rates = ", ".join(f"{r.side.rate_key} of broker {r.broker}" for r in lower)
+        return (Correct(f"raise or remove the rates that another client has set lower than ours ({rates})"),)
+    copying = [b for p, brokers in seen.waiting.items() if p not in seen.blocked for b in brokers]
+    rate = rate_in_force(run.request, recorded.journal())
+    if rate is None or not view.live_brokers.intersection(copying):
         return ()
-    rates = ", ".join(f"{r.side.rate_key} of broker {r.broker}" for r in lower)
-    return (Correct(f"raise or remove the rates that another client has set lower than ours ({rates})"),)
+    doubled = min(2 * rate / MEGABYTE, HIGHEST_RATE_MB)
+    params = {"reassignment_id": run.record.reassignment_id, "throttle_mb_per_second": doubled}
+    return (Trigger(THROTTLE_DAG_ID, params),)
 
 
 def _progress(run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples) -> Progress:
-    samples.take(run.cluster, batch.brokers & view.live_brokers, batch.partitions)
+    rates_set = recorded.journal().rates_set
+    samples.take(run.cluster, batch.brokers & view.live_brokers, batch.partitions, rates_set)
     return progress(
         batch,
         view,

@@ -11,6 +11,7 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext, refuse_stopped
 from kafka_reassignment.steps.estimates import end_in_words
 from kafka_reassignment.steps.finished import is_finished_reassignment
+from kafka_reassignment.steps.inbound import note_sizes
 from kafka_reassignment.steps.limits import revise
 from kafka_reassignment.steps.restore import adopt_debts
 from kafka_reassignment.steps.waiting import LONGEST_WAIT, Done, Waiting, WaitResult, waiting_step
@@ -40,6 +41,7 @@ def first_batch(run: RunContext) -> int | None:
         if unfinished:
             revise(run, unfinished[0] - 1, event)
             plan = run.plan()
+            note_sizes(run, unfinished[0])
         event.summary = f"{len(finished)} of {plan.batches} batches finished" + (
             f"; starting batch {unfinished[0]}" if unfinished else "; nothing to start"
         )

@@ -25,6 +25,7 @@ from kafka_reassignment.steps.left_out import leave_out_disturbed
 from kafka_reassignment.steps.moves import (
     confirmed_view,
     format_reasons,
+    freed,
 )
 from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part, whole_batch, without
 from kafka_reassignment.steps.restore import adopt_debts, restore_configs
@@ -46,7 +47,7 @@ def clear_throttle(run: RunContext, number: int) -> None:
         recorded = RecordView(run.record)
         opened = submitted.left_open if (submitted := recorded.submitted(number)) else ()
         whole = without(whole_batch(recorded, number), opened)
-        view = confirmed_view(run, whole.steps)
+        view = freed(run, whole.steps, confirmed_view(run, whole.steps), event)
         if ours := still_copying(whole.steps, view):
             raise ThrottleInUseError(
                 f"Refusing to clear the replication throttle: {len(ours)} of {len(whole.steps)} partitions of batch "

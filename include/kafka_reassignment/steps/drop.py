@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kafka_reassignment.advice import Rerun
-from kafka_reassignment.decisions.cancel import hung_drops
 from kafka_reassignment.decisions.moves import Phase, drops_to_submit, phase
 from kafka_reassignment.errors import (
     PASSING_REFUSALS,
@@ -14,21 +13,22 @@ from kafka_reassignment.errors import (
     PartialRefusalError,
     UnsafeDropError,
 )
-from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
+from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.catch_up import brokers_to_start
 from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.finished import finished_batch
+from kafka_reassignment.steps.finished import finished_batch, refuse_finished
 from kafka_reassignment.steps.leaders import elect_moved_leaders
 from kafka_reassignment.steps.left_open import leave_open
 from kafka_reassignment.steps.left_out import leave_out_disturbed, submission
 from kafka_reassignment.steps.left_over import to_lower_min_insync
 from kafka_reassignment.steps.moves import (
+    Submitting,
     as_texts,
-    cancel,
     confirmed_view,
     format_reasons,
+    freed,
     slices_of,
     submit,
 )
@@ -70,7 +70,7 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
     view = confirmed_view(run, batch.steps)
     batch = leave_out_disturbed(run, recorded, batch, view)
     event = AuditDraft()
-    view = _freed(run, batch, view, event)
+    view = freed(run, batch.steps, view, event)
     looked = _drop_now(run, batch)
     event.facts |= {
         "submitted": {str(p): list(r) for p, r in looked.dropped.items() if p not in looked.refused},
@@ -128,11 +128,24 @@ def _drop_now(run: RunContext, batch: Batch) -> _Looked:
         now = observe(run.cluster, part.partitions)
         wanted = drops_to_submit(part, now)
         looked.kept |= wanted.waiting
-        looked.refused |= submit(run, now, wanted.to_submit)
+        looked.refused |= submit(
+            run, now, wanted.to_submit, Submitting(batch, lambda: _refuse_overtaken(run, batch.number))
+        )
         looked.dropped |= wanted.to_submit
         if looked.refused and run.controller.busy_message(looked.refused):
             break
     return looked
+
+
+def _refuse_overtaken(run: RunContext, number: int) -> None:
+    """Make sure, right before a request, that the batch is to be dropped still.
+
+    Raises:
+        OvertakenError: another try has finished it.
+        StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
+    """
+    run.require_go_ahead()
+    refuse_finished(run, number)
 
 
 def _unsettled(run: RunContext, batch: Batch, waiting: set[TopicPartition], *, stay: bool) -> list[TopicPartition]:
@@ -147,17 +160,4 @@ def _unsettled(run: RunContext, batch: Batch, waiting: set[TopicPartition], *, s
         ]
         if not unsettled or run.now() >= until:
             return unsettled
-        run.sleep(0.5)
-
-
-def _freed(run: RunContext, batch: Batch, view: View, event: AuditDraft) -> View:
-    """Cancel earlier drops of ours that hang for ever, so that their targets can be submitted again."""
-    hung = hung_drops(batch.steps, view)
-    if not hung:
-        return view
-    run.log.warning(
-        "Kafka never completes these, as another client's move was under way: cancelled: %s", format_reasons(hung)
-    )
-    event.facts["freed"] = as_texts(hung)
-    cancel(run, list(hung))
-    return confirmed_view(run, batch.steps)
+        run.sleep(0.2)

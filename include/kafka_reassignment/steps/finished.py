@@ -6,6 +6,7 @@ do is of no use to anybody then, and what they would write contradicts what was 
 
 from __future__ import annotations
 
+from kafka_reassignment.errors import overtaken
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.waiting import Done
 
@@ -26,6 +27,16 @@ def finished_batch(run: RunContext, number: int) -> Done | None:
     if run.record.finished(number) is None:
         return None
     return Done(f"batch {number} is finished: nothing is left to do", is_skipped=True)
+
+
+def refuse_finished(run: RunContext, number: int) -> None:
+    """Make sure that a batch is not finished yet, right before something is submitted for it.
+
+    Raises:
+        OvertakenError: another try has finished it.
+    """
+    if run.record.finished(number) is not None:
+        raise overtaken(f"batch {number} is finished")
 
 
 def is_finished_reassignment(run: RunContext, step: str) -> bool:

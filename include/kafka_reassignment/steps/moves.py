@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from kafka_reassignment.decisions.cancel import to_free
 from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.decisions.moves import Phase, phase
 from kafka_reassignment.decisions.submitted import distorted
-from kafka_reassignment.errors import RACED, name_some
-from kafka_reassignment.model import Batch, Refusal, Replicas, Step, TopicPartition, View
+from kafka_reassignment.errors import RACED, ReassignmentError, RecordUnavailableError, name_some, overtaken
+from kafka_reassignment.model import Batch, InFlight, Refusal, Replicas, Step, TopicPartition, View
 from kafka_reassignment.ports import in_slices
-from kafka_reassignment.steps.context import RunContext, refuse_stopped
+from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.finished import refuse_finished
 from kafka_reassignment.steps.view import observe_twice
 
 SLICE = Controller.slice_size
@@ -45,8 +47,16 @@ def confirmed_view(run: RunContext, steps: Collection[Step], doubtful: frozenset
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Submitting:
+    """What is submitted of a batch, and ``go_ahead``: called right before each request, raises where nothing may be submitted any more."""
+
+    batch: Batch
+    go_ahead: Callable[[], None]
+
+
 def submit(
-    run: RunContext, view: View, targets: Mapping[TopicPartition, Replicas], *, although_stopped: bool = False
+    run: RunContext, view: View, targets: Mapping[TopicPartition, Replicas], of: Submitting | None
 ) -> dict[TopicPartition, Refusal]:
     """Submit in slices and return the refusals.
 
@@ -55,31 +65,38 @@ def submit(
     flight is compared with what was meant: where another client's move made something else of it, ours is cancelled at
     once, and ``RACED`` is the refusal.
 
+    Args:
+        run: of the reassignment.
+        view: on the ground of which it was decided.
+        targets: to submit.
+        of: the batch. None settles a reassignment that was stopped, and does not wait for a busy controller: its next look
+            tries again.
+
     Raises:
-        StoppedError: the reassignment was stopped, and this does not settle it.
+        OvertakenError: another try has carried the batch on since; what was submitted after that is cancelled.
+        StoppedError, ReassignmentInProgressError: this reassignment must not change anything now; as above.
     """
     refused: dict[TopicPartition, Refusal] = {}
     for changes in (False, True):
         due = {p: t for p, t in targets.items() if (len(t) != len(view.partitions[p].replicas)) is changes}
         for part in in_slices(due, run.controller.slice_size) if due else ():
             asked = {p: due[p] for p in part}
-            refused |= _submit_when_free(run, asked, changes=changes, although_stopped=although_stopped)
-            refused |= _undo_raced(run, view, {p: t for p, t in asked.items() if p not in refused})
+            refused |= _submit_when_free(run, asked, changes=changes, of=of)
+            refused |= _undo_raced(run, view, {p: t for p, t in asked.items() if p not in refused}, of)
             if run.controller.busy_message(refused):
                 return refused
     return refused
 
 
 def _submit_when_free(
-    run: RunContext, targets: Mapping[TopicPartition, Replicas], *, changes: bool, although_stopped: bool
+    run: RunContext, targets: Mapping[TopicPartition, Replicas], *, changes: bool, of: Submitting | None
 ) -> dict[TopicPartition, Refusal]:
-    """Submit one slice when the controller is free. A stopped reassignment does not wait here: its next look tries again."""
-    until = run.now() + timedelta(seconds=0 if although_stopped else run.controller.busy_seconds)
+    until = run.now() + timedelta(seconds=run.controller.busy_seconds if of else 0)
     asked = dict(targets)
     refused: dict[TopicPartition, Refusal] = {}
     while True:
-        if not although_stopped:
-            refuse_stopped(run.record)
+        if of is not None:
+            of.go_ahead()
         replies = run.cluster.alter_reassignments(asked, allow_replication_factor_change=changes)
         refused = {p: r for p, r in refused.items() if p not in asked}
         refused |= {p: r for p, r in replies.items() if r is not None}
@@ -90,13 +107,30 @@ def _submit_when_free(
 
 
 def _undo_raced(
-    run: RunContext, before: View, accepted: Mapping[TopicPartition, Replicas]
+    run: RunContext, before: View, accepted: Mapping[TopicPartition, Replicas], of: Submitting | None
 ) -> dict[TopicPartition, Refusal]:
-    """Cancel accepted submissions that another client's move made something else of; return them as refused."""
+    """Cancel accepted submissions that became something else than was meant; return them as refused.
+
+    Those that came after the batch was finished, or this reassignment had lost the go-ahead, are cancelled, and so are those that
+    copy again what was dropped.
+
+    Raises:
+        ReassignmentError: why they came too late.
+    """
     if not (accepted and run.controller.can_cancel):
         return {}
-    found = distorted(accepted, before, run.cluster.list_reassignments(sorted(accepted)))
-    not_cancelled = cancel(run, found.to_cancel)
+    in_flight = run.cluster.list_reassignments(sorted(accepted))
+    found = distorted(accepted, before, in_flight)
+    error = _came_too_late(run, of)
+    late = set(found.late)
+    if error is not None:
+        late |= {p for p, f in in_flight.items() if f.adding and set(f.target) == set(accepted[p])}
+    elif late:
+        error = overtaken(f"what it submitted came too late, and was cancelled: {name_some(found.late.values())}")
+    not_cancelled = cancel(run, {*found.to_cancel, *late})
+    _put_in_order(run, in_flight, late - not_cancelled.keys(), of)
+    if error is not None:
+        raise error
     raced = {p: Refusal(RACED, f"{why}; left alone") for p, why in found.foreign.items()}
     for partition, why in found.to_cancel.items():
         refusal = not_cancelled.get(partition)
@@ -107,6 +141,33 @@ def _undo_raced(
     return raced
 
 
+def _came_too_late(run: RunContext, of: Submitting | None) -> ReassignmentError | None:
+    """Return why nothing of a batch may be submitted any more, as the record shows it right after a request."""
+    if of is None:
+        return None
+    try:
+        run.require_go_ahead()
+        refuse_finished(run, of.batch.number)
+    except RecordUnavailableError:
+        return None  # whoever looks next sees what is in flight
+    except ReassignmentError as error:
+        return error
+    return None
+
+
+def _put_in_order(
+    run: RunContext,
+    were_in_flight: Mapping[TopicPartition, InFlight],
+    cancelled: Collection[TopicPartition],
+    of: Submitting | None,
+) -> None:
+    """Give what was cancelled the order of its replicas back: that of the submission stays otherwise."""
+    ends = {s.partition: (s.reassignment.target, s.reassignment.current) for s in of.batch.steps} if of else {}
+    due = {p: end for p in cancelled for end in ends.get(p, ()) if set(end) == set(were_in_flight[p].original)}
+    if due:
+        run.cluster.alter_reassignments(due)
+
+
 def cancel(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal]:
     """Cancel in slices and return the refusals; what is not in flight any more is none."""
     refused: dict[TopicPartition, Refusal] = {}
@@ -114,6 +175,17 @@ def cancel(run: RunContext, partitions: Collection[TopicPartition]) -> dict[Topi
         replies = run.cluster.alter_reassignments(dict.fromkeys(part))
         refused |= {p: r for p, r in replies.items() if r is not None and r.code != NOT_IN_FLIGHT}
     return refused
+
+
+def freed(run: RunContext, steps: Collection[Step], view: View, event: AuditDraft) -> View:
+    """Cancel moves of ours that lead nowhere (``to_free``), so that the step goes on; return what is seen then."""
+    stuck = to_free(steps, view) if run.controller.can_cancel else {}
+    if not stuck:
+        return view
+    run.log.warning("These lead nowhere, as something else was under way: cancelled: %s", format_reasons(stuck))
+    event.facts["freed"] = as_texts(stuck)
+    cancel(run, list(stuck))
+    return confirmed_view(run, steps)
 
 
 def slices_of(batch: Batch) -> list[Batch]:

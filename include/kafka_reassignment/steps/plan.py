@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 
@@ -126,7 +127,8 @@ def in_words(summary: PlanSummary, ends: str = "") -> str:
 
 
 def _plan_and_freeze(run: RunContext, master: str) -> None:
-    # Imported here, so that the other steps need neither PySpark nor Java.
+    # Imported here, so that the other steps need neither PySpark nor Java; and before Spark starts in another thread: two
+    # threads that import PySpark at once find it half imported.
     from kafka_reassignment.planner.pipeline import plan  # noqa: PLC0415
     from kafka_reassignment.planner.session import planner_session  # noqa: PLC0415
 
@@ -137,10 +139,12 @@ def _plan_and_freeze(run: RunContext, master: str) -> None:
         summary = _roll_back(run, request, out_uri)
     else:
         snapshot_uri = f"{out_uri}/snapshot"
-        take_snapshot(run, snapshot_uri, as_if_cancelled=request.supersede)
-        run.log.info("Snapshot written to %s; planning on Spark master %s", snapshot_uri, master)
-        with planner_session(master) as spark:
-            summary = plan(spark, snapshot_uri, request, out_uri)
+        # Spark starts while the brokers are asked: each takes seconds, and neither needs the other.
+        with ExitStack() as at_end, ThreadPoolExecutor(1) as background:
+            starting = background.submit(at_end.enter_context, planner_session(master))
+            take_snapshot(run, snapshot_uri, as_if_cancelled=request.supersede)
+            run.log.info("Snapshot written to %s; planning on Spark master %s", snapshot_uri, master)
+            summary = plan(starting.result(), snapshot_uri, request, out_uri)
     run.record.freeze_plan(
         FrozenPlan(
             plan_hash=summary.plan_hash,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import partial
 
 from kafka_reassignment.advice import (
     CANCEL_DAG_ID,
@@ -16,28 +15,25 @@ from kafka_reassignment.advice import (
 )
 from kafka_reassignment.decisions.brokers import check_brokers_known
 from kafka_reassignment.decisions.rate import (
-    QUOTA_SECONDS,
     change_rates,
-    partly_raised,
-    raises,
     rate_due,
     rate_in_force,
     rates_changed_last,
     throttled_brokers,
 )
-from kafka_reassignment.decisions.throttle import Journal, Side, restore_rate
+from kafka_reassignment.decisions.throttle import Journal, Side
 from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError, ThrottleMissingError, name_some
 from kafka_reassignment.model import ConfigResource
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.steps.context import RunContext, way_on_from_stop
 from kafka_reassignment.steps.health import cluster_health
+from kafka_reassignment.steps.raising import set_in_parts
 from kafka_reassignment.steps.throttle_configs import (
     ThrottleSetting,
-    apply_changes,
     describe_throttles,
     facts_of,
-    still_missing,
+    outcome_of,
 )
 
 NEXT_TIME = Correct("give 'throttle_mb_per_second' with the next reassignment")
@@ -79,8 +75,8 @@ def change_rate(
     """Change the rate of a reassignment while it runs, journal first, and return what is in force now; later batches take it too.
 
     A rate of another client that is lower stays, and the text says so. A broker that is down gets it when it is back. A
-    raise takes ``QUOTA_SECONDS``: done at once, brokers would burst. Where it is cut off, the rates stay lower until it is
-    asked for again, or the next batch begins.
+    raise takes eleven seconds: done at once, brokers would burst. Where it is cut off, the next look of the batch goes on
+    with it.
 
     Args:
         run: of the running reassignment.
@@ -109,9 +105,8 @@ def change_rate(
             )
         _check_known(run, brokers or ())
         live = run.cluster.describe_cluster().live_brokers
-        before_raise: dict[tuple[ConfigResource, str], int] = {}
 
-        def journalled(part: float, journal: Journal) -> tuple[Journal, ThrottleSetting]:
+        def decide(name: str, journal: Journal) -> ThrottleSetting:
             throttled = {ConfigResource.broker(b) for b, _ in throttled_brokers(journal) if b in live}
             before = describe_throttles(run, throttled)
             updated, changes = change_rates(
@@ -123,22 +118,11 @@ def change_rate(
                 allow_low=allow_low,
                 rate_before_slowdown_bytes_per_second=rate_before_slowdown_bytes_per_second,
             )
-            for key, rate in raises(changes, before).items():
-                before_raise.setdefault(key, rate)
-            if part < 1:
-                updated, changes = partly_raised(updated, changes, before_raise, part)
             wanted = rates_changed_last(updated).restricted_to(live)
-            return updated, ThrottleSetting(wanted, journal, updated, before, tuple(changes))
+            return ThrottleSetting(name, wanted, journal, updated, before, tuple(changes))
 
-        # Each part is decided on what is seen then: another client may lower the rate meanwhile.
-        setting = run.record.update_journal(partial(journalled, 1 / QUOTA_SECONDS))
-        for part in range(2, QUOTA_SECONDS + 1) if before_raise else ():
-            _set_unless_cleared(run, setting)
-            run.sleep(1.0)
-            _require_running(run)
-            setting = run.record.update_journal(partial(journalled, part / QUOTA_SECONDS))
-        refused = _set_unless_cleared(run, setting)
-        missing = still_missing(run, setting)
+        setting, refused = set_in_parts(run, decide, lambda: _is_running(run))
+        missing = outcome_of(run, setting).missing
         lower = [r for r in setting.journal.lower_rates if setting.journal.rate_changes[-1].concerns(r.broker, r.side)]
         event.facts["throttle"] = facts_of(setting, refused) | {"asked_bytes_per_second": asked_bytes_per_second}
         event.facts["lower_rates_of_others"] = list(map(str, lower))
@@ -158,13 +142,9 @@ def change_rate(
         return event.summary
 
 
-def _set_unless_cleared(run: RunContext, setting: ThrottleSetting) -> dict[str, str]:
-    """Make the changes; take back those whose batch was cleared since they were journalled: nothing owes them any more."""
-    refused = apply_changes(run, setting.changes)
-    owed = {(r.resource, r.side.rate_key) for r in run.record.journal().rates}
-    orphaned = {(c.resource, c.key) for c in setting.changes} - owed
-    cleared = [r for r in setting.journal.rates if (r.resource, r.side.rate_key) in orphaned]
-    return refused | apply_changes(run, map(restore_rate, cleared))
+def _is_running(run: RunContext) -> bool:
+    _require_running(run)
+    return True
 
 
 def _require_running(run: RunContext) -> None:

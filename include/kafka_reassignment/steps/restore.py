@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import timedelta
 
 from kafka_reassignment.decisions.throttle import (
     NOTHING,
@@ -11,12 +12,14 @@ from kafka_reassignment.decisions.throttle import (
     Needed,
     Side,
     all_of,
+    arrived,
     changes_to_put_back,
     changes_to_restore,
     listed_in,
     needed_replicas,
     owed_texts,
     union,
+    without_older,
 )
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import ConfigValue, TopicPartition
@@ -31,6 +34,9 @@ from kafka_reassignment.steps.throttle_configs import (
     str_change,
 )
 from kafka_reassignment.steps.view import CONFIRM_SECONDS
+
+LATEST_ARRIVAL = timedelta(hours=1)
+"""How long a change may be under way: longer than a connection holds what was written into it, and than two sweeps are apart."""
 
 TAKE_OVER_TRIES = 10
 """How often a journal is taken over that its own reassignment still writes."""
@@ -56,9 +62,9 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
     reassignment has in place which has the cluster's lock. The journal keeps a record until the cluster shows its earlier
     value, so a crash at any point loses nothing.
     """
-    journal = run.record.journal()
     others = _other_journals(run)
     their_journals = [theirs for _, theirs in others]
+    journal = _with_what_arrived(run, their_journals)
     in_place = _in_place_of_lock_owner(run, others)
     copying = _copying(run, [journal, *their_journals])
     keep = copying.joined(in_place)
@@ -74,6 +80,7 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
     def settled(latest: Journal) -> tuple[Journal, Journal]:
         seen = describe_throttles(run, latest.resources)
         left = changes_to_restore(latest, seen, keep=keep, others=their_journals).journal
+        left = without_older(left, run.now() - LATEST_ARRIVAL)
         return left, left
 
     left = run.record.update_journal(settled)
@@ -89,6 +96,20 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
     for text in clearing.changed_by_others:
         run.log.warning("Left alone: %s", text)
     return restored
+
+
+def _with_what_arrived(run: RunContext, others: Collection[Journal]) -> Journal:
+    """Return the journal with what is seen of changes that came after it was cleared: it owes them again."""
+    journal = run.record.journal()
+    resources = {r for its in journal.underway for r in its.resources}
+    if not resources:
+        return journal
+
+    def owing(latest: Journal) -> tuple[Journal, Journal]:
+        found = arrived(latest, describe_throttles(run, resources), others)
+        return found, found
+
+    return run.record.update_journal(owing)
 
 
 def adopt_debts(run: RunContext) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ def act(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[Canc
         cancelled |= latest.cancels.to_cancel
         submitted |= latest.to_submit
         refused |= cancel(run, latest.cancels.to_cancel)
-        refused |= submit(run, now, latest.to_submit, although_stopped=True)
+        refused |= submit(run, now, latest.to_submit, None)
     return (
         CancelResult(
             cancelled={str(p): left for p, left in cancelled.items() if p not in refused},

@@ -30,7 +30,7 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
     journals = run.store.open_journals(run.record.cluster_id)
     for text in journals.damaged:
         run.log.warning("Its debts are not known: %s", text)
-    owing = [record for record, journal in journals.found if not journal.is_settled]
+    owing = [record for record, journal in journals.found if not journal.is_over]
     if not owing:
         run.release_lock()  # of a try that died when all was paid
         return Sweep({})

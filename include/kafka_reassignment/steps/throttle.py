@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from datetime import timedelta
+from uuid import uuid4
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, DAG_ID, Advice, Correct, Rerun, Trigger, WaitUntil
+from kafka_reassignment.decisions.raising import QUOTA_SECONDS, low_at_first
 from kafka_reassignment.decisions.throttle import (
     HIDDEN,
     LONGEST_LIST_BYTES,
     Journal,
     RateChange,
+    Side,
     TooLong,
     WantedThrottle,
+    begun,
     changes_to_throttle,
     listed_in,
     needed_replicas,
@@ -29,32 +34,37 @@ from kafka_reassignment.errors import (
     ThrottleMissingError,
     is_worth_a_retry,
     name_some,
+    overtaken,
 )
 from kafka_reassignment.model import Batch, ConfigChange
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.restore import adopt_setters
+from kafka_reassignment.steps.restore import adopt_setters, restore_configs
 from kafka_reassignment.steps.throttle_configs import (
     ThrottleSetting,
     apply_changes,
     describe_throttles,
     facts_of,
     observe_listed,
-    still_missing,
+    outcome_of,
+    refuse_cleared,
 )
+
+COPIED_LATELY = timedelta(seconds=QUOTA_SECONDS + 9)
+"""From the end of a batch until its receivers have surely not copied for ``QUOTA_SECONDS``, by clocks that differ a little."""
 
 Wanted = Callable[[tuple[RateChange, ...]], WantedThrottle]
 """The throttle that is wanted, given the rates that were requested while the reassignment runs."""
 
 
-def ensure_throttle(run: RunContext, batch: Batch, event: AuditDraft, *, only_missing: bool = False) -> bool:
-    """Put the batch's throttle in place where it is not, journal first; return whether anything had to be set.
+def ensure_throttle(run: RunContext, batch: Batch, event: AuditDraft) -> bool:
+    """Put the throttle in place under which a batch begins, journal first; return whether anything had to be set.
 
     Nothing is set for an unthrottled request.
 
-    Brokers that are down take no part: nothing moves to or from them until they are back, and the next
-    look puts the throttle on them. With ``only_missing`` no rate of ours that is in place is raised: what was taken over from
-    an earlier reassignment may still copy.
+    Rates begin low (``low_at_first``); ``raise_to_whole`` raises them when the batch is submitted. Brokers that are down take no
+    part: nothing moves to or from them until they are back, and the next look puts the throttle on them. No rate of ours that
+    is in place is raised: what was taken over from an earlier reassignment may still copy.
 
     Raises:
         ThrottleMissingError: it could not be put in place; data must not move.
@@ -69,7 +79,8 @@ def ensure_throttle(run: RunContext, batch: Batch, event: AuditDraft, *, only_mi
         return throttle_for(batch, asked_bytes_per_second=rate, rate_changes=rate_changes)
 
     _refuse_long_lists(run, wanted(()), batch)
-    setting, missing = put_in_place(run, wanted, event, only_missing=only_missing)
+    sides = tuple(Side) if _has_copied_lately(run, batch.number) else (Side.LEADER,)
+    setting, missing = put_in_place(run, wanted, event, only_missing=True, begin_low=sides)
     if setting.changes:
         event.facts["throttle"]["asked_bytes_per_second"] = rate
     if missing:
@@ -140,6 +151,7 @@ def put_in_place(
     event: AuditDraft,
     *,
     only_missing: bool = False,
+    begin_low: Collection[Side] = (),
     recorded: RecordView | None = None,
 ) -> tuple[ThrottleSetting, tuple[str, ...]]:
     """Put a throttle in place, journal first; return what was changed for it, and what is missing of it then.
@@ -153,21 +165,25 @@ def put_in_place(
         event: gets the changes as facts.
         only_missing: set what is missing, raise no rate that is in place, and leave out lists that would be longer than
             Kafka takes.
+        begin_low: the sides whose rates begin low where they are not in place.
         recorded: of the look that asks; where nothing is due by its journal, the journal is not read again.
     """
     live = run.cluster.describe_cluster().live_brokers
+    name = str(uuid4())
     unfit: tuple[TooLong, ...] = ()
 
     def journalled(journal: Journal) -> tuple[Journal, ThrottleSetting]:
         nonlocal unfit
-        plan = wanted(journal.rate_changes).restricted_to(live)
+        plan = wanted(journal.rate_changes).corrected(journal.corrections).restricted_to(live)
         before = describe_throttles(run, plan.resources)
+        plan = low_at_first(plan, journal, before, begin_low)
         unfit = too_long(plan.replicas, before) if only_missing else ()
         long = {x.replicas for x in unfit}
         fitting = replace(plan, replicas=tuple(r for r in plan.replicas if r not in long))
         fitting = without_raises(fitting, journal, before) if only_missing else fitting
         updated, changes = changes_to_throttle(fitting, journal, before)
-        return updated, ThrottleSetting(fitting, journal, updated, before, tuple(changes))
+        updated = begun(updated, changes, name, run.now())
+        return updated, ThrottleSetting(name, fitting, journal, updated, before, tuple(changes))
 
     setting = journalled(recorded.journal())[1] if recorded else None
     if setting is None or setting.is_due:  # what is set is decided on the ground of the journal as it is now
@@ -175,8 +191,13 @@ def put_in_place(
     if adopted := adopt_setters(run, new_rates_of_others(setting.journal_before, setting.journal)):
         event.facts["debts_taken_over"] = list(adopted)
         setting = run.record.update_journal(journalled)
+    refuse_cleared(run, setting)
     refused = apply_changes(run, setting.changes)
-    missing = still_missing(run, setting)
+    outcome = outcome_of(run, setting)
+    if outcome.came_too_late:
+        restore_configs(run, event)
+        raise overtaken("the throttle was cleared while it was set, so what was set is taken back")
+    missing = outcome.missing
     if setting.changes:
         event.facts["throttle"] = facts_of(setting, refused)
     for rate in setting.lower_rates_found:
@@ -208,6 +229,7 @@ def throttle_changes(run: RunContext, batch: Batch) -> tuple[ConfigChange, ...]:
         return ()
     journal = run.record.journal()
     plan = throttle_for(batch, asked_bytes_per_second=rate, rate_changes=journal.rate_changes)
+    plan = plan.corrected(journal.corrections)
     return tuple(changes_to_throttle(plan, journal, describe_throttles(run, plan.resources))[1])
 
 
@@ -221,6 +243,12 @@ def not_in_place(missing: Sequence[str], of: str, meanwhile: str, *advice: Advic
         remove if hidden else wait,
         *advice,
     )
+
+
+def _has_copied_lately(run: RunContext, number: int) -> bool:
+    """Whether the batch before has ended a moment ago, so that its receivers have some of their quota left."""
+    before = run.record.finished(number - 1)
+    return before is not None and run.now() - before.finished_at < COPIED_LATELY
 
 
 def _is_locked_by_another(run: RunContext) -> bool:

@@ -12,21 +12,26 @@ from kafka_reassignment.decisions.throttle import (
     ThrottledReplicas,
     WantedThrottle,
     confirmed,
+    ended,
+    is_cleared,
     missing_throttle,
     partition_of,
 )
+from kafka_reassignment.errors import overtaken
 from kafka_reassignment.model import ConfigChange, ConfigResource, ConfigValue, Refusal, TopicPartition, View
 from kafka_reassignment.steps.context import RunContext
 
-SETTLE_LOOKS = 6
+SETTLE_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.0)
+"""Seconds between the looks for what was just set: most brokers show it within a tenth of a second."""
 
 Configs = Mapping[ConfigResource, Mapping[str, ConfigValue]]
 
 
 @dataclass(frozen=True, slots=True)
 class ThrottleSetting:
-    """Changes that are journalled and now to be made; ``before`` is what the cluster showed."""
+    """Changes that are journalled and now to be made; ``name`` is that of their setting, ``before`` what the cluster showed."""
 
+    name: str
     plan: WantedThrottle
     journal_before: Journal
     journal: Journal
@@ -44,13 +49,36 @@ class ThrottleSetting:
         return tuple(r for r in self.journal.lower_rates if r not in self.journal_before.lower_rates)
 
 
-def still_missing(run: RunContext, setting: ThrottleSetting) -> tuple[str, ...]:
-    """Return what is missing of a throttle whose changes were just made, one line each; note in the journal what is in place."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of changes: ``missing`` of the throttle, one line each, and whether they were made when it was cleared already."""
+
+    missing: tuple[str, ...]
+    came_too_late: bool = False
+
+
+def outcome_of(run: RunContext, setting: ThrottleSetting) -> Outcome:
+    """Return what became of the changes that were just made; note in the journal what is in place."""
     plan, journal, seen = setting.plan, setting.journal, setting.before
-    if setting.changes:
-        seen = settled_configs(run, plan.resources, lambda configs: not missing_throttle(plan, configs, journal))
-        run.record.update_journal(lambda latest: (confirmed(plan, latest, seen), None))
-    return missing_throttle(plan, seen, journal)
+
+    def noted(latest: Journal) -> tuple[Journal, bool]:
+        left, came_too_late = ended(latest, setting.name)
+        return confirmed(plan, left, seen), came_too_late
+
+    if not setting.changes:
+        return Outcome(missing_throttle(plan, seen, journal))
+    seen = settled_configs(run, plan.resources, lambda configs: not missing_throttle(plan, configs, journal))
+    return Outcome(missing_throttle(plan, seen, journal), run.record.update_journal(noted))
+
+
+def refuse_cleared(run: RunContext, setting: ThrottleSetting) -> None:
+    """Make sure, right before changes are made, that they have not been cleared since they were journalled.
+
+    Raises:
+        OvertakenError: they have, so nobody needs them any more.
+    """
+    if setting.changes and is_cleared(run.record.journal(), setting.name):
+        raise overtaken("the throttle was cleared while it was set, so it is not set")
 
 
 def facts_of(setting: ThrottleSetting, refused: Mapping[str, str]) -> dict[str, object]:
@@ -84,11 +112,11 @@ def describe_throttles(run: RunContext, resources: Iterable[ConfigResource]) -> 
 
 def settled_configs(run: RunContext, resources: Collection[ConfigResource], done: Callable[[Configs], bool]) -> Configs:
     """Describe until it shows what was just set: brokers learn of a change a moment after it is accepted."""
-    for _ in range(SETTLE_LOOKS - 1):
+    for pause in SETTLE_PAUSES:
         seen = describe_throttles(run, resources)
         if done(seen):
             return seen
-        run.sleep(0.5)
+        run.sleep(pause)
     return describe_throttles(run, resources)
 
 

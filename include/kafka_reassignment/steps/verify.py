@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from kafka_reassignment.advice import SWEEP_DAG_ID, Advice, Correct, Rerun, StartBrokers, Trigger, WaitUntil
@@ -20,7 +20,7 @@ from kafka_reassignment.steps.finished import REPORT, is_finished_reassignment
 from kafka_reassignment.steps.leaders import too_cold
 from kafka_reassignment.steps.left_over import LEFT, keep_what_is_left, to_decommission_again, to_move_what_is_left
 from kafka_reassignment.steps.moves import SLICE
-from kafka_reassignment.steps.restore import restore_configs
+from kafka_reassignment.steps.restore import Restored, restore_configs
 from kafka_reassignment.steps.view import observe
 from kafka_reassignment.text import format_brokers
 
@@ -53,7 +53,7 @@ def verify(run: RunContext) -> None:
                 _look_at(run, moves, found)
         came_since = [p for p in _left_on_leaving(run) if p not in planned and str(p) not in withdrawn]
         # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go at this point.
-        owed = () if run.record.journal().is_settled else _restored(run, event)
+        restored = Restored(()) if run.record.journal().is_over else _restored(run, event)
         event.summary = f"{found.at_target} partitions at their target"
         event.summary += f", {found.gone} deleted since the plan" if found.gone else ""
         event.summary += f", {len(withdrawn)} withdrawn" if withdrawn else ""
@@ -63,11 +63,11 @@ def verify(run: RunContext) -> None:
             "withdrawn": sorted(withdrawn),
             "wrong": list(found.wrong.values()),
             "came_since": [str(p) for p in came_since],
-            "throttle_owed": list(owed),
+            "throttle_owed": list(restored.owed),
         }
         unmoved = {} if planned or not withdrawn else _withdrawn_and_elsewhere(run)
         event.facts["unmoved"] = [str(p) for p in unmoved]
-        error = _what_is_wrong(run, found, owed, came_since, unmoved)
+        error = _what_is_wrong(run, found, restored, came_since, unmoved)
         if error is not None:
             if not found.ours_in_flight:
                 run.release_lock()
@@ -145,12 +145,12 @@ def _is_ours(move: Reassignment, flight: InFlight) -> bool:
 def _what_is_wrong(
     run: RunContext,
     found: _Found,
-    owed: Sequence[str],
+    restored: Restored,
     came_since: Sequence[TopicPartition],
     unmoved: Mapping[TopicPartition, Replicas],
 ) -> VerificationError | None:
-    if found.wrong or owed:
-        return _not_as_planned(run, found, owed)
+    if found.wrong or restored.owed:
+        return _not_as_planned(run, found, restored)
     if came_since:
         brokers = name_some(run.request.brokers, 10)
         return VerificationError(
@@ -181,12 +181,14 @@ def _withdrawn_and_elsewhere(run: RunContext) -> dict[TopicPartition, Replicas]:
     return left
 
 
-def _not_as_planned(run: RunContext, found: _Found, owed: Sequence[str]) -> VerificationError:
+def _not_as_planned(run: RunContext, found: _Found, restored: Restored) -> VerificationError:
     reasons = _left_out(run)
     texts = [f"{text} (left out: {reasons[str(p)]})" if str(p) in reasons else text for p, text in found.wrong.items()]
-    problem = f"The reassignment is not as planned: {name_some([*texts, *owed], 5)}"
+    problem = f"The reassignment is not as planned: {name_some([*texts, *restored.owed], 5)}"
     advice: list[Advice] = []
-    if owed:
+    if of_earlier := [p for p in restored.copying if p not in found.wrong]:  # the throttle stays as long as they copy
+        advice.append(WaitUntil(f"the moves of {name_some(of_earlier)} have ended"))
+    if restored.owed:
         advice.append(Trigger(SWEEP_DAG_ID))
     if down := sorted(found.out_of_sync - found.live_brokers):
         advice.append(StartBrokers(tuple(down)))
@@ -203,9 +205,10 @@ def _not_as_planned(run: RunContext, found: _Found, owed: Sequence[str]) -> Veri
     return VerificationError(problem, *advice)
 
 
-def _restored(run: RunContext, event: AuditDraft) -> tuple[str, ...]:
-    restore_configs(run, event)
-    return run.record.journal().owed_texts()
+def _restored(run: RunContext, event: AuditDraft) -> Restored:
+    """Restore what can be; return what is in place still, also where it has to be."""
+    restored = restore_configs(run, event)
+    return replace(restored, owed=run.record.journal().owed_texts())
 
 
 def _left_on_leaving(run: RunContext) -> list[TopicPartition]:

@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 from kafka_reassignment.advice import Rerun
 from kafka_reassignment.decisions.samples import Sample, sample_of
+from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import CatchUpTimeoutError, ReassignmentError, RecordUnavailableError, is_worth_a_retry
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.ports import ClusterPort
@@ -43,10 +44,14 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The step waits for something that can pass. The task looks by itself at ``until`` at the latest."""
+    """The step waits for something that can pass. The task looks by itself at ``until`` at the latest.
+
+    ``seconds_left`` is when it is expected to have passed, where that is known.
+    """
 
     reason: str
     until: datetime
+    seconds_left: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +161,19 @@ class SizeSamples:
         """In order of time."""
         return tuple(self._samples)
 
-    def take(self, cluster: ClusterPort, brokers: Collection[int], partitions: Collection[TopicPartition]) -> None:
-        """Ask brokers for the sizes of partitions."""
+    def begin_with(self, sizes: Mapping[TopicPartition, Mapping[int, int]], *, seconds_ago: float) -> None:
+        """Take over what was seen before the first look: sizes by partition and broker."""
+        self._samples = [Sample(self._clock() - seconds_ago, sizes)]
+
+    def take(
+        self,
+        cluster: ClusterPort,
+        brokers: Collection[int],
+        partitions: Collection[TopicPartition],
+        rates_set: Mapping[tuple[int, Side], int] | None = None,
+    ) -> None:
+        """Ask brokers for the sizes of partitions; keep them with the values of the rates that are set."""
         report = cluster.describe_log_dirs(sorted(brokers), partitions)
         now = self._clock()
         self._samples = [s for s in self._samples if s.at_seconds > now - KEPT_SECONDS]
-        self._samples.append(sample_of(report, at_seconds=now))
+        self._samples.append(sample_of(report, at_seconds=now, rates_set=rates_set))

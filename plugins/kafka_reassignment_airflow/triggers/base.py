@@ -23,6 +23,11 @@ from kafka_reassignment.steps.context import RunContext, utc_now
 from kafka_reassignment.steps.waiting import Done, Failed, Waiting, WaitResult
 from kafka_reassignment_airflow.context import open_run
 
+SHORTEST_PAUSE_SECONDS = 1.0
+
+LOOKING_SHARE = 0.1
+"""The part of the time that a trigger spends looking, at most: a look at a large cluster takes seconds."""
+
 MAX_FAILING = timedelta(minutes=30)
 """How long looks may fail in a row with errors that are not known to pass; then the task is woken, and fails with them."""
 
@@ -37,8 +42,8 @@ class WaitTrigger(BaseTrigger):
     """Fire when a look returns something else than ``Waiting``, or at the deadline.
 
     :param deadline: ISO time at which the task is woken in any case; it decides what being late means.
-    :param poll_seconds: seconds between two looks; the first is after one such time, because a trigger that fires at
-        once races the deferral (apache/airflow#71580).
+    :param poll_seconds: seconds between two looks, and fewer when what is waited for is expected sooner; the first look is
+        after one such time, because a trigger that fires at once races the deferral (apache/airflow#71580).
     """
 
     def __init__(self, *, deadline: str, poll_seconds: float) -> None:
@@ -54,8 +59,10 @@ class WaitTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Sleep and look until the wait is over."""
         failing_since: datetime | None = None
+        pause = self.poll_seconds
         while True:
-            await asyncio.sleep(self.poll_seconds)
+            await asyncio.sleep(pause)
+            pause = self.poll_seconds
             now = utc_now()
             if now >= datetime.fromisoformat(self.deadline):
                 yield TriggerEvent(WaitEnded(reason="the time is up"))
@@ -77,14 +84,22 @@ class WaitTrigger(BaseTrigger):
                 return
             failing_since = None
             match result:
-                case Waiting(reason=reason):
+                case Waiting(reason=reason, seconds_left=seconds_left):
                     self.log.info("%s", reason)
+                    pause = self._pause(seconds_left, looked_for=(utc_now() - now).total_seconds())
                     continue
                 case Done(message=message):
                     yield TriggerEvent(WaitEnded(reason=message))
                 case Failed(error=failure):
                     yield TriggerEvent(WaitEnded(reason=str(failure)))
             return
+
+    def _pause(self, seconds_left: float | None, *, looked_for: float) -> float:
+        """Return how long to wait for the next look."""
+        if seconds_left is None:
+            return self.poll_seconds
+        shortest = max(SHORTEST_PAUSE_SECONDS, looked_for / LOOKING_SHARE)
+        return min(self.poll_seconds, max(shortest, seconds_left))
 
     @abstractmethod
     def look(self) -> WaitResult:

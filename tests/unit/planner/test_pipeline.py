@@ -85,6 +85,24 @@ def test_the_same_snapshot_gives_the_same_plan(spark, six_brokers, tmp_path):
         read_batches(str(tmp_path / written), 1, len(first.batches))  # compares the files with each batch's hash
 
 
+@pytest.mark.parametrize("job", [Job.DECOMMISSION, Job.APPLY_JSON])
+def test_a_plan_is_the_same_on_the_driver_and_in_sparks_workers(spark, six_brokers, tmp_path, job):
+    snapshot = six_brokers.write(tmp_path / "s")
+    moves = {"partitions": [{"topic": "orders", "partition": 3, "replicas": [5, 3, 1]}], "version": 1}
+    what = {"brokers": (6,)} if job is Job.DECOMMISSION else {"reassignment_json": json.dumps(moves)}
+    request = request_for(job, limits=Limits(partition_movements=2), **what)
+
+    on_driver = plan(spark, snapshot, request, str(tmp_path / "p"))
+    in_workers = plan(spark, snapshot, request, str(tmp_path / "q"), driver_partitions=0)
+
+    assert not on_driver.is_empty
+    assert on_driver == in_workers
+    for name in ("target", "steps"):
+        assert [f.read_bytes() for f in sorted((tmp_path / "p" / name).iterdir())] == [
+            f.read_bytes() for f in sorted((tmp_path / "q" / name).iterdir())
+        ]
+
+
 def test_batches_hold_every_step_once_and_stay_within_the_limit(spark, six_brokers, tmp_path):
     out = str(tmp_path / "p")
     request = request_for(Job.DECOMMISSION, brokers=(6,), limits=Limits(partition_movements=2))

@@ -22,6 +22,7 @@ from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.admission import why_held
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.inbound import note_sizes
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.waiting import SizeSamples
 
@@ -93,6 +94,31 @@ def test_a_rate_that_producers_outrun_is_waited_for_and_reported(reassignment, c
     assert len(message) == 2
     assert "can never finish: broker 3 would have to receive 3.0 MB/s of new writes alone" in message[0]
     assert "can never finish: broker 1 would have to send 3.0 MB/s of new writes alone" in message[1]
+
+
+@pytest.mark.parametrize(("between", "slept"), [(0, 2.0), (1.5, 0.5), (5, 0.0), (31, 2.0)])
+def test_sizes_that_were_noted_before_the_run_save_the_wait_for_a_second_sample(reassignment, cluster, between, slept):
+    run = reassignment(MOVES, throttle_mb_per_second=1)
+    note_sizes(run.context, 1)
+    run.clock.sleep(between)
+    cluster.produce(ORDERS_0, messages=10, size_bytes=round(3_000_000 * between))
+    began = run.clock.now
+    run.clock.on_sleep.append(lambda: cluster.produce(ORDERS_0, messages=10, size_bytes=round(3_000_000 * slept)))
+    result = run.look("admit", samples=SizeSamples.by_clock_of(run.context))
+    assert "can never finish" in result.reason
+    assert (run.clock.now - began).total_seconds() == pytest.approx(slept)
+
+
+def test_sizes_of_another_batch_and_a_cluster_that_is_away_are_no_obstacle(reassignment, cluster):
+    run = reassignment([move("orders", 0, (1, 2), (1, 4))], [move("orders", 1, (2, 3), (5, 3))])
+    note_sizes(run.context, 2)
+    for broker in range(1, 7):
+        cluster.kill(broker, fenced=False)
+    note_sizes(run.context, 1)
+    for broker in range(1, 7):
+        cluster.restart(broker)
+    assert run.record.sizes().batch == 2
+    run.do("admit")
 
 
 def test_trouble_elsewhere_pauses_the_chain_when_that_is_asked(reassignment, cluster):

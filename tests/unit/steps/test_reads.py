@@ -86,9 +86,9 @@ def make_it_wait(begun, cluster, step):
 @pytest.mark.parametrize(
     ("step", "first", "later"),
     [
-        ("admit", {"read": 16, "list": 6}, {"read": 9, "list": 1}),
+        ("admit", {"read": 17, "list": 6}, {"read": 9, "list": 1}),
         ("sense_isr_catch_up", {"read": 16, "list": 6}, {"read": 9, "list": 1}),
-        ("drop_old_replicas", {"read": 19, "list": 6}, {"read": 8}),
+        ("drop_old_replicas", {"read": 24, "list": 6}, {"read": 8}),
         ("wait_for_batches", {"read": 4, "list": 3}, {"read": 3, "list": 1}),
         ("settle_moves", {"read": 19, "list": 6}, {"read": 6, "list": 1}),
     ],

@@ -5,14 +5,16 @@ import json
 import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Run, move
-from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1
+from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1, ORDERS_2
 from tests.unit.steps.verify_lab import failed, leader
 from upath import UPath
 
 from kafka_reassignment.advice import Correct, Rerun, StartBrokers, Trigger, WaitUntil
 from kafka_reassignment.decisions.partition_steps import steps_for
+from kafka_reassignment.decisions.throttle import throttle_for
 from kafka_reassignment.errors import VerificationError
 from kafka_reassignment.model import (
+    Batch,
     Reassignment,
     Refusal,
     TopicPartition,
@@ -21,8 +23,10 @@ from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.request import Job, parse_request
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.context import AuditDraft
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.left_over import LEFT
+from kafka_reassignment.steps.throttle import put_in_place
 from kafka_reassignment.steps.verify import verify, write_report
 
 pytestmark = pytest.mark.quick
@@ -268,3 +272,18 @@ def test_a_report_needs_a_verify_that_succeeded_so_that_marking_the_task_makes_n
     with pytest.raises(VerificationError, match="its latest verify failed"):
         write_report(run.context)
     assert not run.record.has_file("report.txt")
+
+
+def test_a_throttle_that_moves_of_a_superseded_reassignment_need_is_waited_for_and_then_restored(reassignment, cluster):
+    run = reassignment(MOVES)
+    before = run.configs("orders")
+    run.do_all()
+    copying = Batch(1, (move("orders", 2, (3, 1), (3, 4)),))
+    put_in_place(run.context, lambda _: throttle_for(copying, asked_bytes_per_second=5_000_000), AuditDraft())
+    cluster.alter_reassignments({ORDERS_2: (3, 1, 4)}, allow_replication_factor_change=True)
+    error = failed(run)
+    assert error.advice[0] == WaitUntil("the moves of orders-2 have ended")
+    assert error.advice[1:] == (Trigger("kafka_throttle_sweep"), Rerun("verify"))
+    cluster.catch_up_all()
+    verify(run.context)
+    assert run.configs("orders") == before

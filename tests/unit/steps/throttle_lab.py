@@ -11,7 +11,7 @@ from kafka_reassignment.steps.waiting import Waiting
 ORDERS_0, ORDERS_1, ORDERS_2 = (TopicPartition("orders", n) for n in range(3))
 MOVES = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]
 ORDERS = ConfigResource.topic("orders")
-OURS = round(10_000_000 / 0.77)
+OURS = 10_000_000
 """What is set for the 10 MB/s that the requests ask for."""
 
 

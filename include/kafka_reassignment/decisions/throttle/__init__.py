@@ -25,14 +25,15 @@ from kafka_reassignment.decisions.throttle.set import (
     restore_rate,
     without_raises,
 )
+from kafka_reassignment.decisions.throttle.underway import arrived, begun, ended, is_cleared, without_older
 from kafka_reassignment.decisions.throttle.wanted import (
-    DELIVERED_SHARE,
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
     THROTTLE_KEYS,
     BrokerRate,
+    Correction,
     RateChange,
     Side,
     ThrottledReplicas,
@@ -44,7 +45,6 @@ from kafka_reassignment.decisions.throttle.wanted import (
 )
 
 __all__ = [
-    "DELIVERED_SHARE",
     "FOLLOWER_RATE",
     "FOLLOWER_REPLICAS",
     "HIDDEN",
@@ -55,6 +55,7 @@ __all__ = [
     "THROTTLE_KEYS",
     "BrokerRate",
     "Clearing",
+    "Correction",
     "Journal",
     "ListRecord",
     "LowerRate",
@@ -67,11 +68,15 @@ __all__ = [
     "TooLong",
     "WantedThrottle",
     "all_of",
+    "arrived",
+    "begun",
     "changes_to_put_back",
     "changes_to_restore",
     "changes_to_throttle",
     "confirmed",
     "covers",
+    "ended",
+    "is_cleared",
     "list_bytes",
     "listed_in",
     "missing_throttle",
@@ -84,5 +89,6 @@ __all__ = [
     "throttle_for",
     "too_long",
     "union",
+    "without_older",
     "without_raises",
 ]

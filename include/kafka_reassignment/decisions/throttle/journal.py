@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from kafka_reassignment.decisions.throttle.wanted import RateChange, Side, entries_of
+from kafka_reassignment.decisions.throttle.wanted import Correction, RateChange, Side, entries_of
 from kafka_reassignment.model import ConfigResource, ConfigSource, ConfigValue
 
 UNSET = ConfigValue(None, ConfigSource.DEFAULT)
@@ -126,11 +127,29 @@ class LowerRate(_Frozen):
         )
 
 
+class Underway(_Frozen):
+    """Changes that a try has journalled and may still make: Kafka takes them however late they come.
+
+    ``rates`` and ``lists`` are what is owed once they take effect.
+    """
+
+    setting: str
+    since: datetime
+    rates: tuple[RateRecord, ...]
+    lists: tuple[ListRecord, ...]
+
+    @property
+    def resources(self) -> frozenset[ConfigResource]:
+        """Brokers and topics whose configs it changes."""
+        return frozenset({r.resource for r in self.rates} | {r.resource for r in self.lists})
+
+
 class Journal(_Frozen):
     """Every config that we set and have not restored yet. A record leaves the journal when its config is restored.
 
-    ``rate_changes`` are the rates requested while the reassignment runs, in order, and ``lower_rates`` those of other
-    clients that we found; neither is owed.
+    ``rate_changes`` are the rates requested while the reassignment runs, in order, ``lower_rates`` those of other
+    clients that we found, ``underway`` the changes whose try has not said yet that they are made, and ``corrections`` what was
+    measured of brokers' rates; none of them is owed.
     """
 
     version: Literal[1] = 1
@@ -138,6 +157,8 @@ class Journal(_Frozen):
     lists: tuple[ListRecord, ...] = ()
     rate_changes: tuple[RateChange, ...] = ()
     lower_rates: tuple[LowerRate, ...] = ()
+    underway: tuple[Underway, ...] = ()
+    corrections: tuple[Correction, ...] = ()
 
     @property
     def resources(self) -> tuple[ConfigResource, ...]:
@@ -148,6 +169,11 @@ class Journal(_Frozen):
     def is_settled(self) -> bool:
         """Whether nothing is owed."""
         return not (self.rates or any(record.added for record in self.lists))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is owed, and nothing under way that would be once it takes effect."""
+        return self.is_settled and not self.underway
 
     def owed_texts(self) -> tuple[str, ...]:
         """Return one line for each record that is still owed."""
@@ -161,6 +187,11 @@ class Journal(_Frozen):
                 "lists": tuple(r for r in self.lists if r not in taken.lists),
             }
         )
+
+    @property
+    def rates_set(self) -> dict[tuple[int, Side], int]:
+        """The values of our rates that were set last, by broker and side."""
+        return {(r.broker, r.side): int(r.set_values[-1]) for r in self.rates}
 
     def has_set(self, broker: int, side: Side, seen: ConfigValue) -> bool:
         """Whether the rate that is seen on a broker is one that this reassignment set."""

@@ -117,12 +117,15 @@ def without_raises(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) 
 
 
 def confirmed(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) -> Journal:
-    """Return the journal with the rates that are seen in place marked so."""
+    """Return the journal with the rates that are seen in place marked so; not those that something under way may still set."""
+    may_change = {(r.broker, r.side) for its in journal.underway for r in its.rates}
     there = {(r.broker, r.side): seen.get(r.resource, {}).get(r.side.rate_key, UNSET).value for r in wanted.rates}
     return journal.model_copy(
         update={
             "rates": tuple(
-                r.model_copy(update={"was_in_place": True}) if there.get((r.broker, r.side)) == r.set_values[-1] else r
+                r.model_copy(update={"was_in_place": True})
+                if there.get((r.broker, r.side)) == r.set_values[-1] and (r.broker, r.side) not in may_change
+                else r
                 for r in journal.rates
             )
         }

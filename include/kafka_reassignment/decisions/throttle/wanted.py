@@ -23,9 +23,6 @@ THROTTLE_KEYS = (LEADER_RATE, FOLLOWER_RATE, LEADER_REPLICAS, FOLLOWER_REPLICAS)
 EVERY_REPLICA = "*"
 """A list of throttled replicas that is just this covers all replicas of the topic, and takes no further entry (F4)."""
 
-DELIVERED_SHARE = 0.77
-"""The share of a set rate that replication really reaches (measured on Kafka 4.3.1: 15.6 MB/s set moved 12)."""
-
 
 class Side(StrEnum):
     """A broker sends as leader and receives as follower; each side has its own rate and its own lists."""
@@ -62,18 +59,29 @@ class RateChange(BaseModel):
         return side in self.sides and (self.brokers is None or broker in self.brokers)
 
 
+class Correction(BaseModel):
+    """By how much the config of one side of one broker has to differ from the requested rate, so that it is reached."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    broker: int
+    side: Side
+    factor: float
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerRate:
-    """The rate of one side of one broker, as requested and as it has to be set to reach that."""
+    """The rate of one side of one broker, as requested and, by ``factor``, as it is to be set."""
 
     broker: int
     side: Side
     asked_bytes_per_second: int
+    factor: float = 1.0
 
     @property
     def set_bytes_per_second(self) -> int:
-        """The value of the config, so that replication reaches the requested rate."""
-        return round(self.asked_bytes_per_second / DELIVERED_SHARE)
+        """The value of the config."""
+        return round(self.asked_bytes_per_second * self.factor)
 
     @property
     def resource(self) -> ConfigResource:
@@ -106,6 +114,15 @@ class WantedThrottle:
     def resources(self) -> tuple[ConfigResource, ...]:
         """Brokers and topics whose configs have to be looked at, each once."""
         return tuple(sorted({r.resource for r in self.rates} | {r.resource for r in self.replicas}))
+
+    def corrected(self, corrections: Iterable[Correction]) -> WantedThrottle:
+        """Let each rate be set as it has to be to be reached."""
+        factors = {(c.broker, c.side): c.factor for c in corrections}
+        return replace(self, rates=tuple(replace(r, factor=factors.get((r.broker, r.side), 1.0)) for r in self.rates))
+
+    def of(self, rates: Collection[tuple[int, Side]]) -> WantedThrottle:
+        """Return these rates alone."""
+        return WantedThrottle(tuple(r for r in self.rates if (r.broker, r.side) in rates))
 
     def restricted_to(self, brokers: Collection[int]) -> WantedThrottle:
         """Leave out the rates of all other brokers: a broker that is down copies nothing and takes no config.

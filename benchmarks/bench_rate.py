@@ -1,0 +1,247 @@
+"""Copy partitions by the steps of a batch at one rate, for producer batches of several sizes, and compare what is copied with what was asked for.
+
+Four pairs of brokers copy at the same time, each data of another producer batch size. The second batch follows the first at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+
+import numpy as np
+from benchmarks.move_figures import Series, busiest
+from confluent_kafka import Producer
+from rich.console import Console
+from rich.table import Table
+from tests.steps_lab import Run, StillWaiting, WallClock, move, require_done
+from upath import UPath
+
+from kafka_lab.clients import QUIET
+from kafka_lab.cluster import LocalCluster
+from kafka_lab.data import create_topic
+from kafka_reassignment.cluster import ClusterSettings, open_cluster
+from kafka_reassignment.model import Step
+from kafka_reassignment.steps.batch import next_batch
+from kafka_reassignment.steps.waiting import SizeSamples
+
+BATCH_BYTES = (16_000, 100_000, 300_000, 890_000)
+PARTITIONS = (20, 1)
+"""Of each receiver, in the first and in the second batch."""
+
+LOOK_SECONDS = 10.0
+"""Between two looks, as the sensor waits by default."""
+
+SAMPLE_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One sender, one receiver, and the topic that is copied in one batch."""
+
+    producer_batch: int
+    partitions: int
+    sender: int
+    receiver: int
+
+    @property
+    def topic(self) -> str:
+        """Its name."""
+        return f"data-{self.producer_batch}-{self.partitions}"
+
+    def steps(self, size_bytes: int) -> list[Step]:
+        """Return the moves of its partitions."""
+        each = size_bytes // self.partitions
+        return [move(self.topic, p, (self.sender,), (self.receiver,), each) for p in range(self.partitions)]
+
+
+class Bytes:
+    """What each receiver has of its topic, and what came to it from its sender's port, sampled in a thread of its own."""
+
+    def __init__(self, cluster: LocalCluster, pairs: Sequence[Pair]) -> None:
+        self.times: list[float] = []
+        self.grown: dict[Pair, list[float]] = {pair: [] for pair in pairs}
+        self.on_wire: dict[Pair, list[float]] = {pair: [] for pair in pairs}
+        self._cluster = cluster
+        self._pairs = pairs
+        self._ports = {b: int(cluster.address(b).rpartition(":")[2]) for b in cluster.brokers}
+        self._over = Event()
+        self._thread = Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Bytes:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(SAMPLE_SECONDS):
+            wire = _received_by_port()
+            self.times.append(time.monotonic())
+            for pair in self._pairs:
+                self.grown[pair].append(_topic_bytes(self._cluster.data_dir(pair.receiver), pair.topic))
+                owner = wire.get((self._ports[pair.receiver], self._ports[pair.sender]), 0)
+                self.on_wire[pair].append(owner)
+
+
+def _received_by_port() -> dict[tuple[int, int], int]:
+    """Return the bytes that the broker which listens on one port received from the broker which listens on another.
+
+    Empty without ``ss``: then only what arrives is told.
+    """
+    if shutil.which("ss") is None:
+        return {}
+    listening: dict[str, int] = {}
+    received: dict[tuple[int, int], int] = {}
+    for line in _ss("-tlnpH"):
+        if found := re.search(r":(\d+)\s+\S+\s+users:\(\(\"java\",pid=(\d+)", line):
+            listening[found[2]] = int(found[1])
+    for line in _ss("-tinpHO"):
+        found = re.search(r":\d+\s+\S*?:(\d+)\s+users:\(\(\"java\",pid=(\d+).*bytes_received:(\d+)", line)
+        if found and found[2] in listening:
+            ends = listening[found[2]], int(found[1])
+            received[ends] = received.get(ends, 0) + int(found[3])
+    return received
+
+
+def _ss(options: str) -> list[str]:
+    return subprocess.run(["ss", options], capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def _topic_bytes(log_dir: Path, topic: str) -> int:
+    total = 0
+    for file in log_dir.glob(f"{topic}-*/*.log"):
+        try:
+            total += 0 if file.parent.name.endswith("-delete") else file.stat().st_size
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def _fill(servers: str, pair: Pair, size_bytes: int) -> None:
+    """Write the topic; each producer batch has one message."""
+    producer = Producer({"bootstrap.servers": servers, "acks": "1", "batch.num.messages": 1}, logger=QUIET)
+    value = os.urandom(pair.producer_batch - 100)
+    for number in range(size_bytes // pair.producer_batch):
+        while True:
+            try:
+                producer.produce(pair.topic, value, partition=number % pair.partitions)
+                break
+            except BufferError:
+                producer.poll(0.05)
+        producer.poll(0)
+    if producer.flush(300):
+        raise RuntimeError(f"{pair.topic} was not filled")
+
+
+def _row(
+    pair: Pair, times: Sequence[float], grown: Sequence[float], wire: Sequence[float], rate: float
+) -> dict[str, object]:
+    """Return the figures of one receiver, ÷ the asked rate; on average from 12 s after the first byte until 2 s before the last."""
+    at, arrived, received = np.asarray(times), np.asarray(grown), np.asarray(wire)
+    copying = np.flatnonzero((arrived > arrived[0]) & (arrived < arrived.max() * 0.99))
+    first, last = at[copying[0]], at[copying[-1]]
+    inside = (at >= first - 2) & (at <= last)
+
+    def mean(series: Series) -> float:
+        ends = np.interp([first + 12, last - 2], at, series)
+        return float((ends[1] - ends[0]) / (last - first - 14))
+
+    figures = {"arrives": arrived, "wire": received} if received.any() else {"arrives": arrived}
+    return {
+        "producer_batch": pair.producer_batch,
+        "partitions": pair.partitions,
+        "seconds": round(float(last - first), 1),
+        **{f"{name}_mean": round(mean(series) / rate, 3) for name, series in figures.items()},
+        **{
+            f"{name}_{window}s": round(busiest(list(at[inside]), [series[inside]], window) / rate, 3)
+            for name, series in figures.items()
+            for window in (30, 2)
+        },
+    }
+
+
+def _wait(run: Run, name: str, number: int, log: Callable[[str], None]) -> None:
+    samples, began = SizeSamples.by_clock_of(run.context), run.clock.now
+    while True:
+        try:
+            return require_done(run.look(name, number, started_at=began, samples=samples))
+        except StillWaiting as waits:
+            log(str(waits))
+            time.sleep(LOOK_SECONDS)
+
+
+def bench(release: str, rate_mb: float, seconds: float, log: Callable[[str], None]) -> list[dict[str, object]]:
+    """Copy both batches on brokers of a release, and return a row for each receiver."""
+    rate, count = rate_mb * 1e6, len(BATCH_BYTES)
+    pairs = [Pair(size, k, i + 1, count + i + 1) for k in PARTITIONS for i, size in enumerate(BATCH_BYTES)]
+    size_bytes = int(rate * seconds)
+    with LocalCluster(brokers=2 * count, version=release) as kafka, tempfile.TemporaryDirectory() as record:
+        for pair in pairs:
+            create_topic(kafka.bootstrap_servers, pair.topic, [(pair.sender,)] * pair.partitions)
+            _fill(kafka.bootstrap_servers, pair, size_bytes)
+        log(f"Kafka {release}: {len(pairs)} topics of {size_bytes / 1e6:.0f} MB")
+        settings = ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers}, name="bench")
+        with open_cluster(settings) as port, Bytes(kafka, pairs) as sampled:
+            batches = [
+                [s for pair in pairs if pair.partitions == k for s in pair.steps(size_bytes)] for k in PARTITIONS
+            ]
+            run = Run(
+                port, UPath(record), batches, clock=WallClock(), throttle_mb_per_second=rate_mb, keep_free_share=0
+            )
+            number = run.start()
+            while number is not None:
+                for name in ("admit", "set_throttle", "submit_batch", "sense_isr_catch_up"):
+                    if name in {"admit", "sense_isr_catch_up"}:
+                        _wait(run, name, number, log)
+                    else:
+                        run.do(name, number)
+                run.do_all("drop_old_replicas", "clear_throttle", batch=number)
+                number = next_batch(run.context, number)
+            corrections = {f"{c.side} {c.broker}": c.factor for c in run.record.journal().corrections}
+            log(f"corrections: {corrections}")
+    return [
+        {"release": release, **_row(pair, sampled.times, sampled.grown[pair], sampled.on_wire[pair], rate)}
+        for pair in pairs
+    ]
+
+
+def main() -> int:
+    """Print a table on stderr, and one JSON object as the last line of stdout."""
+    parser = argparse.ArgumentParser(prog="make bench-rate", description=__doc__)
+    parser.add_argument("--releases", default="4.3.1", help="of Kafka, with commas between (default %(default)s)")
+    parser.add_argument(
+        "--rate", type=float, default=10.0, metavar="MB", help="MB/s that are asked for (default %(default)s)"
+    )
+    parser.add_argument("--seconds", type=float, default=75.0, help="how long each batch copies (default %(default)s)")
+    given = parser.parse_args()
+    logging.disable(logging.INFO)
+    console = Console(stderr=True)
+    rows: list[dict[str, object]] = []
+    for release in given.releases.split(","):
+        rows += bench(release, given.rate, given.seconds, lambda text: print(text, file=sys.stderr, flush=True))
+    table = Table(title=f"What is copied ÷ the {given.rate:g} MB/s that were asked for")
+    for name in rows[0]:
+        table.add_column(name.replace("_", " "), justify="right")
+    for row in rows:
+        table.add_row(*map(str, row.values()))
+    console.print(table)
+    print(json.dumps({"rate_mb": given.rate, "rows": rows}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

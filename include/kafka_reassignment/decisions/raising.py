@@ -1,0 +1,102 @@
+"""Raising rates so that brokers do not burst: in parts, one a second."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from kafka_reassignment.decisions.throttle.journal import UNSET, Journal, bytes_of
+from kafka_reassignment.decisions.throttle.set import SeenConfigs
+from kafka_reassignment.decisions.throttle.wanted import BrokerRate, Side, WantedThrottle
+from kafka_reassignment.model import ConfigChange, ConfigResource
+
+QUOTA_SECONDS = 11
+"""A broker compares what it copied in so many seconds with its rate (``replication.quota.window.num`` times ``.size.seconds``)."""
+
+
+def low_at_first(
+    wanted: WantedThrottle, journal: Journal, seen: SeenConfigs, sides: Collection[Side]
+) -> WantedThrottle:
+    """Return the throttle at which copies begin: rates that are not in place yet are set to one part in ``QUOTA_SECONDS``.
+
+    A leader counts every fetch of a follower, one that brings nothing too (F39). So it has ``QUOTA_SECONDS`` of its rate left when
+    copies begin, and sent them at once: six times the rate for two seconds (docs/decisions/0024-raises-in-parts.md).
+
+    A lower rate of another client stays as it is.
+
+    Args:
+        wanted: the whole rates.
+        journal: shows which of them are set.
+        seen: configs of the brokers.
+        sides: of the rates that begin low. A follower that has not copied for ``QUOTA_SECONDS`` has nothing left.
+    """
+    records = {(r.broker, r.side): r for r in journal.rates}
+
+    def begins(rate: BrokerRate) -> bool:
+        record = records.get((rate.broker, rate.side))
+        present = seen.get(rate.resource, {}).get(rate.side.rate_key, UNSET)
+        is_ours = record is not None and record.is_ours(present)
+        return rate.side in sides and not is_ours and bytes_of(present) > rate.set_bytes_per_second
+
+    return replace(
+        wanted,
+        rates=tuple(replace(r, factor=r.factor / QUOTA_SECONDS) if begins(r) else r for r in wanted.rates),
+    )
+
+
+def to_raise(wanted: WantedThrottle, journal: Journal) -> WantedThrottle:
+    """Return the rates that are set lower than they are wanted, and lower than another client allows, by the journal alone."""
+    set_last = journal.rates_set
+    theirs = {(r.broker, r.side): r.bytes_per_second for r in journal.lower_rates}
+
+    def is_lower(rate: BrokerRate) -> bool:
+        key, whole = (rate.broker, rate.side), rate.set_bytes_per_second
+        return set_last.get(key, whole) < min(whole, theirs.get(key, whole))
+
+    return WantedThrottle(tuple(r for r in wanted.rates if is_lower(r)))
+
+
+def raises(changes: Iterable[ConfigChange], seen: SeenConfigs) -> dict[tuple[ConfigResource, str], int]:
+    """Return the rates that these changes raise by so much that brokers would burst, in bytes per second as they are seen.
+
+    A broker that copied at a low rate has not used a higher one for ``QUOTA_SECONDS``, and makes up for it at once:
+    one that was raised from 1 to 20 MB/s copied 187 MB in the next second (docs/decisions/0024-raises-in-parts.md). A raise by one part in
+    ``QUOTA_SECONDS`` of the new rate makes up for one second.
+    """
+    found: dict[tuple[ConfigResource, str], int] = {}
+    for change in changes:
+        present = seen.get(change.resource, {}).get(change.key)
+        if change.value is None or present is None or present.value is None:
+            continue
+        new, old = int(change.value), int(present.value)
+        if old < new and (new - old) * QUOTA_SECONDS > new:
+            found[change.resource, change.key] = old
+    return found
+
+
+def partly_raised(
+    journal: Journal, changes: Iterable[ConfigChange], lowest: Mapping[tuple[ConfigResource, str], int], part: float
+) -> tuple[Journal, list[ConfigChange]]:
+    """Return a journal and its changes with each raise done in part only.
+
+    When the part grows by one in ``QUOTA_SECONDS`` each second, brokers copy at the new rate from the first second on.
+
+    Args:
+        journal: to store before the changes are made.
+        changes: all of them; what is no raise stays as it is.
+        lowest: the rates before the raise, of ``raises``.
+        part: of the way from there to the new rate, above 0 and at most 1.
+    """
+    done: list[ConfigChange] = []
+    rates = {(r.resource, r.side.rate_key): r for r in journal.rates}
+    for change in changes:
+        key, new = (change.resource, change.key), change.value
+        if new is None or (old := lowest.get(key)) is None or (record := rates.get(key)) is None:
+            done.append(change)
+            continue
+        value = str(round(old + (int(new) - old) * part))
+        # The whole rate stays among what may be ours: a batch that begins meanwhile sets it at once.
+        set_values = (*(v for v in record.set_values if v != value), value)
+        rates[key] = record.model_copy(update={"set_values": set_values, "was_in_place": False})
+        done.append(replace(change, value=value))
+    return journal.model_copy(update={"rates": tuple(rates.values())}), done

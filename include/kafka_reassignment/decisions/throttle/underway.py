@@ -1,0 +1,108 @@
+"""Changes on their way to the cluster: Kafka takes a change of a config however late it comes, and nothing can refuse it.
+
+A try stands still right before its request, Airflow starts another, the throttle is cleared, and then the request arrives. So a
+setting is journalled as under way before its changes are made, and leaves the journal when its try has seen them. In between
+nothing that is cleared is forgotten: what shows up after all is owed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from kafka_reassignment.decisions.throttle.journal import UNSET, Journal, ListRecord, RateRecord, Underway, union
+from kafka_reassignment.decisions.throttle.set import SeenConfigs
+from kafka_reassignment.decisions.throttle.wanted import entries_of
+from kafka_reassignment.model import ConfigChange, ConfigOperation
+
+
+def begun(journal: Journal, changes: Collection[ConfigChange], setting: str, at: datetime) -> Journal:
+    """Return the journal to store before changes are made: with them as under way. Values that are put back are not among them."""
+    made = {(c.resource, c.key): c for c in changes}
+    rates = tuple(
+        r
+        for r in journal.rates
+        if (c := made.get((r.resource, r.side.rate_key))) is not None
+        and c.operation is ConfigOperation.SET
+        and c.value == r.set_values[-1]
+    )
+    lists = tuple(
+        r.model_copy(update={"added": entries_of(c.value), "relied_on": ()})
+        for r in journal.lists
+        if (c := made.get((r.resource, r.side.replicas_key))) is not None and c.operation is ConfigOperation.APPEND
+    )
+    others = tuple(u for u in journal.underway if u.setting != setting)
+    its = (Underway(setting=setting, since=at, rates=rates, lists=lists),) if rates or lists else ()
+    return journal.model_copy(update={"underway": (*others, *its)})
+
+
+def ended(journal: Journal, setting: str) -> tuple[Journal, bool]:
+    """Return the journal when the changes of a setting have been made, and whether they came too late.
+
+    They did where something has been cleared since they were journalled. Then it is owed again.
+    """
+    its = next((u for u in journal.underway if u.setting == setting), None)
+    if its is None:
+        return journal, False
+    left = journal.model_copy(update={"underway": tuple(u for u in journal.underway if u is not its)})
+    missing = _not_owed(its, [journal])
+    return (_owing(left, missing), True) if missing.rates or missing.lists else (left, False)
+
+
+def is_cleared(journal: Journal, setting: str) -> bool:
+    """Whether something of a setting that is under way has been cleared since."""
+    its = next((u for u in journal.underway if u.setting == setting), None)
+    missing = _not_owed(its, [journal]) if its else None
+    return missing is not None and bool(missing.rates or missing.lists)
+
+
+def arrived(journal: Journal, seen: SeenConfigs, others: Collection[Journal] = ()) -> Journal:
+    """Return the journal with what is seen of changes that were under way when it was cleared, as owed.
+
+    Args:
+        journal: of one reassignment.
+        seen: configs of ``resources_underway``.
+        others: journals of other reassignments of the cluster: what one of them owes is not ours.
+    """
+    for its in journal.underway:
+        missing = _not_owed(its, [journal, *others])
+        there = its.model_copy(
+            update={
+                "rates": tuple(
+                    r for r in missing.rates if r.is_ours(seen.get(r.resource, {}).get(r.side.rate_key, UNSET))
+                ),
+                "lists": tuple(found for r in missing.lists if (found := _seen_of(r, seen)).added),
+            }
+        )
+        journal = _owing(journal, there)
+    return journal
+
+
+def without_older(journal: Journal, than: datetime) -> Journal:
+    """Return the journal without what has been under way since before a moment: it does not arrive any more."""
+    return journal.model_copy(update={"underway": tuple(u for u in journal.underway if u.since >= than)})
+
+
+def _not_owed(its: Underway, journals: Collection[Journal]) -> Underway:
+    rates = {(r.broker, r.side) for j in journals for r in j.rates}
+    entries = {(r.topic, r.side, e) for j in journals for r in j.lists for e in r.entries}
+    lists = (
+        r.model_copy(update={"added": tuple(e for e in r.added if (r.topic, r.side, e) not in entries)})
+        for r in its.lists
+    )
+    return its.model_copy(
+        update={
+            "rates": tuple(r for r in its.rates if (r.broker, r.side) not in rates),
+            "lists": tuple(r for r in lists if r.added),
+        }
+    )
+
+
+def _seen_of(record: ListRecord, seen: SeenConfigs) -> ListRecord:
+    there = set(entries_of(seen.get(record.resource, {}).get(record.side.replicas_key, UNSET).value))
+    return record.model_copy(update={"added": tuple(e for e in record.added if e in there)})
+
+
+def _owing(journal: Journal, its: Underway) -> Journal:
+    rates: tuple[RateRecord, ...] = its.rates
+    return union(journal, Journal(rates=rates, lists=its.lists))

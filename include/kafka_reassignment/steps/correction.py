@@ -1,0 +1,49 @@
+"""Correcting the rates of what copies by what is measured, so that brokers copy as much as was asked for."""
+
+from __future__ import annotations
+
+from kafka_reassignment.decisions.correction import corrections_due
+from kafka_reassignment.decisions.throttle import Correction, Journal, throttle_for
+from kafka_reassignment.errors import name_some
+from kafka_reassignment.model import Batch, View
+from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.throttle import put_in_place
+from kafka_reassignment.steps.waiting import SizeSamples
+
+
+def correct_rates(run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples) -> None:
+    """Set rates so that what is asked for is copied, journal first, with an audit event of its own; later batches keep it.
+
+    Args:
+        run: its record has the journal.
+        recorded: what the look has read of the record.
+        batch: what copies.
+        view: leaders now.
+        samples: of earlier looks and of this one.
+    """
+    asked = run.request.throttle_bytes_per_second
+    if asked is None:
+        return
+    journal = recorded.journal()
+    wanted = throttle_for(batch, asked_bytes_per_second=asked, rate_changes=journal.rate_changes)
+    due = corrections_due(batch, view, samples.seen, wanted.corrected(journal.corrections), journal)
+    if not due:
+        return
+    event, began = AuditDraft(), run.now()
+    run.record.update_journal(lambda latest: (_with(latest, due), None))
+    those = {(c.broker, c.side) for c in due}
+    put_in_place(
+        run,
+        lambda changes: throttle_for(batch, asked_bytes_per_second=asked, rate_changes=changes).of(those),
+        event,
+    )
+    event.summary = "rates are set by what was copied: " + name_some(
+        f"{c.side} rate of broker {c.broker} to {c.factor:.2f} of what is asked for" for c in due
+    )
+    run.write_event("correct_rates", batch.number, began, event)
+
+
+def _with(journal: Journal, due: tuple[Correction, ...]) -> Journal:
+    corrections = {(c.broker, c.side): c for c in (*journal.corrections, *due)}
+    return journal.model_copy(update={"corrections": tuple(corrections[key] for key in sorted(corrections))})

@@ -1,0 +1,163 @@
+"""Changes that reach the cluster late, however late, are owed: nothing of ours stays behind."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.decisions.configs import Configs
+from tests.unit.decisions.moves import move
+
+from kafka_reassignment.decisions.throttle import (
+    FOLLOWER_RATE,
+    LEADER_REPLICAS,
+    Journal,
+    arrived,
+    begun,
+    changes_to_restore,
+    changes_to_throttle,
+    confirmed,
+    ended,
+    is_cleared,
+    throttle_for,
+    without_older,
+)
+from kafka_reassignment.model import Batch, ConfigChange, ConfigOperation, ConfigResource
+
+pytestmark = pytest.mark.quick
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+BATCH = Batch(1, (move("orders", 0, (1, 2), (3, 2)), move("orders", 1, (2, 3), (1, 4))))
+BEFORE = Configs(per_broker={("1", FOLLOWER_RATE): "90000000"}, lists={("orders", LEADER_REPLICAS): "77:9"})
+
+
+@dataclass
+class Cluster:
+    """Configs and the journal; a journal is written only on the ground of its last version, as in the record."""
+
+    configs: Configs = field(default_factory=lambda: deepcopy(BEFORE))
+    journal: Journal = field(default_factory=Journal)
+
+    def set_it(self, name: str, asked: int = 7_700_000):  # type: ignore[no-untyped-def]
+        """Set the throttle of the batch, one step at each ``next``: journal, look, write, say that it is done."""
+        plan = throttle_for(BATCH, asked_bytes_per_second=asked)
+        journal, changes = changes_to_throttle(plan, self.journal, self.configs.describe(plan.resources))
+        self.journal = begun(journal, changes, name, NOON)
+        yield
+        if is_cleared(self.journal, name):
+            return
+        yield
+        self.configs.apply(changes)
+        yield
+        self.journal, _ = ended(self.journal, name)
+
+    def clear(self):  # type: ignore[no-untyped-def]
+        """Clear it: change, then write the journal; the look before that and the writing are one moment, or are done again."""
+        seen = self.configs.describe(self.journal.resources)
+        changes = changes_to_restore(self.journal, seen).changes
+        yield
+        self.configs.apply(changes)
+        yield
+        self.journal = changes_to_restore(self.journal, self.configs.describe(self.journal.resources)).journal
+
+    def sweep(self) -> None:
+        """Look for what has arrived, and clear what is owed."""
+        resources = {r for its in self.journal.underway for r in its.resources}
+        self.journal = arrived(self.journal, self.configs.describe(resources))
+        for _ in self.clear():
+            pass
+
+
+@settings(max_examples=300)
+@given(st.lists(st.booleans(), max_size=12), st.integers(1, 4), st.booleans())
+def test_however_two_tries_and_a_clear_interleave_nothing_stays_behind(order, until, second):
+    """The first try may die after each of its steps; what it does last may come after everything else."""
+    cluster = Cluster()
+    first = cluster.set_it("first")
+
+    def others():  # type: ignore[no-untyped-def]
+        if second:
+            yield from cluster.set_it("second")
+        yield from cluster.clear()
+
+    rest = others()
+    for is_first in [*order, *[False] * 8, *[True] * 4]:
+        if is_first and until:
+            until -= 1
+            next(first, None)
+        elif not is_first:
+            next(rest, None)
+    for _ in range(2):
+        cluster.sweep()
+    assert cluster.journal.is_settled
+    assert cluster.configs.state() == BEFORE.state()
+
+
+def test_what_arrives_after_the_clear_is_owed_again_by_the_try_itself():
+    cluster = Cluster()
+    steps = cluster.set_it("late")
+    next(steps), next(steps)
+    for _ in cluster.clear():
+        pass
+    next(steps)
+    assert cluster.configs.state() != BEFORE.state()
+    cluster.journal, came_too_late = ended(cluster.journal, "late")
+    assert came_too_late
+    assert len(cluster.journal.rates) == 6
+    assert not cluster.journal.underway
+
+
+def test_what_another_client_has_put_on_a_list_since_is_not_ours():
+    """Of a list the entries that were to be set are looked for, no others; a rate only with the value that was to be set."""
+    cluster = Cluster()
+    steps = cluster.set_it("dead")
+    next(steps), next(steps)
+    for _ in cluster.clear():
+        pass
+    theirs = [
+        ConfigChange(ConfigResource.topic("orders"), LEADER_REPLICAS, ConfigOperation.APPEND, "55:5"),
+        ConfigChange(ConfigResource.broker(2), FOLLOWER_RATE, ConfigOperation.SET, "123456"),
+    ]
+    cluster.configs.apply(theirs)
+    after = cluster.configs.state()
+    cluster.sweep()
+    assert cluster.configs.state() == after
+
+
+def test_what_another_reassignment_owes_is_not_owed_twice():
+    cluster = Cluster()
+    next(cluster.set_it("dead"))
+    owner = cluster.journal.model_copy(update={"underway": ()})
+    plan = throttle_for(BATCH, asked_bytes_per_second=7_700_000)
+    cluster.configs.apply(changes_to_throttle(plan, Journal(), cluster.configs.describe(plan.resources))[1])
+    bare = Journal(underway=cluster.journal.underway)
+    assert arrived(bare, cluster.configs.describe(plan.resources), [owner]) == bare
+    assert arrived(bare, cluster.configs.describe(plan.resources)).rates == owner.rates
+
+
+def test_what_has_been_under_way_for_long_does_not_arrive_any_more():
+    cluster = Cluster()
+    next(cluster.set_it("dead"))
+    assert without_older(cluster.journal, NOON) == cluster.journal
+    assert not without_older(cluster.journal, NOON + timedelta(seconds=1)).underway
+
+
+def test_an_older_rate_that_arrives_late_is_ours_and_not_a_persons():
+    """A person may lower a rate to one that we had set earlier; while that one is under way it may as well be ours."""
+    cluster = Cluster()
+    steps = cluster.set_it("late", 900_000)
+    next(steps), next(steps)
+    for _ in cluster.set_it("next", 9_000_000):
+        pass
+    seen = cluster.configs.describe(cluster.journal.resources)
+    plan = throttle_for(BATCH, asked_bytes_per_second=9_000_000)
+    cluster.journal = confirmed(plan, cluster.journal, seen)
+    assert not any(r.was_in_place for r in cluster.journal.rates)
+    next(steps), next(steps, None)
+    cluster.sweep()
+    assert cluster.journal.is_settled
+    assert cluster.configs.state() == BEFORE.state()

@@ -1,0 +1,145 @@
+"""A batch begins at a low rate, which is raised while it copies: brokers would use up eleven seconds of their quota at once."""
+
+from datetime import timedelta
+
+import pytest
+from tests.steps_lab import move
+
+from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ResourceKind
+from kafka_reassignment.steps.restore import restore_configs
+from kafka_reassignment.steps.waiting import SizeSamples, Waiting
+
+pytestmark = pytest.mark.quick
+
+ASKED = 10_000_000
+FIRST = [move("orders", 0, (1, 2), (4, 2)), move("orders", 3, (1, 2), (1, 4))]
+SECOND = [move("orders", 2, (3, 1), (3, 4))]
+
+
+def rates(run, key: str) -> dict[int, int]:
+    found = {b: run.configs().get(ConfigResource.broker(b), {}).get(key) for b in (1, 2, 3, 4)}
+    return {b: int(v.value) for b, v in found.items() if v is not None and v.value}
+
+
+@pytest.fixture
+def throttled(reassignment):
+    run = reassignment(FIRST, SECOND)
+    run.do_all("admit", "set_throttle")
+    return run
+
+
+def test_leaders_begin_low_because_idle_fetches_are_counted_and_are_raised_a_part_a_second(throttled):
+    assert rates(throttled, LEADER_RATE) == {1: 909_091, 2: 909_091}
+    assert rates(throttled, FOLLOWER_RATE) == {4: ASKED}
+    seen = []
+    throttled.clock.on_sleep.append(lambda: seen.append(rates(throttled, LEADER_RATE)[1]))
+    before = throttled.clock.now
+    throttled.do("submit_batch")
+    assert rates(throttled, LEADER_RATE) == {1: ASKED, 2: ASKED}
+    assert all(r.was_in_place for r in throttled.record.journal().rates)
+    assert throttled.clock.now - before == timedelta(seconds=10)
+    assert len(seen) == 10
+    assert max(later - sooner for sooner, later in zip(seen, [*seen[1:], ASKED], strict=True)) <= ASKED / 11 + 1
+
+
+def test_no_time_is_spent_on_raising_when_all_is_copied(throttled, cluster):
+    before = throttled.clock.now
+    throttled.clock.on_sleep.append(cluster.catch_up_all)
+    throttled.do("submit_batch")
+    assert throttled.clock.now - before == timedelta(seconds=1)
+    throttled.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert rates(throttled, LEADER_RATE) == rates(throttled, FOLLOWER_RATE) == {}
+
+
+def test_a_second_batch_right_after_lets_receivers_begin_low_too_and_a_later_one_does_not(throttled):
+    throttled.do_all("submit_batch", "sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    throttled.do_all("admit", "set_throttle", batch=2)
+    assert rates(throttled, FOLLOWER_RATE) == {4: 909_091}
+    throttled.do("submit_batch", 2)
+    assert rates(throttled, FOLLOWER_RATE) == {4: ASKED}
+
+
+def test_a_batch_a_minute_later_lets_receivers_begin_at_the_whole_rate(throttled):
+    throttled.do_all("submit_batch", "sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    throttled.clock.sleep(60)
+    throttled.do_all("admit", "set_throttle", batch=2)
+    assert rates(throttled, FOLLOWER_RATE) == {4: ASKED}
+
+
+@pytest.mark.parametrize("rerun", ["submit_batch", "sense_isr_catch_up"])
+def test_a_raise_that_was_cut_off_is_taken_up_by_a_retry_and_by_the_next_look(throttled, cluster, rerun):
+    for number in (0, 1):
+        cluster.hold_back(FIRST[number].partition, 4)
+    throttled.clock.on_sleep.append(_die)
+    with pytest.raises(ConnectionResetError):
+        throttled.do("submit_batch")
+    throttled.clock.on_sleep.clear()
+    assert rates(throttled, LEADER_RATE)[1] < ASKED / 4
+    throttled.look(rerun) if rerun == "sense_isr_catch_up" else throttled.do(rerun)
+    assert rates(throttled, LEADER_RATE) == {1: ASKED, 2: ASKED}
+
+
+def _die():
+    raise ConnectionResetError("the task was killed")
+
+
+def test_a_rate_that_another_client_lowers_meanwhile_stays(throttled, cluster):
+    one = ConfigResource.broker(1)
+
+    def lowered():
+        if rates(throttled, LEADER_RATE)[1] > ASKED / 2:
+            throttled.clock.on_sleep.clear()
+            cluster.another_client().alter_configs([ConfigChange(one, LEADER_RATE, ConfigOperation.SET, "1000000")])
+
+    throttled.clock.on_sleep.append(lowered)
+    throttled.do("submit_batch")
+    assert rates(throttled, LEADER_RATE) == {1: 1_000_000, 2: ASKED}
+
+
+@pytest.mark.parametrize("theirs", [2_000_000, 500_000])
+@pytest.mark.parametrize("where", ["1", ""], ids=["of the broker", "of all brokers"])
+def test_a_lower_rate_that_another_client_has_set_before_is_in_force_all_the_time(reassignment, cluster, theirs, where):
+    resource = ConfigResource(ResourceKind.BROKER, where)
+    cluster.another_client().alter_configs([ConfigChange(resource, LEADER_RATE, ConfigOperation.SET, str(theirs))])
+    run = reassignment(FIRST, SECOND)
+    seen = []
+    run.clock.on_sleep.append(lambda: seen.append(rates(run, LEADER_RATE)[1]))
+    run.do_all("admit", "set_throttle", "submit_batch")
+    assert rates(run, LEADER_RATE)[1] == theirs
+    assert max(seen) <= theirs
+
+
+def test_a_stop_that_clears_the_throttle_meanwhile_leaves_nothing_behind(throttled, cluster):
+    def stopped():
+        if rates(throttled, LEADER_RATE)[1] > ASKED / 2:
+            throttled.clock.on_sleep.clear()
+            cluster.another_client().alter_reassignments({step.partition: None for step in FIRST})
+            with throttled.context.audited("clear") as event:
+                restore_configs(throttled.context, event)
+
+    throttled.clock.on_sleep.append(stopped)
+    throttled.do("submit_batch")
+    assert rates(throttled, LEADER_RATE) == rates(throttled, FOLLOWER_RATE) == {}
+    assert throttled.record.journal().is_settled
+
+
+def test_what_arrives_is_measured_and_the_rate_is_corrected_also_for_the_next_batch(throttled, cluster):
+    large = {step.partition: 2_000_000_000 for step in FIRST}
+    for partition, size in large.items():
+        cluster.produce(partition, messages=1, size_bytes=size)
+    throttled.do("submit_batch")
+    samples = SizeSamples.by_clock_of(throttled.context)
+    for look in range(4):
+        for partition in large:
+            cluster.copy(partition, 4, 47_000_000 * look)  # in ten seconds: together 9.4 MB/s
+        waits = throttled.look("sense_isr_catch_up", samples=samples)
+        assert isinstance(waits, Waiting)
+        throttled.clock.sleep(10)
+    assert rates(throttled, FOLLOWER_RATE) == {4: round(ASKED * 1.03)}
+    told = next(e for e in throttled.record.audit if e.step == "correct_rates")
+    assert "follower rate of broker 4 to 1.03 of what is asked for" in told.summary
+    throttled.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    throttled.clock.sleep(60)
+    throttled.do_all("admit", "set_throttle", batch=2)
+    assert rates(throttled, FOLLOWER_RATE) == {4: round(ASKED * 1.03)}
