@@ -171,8 +171,9 @@ def test_a_step_whose_partition_is_offline_waits_and_the_rest_goes_on(breaking: 
 def test_a_broker_that_dies_in_the_middle_of_a_batch_holds_up_only_what_needs_it(breaking: MovingLab):
     """The rest of its batch and the batch after it end while it is dead; all of it when the broker is back."""
     held, goes, later = breaking.filled_topic((1, 2), (2, 3), (3, 1))
+    breaking.write(held, messages=160, size_bytes=16_000_000)  # copies for longer than it takes to raise the rate
     topic = ConfigResource.topic(held.topic)
-    first = [move(held.topic, 0, (1, 2), (1, 6), 8_000_000), move(goes.topic, 1, (2, 3), (2, 4), 8_000_000)]
+    first = [move(held.topic, 0, (1, 2), (1, 6), 24_000_000), move(goes.topic, 1, (2, 3), (2, 4), 8_000_000)]
     second = [move(later.topic, 2, (3, 1), (3, 5), 8_000_000)]
     run = breaking.run(first, second, throttle_mb_per_second=1, wait_for_broker_minutes=1)
     before = run.configs(held.topic)
