@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 import re
 import shutil
 import subprocess
@@ -17,20 +16,18 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from threading import Event, Thread
 
 import numpy as np
+from benchmarks.move_disk import topic_bytes
 from benchmarks.move_figures import Series, busiest
-from confluent_kafka import Producer
 from rich.console import Console
 from rich.table import Table
 from tests.steps_lab import Run, StillWaiting, WallClock, move, require_done
 from upath import UPath
 
-from kafka_lab.clients import QUIET
 from kafka_lab.cluster import LocalCluster
-from kafka_lab.data import create_topic
+from kafka_lab.data import create_topic, fill_topics
+from kafka_lab.watcher import Watcher
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.model import Step
 from kafka_reassignment.steps.batch import next_batch
@@ -66,33 +63,25 @@ class Pair:
         return [move(self.topic, p, (self.sender,), (self.receiver,), each) for p in range(self.partitions)]
 
 
-class Bytes:
+class Bytes(Watcher):
     """What each receiver has of its topic, and what came to it from its sender's port, sampled in a thread of its own."""
 
     def __init__(self, cluster: LocalCluster, pairs: Sequence[Pair]) -> None:
+        super().__init__()
         self.times: list[float] = []
         self.grown: dict[Pair, list[float]] = {pair: [] for pair in pairs}
         self.on_wire: dict[Pair, list[float]] = {pair: [] for pair in pairs}
         self._cluster = cluster
         self._pairs = pairs
         self._ports = {b: int(cluster.address(b).rpartition(":")[2]) for b in cluster.brokers}
-        self._over = Event()
-        self._thread = Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> Bytes:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
 
     def _watch(self) -> None:
         while not self._over.wait(SAMPLE_SECONDS):
             wire = _received_by_port()
             self.times.append(time.monotonic())
             for pair in self._pairs:
-                self.grown[pair].append(_topic_bytes(self._cluster.data_dir(pair.receiver), pair.topic))
+                arrived = topic_bytes(self._cluster.data_dir(pair.receiver), pair.topic)
+                self.grown[pair].append(sum(arrived.values()))
                 owner = wire.get((self._ports[pair.receiver], self._ports[pair.sender]), 0)
                 self.on_wire[pair].append(owner)
 
@@ -100,7 +89,7 @@ class Bytes:
 def _received_by_port() -> dict[tuple[int, int], int]:
     """Return the bytes that the broker which listens on one port received from the broker which listens on another.
 
-    Empty without ``ss``: then only what arrives is told.
+    Empty without ``ss``: then only what arrives is counted.
     """
     if shutil.which("ss") is None:
         return {}
@@ -119,32 +108,6 @@ def _received_by_port() -> dict[tuple[int, int], int]:
 
 def _ss(options: str) -> list[str]:
     return subprocess.run(["ss", options], capture_output=True, text=True, check=True).stdout.splitlines()
-
-
-def _topic_bytes(log_dir: Path, topic: str) -> int:
-    total = 0
-    for file in log_dir.glob(f"{topic}-*/*.log"):
-        try:
-            total += 0 if file.parent.name.endswith("-delete") else file.stat().st_size
-        except FileNotFoundError:
-            continue
-    return total
-
-
-def _fill(servers: str, pair: Pair, size_bytes: int) -> None:
-    """Write the topic; each producer batch has one message."""
-    producer = Producer({"bootstrap.servers": servers, "acks": "1", "batch.num.messages": 1}, logger=QUIET)
-    value = os.urandom(pair.producer_batch - 100)
-    for number in range(size_bytes // pair.producer_batch):
-        while True:
-            try:
-                producer.produce(pair.topic, value, partition=number % pair.partitions)
-                break
-            except BufferError:
-                producer.poll(0.05)
-        producer.poll(0)
-    if producer.flush(300):
-        raise RuntimeError(f"{pair.topic} was not filled")
 
 
 def _row(
@@ -192,7 +155,13 @@ def bench(release: str, rate_mb: float, seconds: float, log: Callable[[str], Non
     with LocalCluster(brokers=2 * count, version=release) as kafka, tempfile.TemporaryDirectory() as record:
         for pair in pairs:
             create_topic(kafka.bootstrap_servers, pair.topic, [(pair.sender,)] * pair.partitions)
-            _fill(kafka.bootstrap_servers, pair, size_bytes)
+            fill_topics(
+                kafka.bootstrap_servers,
+                [pair.topic],
+                size_bytes,
+                message_bytes=pair.producer_batch - 100,
+                batch_bytes=pair.producer_batch,
+            )
         log(f"Kafka {release}: {len(pairs)} topics of {size_bytes / 1e6:.0f} MB")
         settings = ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers}, name="bench")
         with open_cluster(settings) as port, Bytes(kafka, pairs) as sampled:

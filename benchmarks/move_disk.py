@@ -8,16 +8,15 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from threading import Event, Thread
-from types import TracebackType
-from typing import Self
 
 from benchmarks.move_figures import Replica, Sample
+
+from kafka_lab.watcher import Watcher
 
 EVERY_SECONDS = 0.5
 
 
-class DiskWatch:
+class DiskWatch(Watcher):
     """Samples twice a second in a thread of its own while it is entered.
 
     What Kafka has marked for deletion does not count: when it leaves the disk is a config of its own.
@@ -29,22 +28,11 @@ class DiskWatch:
     """
 
     def __init__(self, log_dirs: Mapping[int, Path], topic: str, zero: float) -> None:
+        super().__init__()
         self.samples: list[Sample] = []
         self._log_dirs = log_dirs
-        self._name = re.compile(rf"{re.escape(topic)}-(\d+)")
+        self._topic = topic
         self._zero = zero
-        self._over = Event()
-        self._thread = Thread(target=self._watch, name="disk", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        self._thread.join()
 
     def _watch(self) -> None:
         due = time.monotonic()
@@ -55,14 +43,24 @@ class DiskWatch:
 
     def _sample(self) -> Sample:
         at = time.monotonic() - self._zero
-        sizes = {}
-        for broker, log_dir in self._log_dirs.items():
-            with os.scandir(log_dir) as folders:
-                for folder in folders:
-                    if (named := self._name.fullmatch(folder.name)) is not None:
-                        with suppress(FileNotFoundError):  # Kafka renames it before it deletes it
-                            sizes[Replica(int(named[1]), broker)] = _log_bytes(folder.path)
+        sizes = {
+            Replica(partition, broker): size
+            for broker, log_dir in self._log_dirs.items()
+            for partition, size in topic_bytes(log_dir, self._topic).items()
+        }
         return Sample(at, sizes)
+
+
+def topic_bytes(log_dir: Path, topic: str) -> dict[int, int]:
+    """Return the bytes that a log dir has of each partition of a topic; what is marked for deletion does not count."""
+    sizes = {}
+    is_partition = re.compile(rf"{re.escape(topic)}-(\d+)")
+    with os.scandir(log_dir) as folders:
+        for folder in folders:
+            if (named := is_partition.fullmatch(folder.name)) is not None:
+                with suppress(FileNotFoundError):  # Kafka renames it before it deletes it
+                    sizes[int(named[1])] = _log_bytes(folder.path)
+    return sizes
 
 
 def _log_bytes(folder: str) -> int:

@@ -105,7 +105,7 @@ def figures(
         start: the brokers of each partition before the move, its leader first.
         rate: bytes per second that were asked for.
         latencies: of the producer; those before time 0 are of the time before the move.
-        end_seconds: when whoever moves said that it is done.
+        end_seconds: when the mover said that it is done.
     """
     found = copies(samples, start)
     if not found:

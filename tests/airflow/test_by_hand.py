@@ -1,13 +1,13 @@
 """What people do to runs in the UI, while replicas copy: the table of docs/operations.md, on a real Airflow."""
 
 from datetime import UTC, datetime, timedelta
-from threading import Event, Thread
 
 import pytest
 from tests.airflow.lab import move_json, replicas
 from tests.throttled import unthrottled
 
 from kafka_lab.data import fill_topics
+from kafka_lab.watcher import Watcher
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID, batch_run_id
@@ -15,24 +15,15 @@ from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID,
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka]
 
 
-class ThrottleWatch:
+class ThrottleWatch(Watcher):
     """Looks all the time whether something copies without a throttle."""
 
     def __init__(self, bootstrap_servers: str, partitions: list[TopicPartition]) -> None:
+        super().__init__()
         self.found: list[str] = []
         self.looks = 0
         self._servers = bootstrap_servers
         self._partitions = partitions
-        self._over = Event()
-        self._thread = Thread(target=self._watch, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._over.set()
-        self._thread.join(timeout=30)
 
     def _watch(self) -> None:
         with open_cluster(ClusterSettings.of({"bootstrap.servers": self._servers}, name="watch")) as port:

@@ -6,10 +6,8 @@ import time
 from collections import deque
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from threading import Event, Thread
-from types import TracebackType
-from typing import Self
 
+from kafka_lab.watcher import Watcher
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.decisions.correction import HIGHEST
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS, Side, covers
@@ -25,7 +23,7 @@ CREDIT_SECONDS = 11.0
 """Kafka's quotas start with that many seconds of credit (F39)."""
 
 
-class ThrottleWatch:
+class ThrottleWatch(Watcher):
     """Looks about once a second, with a connection of its own.
 
     Args:
@@ -44,6 +42,7 @@ class ThrottleWatch:
         foreign: Mapping[TopicPartition, Replicas],
         excused: Collection[int],
     ) -> None:
+        super().__init__()
         self.looks = 0
         self.longest_gap = 0.0
         self._servers = bootstrap_servers
@@ -54,18 +53,6 @@ class ThrottleWatch:
         self._gaps: dict[str, float] = {}
         self._found: dict[str, float] = {}
         self._received: dict[int, deque[tuple[float, int]]] = {}
-        self._over = Event()
-        self._thread = Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        self._thread.join(timeout=60)
 
     @property
     def problems(self) -> list[str]:

@@ -134,7 +134,7 @@ class _OneByOne:
         done: Future[Any] = Future()
         try:
             done.set_result(call(*args))
-        except Exception as error:  # noqa: BLE001 - a future raises it to whoever asks
+        except Exception as error:  # noqa: BLE001 - a future raises it when its result is asked for
             done.set_exception(error)
         return done
 

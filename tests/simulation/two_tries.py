@@ -136,7 +136,7 @@ class TwoTries:
         self.attempts.append(attempt)
 
     def _hold(self, attempt: Any) -> None:
-        """Stand still, until somebody switches back here."""
+        """Stand still, until another greenlet switches back here."""
         me = getcurrent()
         self.held.attempt, self.held.goes_on = attempt, me.switch
         self.world.time.after(0.0, lambda: self.world.airflow.lose_heartbeat(attempt.ti, goes_on_for=None))
@@ -185,7 +185,7 @@ class TwoTries:
             replace(self.course, ends=AFTER) if self._waiting else self.course
         )  # it was not green, so nobody went on
         for what in wrong(self.world, course):
-            if " is failed: " not in what:  # it was told, and its advice was followed
+            if " is failed: " not in what:  # its error was shown, and its advice was followed
                 yield what
         for reassignment_id, journal in self.world.truth.journals().items():
             if not journal.is_settled:

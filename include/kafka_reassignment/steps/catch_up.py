@@ -112,12 +112,13 @@ def _rates_to_raise(run: RunContext, recorded: RecordView, seen: CatchUp, view: 
     """
     sides = {(b, Side.FOLLOWER) for brokers in seen.waiting.values() for b in brokers}
     sides |= {(s.leader, Side.LEADER) for p, s in view.partitions.items() if p in seen.waiting and s.leader is not None}
-    lower = [r for r in run.record.journal().lower_rates if (r.broker, r.side) in sides]
+    journal = recorded.journal()
+    lower = [r for r in journal.lower_rates if (r.broker, r.side) in sides]
     if lower:
         rates = ", ".join(f"{r.side.rate_key} of broker {r.broker}" for r in lower)
         return (Correct(f"raise or remove the rates that another client has set lower than ours ({rates})"),)
     copying = [b for p, brokers in seen.waiting.items() if p not in seen.blocked for b in brokers]
-    rate = rate_in_force(run.request, recorded.journal())
+    rate = rate_in_force(run.request, journal)
     if rate is None or not view.live_brokers.intersection(copying):
         return ()
     doubled = min(2 * rate / MEGABYTE, HIGHEST_RATE_MB)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_reassignment.decisions.correction import corrections_due
-from kafka_reassignment.decisions.throttle import Correction, Journal, throttle_for
+from kafka_reassignment.decisions.throttle import Correction, Journal, throttle_by_journal, throttle_for
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, View
 from kafka_reassignment.record.view import RecordView
@@ -26,8 +26,8 @@ def correct_rates(run: RunContext, recorded: RecordView, batch: Batch, view: Vie
     if asked is None:
         return
     journal = recorded.journal()
-    wanted = throttle_for(batch, asked_bytes_per_second=asked, rate_changes=journal.rate_changes)
-    due = corrections_due(batch, view, samples.seen, wanted.corrected(journal.corrections), journal)
+    wanted = throttle_by_journal(batch, journal, asked_bytes_per_second=asked)
+    due = corrections_due(batch, view, samples.seen, wanted, journal)
     if not due:
         return
     event, began = AuditDraft(), run.now()

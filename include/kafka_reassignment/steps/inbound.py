@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from kafka_reassignment.decisions.samples import sample_of
 from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.model import Batch, TopicPartition
 from kafka_reassignment.record.models import SizesNote
@@ -30,11 +31,9 @@ def note_sizes(run: RunContext, number: int) -> None:
     except ReassignmentError as error:
         run.log.info("The sizes of batch %d are not noted: %s", number, error)
         return
-    sizes: dict[str, dict[int, int]] = {}
-    for replica in report.replicas:
-        if not replica.is_future:
-            sizes.setdefault(str(replica.partition), {})[replica.broker] = replica.size_bytes
-    run.record.write_sizes(SizesNote(batch=number, at=run.now(), sizes=sizes))
+    at = run.now()
+    sizes = {str(p): dict(found) for p, found in sample_of(report, at_seconds=at.timestamp()).sizes.items()}
+    run.record.write_sizes(SizesNote(batch=number, at=at, sizes=sizes))
 
 
 def take_sizes(run: RunContext, batch: Batch, leaders: Collection[int], samples: SizeSamples) -> None:

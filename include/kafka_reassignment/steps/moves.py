@@ -149,7 +149,7 @@ def _came_too_late(run: RunContext, of: Submitting | None) -> ReassignmentError 
         run.require_go_ahead()
         refuse_finished(run, of.batch.number)
     except RecordUnavailableError:
-        return None  # whoever looks next sees what is in flight
+        return None  # the next look sees what is in flight
     except ReassignmentError as error:
         return error
     return None

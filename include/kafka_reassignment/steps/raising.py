@@ -14,7 +14,7 @@ from kafka_reassignment.decisions.throttle import (
     begun,
     changes_to_throttle,
     restore_rate,
-    throttle_for,
+    throttle_by_journal,
 )
 from kafka_reassignment.model import Batch, ConfigResource
 from kafka_reassignment.record.view import RecordView
@@ -42,9 +42,11 @@ def raise_to_whole(run: RunContext, recorded: RecordView, batch: Batch, event: A
     if asked is None:
         return False
 
+    def wanted_by(journal: Journal) -> WantedThrottle:
+        return to_raise(throttle_by_journal(batch, journal, asked_bytes_per_second=asked), journal)
+
     def decide(name: str, journal: Journal) -> ThrottleSetting:
-        whole = throttle_for(batch, asked_bytes_per_second=asked, rate_changes=journal.rate_changes)
-        wanted = to_raise(whole.corrected(journal.corrections), journal)
+        wanted = wanted_by(journal)
         before = describe_throttles(run, wanted.resources)
         updated, changes = changes_to_throttle(wanted, journal, before)
         return ThrottleSetting(name, wanted, journal, updated, before, tuple(changes))
@@ -52,9 +54,7 @@ def raise_to_whole(run: RunContext, recorded: RecordView, batch: Batch, event: A
     def is_copying() -> bool:
         return bool(left_to_copy(batch, observe(run.cluster, batch.partitions)).steps)
 
-    journal = recorded.journal()
-    whole = throttle_for(batch, asked_bytes_per_second=asked, rate_changes=journal.rate_changes)
-    if not to_raise(whole.corrected(journal.corrections), journal).rates or not is_copying():
+    if not wanted_by(recorded.journal()).rates or not is_copying():
         return False
     setting, refused = set_in_parts(run, decide, is_copying)
     if not setting.changes:

@@ -23,6 +23,7 @@ from kafka_reassignment.decisions.throttle import (
     needed_replicas,
     new_rates_of_others,
     replicas_listed,
+    throttle_by_journal,
     throttle_for,
     too_long,
     without_raises,
@@ -228,8 +229,7 @@ def throttle_changes(run: RunContext, batch: Batch) -> tuple[ConfigChange, ...]:
     if rate is None:
         return ()
     journal = run.record.journal()
-    plan = throttle_for(batch, asked_bytes_per_second=rate, rate_changes=journal.rate_changes)
-    plan = plan.corrected(journal.corrections)
+    plan = throttle_by_journal(batch, journal, asked_bytes_per_second=rate)
     return tuple(changes_to_throttle(plan, journal, describe_throttles(run, plan.resources))[1])
 
 

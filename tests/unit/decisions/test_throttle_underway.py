@@ -64,6 +64,14 @@ class Cluster:
         yield
         self.journal = changes_to_restore(self.journal, self.configs.describe(self.journal.resources)).journal
 
+    def cleared_before_the_write(self, name: str):  # type: ignore[no-untyped-def]
+        """Return a try that is about to make its changes; what it journalled has been cleared."""
+        steps = self.set_it(name)
+        next(steps), next(steps)
+        for _ in self.clear():
+            pass
+        return steps
+
     def sweep(self) -> None:
         """Look for what has arrived, and clear what is owed."""
         resources = {r for its in self.journal.underway for r in its.resources}
@@ -99,10 +107,7 @@ def test_however_two_tries_and_a_clear_interleave_nothing_stays_behind(order, un
 
 def test_what_arrives_after_the_clear_is_owed_again_by_the_try_itself():
     cluster = Cluster()
-    steps = cluster.set_it("late")
-    next(steps), next(steps)
-    for _ in cluster.clear():
-        pass
+    steps = cluster.cleared_before_the_write("late")
     next(steps)
     assert cluster.configs.state() != BEFORE.state()
     cluster.journal, came_too_late = ended(cluster.journal, "late")
@@ -114,10 +119,7 @@ def test_what_arrives_after_the_clear_is_owed_again_by_the_try_itself():
 def test_what_another_client_has_put_on_a_list_since_is_not_ours():
     """Of a list the entries that were to be set are looked for, no others; a rate only with the value that was to be set."""
     cluster = Cluster()
-    steps = cluster.set_it("dead")
-    next(steps), next(steps)
-    for _ in cluster.clear():
-        pass
+    cluster.cleared_before_the_write("dead")
     theirs = [
         ConfigChange(ConfigResource.topic("orders"), LEADER_REPLICAS, ConfigOperation.APPEND, "55:5"),
         ConfigChange(ConfigResource.broker(2), FOLLOWER_RATE, ConfigOperation.SET, "123456"),

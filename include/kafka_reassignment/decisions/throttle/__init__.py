@@ -12,6 +12,7 @@ from kafka_reassignment.decisions.throttle.journal import (
     LowerRate,
     RateRecord,
     new_rates_of_others,
+    throttle_by_journal,
     union,
 )
 from kafka_reassignment.decisions.throttle.length import LONGEST_LIST_BYTES, TooLong, list_bytes, too_long
@@ -86,6 +87,7 @@ __all__ = [
     "partition_of",
     "replicas_listed",
     "restore_rate",
+    "throttle_by_journal",
     "throttle_for",
     "too_long",
     "union",

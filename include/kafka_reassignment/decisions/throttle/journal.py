@@ -7,8 +7,15 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from kafka_reassignment.decisions.throttle.wanted import Correction, RateChange, Side, entries_of
-from kafka_reassignment.model import ConfigResource, ConfigSource, ConfigValue
+from kafka_reassignment.decisions.throttle.wanted import (
+    Correction,
+    RateChange,
+    Side,
+    WantedThrottle,
+    entries_of,
+    throttle_for,
+)
+from kafka_reassignment.model import Batch, ConfigResource, ConfigSource, ConfigValue
 
 UNSET = ConfigValue(None, ConfigSource.DEFAULT)
 """A key that is set nowhere; brokers leave it out of their description."""
@@ -196,6 +203,12 @@ class Journal(_Frozen):
     def has_set(self, broker: int, side: Side, seen: ConfigValue) -> bool:
         """Whether the rate that is seen on a broker is one that this reassignment set."""
         return any((r.broker, r.side) == (broker, side) and r.is_ours(seen) for r in self.rates)
+
+
+def throttle_by_journal(batch: Batch, journal: Journal, *, asked_bytes_per_second: int) -> WantedThrottle:
+    """Return the throttle of a batch with the rates that were requested since, and with what was measured of them."""
+    wanted = throttle_for(batch, asked_bytes_per_second=asked_bytes_per_second, rate_changes=journal.rate_changes)
+    return wanted.corrected(journal.corrections)
 
 
 def new_rates_of_others(before: Journal, after: Journal) -> tuple[tuple[int, Side, ConfigValue], ...]:

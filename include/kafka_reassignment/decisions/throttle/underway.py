@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from kafka_reassignment.decisions.throttle.journal import UNSET, Journal, ListRecord, RateRecord, Underway, union
+from kafka_reassignment.decisions.throttle.journal import UNSET, Journal, ListRecord, Underway, union
 from kafka_reassignment.decisions.throttle.set import SeenConfigs
 from kafka_reassignment.decisions.throttle.wanted import entries_of
 from kafka_reassignment.model import ConfigChange, ConfigOperation
@@ -61,7 +61,7 @@ def arrived(journal: Journal, seen: SeenConfigs, others: Collection[Journal] = (
 
     Args:
         journal: of one reassignment.
-        seen: configs of ``resources_underway``.
+        seen: configs of the ``resources`` of what is under way.
         others: journals of other reassignments of the cluster: what one of them owes is not ours.
     """
     for its in journal.underway:
@@ -104,5 +104,4 @@ def _seen_of(record: ListRecord, seen: SeenConfigs) -> ListRecord:
 
 
 def _owing(journal: Journal, its: Underway) -> Journal:
-    rates: tuple[RateRecord, ...] = its.rates
-    return union(journal, Journal(rates=rates, lists=its.lists))
+    return union(journal, Journal(rates=its.rates, lists=its.lists))
