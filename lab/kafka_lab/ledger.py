@@ -229,8 +229,7 @@ class Ledger:
         consumer = self._consumer()
         try:
             for partition in self._partitions:
-                at = Position(partition.topic, partition.partition)
-                watermarks = consumer.get_watermark_offsets(at, timeout=_ANSWER_SECONDS)
+                watermarks = _watermarks_of(consumer, Position(partition.topic, partition.partition))
                 if watermarks is None:
                     raise LocalClusterError(
                         f"{partition} does not report its end: expected offsets within {_ANSWER_SECONDS} s, found no "
@@ -272,3 +271,17 @@ class Ledger:
                         unread.discard(partition)
         finally:
             consumer.close()
+
+
+def _watermarks_of(consumer: Consumer, at: Position) -> tuple[int, int] | None:
+    """First offset and end offset, asked again while the broker that was asked is not the leader any more."""
+    deadline = time.monotonic() + _ANSWER_SECONDS
+    while True:
+        try:
+            watermarks: tuple[int, int] | None = consumer.get_watermark_offsets(at, timeout=_ANSWER_SECONDS)
+        except KafkaException as failed:
+            if failed.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+        else:
+            return watermarks
