@@ -28,7 +28,7 @@ def correct(play: Play, what: str) -> bool:
         _elect_unclean(play, what)
         return True
     if found := _ADD.search(what):
-        known = play.cluster.describe_cluster().brokers
+        known = play.elsewhere.describe_cluster().brokers
         for number in range(int(found.group(1))):
             play.cluster.add_broker(max(known) + 1 + number, "abc"[number % 3])
         return True

@@ -217,6 +217,7 @@ class Follower:
                     self._wait_for_moves()
                 if what == "that reassignment has ended" and not self._lead_to_its_end(self._triggered[-1]):
                     return False
+                self._wait_while_at_work(what)
                 self._stop_what_never_ends(what)
             case ReleaseLock(cluster_id=cluster_id, reassignment_id=reassignment_id, number=number):
                 play.unlocked_by_hand = True
@@ -251,18 +252,31 @@ class Follower:
         """Wait for a day at most, until nothing is in flight in the cluster."""
         world = self._play.world
         end = world.time.seconds + 86400.0
-        while world.cluster.list_reassignments() and world.time.seconds < end:
+        while self._play.elsewhere.list_reassignments() and world.time.seconds < end:
             world.run_until_idle(LOOK_EVERY)
             world.time.advance(LOOK_EVERY)
+
+    def _wait_while_at_work(self, what: str) -> None:
+        """Wait as long as the reassignment that a wait is for gets on by itself: a batch may wait a day for a dead broker."""
+        world = self._play.world
+        owner, end = world.truth.owner(), world.time.seconds + BOUND
+        while owner is not None and f"{owner} has ended" in what and world.truth.owner() == owner:
+            is_at_work = any(_is_at_work(run) for run in self._runs_of(owner))
+            if not is_at_work or self._red(owner) or world.time.seconds >= end or world.run_until_idle(LOOK_EVERY):
+                return
+            self._answer_questions()
+
+    def _runs_of(self, reassignment_id: str) -> list[Any]:
+        runs = (run for a in self._play.world.airflows for run in a.runs.values())
+        return [run for run in runs if _reassignment_of(run) == reassignment_id]
 
     def _stop_what_never_ends(self, what: str) -> None:
         """Stop a reassignment that a wait is for, where the message allows it and nobody is to lead its runs to an end."""
         owner = self._play.world.truth.owner()
         if owner is None or f"{owner} has ended" not in what or CANCEL_DAG_ID not in what:
             return
-        runs = [run for a in self._play.world.airflows for run in a.runs.values() if _reassignment_of(run) == owner]
-        waiting = [run for run in runs if run.state in ("running", "queued")]
-        if any(run.dag_id != DAG_ID or run.tasks["wait_for_batches"].state != "deferred" for run in waiting):
+        runs = self._runs_of(owner)
+        if any(map(_is_at_work, runs)):
             return
         if not runs or any((run.dag_id, run.run_id) in self._play.hands for run in runs):
             self._tell(f"nothing is at work for {owner}: it is stopped")
@@ -285,6 +299,12 @@ class Follower:
 def _has_no_copy(play: Play, what: str) -> bool:
     """Whether an object is to be restored that was damaged for good."""
     return any(path in what for path in play.damaged)
+
+
+def _is_at_work(run: Any) -> bool:
+    """Whether a run gets on by itself: not one that waits for batches alone."""
+    is_active = run.state in ("running", "queued")
+    return is_active and (run.dag_id != DAG_ID or run.tasks["wait_for_batches"].state != "deferred")
 
 
 def _where(run: Any, task: str, batch: int | None, other: str | None) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from tests.simulation.controller_state import State
 from tests.simulation.coverage import Coverage, states_of
 from tests.simulation.story import Story
 
-from kafka_reassignment.errors import ClusterUnavailableError
+from kafka_reassignment.errors import ClusterUnavailableError, RecordError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID
 
@@ -94,6 +94,7 @@ class Play:
         self._starts: dict[str, int] = {}
         self._at_next_try: dict[str, list[Fault]] = {}
         self._tries: list[tuple[str, str, str, int]] = []
+        self._unrecorded: set[tuple[Any, int]] = set()
         world.airflow.on_attempt = self._attempt
         world.airflow.on_report = self._report
         for name, number, broker in scenario.behind if scenario else ():
@@ -197,6 +198,10 @@ class Play:
         """Reassignment, run, task and number of each try that succeeded and should have left an audit event."""
         return self._tries
 
+    def is_unrecorded(self, ti: Any) -> bool:
+        """Whether the error of the last try of a task could not be written to the audit trail."""
+        return (ti, ti.try_number) in self._unrecorded
+
     # ---------------------------------------------------------------- the script
 
     @property
@@ -285,8 +290,17 @@ class Play:
     def _report(self, attempt: Any, outcome: Any) -> None:
         ti = attempt.ti
         run = ti.run
+        if outcome.kind == "failed" and self._cannot_be_recorded(outcome.error):
+            self._unrecorded.add((ti, ti.try_number))
         if outcome.kind == "success" and ti.task_id == "verify":
             self.verified[run.run_id] = self.world.time.now
         if outcome.kind == "success" and ti.task_id in AUDITED and run.dag_id in (DAG_ID, BATCH_DAG_ID):
             whose = run.conf.get("reassignment_id") or run.run_id
             self._tries.append((str(whose), run.run_id, ti.task_id, ti.try_number))
+
+    def _cannot_be_recorded(self, error: BaseException | None) -> bool:
+        """The store does not take it, or it is not known whose it is: the cluster was not even asked for its id."""
+        faults = self.world.disk.faults
+        if isinstance(error, RecordError):
+            return faults.away or faults.full or bool(self.unreadable)
+        return isinstance(error, ClusterUnavailableError) and self.cluster.calls[-1:] == ["describe_cluster"]

@@ -27,6 +27,11 @@ class Health:
     under_min_isr: tuple[TopicPartition, ...] = ()
     under_replicated: tuple[TopicPartition, ...] = ()
 
+    def elsewhere(self, own: Collection[TopicPartition]) -> Health:
+        """Return those that are not among some partitions: what a batch moves is no reason to hold it up."""
+        kinds = (self.offline, self.under_min_isr, self.under_replicated)
+        return Health(*(tuple(p for p in those if p not in own) for those in kinds))
+
 
 def health(
     seen: View,
@@ -101,7 +106,7 @@ def admission(
     reasons = [
         *other_reasons,
         *([] if goes_without_blocked else _blocked_reasons(due)),
-        *_health_reasons(cluster_health, set(batch.partitions), allowed_unhealthy_partitions),
+        *_health_reasons(cluster_health.elsewhere(set(batch.partitions)), allowed_unhealthy_partitions),
     ]
     if foreign:
         reasons.append(
@@ -179,16 +184,15 @@ def _blocked_reasons(due: Expansions) -> list[str]:
     ]
 
 
-def _health_reasons(unhealthy: Health, own: set[TopicPartition], allowed: int | None) -> list[str]:
+def _health_reasons(unhealthy: Health, allowed: int | None) -> list[str]:
     kinds = (
         ("offline", unhealthy.offline),
         ("under min.insync.replicas", unhealthy.under_min_isr),
         ("under-replicated", unhealthy.under_replicated),
     )
-    elsewhere = [(kind, [p for p in those if p not in own]) for kind, those in kinds]
-    if allowed is None or sum(len(those) for _, those in elsewhere) <= allowed:
+    if allowed is None or sum(len(those) for _, those in kinds) <= allowed:
         return []
-    return [f"{len(those)} partitions are {kind} ({name_some(those)})" for kind, those in elsewhere if those]
+    return [f"{len(those)} partitions are {kind} ({name_some(those)})" for kind, those in kinds if those]
 
 
 def _disk_reasons(batch: Batch, log_dirs: Iterable[LogDir], keep_free_share: float) -> list[str]:

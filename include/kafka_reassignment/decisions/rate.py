@@ -40,7 +40,7 @@ def rate_due(request: ReassignmentRequest, journal: Journal, in_force: int | Non
         request: has the rate for an unhealthy cluster, and how many unhealthy partitions it allows.
         journal: shows whether the rate is lowered already, and from which rate.
         in_force: the lowest rate in force, in bytes per second.
-        found: unhealthy partitions, without those that the reassignment itself causes.
+        found: unhealthy partitions, without those that the reassignment itself causes, and those of the batch under way.
     """
     slow = request.bytes_per_second_while_unhealthy
     if slow is None or in_force is None:

@@ -225,13 +225,14 @@ def read_steps(plan: PlanRef | str, first: int, last: int) -> Iterator[Step]:
     return _steps(read_batches(plan, first, last)[0])
 
 
-def read_steps_of_several(plan: PlanRef | str, first: int, last: int) -> Iterator[tuple[TopicPartition, bool]]:
-    """Iterate over the steps of partitions that take several, in the order of their batches: is it the last one?"""
-    rows, _ = read_batches(plan, first, last)
-    rows = rows.filter(pc.field("steps") > 1)
+def read_steps_of_several(plan: PlanRef | str, first: int, last: int) -> Iterator[tuple[int, TopicPartition, bool]]:
+    """Iterate over the steps of partitions that take several, in the order of their batches: the batch, and is it the last step?"""
+    rows, batches = read_batches(plan, first, last)
+    several = longs(rows["steps"]) > 1
+    rows = rows.filter(pa.array(several))
     columns = (rows[name].to_pylist() for name in ("topic", "partition", "step", "steps"))
-    for topic, partition, step, steps in zip(*columns, strict=True):
-        yield TopicPartition(topic, partition), step == steps
+    for number, topic, partition, step, steps in zip(batches[several].tolist(), *columns, strict=True):
+        yield number, TopicPartition(topic, partition), step == steps
 
 
 @_says_what_instead

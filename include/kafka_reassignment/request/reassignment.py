@@ -153,7 +153,7 @@ class ReassignmentRequest(BaseModel):
     mb_per_second_while_unhealthy: Rate | None = Field(
         default=None,
         title="Throttle while unhealthy (MB/s)",
-        description="Lower the throttle to this rate while more partitions than allowed are unhealthy, also during a batch.",
+        description="Lower the throttle to this rate while more other partitions than allowed are unhealthy, also during a batch.",
     )
     keep_free_share: float = Field(
         default=0.1,

@@ -22,6 +22,7 @@ from kafka_reassignment.steps.estimates import copied_so_far, end_in_words
 from kafka_reassignment.steps.finished import finished_batch
 from kafka_reassignment.steps.left_open import leave_open
 from kafka_reassignment.steps.left_out import leave_out_disturbed, submission
+from kafka_reassignment.steps.left_over import leaderless_though_up, to_elect
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
 from kafka_reassignment.steps.raising import finish_raise
 from kafka_reassignment.steps.rate import adjust_rate_to_health
@@ -54,7 +55,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     view = confirmed_view(run, batch.steps)
     submitted = submission(recorded, number) is not None
     if submitted or view.in_flight:
-        adjust_rate_to_health(run, recorded)
+        adjust_rate_to_health(run, recorded, batch.partitions)
         finish_raise(run, recorded, batch)
     batch = leave_out_disturbed(run, recorded, batch, view)
     seen = catch_up(batch, view, submitted=submitted)
@@ -76,7 +77,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
         raise CatchUpTimeoutError(
             f"Batch {number}: {len(seen.waiting)} of {len(batch.steps)} partitions did not catch up within "
             f"{run.request.catch_up_timeout_minutes} min: {format_reasons(waiting)}. They continue under the throttle",
-            *brokers_to_start(seen.waiting, view),
+            *to_let_catch_up(seen.waiting, view),
             *_rates_to_raise(run, recorded, seen, view),
             Rerun("sense_isr_catch_up", batch=number),
         )
@@ -99,10 +100,18 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     return Waiting(text, until=deadline, seconds_left=copied.seconds_left)
 
 
-def brokers_to_start(waiting: Mapping[TopicPartition, Replicas], view: View) -> tuple[Advice, ...]:
-    """Return the advice to bring back the brokers that are waited for and down."""
-    down = sorted({b for brokers in waiting.values() for b in brokers} - view.live_brokers)
-    return (StartBrokers(tuple(down)),) if down else ()
+def to_let_catch_up(waiting: Mapping[TopicPartition, Replicas], view: View) -> tuple[Advice, ...]:
+    """Return the advice to bring back what is waited for: brokers that are down, and leaders that Kafka does not elect.
+
+    Args:
+        waiting: by partition, the brokers that it waits for.
+        view: of these partitions.
+    """
+    offline = {p: s for p, s in view.partitions.items() if p in waiting and s.leader is None}
+    leading = {b for s in offline.values() for b in s.isr or s.replicas}
+    down = sorted(leading.union(*waiting.values()) - view.live_brokers)
+    start = (StartBrokers(tuple(down)),) if down else ()
+    return (*start, *to_elect(leaderless_though_up(view) & offline.keys(), view))
 
 
 def _rates_to_raise(run: RunContext, recorded: RecordView, seen: CatchUp, view: View) -> tuple[Advice, ...]:

@@ -12,7 +12,7 @@ from kafka_reassignment.steps.context import RunContext, refuse_stopped
 from kafka_reassignment.steps.estimates import end_in_words
 from kafka_reassignment.steps.finished import is_finished_reassignment
 from kafka_reassignment.steps.inbound import note_sizes
-from kafka_reassignment.steps.limits import revise
+from kafka_reassignment.steps.limits import has_left_for_later, revise
 from kafka_reassignment.steps.restore import adopt_debts
 from kafka_reassignment.steps.waiting import LONGEST_WAIT, Done, Waiting, WaitResult, waiting_step
 
@@ -38,9 +38,11 @@ def first_batch(run: RunContext) -> int | None:
         run.refuse_other_airflow()
         run.take_lock(requested_by=run.recorded.requested_by, then=[Rerun("start_batches")])
         event.facts["debts_taken_over"] = list(adopt_debts(run))
-        if unfinished:
-            revise(run, unfinished[0] - 1, event)
+        if unfinished or has_left_for_later(RecordView(run.record), plan.batches):
+            revise(run, unfinished[0] - 1 if unfinished else plan.batches, event)
             plan = run.plan()
+            unfinished = [n for n in range(1, plan.batches + 1) if n not in finished]
+        if unfinished:
             note_sizes(run, unfinished[0])
         event.summary = f"{len(finished)} of {plan.batches} batches finished" + (
             f"; starting batch {unfinished[0]}" if unfinished else "; nothing to start"
@@ -61,14 +63,18 @@ def _refuse_validate_only(run: RunContext) -> None:
 def wait_for_batches(recorded: RecordView, now: datetime) -> WaitResult:
     """Wait until the record shows every batch as finished; the cluster is not asked.
 
+    When the last one has left partitions to a later one, ``start_next_batch`` has to plan that first.
+
     ``Failed`` with:
         StoppedError: the reassignment was stopped.
     """
     progress = batches_progress(recorded)
-    if progress.complete:
+    owes = progress.complete and has_left_for_later(recorded, progress.batches)
+    if progress.complete and not owes:
         return Done(progress.text)
     refuse_stopped(recorded)
-    return Waiting(progress.text, until=now + LONGEST_WAIT)
+    text = f"{progress.text}; a batch of those that the last one has left is not planned yet" if owes else progress.text
+    return Waiting(text, until=now + LONGEST_WAIT)
 
 
 @dataclass(frozen=True, slots=True)

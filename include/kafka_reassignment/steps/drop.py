@@ -16,7 +16,7 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.catch_up import brokers_to_start
+from kafka_reassignment.steps.catch_up import to_let_catch_up
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.finished import finished_batch, refuse_finished
 from kafka_reassignment.steps.leaders import elect_moved_leaders
@@ -106,7 +106,7 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
         too_few = {p: r for p, r in missing.items() if len(r) < view.min_insync_replicas.get(p.topic, 1)}
         raise UnsafeDropError(
             f"Waited {run.request.catch_up_timeout_minutes} min for {text}",
-            *brokers_to_start(missing, view),
+            *to_let_catch_up(missing, view),
             *((to_lower_min_insync(too_few, view),) if too_few else ()),
             Rerun("sense_isr_catch_up", batch=number),
         )

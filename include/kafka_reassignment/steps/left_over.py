@@ -62,12 +62,12 @@ def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Repli
     named = dict(islice(targets.items(), MOST_AT_ONCE))
     seen = observe(run.cluster, tuple(named))
     too_few = {p: r for p, r in named.items() if len(r) < seen.min_insync_replicas.get(p.topic, 1)}
-    leaderless = {p for p, s in seen.partitions.items() if s.leader is None and set(s.replicas) <= seen.live_brokers}
+    leaderless = leaderless_though_up(seen)
     movable = {p: r for p, r in named.items() if p not in too_few and p not in leaderless}
     if not movable:
         corrections = (
             *((to_lower_min_insync(too_few, seen),) if too_few else ()),
-            *((_to_elect(leaderless, seen),) if leaderless else ()),
+            *to_elect(leaderless, seen),
         )
         return (*corrections, Rerun("verify"))
     offline = {b for p, s in seen.partitions.items() if p in movable and s.leader is None for b in s.isr or s.replicas}
@@ -117,18 +117,29 @@ def to_lower_min_insync(too_few: Mapping[TopicPartition, Replicas], seen: View) 
     )
 
 
-def _to_elect(leaderless: Collection[TopicPartition], seen: View) -> Correct:
-    """The replica that was in sync last has every message, so it comes first; an unclean election is the last resort."""
+def leaderless_though_up(seen: View) -> set[TopicPartition]:
+    """Return the partitions that have no leader though all their brokers are up: none of them gets one by itself (F19)."""
+    return {p for p, s in seen.partitions.items() if s.leader is None and set(s.replicas) <= seen.live_brokers}
+
+
+def to_elect(leaderless: Collection[TopicPartition], seen: View) -> tuple[Correct, ...]:
+    """Return the advice about partitions that get no leader by themselves; nothing when there are none.
+
+    The replica that was in sync last has every message, so it comes first; an unclean election is the last resort.
+    """
+    if not leaderless:
+        return ()
     last_in_sync = {p: seen.partitions[p].isr for p in sorted(leaderless)}
     shown = [f"{p} on broker {format_brokers(sorted(isr))}" for p, isr in last_in_sync.items() if isr]
     where = name_some(shown) if shown else "'kafka-topics.sh --describe' shows it as Elr or LastKnownElr"
-    return Correct(
+    advice = Correct(
         f"give {name_some(sorted(leaderless))} a leader: all brokers of it are up, but Kafka elects none by itself. First bring "
         f"the replica back that was in sync last ({where}): its log dir may be offline, or its broker needs a restart. It "
         "leads then, and no message is lost. Only if that replica is gone for good, make another one the leader "
         "('kafka-leader-election.sh --election-type UNCLEAN'): all messages are lost that only the replica which is gone had, "
         "also those that were acknowledged"
     )
+    return (advice,)
 
 
 def to_decommission_again(run: RunContext, partitions: Collection[TopicPartition]) -> tuple[Advice, ...]:

@@ -113,6 +113,14 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
     run.log.info("What is left after batch %d is re-batched (%s): %d in all", after, revision.reason, revision.batches)
 
 
+def has_left_for_later(recorded: RecordView, after: int) -> bool:
+    """Whether a batch has left partitions to a later one, and none was planned for them yet: ``revise`` is due."""
+    last, record = recorded.last_revision(), recorded.record
+    if after < 1 or (last is not None and last.first_batch > after):
+        return False
+    return bool(_retried_partitions(record, after)) or _left_open_steps(record, after)[1] > 0
+
+
 def move_from_start(run: RunContext, partitions: Collection[str], event: AuditDraft) -> None:
     """Re-batch what is left of a stopped reassignment: these partitions are moved after all others, from their original replicas."""
     record = run.record

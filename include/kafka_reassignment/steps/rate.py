@@ -23,7 +23,7 @@ from kafka_reassignment.decisions.rate import (
 )
 from kafka_reassignment.decisions.throttle import Journal, Side
 from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError, ThrottleMissingError, name_some
-from kafka_reassignment.model import ConfigResource
+from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.steps.context import RunContext, way_on_from_stop
@@ -39,17 +39,24 @@ from kafka_reassignment.steps.throttle_configs import (
 NEXT_TIME = Correct("give 'throttle_mb_per_second' with the next reassignment")
 
 
-def adjust_rate_to_health(run: RunContext, recorded: RecordView) -> None:
+def adjust_rate_to_health(run: RunContext, recorded: RecordView, own: Collection[TopicPartition]) -> None:
     """Change the rate where the cluster's health asks for it, with an audit event of its own.
 
     Nothing is looked at unless the request has ``mb_per_second_while_unhealthy``. A rate that was set for some brokers
     only is replaced by that of all.
+
+    Args:
+        run: of the reassignment.
+        recorded: what its record shows.
+        own: partitions of the batch. Their leaders are throttled, so a replica of theirs that is out of sync would come back
+            more slowly at a lower rate, or never where producers write as fast.
     """
     request = run.request
     if request.mb_per_second_while_unhealthy is None:
         return
     journal = recorded.journal()
-    due = rate_due(request, journal, rate_in_force(request, journal), cluster_health(run.cluster, request))
+    elsewhere = cluster_health(run.cluster, request).elsewhere(set(own))
+    due = rate_due(request, journal, rate_in_force(request, journal), elsewhere)
     if due is None:
         return
     summary = change_rate(

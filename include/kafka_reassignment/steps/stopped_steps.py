@@ -46,12 +46,20 @@ def moves_of_others(cluster: ClusterPort, recorded: RecordView, scope: CancelSco
 
 
 def begun_partitions(recorded: RecordView) -> frozenset[TopicPartition]:
-    """Return the partitions whose first steps are in finished batches, and whose last one is not."""
+    """Return the partitions whose first steps are in finished batches, and whose last one is not.
+
+    A step that its batch has left out was not made, unless another client has made something else of the partition.
+    """
     finished = sorted(recorded.finished_batches())
     ended: dict[TopicPartition, bool] = {}
     for plan, numbers in groupby(finished, recorded.plan_refs()) if finished else ():
         first, *others = numbers
-        ended.update(read_steps_of_several(plan, first, others[-1] if others else first))
+        for number, partition, is_last in read_steps_of_several(plan, first, others[-1] if others else first):
+            submitted = recorded.submitted(number)
+            if submitted is None or str(partition) not in {*submitted.left_out, *submitted.left_open}:
+                ended[partition] = is_last
+            elif str(partition) in submitted.changed_by_others:
+                ended[partition] = True
     return frozenset(p for p, is_over in ended.items() if not is_over)
 
 

@@ -179,3 +179,25 @@ def test_replicas_that_never_catch_up_end_the_wait(reassignment, cluster):
     run.clock.sleep(61)
     with pytest.raises(CatchUpTimeoutError, match=r"2 of 2 partitions did not catch up within 1 min"):
         run.wait("sense_isr_catch_up", started_at=started)
+
+
+def test_a_partition_that_kafka_gives_no_leader_any_more_is_for_a_person(reassignment, cluster):
+    """F19: after a change of min.insync.replicas nobody leads it, also when all brokers are back."""
+    run = reassignment(MOVES, catch_up_timeout_minutes=1)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    started = run.clock.now
+    cluster.kill(2)
+    cluster.kill(1)
+    topic = ConfigResource.topic(ORDERS_0.topic)
+    changed = ConfigChange(topic, "min.insync.replicas", ConfigOperation.SET, "2")
+    assert not any(cluster.alter_configs([changed]).values())
+    run.clock.sleep(61)
+    with pytest.raises(CatchUpTimeoutError) as error:
+        run.wait("sense_isr_catch_up", started_at=started)
+    assert error.value.advice[0] == StartBrokers((1, 2))
+    cluster.restart(1)
+    cluster.restart(2)
+    with pytest.raises(CatchUpTimeoutError) as error:
+        run.wait("sense_isr_catch_up", started_at=started)
+    assert str(error.value.advice[0]).startswith("give orders-0 a leader")
+    assert error.value.advice[-1] == Rerun("sense_isr_catch_up", batch=1)

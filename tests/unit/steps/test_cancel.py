@@ -17,6 +17,7 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.resume import resume
@@ -257,6 +258,21 @@ def test_a_stop_in_a_later_step_takes_the_partition_back_as_well(three_steps):
     stop_all(run)
     assert run.replicas()["events-0"] == (1, 2, 3)
     assert run.cluster.list_reassignments() == {}
+
+
+def test_a_partition_whose_last_step_was_left_for_later_is_taken_back_too(reassignment, cluster):
+    """Batch 2 ended without it because of a dead broker; the stop comes before the batch that takes it up again."""
+    cluster.create_topic("events", [(1, 2)], size_bytes=1_000_000)
+    cluster.catch_up_all()
+    first, last = move("events", 0, (1, 2), (4, 1, 2)), move("events", 0, (4, 1, 2), (4, 5, 1))
+    run = reassignment([replace(first, step=1, steps=2)], [replace(last, step=2, steps=2), MOVES[0]])
+    run.do_all()
+    assert next_batch(run.context, 1) == 2
+    cluster.kill(5)
+    run.do_all(batch=2)
+    assert run.record.finished(2).left_out.keys() == {"events-0"}
+    stop_all(run)
+    assert run.replicas()["events-0"] == (1, 2)
 
 
 def test_what_stays_between_two_assignments_is_reported_with_what_is_missing(three_steps):

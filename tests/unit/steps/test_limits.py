@@ -15,8 +15,10 @@ from kafka_reassignment.model import Reassignment, Refusal, TopicPartition
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.batch import next_batch
+from kafka_reassignment.steps.chain import first_batch, wait_for_batches
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.recorded_batch import whole_batch
+from kafka_reassignment.steps.waiting import Done
 
 pytestmark = pytest.mark.quick
 
@@ -186,6 +188,22 @@ def test_a_step_whose_target_is_down_waits_and_the_rest_goes_on(reassignment, cl
     run.do_all(batch=3)
     assert next_batch(run.context, 3) is None
     assert run.replicas() == TARGET | {"orders-3": (1, 2)}
+    run.finish()
+
+
+def test_the_wait_for_batches_does_not_end_before_what_waits_has_a_batch(reassignment, cluster):
+    """The last batch is finished seconds before the next one is planned; a look in between must not take it for the end."""
+    run = reassignment([MOVES[0], MOVES[1]])
+    cluster.kill(4)
+    run.do_all()
+    assert wait_for_batches(RecordView(run.record), run.clock.now).reason == (
+        "1 of 1 batches finished; a batch of those that the last one has left is not planned yet"
+    )
+    assert first_batch(run.context) == 2, "also when start_next_batch never ran"
+    assert wait_for_batches(RecordView(run.record), run.clock.now).reason == "1 of 2 batches finished"
+    cluster.restart(4)
+    run.do_all(batch=2)
+    assert wait_for_batches(RecordView(run.record), run.clock.now) == Done("2 of 2 batches finished")
     run.finish()
 
 

@@ -77,6 +77,17 @@ def test_the_rate_goes_down_during_a_batch_and_up_again(reassignment, cluster):
     assert run.configs("orders") == before
 
 
+def test_a_replica_out_of_sync_of_a_partition_that_is_moved_lowers_no_rate(reassignment, cluster):
+    """It copies under the throttle of the batch: a lower rate would hold it back, or keep it out for ever."""
+    run = reassignment(MOVES, mb_per_second_while_unhealthy=2)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    high = rates(run)
+    cluster.fall_behind(TopicPartition("orders", 0), 2)
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up")
+    assert rates(run) == high
+
+
 def test_an_operator_may_change_the_rate_meanwhile(reassignment, cluster):
     run = reassignment(MOVES, mb_per_second_while_unhealthy=2)
     run.do_all("admit", "set_throttle", "submit_batch")
