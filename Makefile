@@ -22,7 +22,7 @@ PYTEST := $(BIN)/python -m pytest
 TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow simulate faults faults-airflow quick lint lock bounds clean bench-plan bench-move bench-rate
+.PHONY: help setup demo test test-slow simulate faults faults-airflow quick lint lock bounds clean bench-plan bench-move bench-rate bench-drop
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -70,6 +70,9 @@ bench-move: setup  ## move the same replicas by the DAGs and by Kafka's own tool
 
 bench-rate: setup  ## what brokers copy ÷ the rate that was asked for, for four sizes of producer batches (ARGS="--help")
 	@$(BIN)/python -m benchmarks.bench_rate $(ARGS)
+
+bench-drop: setup  ## how long producers with acks=all wait while replicas are dropped, by kind and number of drops (ARGS="--help")
+	@$(BIN)/python -m benchmarks.bench_drop $(ARGS)
 
 faults: setup  ## reassignments with faults at seeded points (SEEDS=1-200; ARGS=-v prints every step)
 	@$(BIN)/python -m tests.faults --seeds $(or $(SEEDS),1-20) $(ARGS)

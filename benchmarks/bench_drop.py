@@ -27,7 +27,9 @@ from kafka_reassignment.model import Replicas, TopicPartition
 from kafka_reassignment.ports import ClusterPort
 
 KINDS = ("follower", "leader", "leader, elected before", "idle follower")
-AT_ONCE = (1, 5, 20, 100)
+DROPS = ((1, 1), (5, 5), (20, 20), (100, 100), (100, 20))
+"""How many, and how many of them at once."""
+
 LEADERS = ("one", "three")
 DEFAULTS: dict[str, int] = {"replica.fetch.backoff.ms": 1_000, "replica.fetch.wait.max.ms": 500}
 
@@ -40,15 +42,19 @@ BEFORE_SECONDS, AFTER_SECONDS = 4.0, 5.0
 WARM_UP_SECONDS = 3.0
 """A new producer's first messages wait for its connections: they do not count."""
 
+PAUSE_SECONDS = 2.0
+"""After those that are submitted together, until the next."""
+
 SLOW_MS = 300.0
 
 
 @dataclass(frozen=True)
 class Case:
-    """Which drops are submitted at the same time; ``leaders``: led by one broker, or by three in turns."""
+    """Some drops; ``leaders``: of partitions that one broker leads, or three in turns; ``at_once`` are submitted together."""
 
     kind: str
     leaders: str
+    drops: int
     at_once: int
 
     def current(self, number: int) -> Replicas:
@@ -75,7 +81,7 @@ class Stall:
 def measure(cluster: ClusterPort, servers: str, case: Case, number: int) -> Stall:
     """Expand the partitions of a fresh topic, wait until they are in sync, drop at once, and look at the producer."""
     topic = f"drops-{number}"
-    count = case.at_once
+    count = case.drops
     create_topic(servers, topic, [case.current(p) for p in range(count)])
     partitions = [TopicPartition(topic, p) for p in range(count)]
     written = [BUSY_TOPIC] if case.kind == "idle follower" else [topic]
@@ -89,7 +95,9 @@ def measure(cluster: ClusterPort, servers: str, case: Case, number: int) -> Stal
         if case.kind == "leader, elected before":
             cluster.elect_preferred_leaders(partitions)
             time.sleep(AFTER_SECONDS)
-        _submit(cluster, {p: case.target(p.partition) for p in partitions})
+        for first in range(0, count, case.at_once):
+            _submit(cluster, {p: case.target(p.partition) for p in partitions[first : first + case.at_once]})
+            time.sleep(PAUSE_SECONDS)
         time.sleep(AFTER_SECONDS)
         ended = ledger.elapsed_seconds
     stall = Stall(
@@ -144,7 +152,7 @@ def bench(settings: Mapping[str, int], cases: Sequence[Case], repetitions: int) 
     configs = {key: str(value) for key, value in settings.items()}
     with LocalCluster(brokers=4, configs=configs) as kafka:
         servers = kafka.bootstrap_servers
-        create_topic(servers, BUSY_TOPIC, [Case("idle follower", "three", 1).current(p) for p in range(3)])
+        create_topic(servers, BUSY_TOPIC, [Case("idle follower", "three", 1, 1).current(p) for p in range(3)])
         with open_cluster(ClusterSettings.of({"bootstrap.servers": servers}, name="bench")) as cluster:
             for number, case in enumerate(cases):
                 runs = [measure(cluster, servers, case, number * repetitions + n) for n in range(repetitions)]
@@ -180,10 +188,14 @@ def main() -> int:
         metavar="MS",
         help="replica.fetch.wait.max.ms beside Kafka's default (%(default)s)",
     )
-    parser.add_argument("--at-once", default=",".join(map(str, AT_ONCE)), help="how many drops (default %(default)s)")
+    parser.add_argument("--kinds", default=";".join(KINDS), help="of drops (default %(default)s)")
+    parser.add_argument("--leaders", default=";".join(LEADERS), help="of the partitions (default %(default)s)")
     given = parser.parse_args()
     logging.disable(logging.INFO)
-    cases = [Case(*each) for each in product(KINDS, LEADERS, map(int, given.at_once.split(",")))]
+    cases = [
+        Case(kind, leaders, *drops)
+        for kind, leaders, drops in product(given.kinds.split(";"), given.leaders.split(";"), DROPS)
+    ]
     lower = {"replica.fetch.backoff.ms": given.backoff, "replica.fetch.wait.max.ms": given.wait}
     rows = [row for settings in (DEFAULTS, lower) for row in bench(settings, cases, given.repetitions)]
     table = Table(title="How long messages with acks=all wait while replicas are dropped")

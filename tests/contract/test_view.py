@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.contract.lab import Lab, eventually
 
+from kafka_reassignment.decisions.producer_wait import FETCH_KEYS, ProducerWait, producer_wait
 from kafka_reassignment.model import (
     ConfigChange,
     ConfigOperation,
@@ -61,6 +62,11 @@ def test_log_dirs_show_the_size_of_each_replica(lab: Lab) -> None:
     else:
         assert all((d.total_bytes or 0) >= (d.usable_bytes or 0) > 0 and d.error is None for d in report.log_dirs)
     assert report.unreachable == {}
+
+
+def test_how_followers_fetch_is_shown_as_it_is_by_default(lab: Lab) -> None:
+    wait = producer_wait(lab.cluster.describe_configs([ConfigResource.broker(b) for b in (1, 2)], FETCH_KEYS))
+    assert wait == ProducerWait(backoff_ms=1_000, long_poll_ms=500)
 
 
 def test_cordoned_log_dirs_are_reported_and_take_a_reassignment_all_the_same(lab: Lab) -> None:

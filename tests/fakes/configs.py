@@ -40,6 +40,7 @@ _TOPIC_DEFAULTS = {
     "segment.bytes": "1073741824",
     _UNCLEAN: "false",
 }
+_BROKER_DEFAULTS = {"replica.fetch.backoff.ms": "1000", "replica.fetch.wait.max.ms": "500"}
 _NUMBERS = {
     _MIN_ISR: "INT",
     "retention.ms": "LONG",
@@ -173,6 +174,7 @@ class FakeConfigs:
             (own, ConfigSource.DYNAMIC_BROKER),
             (everyone, ConfigSource.DYNAMIC_DEFAULT_BROKER),
             (self._static.get(resource, {}), ConfigSource.STATIC_BROKER),
+            (_BROKER_DEFAULTS, ConfigSource.DEFAULT),
             ({_MIN_ISR: "1", _CORDONED: ""}, ConfigSource.DEFAULT),
         ]
 

@@ -8,6 +8,7 @@ from typing import Any
 from kafka_reassignment.advice import Correct, Rerun, WaitUntil
 from kafka_reassignment.decisions.apply_json import check_targets
 from kafka_reassignment.decisions.brokers import check_racks_left
+from kafka_reassignment.decisions.producer_wait import FETCH_KEYS, ProducerWait, producer_wait
 from kafka_reassignment.decisions.windows import refuse_never_open
 from kafka_reassignment.errors import (
     InvalidReplicationFactorError,
@@ -18,7 +19,7 @@ from kafka_reassignment.errors import (
     WrongClusterError,
     name_some,
 )
-from kafka_reassignment.model import ClusterDescription, PartitionState, TopicPartition
+from kafka_reassignment.model import ClusterDescription, ConfigResource, PartitionState, TopicPartition
 from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.record.models import ClusterLock, RecordedRequest
 from kafka_reassignment.record.operator_commands import RunCommand
@@ -30,6 +31,9 @@ from kafka_reassignment.steps.health import check_health
 from kafka_reassignment.steps.limits import check_limits
 from kafka_reassignment.steps.restore import adopt_debts
 from kafka_reassignment.steps.view import min_insync_replicas
+
+BROKERS_ASKED = 20
+"""How many brokers are asked for static settings: a connection each, and they seldom differ."""
 
 
 def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> None:
@@ -64,6 +68,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
         _check_brokers(request, description, partitions)
         _check_topics(request, partitions)
         _check_job(run, request, description, partitions)
+        wait = _producer_wait(run, description)
         refuse_stopped(run.record)
         recorded = RecordedRequest(
             cluster_id=description.cluster_id,
@@ -87,10 +92,16 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
             if not request.validate_only:
                 event.facts["debts_taken_over"] = list(adopt_debts(run))
         event.facts["request"] = request.model_dump(mode="json", exclude_defaults=True)
+        event.facts["producers_wait_seconds"] = wait and wait.seconds
         event.summary = (
             f"cluster {description.cluster_id}: {len(description.live_brokers)} brokers alive, "
             f"{len(partitions)} partitions; {request.job} may be planned"
-        )
+        ) + (f"; {wait}" if wait else "")
+
+
+def _producer_wait(run: RunContext, description: ClusterDescription) -> ProducerWait | None:
+    some = sorted(description.live_brokers)[:BROKERS_ASKED]
+    return producer_wait(run.cluster.describe_configs([ConfigResource.broker(b) for b in some], FETCH_KEYS))
 
 
 def _owner_to_supersede(run: RunContext, request: ReassignmentRequest) -> ClusterLock | None:

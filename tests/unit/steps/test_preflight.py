@@ -1,0 +1,45 @@
+"""What preflight says of a cluster before anything is planned."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fakes.cluster import FakeCluster
+from tests.steps_lab import Run
+from upath import UPath
+
+from kafka_reassignment.steps.preflight import preflight
+
+pytestmark = pytest.mark.quick
+
+REQUEST = {"job": "rebalance", "throttle_mb_per_second": 10}
+
+
+def summary_of(cluster: FakeCluster, folder: UPath) -> str:
+    run = Run(cluster, folder, [], reassignment_id="before")
+    run.store.release(run.cluster_id, "before")
+    run.record = run.store.record(run.cluster_id, "r")
+    preflight(run.context, REQUEST, "ann")
+    return list(run.record.audit)[-1].summary
+
+
+@pytest.mark.parametrize(
+    ("configs", "said"),
+    [
+        ({}, "waiting for about 1.1 s"),
+        ({"replica.fetch.backoff.ms": "50", "replica.fetch.wait.max.ms": "100"}, "waiting for about 0.2 s"),
+    ],
+)
+def test_it_says_how_long_producers_may_wait(tmp_path, configs, said):
+    cluster = FakeCluster(static_configs=dict.fromkeys(range(1, 7), configs))
+    cluster.create_topic("orders", [(1, 2)])
+    assert said in summary_of(cluster, UPath(tmp_path))
+
+
+def test_it_asks_few_of_many_brokers_for_that(tmp_path):
+    cluster = FakeCluster(dict.fromkeys(range(1, 201), "a"))
+    cluster.create_topic("orders", [(1, 2)])
+    asked = []
+    describe = cluster.describe_configs
+    cluster.describe_configs = lambda resources, keys: asked.append(len(resources)) or describe(resources, keys)
+    summary_of(cluster, UPath(tmp_path))
+    assert max(asked) == 20
