@@ -25,9 +25,12 @@ from rich.table import Table
 from tests.steps_lab import Run, StillWaiting, WallClock, move, require_done
 from upath import UPath
 
+from kafka_lab.base import EmbeddedCluster
 from kafka_lab.cluster import LocalCluster
 from kafka_lab.data import create_topic, fill_topics
+from kafka_lab.releases import Release
 from kafka_lab.watcher import Watcher
+from kafka_lab.zookeeper import ZooKeeperCluster
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.model import Step
 from kafka_reassignment.steps.batch import next_batch
@@ -66,7 +69,7 @@ class Pair:
 class Bytes(Watcher):
     """What each receiver has of its topic, and what came to it from its sender's port, sampled in a thread of its own."""
 
-    def __init__(self, cluster: LocalCluster, pairs: Sequence[Pair]) -> None:
+    def __init__(self, cluster: EmbeddedCluster, pairs: Sequence[Pair]) -> None:
         super().__init__()
         self.times: list[float] = []
         self.grown: dict[Pair, list[float]] = {pair: [] for pair in pairs}
@@ -152,7 +155,8 @@ def bench(release: str, rate_mb: float, seconds: float, log: Callable[[str], Non
     rate, count = rate_mb * 1e6, len(BATCH_BYTES)
     pairs = [Pair(size, k, i + 1, count + i + 1) for k in PARTITIONS for i, size in enumerate(BATCH_BYTES)]
     size_bytes = int(rate * seconds)
-    with LocalCluster(brokers=2 * count, version=release) as kafka, tempfile.TemporaryDirectory() as record:
+    kind = LocalCluster if Release.parse(release).has_kraft_only else ZooKeeperCluster
+    with kind(brokers=2 * count, version=release) as kafka, tempfile.TemporaryDirectory() as record:
         for pair in pairs:
             create_topic(kafka.bootstrap_servers, pair.topic, [(pair.sender,)] * pair.partitions)
             fill_topics(
@@ -191,7 +195,11 @@ def bench(release: str, rate_mb: float, seconds: float, log: Callable[[str], Non
 def main() -> int:
     """Print a table on stderr, and one JSON object as the last line of stdout."""
     parser = argparse.ArgumentParser(prog="make bench-rate", description=__doc__)
-    parser.add_argument("--releases", default="4.3.1", help="of Kafka, with commas between (default %(default)s)")
+    parser.add_argument(
+        "--releases",
+        default="4.3.1",
+        help="of Kafka, with commas between; before 4.0 with ZooKeeper (default %(default)s)",
+    )
     parser.add_argument(
         "--rate", type=float, default=10.0, metavar="MB", help="MB/s that are asked for (default %(default)s)"
     )
