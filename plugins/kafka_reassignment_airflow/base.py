@@ -106,24 +106,6 @@ class ReassignmentStepOperator(BaseOperator):
         return str(self.reassignment_id)  # a native template makes a number of digits
 
 
-class RunningReassignmentOperator(ReassignmentStepOperator):
-    """A step about a reassignment that another DAG run has started.
-
-    :param reassignment_id: its run id (templated). Empty, the default: the reassignment that has the lock of the
-        cluster, and this DAG run where none has.
-    """
-
-    def __init__(self, *, reassignment_id: str = "", **kwargs: Any) -> None:
-        super().__init__(reassignment_id=reassignment_id, **kwargs)
-
-    def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
-        """Return the id given, that of the lock's owner, or this run's."""
-        if self.reassignment_id:
-            return str(self.reassignment_id)
-        owner = store.lock_owner(cluster_id)
-        return owner.reassignment_id if owner else context["dag_run"].run_id
-
-
 class BatchStepOperator(ReassignmentStepOperator):
     """One step of one batch.
 

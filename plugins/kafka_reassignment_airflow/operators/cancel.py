@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.rate import rate_to_roll_back
-from kafka_reassignment.errors import InvalidRequestError
-from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -24,15 +21,12 @@ from kafka_reassignment_airflow.arguments import read_flag, read_texts
 from kafka_reassignment_airflow.base import (
     DagRunToTrigger,
     DeferringStepOperator,
-    RunningReassignmentOperator,
     TriggerReassignmentRunOperator,
     requested_by,
 )
+from kafka_reassignment_airflow.running import OrderOperator, RunningReassignmentOperator
 from kafka_reassignment_airflow.runs import DAG_ID, roll_back_conf
 from kafka_reassignment_airflow.triggers.cancel import SettleTrigger
-
-CLOCKS_DIFFER = timedelta(minutes=1)
-"""By so much the clocks of Airflow's machines may differ."""
 
 
 class CancelStepOperator(RunningReassignmentOperator):
@@ -69,7 +63,7 @@ class CancelStepOperator(RunningReassignmentOperator):
         )
 
 
-class StopOperator(CancelStepOperator):
+class StopOperator(CancelStepOperator, OrderOperator):
     """Order that the reassignment does nothing more, or that some of its partitions take no further part.
 
     Changes nothing in the cluster, so nothing is left behind. Safe to retry: the order is given once. Cleared later, it
@@ -85,23 +79,6 @@ class StopOperator(CancelStepOperator):
         super().__init__(**kwargs)
         self.reason = reason
         self.roll_back = roll_back
-
-    def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
-        """Return the id given, that of the lock's owner, or this run's.
-
-        Raises:
-            InvalidRequestError: the owner has the lock since this run was triggered, so it is not the one that was meant.
-        """
-        asked, owner = context["dag_run"].run_after, store.lock_owner(cluster_id)
-        is_own = owner is not None and owner.reassignment_id == context["dag_run"].run_id
-        if not self.reassignment_id and not is_own and owner is not None and owner.since > asked + CLOCKS_DIFFER:
-            raise InvalidRequestError(
-                f"No reassignment is named to be stopped, and {owner.reassignment_id}, which has the lock of the cluster, has "
-                f"it since {owner.since:%Y-%m-%d %H:%M:%S %Z}: after this was asked, at {asked:%Y-%m-%d %H:%M:%S %Z}. Nothing "
-                "was stopped",
-                Correct("trigger kafka_reassignment_cancel with the reassignment_id that is meant"),
-            )
-        return super().which_reassignment(store, cluster_id, context)
 
     def run_step(self, run: RunContext, context: Context) -> str:
         """Order it, and return the id of the reassignment."""

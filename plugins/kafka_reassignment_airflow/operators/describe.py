@@ -15,7 +15,7 @@ from kafka_reassignment.views.describe import describe
 from kafka_reassignment.views.listing import list_reassignments
 from kafka_reassignment.views.selection import DescribeQuery
 from kafka_reassignment_airflow.arguments import is_given, read_integer, read_texts
-from kafka_reassignment_airflow.base import RunningReassignmentOperator
+from kafka_reassignment_airflow.running import RunningReassignmentOperator
 
 
 class ListReassignmentsOperator(RunningReassignmentOperator):
@@ -23,7 +23,7 @@ class ListReassignmentsOperator(RunningReassignmentOperator):
 
     ``in_flight`` of the result is what kafka-reassign-partitions takes. Changes nothing, so nothing is left behind.
 
-    .. seealso:: :class:`~kafka_reassignment_airflow.base.RunningReassignmentOperator` for the parameters.
+    .. seealso:: :class:`~kafka_reassignment_airflow.running.RunningReassignmentOperator` for the parameters.
     """
 
     def run_step(self, run: RunContext, context: Context) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from kafka_reassignment.request import Limits
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment_airflow.arguments import read_json
-from kafka_reassignment_airflow.base import RunningReassignmentOperator, requested_by
+from kafka_reassignment_airflow.base import requested_by
+from kafka_reassignment_airflow.running import OrderOperator
 
 
-class ChangeLimitsOperator(RunningReassignmentOperator):
+class ChangeLimitsOperator(OrderOperator):
     """Change KIP-435's limits of a running reassignment from its next batch on; what is None or empty stays as it is.
 
     Changes nothing in the cluster. Left behind when it dies half-way: nothing, or the order for the next batch. The result
@@ -28,7 +29,7 @@ class ChangeLimitsOperator(RunningReassignmentOperator):
     :param max_batches: refuse a plan of more batches (templated).
     """
 
-    template_fields: Sequence[str] = (*RunningReassignmentOperator.template_fields, *Limits.model_fields)
+    template_fields: Sequence[str] = (*OrderOperator.template_fields, *Limits.model_fields)
 
     def __init__(
         self,

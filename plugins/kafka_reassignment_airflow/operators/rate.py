@@ -14,12 +14,12 @@ from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment_airflow.arguments import read_flag, read_integers, read_number
-from kafka_reassignment_airflow.base import RunningReassignmentOperator
+from kafka_reassignment_airflow.running import OrderOperator
 
 BOTH = "both"
 
 
-class ChangeRateOperator(RunningReassignmentOperator):
+class ChangeRateOperator(OrderOperator):
     """Change the rate of a running reassignment at once and for its later batches, journal first (KIP-179).
 
     Left behind when it dies half-way: the new rate on some brokers, all of it in the journal; the batch's next
@@ -32,7 +32,7 @@ class ChangeRateOperator(RunningReassignmentOperator):
     """
 
     template_fields: Sequence[str] = (
-        *RunningReassignmentOperator.template_fields,
+        *OrderOperator.template_fields,
         "throttle_mb_per_second",
         "brokers",
         "side",

@@ -1,0 +1,54 @@
+"""What the operators share whose reassignment another DAG run has started."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import Context
+
+from kafka_reassignment.advice import Correct
+from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment_airflow.base import ReassignmentStepOperator
+
+CLOCKS_DIFFER = timedelta(minutes=1)
+"""A lock that was taken so short a time after a run was triggered may be older than the run."""
+
+
+class RunningReassignmentOperator(ReassignmentStepOperator):
+    """A step about a reassignment that another DAG run has started.
+
+    :param reassignment_id: its run id (templated). Empty, the default: the reassignment that has the lock of the
+        cluster, and this DAG run where none has.
+    """
+
+    def __init__(self, *, reassignment_id: str = "", **kwargs: Any) -> None:
+        super().__init__(reassignment_id=reassignment_id, **kwargs)
+
+    def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
+        """Return the id given, that of the lock's owner, or this run's."""
+        if self.reassignment_id:
+            return str(self.reassignment_id)
+        owner = store.lock_owner(cluster_id)
+        return owner.reassignment_id if owner else context["dag_run"].run_id
+
+
+class OrderOperator(RunningReassignmentOperator):
+    """A step that changes what a running reassignment does. Cleared later, it changes none that has begun or was resumed since."""
+
+    def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
+        """Return the id given, that of the lock's owner, or this run's.
+
+        Raises:
+            InvalidRequestError: the owner has the lock since this run was triggered, so it is not the one that was meant.
+        """
+        asked, owner = context["dag_run"].run_after, store.lock_owner(cluster_id)
+        is_own = owner is not None and owner.reassignment_id == context["dag_run"].run_id
+        if not self.reassignment_id and not is_own and owner is not None and owner.since > asked + CLOCKS_DIFFER:
+            raise InvalidRequestError(
+                f"No reassignment is named, and {owner.reassignment_id}, which has the lock of the cluster, has it since "
+                f"{owner.since:%Y-%m-%d %H:%M:%S %Z}: after this was asked, at {asked:%Y-%m-%d %H:%M:%S %Z}. Nothing was changed",
+                Correct(f"trigger {self.dag_id} with the reassignment_id that is meant"),
+            )
+        return super().which_reassignment(store, cluster_id, context)
