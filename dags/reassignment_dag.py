@@ -20,7 +20,7 @@ from kafka_reassignment_airflow.operators.reassignment import (
 )
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID
 from kafka_reassignment_airflow.sensors.reassignment import BatchesSensor
-from kafka_reassignment_airflow.settings import dag_arguments
+from kafka_reassignment_airflow.settings import dag_arguments, plan_arguments
 
 with DAG(
     dag_id=DAG_ID,
@@ -34,7 +34,7 @@ with DAG(
         request="{{ dict(params, **(dag_run.conf or {})) | tojson }}",
         batch_dag_id=BATCH_DAG_ID,
     )
-    plan = PlanOperator(task_id="plan", spark_conn_id="{{ params.spark_conn_id or '' }}")
+    plan = PlanOperator(task_id="plan", spark_conn_id="{{ params.spark_conn_id or '' }}", **plan_arguments())
     approve = ApprovePlanOperator(
         task_id="approve",
         subject="Approve the reassignment {{ run_id }}?",

@@ -42,6 +42,29 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "example": None,
         "default": "10",
     },
+    "plan_queue": {
+        "description": (
+            "Queue of the task 'plan' alone, for executors with queues: only its workers need Java. Default: Airflow's."
+        ),
+        "version_added": "0.1.0",
+        "type": "string",
+        "example": "spark",
+        "default": None,
+    },
+    "plan_pool": {
+        "description": "Pool of the task 'plan' alone: it bounds how many plans are made at a time. Default: Airflow's.",
+        "version_added": "0.1.0",
+        "type": "string",
+        "example": "planners",
+        "default": None,
+    },
+    "plan_executor": {
+        "description": "Executor of the task 'plan' alone, one of those in [core] executor. Default: Airflow's.",
+        "version_added": "0.1.0",
+        "type": "string",
+        "example": "KubernetesExecutor",
+        "default": None,
+    },
     "maintenance_schedule": {
         "description": "Cron expression of the DAG kafka_maintenance_window. Without it, the DAG runs only when triggered.",
         "version_added": "0.1.0",
@@ -76,7 +99,10 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": _listed("triggers"),
         "bundles": [{"integration-name": INTEGRATION, "python-modules": [f"{PACKAGE}.bundle"]}],
         "config": {
-            SECTION: {"description": "Records, retries and the maintenance schedule.", "options": dict(OPTIONS)}
+            SECTION: {
+                "description": "Records, retries, where plans are made, and the maintenance schedule.",
+                "options": dict(OPTIONS),
+            }
         },
     }
 

@@ -39,6 +39,12 @@ def step_defaults() -> dict[str, Any]:
     return {"retries": RETRIES, "retry_delay": timedelta(seconds=seconds)}
 
 
+def plan_arguments() -> dict[str, str]:
+    """Return where the task that plans runs, as arguments of it: of queue, pool and executor those that are configured."""
+    found = {name: setting(f"plan_{name}") for name in ("queue", "pool", "executor")}
+    return {name: value for name, value in found.items() if value}
+
+
 def dag_arguments(
     *, schedule: Any = None, max_active_runs: int = MAX_ACTIVE_RUNS, **task_arguments: Any
 ) -> dict[str, Any]:

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import airflow
 import pytest
+from airflow.dag_processing.dagbag import DagBag
 from airflow.plugins_manager import AirflowPlugin
 from jsonschema import validate
 
 from kafka_lab.airflow import PROJECT
 from kafka_reassignment_airflow.bundle import KafkaReassignmentDagBundle
 from kafka_reassignment_airflow.provider_info import OPTIONS, get_provider_info
-from kafka_reassignment_airflow.settings import instance, setting, step_defaults
+from kafka_reassignment_airflow.settings import instance, plan_arguments, setting, step_defaults
 
 pytestmark = pytest.mark.quick
 
@@ -64,3 +65,18 @@ def test_settings_are_those_of_the_configuration_and_their_defaults_otherwise(mo
     monkeypatch.setenv("AIRFLOW__KAFKA_REASSIGNMENT__RETRY_DELAY_SECONDS", "2.5")
     assert setting("maintenance_time_zone") == "Europe/Berlin"
     assert step_defaults()["retry_delay"].total_seconds() == 2.5
+
+
+@pytest.mark.parametrize("given", [{}, {"queue": "spark"}, {"queue": "spark", "pool": "planners"}])
+def test_where_plans_are_made_is_a_setting_of_one_task_alone(monkeypatch, given):
+    for name, value in given.items():
+        monkeypatch.setenv(f"AIRFLOW__KAFKA_REASSIGNMENT__PLAN_{name.upper()}", value)
+    [dag] = DagBag(str(PROJECT / "dags" / "reassignment_dag.py")).dags.values()
+    assert plan_arguments() == given
+    elsewhere = {
+        t.task_id: {n: getattr(t, n) for n in ("queue", "pool", "executor")}
+        for t in dag.tasks
+        if (t.queue, t.pool, t.executor) != ("default", "default_pool", None)
+    }
+    expected = {"queue": "default", "pool": "default_pool", "executor": None} | given
+    assert elsewhere == ({"plan": expected} if given else {})
