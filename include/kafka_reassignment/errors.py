@@ -103,6 +103,10 @@ class UnsupportedClusterError(ReassignmentError):
     """The cluster lacks an API this needs."""
 
 
+class PlannerMissingError(ReassignmentError):
+    """This machine cannot plan: PySpark or Java is missing, or is not what it should be."""
+
+
 class WrongClusterError(ReassignmentError):
     """The cluster behind the connection is not the one the request was made for."""
 

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from kafka_reassignment.cli.audit import audit_app
-from kafka_reassignment.cli.common import console
+from kafka_reassignment.cli.common import console, errors_to_stderr
 from kafka_reassignment.cli.lock import lock_app
 from kafka_reassignment.cli.views import describe_moves, list_moves
+from kafka_reassignment.planner.environment import require_pyspark
 from kafka_reassignment.text import format_bytes
 
 app = typer.Typer(no_args_is_help=True, help="Tools beside the DAGs; reassignments themselves are run by Airflow.")
@@ -38,7 +39,9 @@ def main(
 @app.command()
 def warm_up() -> None:
     """Archive Spark's classes in this Python environment, so that every later planning starts some seconds earlier."""
-    from kafka_reassignment.planner.warm_start import prepare  # noqa: PLC0415 - PySpark is slow to import
+    with errors_to_stderr():
+        require_pyspark()
+        from kafka_reassignment.planner.warm_start import prepare  # noqa: PLC0415 - PySpark is slow to import
 
-    archive = prepare()
+        archive = prepare()
     console.print(f"{format_bytes(archive.stat().st_size)} of classes in {archive}", markup=False)

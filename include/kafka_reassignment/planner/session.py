@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import kafka_reassignment
+from kafka_reassignment.planner.environment import why_no_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,8 +73,12 @@ def planner_session(
         memory: heap of the driver's JVM, in which all of Spark runs in local mode.
         settings: further Spark settings; they override those made here.
         archive_classes_to: write an archive of the classes to this file at the end, instead of using one.
+
+    Raises:
+        PlannerMissingError: Java is missing or too old.
     """
     from pyspark import SparkContext  # noqa: PLC0415 - slow to import
+    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     scratch = Path(tempfile.mkdtemp(prefix="planner-"))
@@ -116,7 +121,10 @@ def planner_session(
         builder = SparkSession.builder.master(master).appName(name)
         for key, value in chosen.items():
             builder = builder.config(key, value)
-        session = builder.getOrCreate()
+        try:
+            session = builder.getOrCreate()
+        except (PySparkRuntimeError, OSError) as error:
+            raise why_no_java() or error from error
         if not is_local:
             session.sparkContext.addPyFile(str(_package_zip(scratch)))
         yield session

@@ -17,6 +17,7 @@ from kafka_reassignment.plan.reassignment_json import write_reassignment_json
 from kafka_reassignment.plan.report import plan_page, title_of
 from kafka_reassignment.plan.store import PlanRef, read_summary, read_target_table
 from kafka_reassignment.plan.summary import PlanSummary
+from kafka_reassignment.planner.environment import require_pyspark
 from kafka_reassignment.planner.snapshot import TopicFacts, write_snapshot
 from kafka_reassignment.record.models import REPORT, FrozenPlan
 from kafka_reassignment.record.view import RecordView
@@ -45,6 +46,7 @@ def make_plan(run: RunContext, *, master: str) -> str:
     Raises:
         InvalidRequestError: no plan meets the request; the message says why.
         RecordDamagedError: the frozen plan was altered.
+        PlannerMissingError: PySpark or Java is missing here.
     """
     with run.audited("plan") as event:
         if run.record.frozen_plan() is None:
@@ -127,24 +129,13 @@ def in_words(summary: PlanSummary, ends: str = "") -> str:
 
 
 def _plan_and_freeze(run: RunContext, master: str) -> None:
-    # Imported here, so that the other steps need neither PySpark nor Java; and before Spark starts in another thread: two
-    # threads that import PySpark at once find it half imported.
-    from kafka_reassignment.planner.pipeline import plan  # noqa: PLC0415
-    from kafka_reassignment.planner.session import planner_session  # noqa: PLC0415
-
     request = run.request
     place = run.record.new_plan_place(run.now(), f"plan, try {run.actor.try_number}")
     out_uri = run.record.uri_of(place)
     if request.job is Job.ROLL_BACK:
         summary = _roll_back(run, request, out_uri)
     else:
-        snapshot_uri = f"{out_uri}/snapshot"
-        # Spark starts while the brokers are asked: each takes seconds, and neither needs the other.
-        with ExitStack() as at_end, ThreadPoolExecutor(1) as background:
-            starting = background.submit(at_end.enter_context, planner_session(master))
-            take_snapshot(run, snapshot_uri, as_if_cancelled=request.supersede)
-            run.log.info("Snapshot written to %s; planning on Spark master %s", snapshot_uri, master)
-            summary = plan(starting.result(), snapshot_uri, request, out_uri)
+        summary = _plan_on_spark(run, request, out_uri, master)
     run.record.freeze_plan(
         FrozenPlan(
             plan_hash=summary.plan_hash,
@@ -154,6 +145,22 @@ def _plan_and_freeze(run: RunContext, master: str) -> None:
             target_hash=target_hash(read_target_table(out_uri)),
         )
     )
+
+
+def _plan_on_spark(run: RunContext, request: ReassignmentRequest, out_uri: str, master: str) -> PlanSummary:
+    # Imported here, so that the other steps need neither PySpark nor Java; and before Spark starts in another thread: two
+    # threads that import PySpark at once find it half imported.
+    require_pyspark()
+    from kafka_reassignment.planner.pipeline import plan  # noqa: PLC0415
+    from kafka_reassignment.planner.session import planner_session  # noqa: PLC0415
+
+    snapshot_uri = f"{out_uri}/snapshot"
+    # Spark starts while the brokers are asked: each takes seconds, and neither needs the other.
+    with ExitStack() as at_end, ThreadPoolExecutor(1) as background:
+        starting = background.submit(at_end.enter_context, planner_session(master))
+        take_snapshot(run, snapshot_uri, as_if_cancelled=request.supersede)
+        run.log.info("Snapshot written to %s; planning on Spark master %s", snapshot_uri, master)
+        return plan(starting.result(), snapshot_uri, request, out_uri)
 
 
 def _write_for_people(run: RunContext, plan: PlanRef, summary: PlanSummary) -> None:

@@ -29,15 +29,27 @@ print(make_plan(run.context, master="local[1]"))
 """
 
 
-def test_spark_starts_beside_the_snapshot_in_a_python_that_has_not_imported_it(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+def planned(folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(folder)],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | env,
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
     )
+
+
+def test_without_java_it_says_so(tmp_path):
+    done = planned(tmp_path, JAVA_HOME=str(tmp_path))
+    assert done.returncode == 1
+    said = done.stderr.splitlines()[-1]
+    assert "PlannerMissingError: Java is not installed here" in said
+    assert said.endswith("then rerun preflight and what follows")
+
+
+def test_spark_starts_beside_the_snapshot_in_a_python_that_has_not_imported_it(tmp_path):
+    done = planned(tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "decommission: 2 of 2 partitions" in done.stdout
