@@ -197,6 +197,12 @@ def test_min_insync_replicas_shows_the_layer_it_comes_from(lab: Lab) -> None:
     sees(lab, topic, MIN_ISR, ConfigValue("2", ConfigSource.DYNAMIC_TOPIC))
 
 
+def test_no_topic_may_ask_for_no_replica_in_sync(lab: Lab) -> None:
+    refusal = change(lab, topic_of(lab), MIN_ISR, SET, "0")
+    text = f"Invalid value 0 for configuration {MIN_ISR}: Value must be at least 1"
+    lab.assert_refused(refusal, Refusal("INVALID_CONFIG", text))
+
+
 def test_asking_for_nothing_and_changing_nothing_gives_nothing(lab: Lab) -> None:
     assert lab.cluster.describe_configs([], [RATE]) == {}
     assert lab.cluster.alter_configs([]) == {}

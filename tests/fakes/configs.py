@@ -219,7 +219,7 @@ def _not_a_number(key: str, value: str) -> Refusal | None:
     top = 2**63 if kind == "LONG" else 2**31
     if not re.fullmatch(r"-?\d+", value) or not -top <= int(value) < top:
         return Refusal(code, f"Invalid value {value} for configuration {key}: Not a number of type {kind}")
-    lowest = 0 if key in _RATES else -1
+    lowest = 0 if key in _RATES else 1 if key == _MIN_ISR else -1
     if int(value) < lowest:
         return Refusal(code, f"Invalid value {value} for configuration {key}: Value must be at least {lowest}")
     return None

@@ -60,8 +60,9 @@ class Faults:
         self._waiting: list[Fault] = []
 
     def add(self, call: Call, error: BaseException, *, applied: int | None, times: int) -> None:
-        """Let the next calls fail."""
-        self._waiting.append(Fault(call, error, applied, times))
+        """Let the next calls fail; none with 0 ``times``."""
+        if times > 0:
+            self._waiting.append(Fault(call, error, applied, times))
 
     def next_of(self, call: Call) -> Fault | None:
         """Take the fault that meets this call, if one does."""

@@ -172,8 +172,7 @@ def _stop_says_what_is_left(play: Play, run: Any) -> list[Violation]:
     """A green stop leaves each partition where it was or at its target, or on its way where another reassignment wants it, or its report names it."""
     reassignment_id = run.tasks["stop"].xcoms.get("return_value")
     said = str(run.tasks["report_stop"].xcoms.get("return_value"))
-    others = {r.run_id for a in play.world.airflows for r in a.runs.values() if r.dag_id == DAG_ID} - {reassignment_id}
-    later = [move for other in sorted(others) for move in play.world.truth.moves(other)]
+    later = [move for other in others_than(play, str(reassignment_id)) for move in play.world.truth.moves(other)]
     for move in play.world.truth.moves(str(reassignment_id)) if reassignment_id else ():
         seen = play.state.partitions.get(move.partition)
         if seen is None or move.partition in play.touched or seen.in_flight or str(move.partition) in said:
@@ -231,12 +230,17 @@ def _was_dead(play: Play, broker: int, since: datetime) -> bool:
     return broker in play.dead or (broker in play.restarted and play.restarted[broker] > since)
 
 
+def others_than(play: Play, reassignment_id: str) -> list[str]:
+    """The ids of the other reassignments, those included whose runs a person deleted."""
+    runs = {r.run_id for a in play.world.airflows for r in a.runs.values() if r.dag_id == DAG_ID}
+    return sorted((runs | play.world.truth.reassignments()) - {reassignment_id})
+
+
 def _to_roll_back(play: Play, reassignment_id: str) -> dict[TopicPartition, Replicas]:
     """Where a roll back leads, but for what only others have moved: that was never begun, and stays as it is."""
     truth = play.world.truth
     begun = truth.begun(reassignment_id)
-    others = {r.run_id for a in play.world.airflows for r in a.runs.values() if r.dag_id == DAG_ID} - {reassignment_id}
-    moved = {str(p) for p in play.touched} | {p for other in others for p in truth.begun(other)}
+    moved = {str(p) for p in play.touched} | {p for other in others_than(play, reassignment_id) for p in truth.begun(other)}
     moves = truth.moves(reassignment_id)
     return {m.partition: m.current for m in moves if str(m.partition) not in moved or str(m.partition) in begun}
 

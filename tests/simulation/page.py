@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation import seam
 from tests.simulation.config_account import is_rate
-from tests.simulation.invariants import POLL_SECONDS, SLACK_SECONDS, reassignment_is_done
+from tests.simulation.invariants import POLL_SECONDS, SLACK_SECONDS, others_than, reassignment_is_done
 from tests.simulation.listed import listed_wrongly
 from tests.simulation.truth import HEADROOM
 from tests.simulation.violations import Violation
@@ -216,11 +216,7 @@ class PageReader:
             return True
         if partition in play.touched or (number and truth.last_batches(own).get(str(partition), 0) > number):
             return True
-        return any(str(partition) in truth.begun(other) for other in self._others(own))
-
-    def _others(self, reassignment_id: str) -> list[str]:
-        runs = (r.run_id for a in self._play.world.airflows for r in a.runs.values() if r.dag_id == DAG_ID)
-        return sorted({*runs} - {reassignment_id})
+        return any(str(partition) in truth.begun(other) for other in others_than(play, own))
 
     def _of_failure(self, page: Any) -> Iterator[str]:
         own, play = page.row, self._play
@@ -266,7 +262,7 @@ class PageReader:
         if own.status is not ReassignmentStatus.FINISHED or key in self._finished or run is None:
             return
         self._finished.add(key)
-        if play.touched or any(play.world.truth.begun(other) for other in self._others(own.reassignment_id)):
+        if play.touched or any(play.world.truth.begun(other) for other in others_than(play, own.reassignment_id)):
             return  # others may have moved it since
         if run.ended_at is None or play.world.time.now - run.ended_at > A_LOOK:
             return

@@ -91,6 +91,11 @@ class Truth:
         )
         return found or {}
 
+    def reassignments(self) -> frozenset[str]:
+        """Return the ids of all that have a record; nothing where one of them cannot be read."""
+        read = self.store.records
+        return self._read(("all",), lambda: frozenset(r.reassignment_id for r in read(self.cluster_id))) or frozenset()
+
     def is_stopped(self, reassignment_id: str) -> bool:
         """Whether a reassignment was stopped and not resumed."""
         return bool(

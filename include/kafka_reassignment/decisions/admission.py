@@ -42,8 +42,9 @@ def health(
     """Return the unhealthy partitions, without what the reassignment itself repairs.
 
     A replica that is being added does not count as missing (F32, KIP-352). A replica that the reassignment takes away does
-    not count either, because it is replaced; nor does a partition under min ISR that has enough replicas then. An
-    offline partition always counts: without a leader there is nothing to copy from.
+    not count either, because it is replaced; nor does a partition under min ISR that has enough replicas then. Where
+    ``min.insync.replicas`` is more than there are replicas, brokers ask for all of them (``Partition.effectiveMinIsr``, 4.3.1).
+    An offline partition always counts: without a leader there is nothing to copy from.
 
     Args:
         seen: the partitions.
@@ -63,7 +64,7 @@ def health(
         replaced = len(arriving) or len((leaving & set(state.replicas)) - synced)
         if state.leader is None:
             offline.append(partition)
-        elif len(synced) + replaced < seen.min_insync_replicas.get(partition.topic, 1):
+        elif len(synced) + replaced < min(seen.min_insync_replicas.get(partition.topic, 1), len(state.replicas)):
             under_min_isr.append(partition)
         elif not expected <= synced:
             under_replicated.append(partition)

@@ -112,11 +112,9 @@ def adds_again(move: Reassignment, seen: View) -> bool:
 
 
 def _phase_in_flight(move: Reassignment, flight: InFlight, in_sync: frozenset[int]) -> StepState:
-    # Below 2.4 every replica out of sync is reported as adding, one that stays included, and their order may differ.
-    expands = bool(move.adding) and (
-        flight.target == move.expanded
-        or (set(flight.target) == set(move.expanded) and set(flight.adding) <= set(move.adding))
-    )
+    # The order tells our expansion from another client's move to the same replicas. What is listed as adding tells nothing:
+    # below 2.4 that is every replica out of sync, one that stays included.
+    expands = bool(move.adding) and flight.target == move.expanded
     ours = expands or flight.target == move.target
     heading = f"in flight to {format_brokers(flight.target)}"
     if twice := never_completes(flight):

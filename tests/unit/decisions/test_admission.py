@@ -171,6 +171,11 @@ def test_a_partition_under_min_isr_is_unhealthy_unless_the_plan_gives_it_enough_
     assert health(cluster((1, 2), (), None), targets={OTHER: (3, 4)}) == Health(offline=(OTHER,))
 
 
+def test_min_isr_above_the_replication_factor_asks_for_all_replicas_as_brokers_do() -> None:
+    assert health(cluster((1,), (1,))) == Health()
+    assert health(cluster((1, 2), (1,))) == Health(under_min_isr=(OTHER,))
+
+
 # Whether the rate can finish
 
 
