@@ -240,7 +240,9 @@ def _to_roll_back(play: Play, reassignment_id: str) -> dict[TopicPartition, Repl
     """Where a roll back leads, but for what only others have moved: that was never begun, and stays as it is."""
     truth = play.world.truth
     begun = truth.begun(reassignment_id)
-    moved = {str(p) for p in play.touched} | {p for other in others_than(play, reassignment_id) for p in truth.begun(other)}
+    moved = {str(p) for p in play.touched} | {
+        p for other in others_than(play, reassignment_id) for p in truth.begun(other)
+    }
     moves = truth.moves(reassignment_id)
     return {m.partition: m.current for m in moves if str(m.partition) not in moved or str(m.partition) in begun}
 
