@@ -38,6 +38,7 @@ ROWS = (
     ("busiest receiver ÷ asked rate, any 2 s", "receiver_2s", "{:.2f}"),
     ("busiest sender ÷ asked rate, any 2 s", "sender_2s", "{:.2f}"),
     ("extra disk ÷ bytes moved", "extra_disk", "{:.2f}"),
+    ("brokers' answers per minute, without data", "requests_per_minute", "{:.0f}"),
     ("gaps between batches", "gap_count", "{:.0f}"),
     ("… each", "gap_seconds", "{:.1f} s"),
     ("producer before: median", "before_p50_ms", "{:.1f} ms"),

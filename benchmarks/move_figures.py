@@ -72,6 +72,7 @@ class Figures:
 
     ``to_bound`` is the time from the first to the last byte ÷ what the busiest receiver needs at the asked rate.
     ``receiver_…`` and ``sender_…`` are the busiest broker's rate over any so many seconds ÷ the asked rate.
+    ``requests_per_minute`` are those that brokers answered until the end, without producing and fetching.
     ``extra_disk`` is the most that is on disk beyond each partition's replication factor ÷ the bytes moved.
     """
 
@@ -86,6 +87,7 @@ class Figures:
     sender_2s: float
     moved_bytes: int
     extra_disk: float
+    requests_per_minute: float
     gaps: tuple[float, ...]
     before: Producing
     during: Producing
@@ -97,6 +99,7 @@ def figures(
     rate: float,
     latencies: Sequence[Latency],
     end_seconds: float,
+    requests: int,
 ) -> Figures:
     """Return the figures of one move.
 
@@ -106,6 +109,7 @@ def figures(
         rate: bytes per second that were asked for.
         latencies: of the producer; those before time 0 are of the time before the move.
         end_seconds: when the mover said that it is done.
+        requests: that brokers answered meanwhile, without those of data.
     """
     found = copies(samples, start)
     if not found:
@@ -126,6 +130,7 @@ def figures(
         sender_2s=busiest(times, sent.values(), 2) / rate,
         moved_bytes=sum(c.sizes[-1] for c in found),
         extra_disk=max(extra_bytes(s, start) for s in samples) / sum(c.sizes[-1] for c in found),
+        requests_per_minute=requests * 60 / end_seconds,
         gaps=gaps([(c.first, c.last) for c in found]),
         before=producing([m.ms for m in latencies if m.at < 0]),
         during=producing([m.ms for m in latencies if 0 <= m.at <= end_seconds]),

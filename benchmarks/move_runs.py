@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks.move_disk import DiskWatch
 from benchmarks.move_figures import Figures, Latency, Sample, figures
+from benchmarks.request_counts import request_counts
 from confluent_kafka import KafkaException
 from rich.console import Console
 from upath import UPath
@@ -73,6 +74,7 @@ class Move:
     figures: Figures
     batches: int
     lost: int
+    requests: Mapping[str, int]
     targets: str
     samples: list[Sample] = field(repr=False)
     latencies: list[Latency] = field(repr=False)
@@ -144,19 +146,22 @@ class Bench:
     def _measured(self, move: Callable[[], None]) -> Callable[[str, int, str, list[Step]], Move]:
         self._make_topic()
         with Ledger(self._cluster.bootstrap_servers, [TOPIC]) as ledger:
-            time.sleep(WARM_UP_SECONDS + QUIET_SECONDS)
+            time.sleep(WARM_UP_SECONDS)
+            requests = request_counts(self._cluster)
+            time.sleep(QUIET_SECONDS)
             zero, offset = time.monotonic(), ledger.elapsed_seconds
             log_dirs = {b: self._cluster.data_dir(b) for b in self._cluster.brokers}
             with DiskWatch(log_dirs, TOPIC, zero) as disk:
                 move()
                 end = time.monotonic() - zero
                 time.sleep(AFTER_SECONDS)
+            requests = request_counts(self._cluster) - requests
             found = ledger.verify()
             latencies = [Latency(at - offset, ms) for at, ms in ledger.latencies if at >= WARM_UP_SECONDS]
-        measured = figures(disk.samples, self._start, self._setting.rate_mb * 1e6, latencies, end)
+        measured = figures(disk.samples, self._start, self._setting.rate_mb * 1e6, latencies, end, requests.total())
 
         def done(mover: str, batches: int, targets: str, steps: list[Step]) -> Move:
-            return Move(mover, measured, batches, found.lost, targets, disk.samples, latencies, steps)
+            return Move(mover, measured, batches, found.lost, requests, targets, disk.samples, latencies, steps)
 
         return done
 
@@ -224,6 +229,7 @@ def as_json(move: Move, *, raw: bool) -> dict[str, Any]:
         "mover": move.mover,
         "batches": move.batches,
         "lost": move.lost,
+        "requests": move.requests,
         "figures": json.loads(json.dumps(move.figures, default=vars)),
         "steps": [vars(step) for step in move.steps],
     }

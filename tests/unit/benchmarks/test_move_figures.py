@@ -67,7 +67,8 @@ def test_a_copy_that_never_caught_up_lasts_until_the_last_sample():
 def test_the_figures_of_a_move():
     latencies = [Latency(-3, 2.0), Latency(1, 4.0), Latency(2, 400.0), Latency(30, 9_000.0)]
 
-    found = figures(ONE_AFTER_THE_OTHER, START, 2.0 * MB, latencies, end_seconds=12)
+    found = figures(ONE_AFTER_THE_OTHER, START, 2.0 * MB, latencies, end_seconds=12, requests=40)
+    assert found.requests_per_minute == 200
 
     assert (found.first_byte_seconds, found.last_byte_seconds, found.copy_seconds) == (2, 9, 7)
     assert found.to_bound == pytest.approx(7 / 10)  # 20 MB at 2 MB/s
@@ -81,7 +82,7 @@ def test_the_figures_of_a_move():
 
 def test_nothing_moved_has_no_figures():
     with pytest.raises(ValueError, match="nothing was moved"):
-        figures([sample(0), sample(1)], START, MB, [], 1)
+        figures([sample(0), sample(1)], START, MB, [], 1, 0)
 
 
 def test_the_busiest_window_may_begin_between_two_samples():
@@ -137,7 +138,7 @@ def test_quantiles_are_values_that_were_measured():
 
 
 def test_medians_take_each_figure_by_itself():
-    one = figures(ONE_AFTER_THE_OTHER, START, MB, [], 12)
+    one = figures(ONE_AFTER_THE_OTHER, START, MB, [], 12, 40)
     several = [one, replace(one, end_seconds=20, gaps=(1, 2)), replace(one, end_seconds=13, gaps=())]
 
     found = medians(several)
