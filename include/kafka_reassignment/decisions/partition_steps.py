@@ -67,9 +67,28 @@ def steps_of(current: Replicas, target: Replicas, *, replica_movements: int) -> 
     return tuple(assignments)
 
 
-def steps_for(move: Reassignment, *, replica_movements: int) -> tuple[Step, ...]:
-    """Return a reassignment as numbered steps; one with nothing to do has none."""
-    return _numbered(move, steps_of(move.current, move.target, replica_movements=replica_movements))
+def steps_for(move: Reassignment, *, replica_movements: int, leader_first: bool = False) -> tuple[Step, ...]:
+    """Return a reassignment as numbered steps; one with nothing to do has none.
+
+    Args:
+        move: the reassignment.
+        replica_movements: R, the new replicas at once; at least 1.
+        leader_first: the new preferred leader leads in a step of its own before anything is copied, if it has a replica
+            already: copies are then read from it.
+
+    Raises:
+        InvalidAssignmentError: as ``steps_of``.
+    """
+    led = led_first(move.current, move.target) if leader_first else move.current
+    steps = steps_of(led, move.target, replica_movements=replica_movements)
+    return _numbered(move, steps if led == move.current else (led, *steps))
+
+
+def led_first(current: Replicas, target: Replicas) -> Replicas:
+    """Return the current replicas with the target's preferred leader first; as they are if it has no replica yet."""
+    if target[0] not in current:
+        return current
+    return (target[0], *(b for b in current if b != target[0]))
 
 
 def _numbered(move: Reassignment, assignments: Sequence[Replicas]) -> tuple[Step, ...]:

@@ -16,7 +16,7 @@ from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.model import Step
 from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.plan.schemas import STEPS, TARGET
-from kafka_reassignment.plan.steps import batching_columns, changes_table, steps_table, table_of
+from kafka_reassignment.plan.steps import batching_columns, changes_table, leaders_first, steps_table, table_of
 from kafka_reassignment.plan.store import (
     PlanRef,
     clear_plan,
@@ -83,7 +83,7 @@ def rebatch(
     retried = _are_of(steps, (*remaining.retried_later, *remaining.from_start, *opened, *planned_again))
     steps, numbers = steps.filter(pc.invert(retried)), numbers[~np.asarray(retried)]
     if remaining.new_limits is not None:
-        steps = steps_table(changes_table(steps), limits.replica_movements)
+        steps = steps_table(changes_table(steps), limits.replica_movements, leaders_first(steps))
         numbers = cut(steps)
     else:
         numbers = np.unique(numbers, return_inverse=True)[1] + 1

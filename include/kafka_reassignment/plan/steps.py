@@ -10,26 +10,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_reassignment.decisions.batching import NOBODY, StepColumns, throttle_lists
-from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
+from kafka_reassignment.decisions.batching.columns import ABSENT, Flags, Longs
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.model import Reassignment, Step, TopicPartition
 from kafka_reassignment.plan.columns import longs, replica_matrix
 from kafka_reassignment.plan.schemas import STEPS, TARGET
 
 
-def steps_table(changes: pa.Table, replica_movements: int) -> pa.Table:
+def steps_table(changes: pa.Table, replica_movements: int, leaders_first: Flags | None = None) -> pa.Table:
     """Cut each change into KIP-435's steps of at most ``replica_movements`` (R) new replicas.
 
     In: ``TARGET``. Out: ``STEPS``, in the same order, the steps of a partition one after the other.
+
+    Args:
+        changes: what is to be cut.
+        replica_movements: R.
+        leaders_first: by change, whether its new preferred leader leads in a step of its own before anything is copied.
     """
     # Most changes are one step and stay columns; only the others pass through Python objects.
     current, target = replica_matrix(changes["current"]), replica_matrix(changes["target"])
-    split = (adding(current, target) != ABSENT).sum(axis=1) > replica_movements
+    first = np.zeros(len(changes), dtype=bool) if leaders_first is None else leaders_first
+    split = ((adding(current, target) != ABSENT).sum(axis=1) > replica_movements) | first
     single = _single_steps(changes)
     if not split.any():
         return single
     rows = np.flatnonzero(split)
-    their_steps = [_steps_of(row, replica_movements) for row in changes.take(rows).to_pylist()]
+    their_steps = [
+        _steps_of(row, replica_movements, leader_first=leader_first)
+        for row, leader_first in zip(changes.take(rows).to_pylist(), first[rows].tolist(), strict=True)
+    ]
     origin = np.concatenate([np.flatnonzero(~split), np.repeat(rows, [len(steps) for steps in their_steps])])
     both = pa.concat_tables(
         [
@@ -45,10 +54,10 @@ def table_of(steps: Iterable[Step]) -> pa.Table:
     return pa.Table.from_pylist([_row(step) for step in steps], schema=STEPS)
 
 
-def _steps_of(row: dict[str, Any], replica_movements: int) -> list[dict[str, Any]]:
+def _steps_of(row: dict[str, Any], replica_movements: int, *, leader_first: bool) -> list[dict[str, Any]]:
     partition = TopicPartition(row["topic"], row["partition"])
     change = Reassignment(partition, tuple(row["current"]), tuple(row["target"]), row["size_bytes"])
-    return [_row(step) for step in steps_for(change, replica_movements=replica_movements)]
+    return [_row(step) for step in steps_for(change, replica_movements=replica_movements, leader_first=leader_first)]
 
 
 def _row(step: Step) -> dict[str, Any]:
@@ -82,19 +91,37 @@ def changes_table(steps: pa.Table) -> pa.Table:
 
     In: ``STEPS``, in any order. Out: ``TARGET``, ordered by topic and partition.
     """
-    ordered = steps.sort_by([("topic", "ascending"), ("partition", "ascending"), ("step", "ascending")])
-    if not len(ordered):
-        return TARGET.empty_table()
-    codes = np.asarray(pc.rank(ordered["topic"], tiebreaker="dense"))
-    partition = np.asarray(ordered["partition"])
-    differs = (codes[1:] != codes[:-1]) | (partition[1:] != partition[:-1])
-    first = ordered.filter(pa.array(np.concatenate([[True], differs])))
-    last = ordered.filter(pa.array(np.concatenate([differs, [True]])))
+    first, last = _first_and_last(steps)
     return (
         first.set_column(STEPS.names.index("target"), STEPS.field("target"), last["target"])
         .select(TARGET.names)
         .cast(TARGET)
     )
+
+
+def leaders_first(steps: pa.Table) -> Flags:
+    """By partition, in the order of ``changes_table``: whether its first step only moves the leader, and others follow.
+
+    In: ``STEPS``, in any order.
+    """
+    first, _ = _first_and_last(steps)
+    current, target = replica_matrix(first["current"]), replica_matrix(first["target"])
+    reorders = (adding(current, target) == ABSENT).all(axis=1) & (adding(target, current) == ABSENT).all(axis=1)
+    follows = longs(first["step"]) < longs(first["steps"])
+    leads: Flags = reorders & follows & first["leader_movement"].to_numpy(zero_copy_only=False).astype(bool)
+    return leads
+
+
+def _first_and_last(steps: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The first and the last step of each partition, ordered by topic and partition."""
+    ordered = steps.sort_by([("topic", "ascending"), ("partition", "ascending"), ("step", "ascending")])
+    if not len(ordered):
+        return ordered, ordered
+    codes = np.asarray(pc.rank(ordered["topic"], tiebreaker="dense"))
+    partition = np.asarray(ordered["partition"])
+    differs = (codes[1:] != codes[:-1]) | (partition[1:] != partition[:-1])
+    first = ordered.filter(pa.array(np.concatenate([[True], differs])))
+    return first, ordered.filter(pa.array(np.concatenate([differs, [True]])))
 
 
 def adding(current: Longs, target: Longs) -> Longs:

@@ -9,13 +9,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kafka_reassignment.decisions.batching import BatchRates
-from kafka_reassignment.plan.steps import batching_columns, steps_table
 from kafka_reassignment.plan.store import clear_plan, write_batches, write_summary, write_target
 from kafka_reassignment.plan.summary import PlanSummary, batch_summaries
 from kafka_reassignment.plan.tables import count_rows
 from kafka_reassignment.planner.apply_json import assignment_from_json
-from kafka_reassignment.planner.batch_stage import batch_numbers
+from kafka_reassignment.planner.cutting import steps_and_batches
 from kafka_reassignment.planner.facts import sized_partitions, with_request
 from kafka_reassignment.planner.resolve import resolve
 from kafka_reassignment.planner.rounds import assign
@@ -77,14 +75,11 @@ def plan_sized(
         assignment = assignment_from_json(session, facts, resolved, snapshot)
     else:
         assignment = assign(facts, resolved)
-    steps = steps_table(assignment.changes, request.limits.replica_movements)
-    columns = batching_columns(steps)
-    rates = BatchRates.of(request, request.limits)
-    numbers = batch_numbers(session, columns, request.limits, rates)
+    steps, numbers = steps_and_batches(session, assignment, resolved)
     clear_plan(out_dir)
-    write_target(out_dir, assignment.changes)
-    hashes = write_batches(out_dir, steps, numbers)
-    batches = batch_summaries(columns, numbers, hashes)
-    summary = summarize(resolved, assignment, snapshot, batches)
+    write_target(out_dir, steps.assignment.changes)
+    hashes = write_batches(out_dir, steps.table, numbers)
+    batches = batch_summaries(steps.columns, numbers, hashes)
+    summary = summarize(resolved, steps.assignment, snapshot, steps.columns, batches)
     write_summary(out_dir, summary)
     return summary

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from kafka_reassignment.decisions.batching.columns import ABSENT, Flags, Longs
+from kafka_reassignment.decisions.batching.columns import ABSENT, NOBODY, Flags, Longs, StepColumns
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.plan.columns import longs, replica_matrix
 from kafka_reassignment.plan.hash import plan_hash
@@ -29,7 +29,11 @@ MAX_BIGGEST_MOVES = 20
 
 
 def summarize(
-    resolved: ResolvedRequest, assignment: Assignment, snapshot: Snapshot, batches: tuple[BatchSummary, ...]
+    resolved: ResolvedRequest,
+    assignment: Assignment,
+    snapshot: Snapshot,
+    steps: StepColumns,
+    batches: tuple[BatchSummary, ...],
 ) -> PlanSummary:
     """Return the plan's summary."""
     changes, fleet, request = assignment.changes, resolved.fleet, resolved.request
@@ -40,7 +44,8 @@ def summarize(
     received = np.zeros(fleet.size, dtype=np.int64)
     np.add.at(received, new[copies], np.broadcast_to(size[:, None], copies.shape)[copies])
     sent = np.zeros(fleet.size, dtype=np.int64)
-    np.add.at(sent, fleet.index_of(current[:, 0]), size * copies.sum(axis=1))
+    sends = steps.sender != NOBODY
+    np.add.at(sent, fleet.index_of(steps.sender[sends]), steps.bytes_to_copy[sends])
     before, after, share = assignment.before, assignment.after, assignment.band.share
     racks = snapshot.brokers["rack"].to_pylist()
     brokers = tuple(

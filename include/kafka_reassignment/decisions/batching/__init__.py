@@ -11,6 +11,7 @@ throttled replicas than Kafka takes (32,767 bytes per topic and side) is cut int
 """
 
 from kafka_reassignment.decisions.batching.columns import NOBODY, StepColumns
+from kafka_reassignment.decisions.batching.least import Least, chain_seconds, least_seconds
 from kafka_reassignment.decisions.batching.packing import batches_of, chunks_of, pack, within_limit
 from kafka_reassignment.decisions.batching.rates import BatchRates
 from kafka_reassignment.decisions.batching.throttle_lists import split_long_lists, throttle_lists
@@ -18,9 +19,12 @@ from kafka_reassignment.decisions.batching.throttle_lists import split_long_list
 __all__ = [
     "NOBODY",
     "BatchRates",
+    "Least",
     "StepColumns",
     "batches_of",
+    "chain_seconds",
     "chunks_of",
+    "least_seconds",
     "pack",
     "split_long_lists",
     "throttle_lists",

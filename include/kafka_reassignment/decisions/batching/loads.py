@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
-from kafka_reassignment.decisions.batching.columns import NOBODY, Longs, StepColumns
+from kafka_reassignment.decisions.batching.columns import NOBODY, Flags, Longs, StepColumns
 from kafka_reassignment.decisions.batching.rates import BatchRates, Seconds
 from kafka_reassignment.decisions.throttle.wanted import Side
 from kafka_reassignment.request import Limits
@@ -35,32 +36,65 @@ class Copy:
     seconds: tuple[float, ...] = ()
 
 
-def copies_of(steps: StepColumns, chosen: Longs, rates: BatchRates) -> tuple[list[Copy], Seconds]:
-    """Return the chosen steps, all that copy among them, and by end the seconds that it needs for the whole plan."""
-    total = steps.bytes_to_copy
-    copying = np.flatnonzero(total > 0)
-    there = steps.receivers != NOBODY
-    senders, sender_at = np.unique(steps.sender[copying], return_inverse=True)
-    receivers, receiver_at = np.unique(steps.receivers, return_inverse=True)
-    receiver_at = receiver_at.reshape(steps.receivers.shape)
-    sends = total[copying] * rates.seconds_per_byte(Side.LEADER, senders)[sender_at]
-    gets = steps.size[:, None] * rates.seconds_per_byte(Side.FOLLOWER, receivers)[receiver_at]
-    whole = np.concatenate([np.bincount(sender_at, weights=sends, minlength=len(senders)), np.zeros(len(receivers))])
-    np.add.at(whole, len(senders) + receiver_at[there], gets[there])
+@dataclass(frozen=True)
+class Ends:
+    """What the copies of a plan need of each end.
+
+    Args:
+        copying: the steps that copy.
+        sender_at: by copying step, its sender's end.
+        receiver_at: by step, the ends of its receivers.
+        there: by step, which of them are receivers at all.
+        sends: by copying step, the seconds that its sender needs.
+        gets: by step, the seconds that each receiver needs.
+        whole: by end, the seconds that it needs for the whole plan.
+    """
+
+    copying: Longs
+    sender_at: Longs
+    receiver_at: Longs
+    there: Flags
+    sends: Seconds
+    gets: Seconds
+    whole: Seconds
+
+    @classmethod
+    def of(cls, steps: StepColumns, rates: BatchRates) -> Self:
+        """Sum up all steps."""
+        total = steps.bytes_to_copy
+        copying = np.flatnonzero(total > 0)
+        there = steps.receivers != NOBODY
+        senders, sender_at = np.unique(steps.sender[copying], return_inverse=True)
+        receivers, receiver_at = np.unique(steps.receivers, return_inverse=True)
+        receiver_at = len(senders) + receiver_at.reshape(steps.receivers.shape)
+        sends = total[copying] * rates.seconds_per_byte(Side.LEADER, senders)[sender_at]
+        gets = steps.size[:, None] * rates.seconds_per_byte(Side.FOLLOWER, receivers)[receiver_at - len(senders)]
+        whole = np.bincount(sender_at, weights=sends, minlength=len(senders) + len(receivers)).astype(np.float64)
+        np.add.at(whole, receiver_at[there], gets[there])
+        return cls(copying, sender_at, receiver_at, there, sends, gets, whole)
+
+    @property
+    def longest(self) -> Seconds:
+        """The seconds of each copy, largest first."""
+        gets = np.where(self.there, self.gets, 0.0)[self.copying].max(axis=1, initial=0.0)
+        return np.sort(np.maximum(self.sends, gets))[::-1]
+
+
+def copies_of(steps: StepColumns, chosen: Longs, all_ends: Ends) -> list[Copy]:
+    """Return the chosen steps, all that copy among them."""
     ends: dict[int, tuple[tuple[int, ...], tuple[float, ...]]] = {}
-    for n, at in enumerate(copying.tolist()):
-        mine = there[at]
+    for n, at in enumerate(all_ends.copying.tolist()):
+        mine = all_ends.there[at]
         ends[at] = (
-            (int(sender_at[n]), *(len(senders) + receiver_at[at][mine]).tolist()),
-            (float(sends[n]), *gets[at][mine].tolist()),
+            (int(all_ends.sender_at[n]), *all_ends.receiver_at[at][mine].tolist()),
+            (float(all_ends.sends[n]), *all_ends.gets[at][mine].tolist()),
         )
-    sizes, moves = total[chosen].tolist(), steps.moves_leader[chosen].tolist()
+    sizes, moves = steps.bytes_to_copy[chosen].tolist(), steps.moves_leader[chosen].tolist()
     nothing: tuple[tuple[int, ...], tuple[float, ...]] = ((), ())
-    found = [
+    return [
         Copy(at, size, moved, *ends.get(at, nothing))
         for at, size, moved in zip(chosen.tolist(), sizes, moves, strict=True)
     ]
-    return found, whole
 
 
 class Loads:

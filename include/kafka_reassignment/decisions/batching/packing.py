@@ -10,13 +10,14 @@ import numpy as np
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.batching.columns import Longs, StepColumns
+from kafka_reassignment.decisions.batching.least import Least
 from kafka_reassignment.decisions.batching.loads import Copy, Loads, copies_of, in_succession
 from kafka_reassignment.decisions.batching.rates import BATCH_SECONDS, BatchRates, Seconds
 from kafka_reassignment.decisions.batching.throttle_lists import split_long_lists
 from kafka_reassignment.errors import InfeasiblePlanError
 from kafka_reassignment.request import Limits
 
-TRIALS = ((1.0, 1.0), (0.25, 1.0), (2.0, 1.0), (0.0, 1.15))
+TRIALS = ((1.0, 1.0), (0.25, 1.0), (2.0, 1.0), (0.0, 1.15), (0.5, 2.7))
 """Orders and heights that are tried: (how much the load of a copy's busiest broker counts beside its size, factor of the heights)."""
 
 GOOD = 1.01
@@ -62,17 +63,17 @@ def pack(steps: StepColumns, limits: Limits, rates: BatchRates | None = None) ->
         return np.zeros(0, dtype=np.int64)
     rates = rates or BatchRates()
     plan = _Plan.of(steps, rates)
-    numbers = _best(plan, limits, rates, plan.least_batches(limits, rates))
+    numbers = _best(plan, limits, rates, plan.least.batches(limits, rates))
     if rates.longest_seconds is not None and numbers.max() > limits.max_batches:
         unbounded = replace(rates, longest_seconds=None)
-        numbers = _best(plan, limits, unbounded, max(limits.max_batches, plan.least_batches(limits, unbounded)))
+        numbers = _best(plan, limits, unbounded, max(limits.max_batches, plan.least.batches(limits, unbounded)))
     return numbers
 
 
 def _best(plan: _Plan, limits: Limits, rates: BatchRates, batches: int) -> Longs:
     """Try several orders, and return the batches that end first."""
     found: list[tuple[float, Longs]] = []
-    heights, least = plan.heights(batches, limits), plan.least_seconds(batches, limits)
+    heights, least = plan.heights(batches, limits), plan.least.seconds(batches, limits)
     for weight, factor in TRIALS[: max(1, MAX_EFFORT // max(1, plan.effort(batches)))]:
         numbers, seconds = plan.placed(limits, rates, heights * factor, weight)
         found.append((seconds, numbers))
@@ -98,57 +99,41 @@ class _Plan:
         steps: the plan.
         chains: the steps of each partition that copies or has several steps, in their order.
         light: the other steps, by whether they move a leader.
-        whole: by end, the seconds that it needs for all.
-        longest: the seconds of each copy, largest first.
+        least: what bounds its batches.
     """
 
     steps: StepColumns
     chains: list[list[Copy]]
     light: dict[bool, Longs]
-    whole: Seconds
-    longest: Seconds
+    least: Least
 
     @classmethod
     def of(cls, steps: StepColumns, rates: BatchRates) -> _Plan:
         starts = np.flatnonzero(np.concatenate([[True], steps.partition[1:] != steps.partition[:-1]]))
         counts = np.diff(np.append(starts, len(steps.partition)))
         is_light = np.repeat((counts == 1) & (steps.bytes_to_copy[starts] == 0), counts)
-        copies, whole = copies_of(steps, np.flatnonzero(~is_light), rates)
+        least = Least.of(steps, rates)
+        copies = copies_of(steps, np.flatnonzero(~is_light), least.ends)
         chains = [list(chain) for _, chain in groupby(copies, lambda copy: steps.partition[copy.step])]
-        longest = np.sort(np.array([max(copy.seconds) for copy in copies if copy.ends]))[::-1]
         light = {moves: np.flatnonzero(is_light & (steps.moves_leader == moves)) for moves in (True, False)}
-        return cls(steps, chains, light, whole, longest)
+        return cls(steps, chains, light, least)
 
     def effort(self, batches: int) -> int:
-        return len(self.longest) * batches
-
-    def least_batches(self, limits: Limits, rates: BatchRates) -> int:
-        """Return how many batches the limits need, and the time that a batch may take."""
-        least = [
-            -(-len(self.steps.partition) // limits.partition_movements),
-            -(-int(self.steps.moves_leader.sum()) // limits.leader_movements),
-            max(map(len, self.chains), default=1),
-        ]
-        if limits.batch_bytes:
-            least.append(-(-int(self.steps.bytes_to_copy.sum()) // limits.batch_bytes))
-        if rates.longest_seconds:
-            least.append(int(np.ceil(self.whole.max(initial=0.0) / rates.longest_seconds)))
-        return max(least)
+        return len(self.least.longest) * batches
 
     def heights(self, batches: int, limits: Limits) -> Seconds:
-        """By batch, the height that it has at least when each takes P copies of the next size."""
-        first = self.longest[:: limits.partition_movements][:batches]
-        return np.pad(first, (0, batches - len(first)))
+        """By batch, the height that it has at least when each takes P copies of the next size.
 
-    def least_seconds(self, batches: int, limits: Limits) -> float:
-        """Return the time below which no packing gets."""
-        copying = max(self.whole.max(initial=0.0), self.longest[:: limits.partition_movements].sum())
-        return float(copying + BATCH_SECONDS * batches)
+        The lowest is first where many copies have to wait for the batch of another step of their partition.
+        """
+        first = self.least.longest[:: limits.partition_movements][:batches]
+        heights = np.pad(first, (0, batches - len(first)))
+        return np.roll(heights, 1) if self.least.often_follows_nothing else heights
 
     def placed(self, limits: Limits, rates: BatchRates, heights: Seconds, weight: float) -> tuple[Longs, float]:
         """Place all steps; return the batch of each, with gaps, and how long all batches take."""
         movements = int(self.steps.moves_leader.sum())
-        loads = Loads(len(self.whole), heights, movements, limits, rates.longest_seconds)
+        loads = Loads(len(self.least.ends.whole), heights, movements, limits, rates.longest_seconds)
         numbers = np.zeros(len(self.steps.partition), dtype=np.int64)
         for chain in self._in_order(weight):
             for copy, batch in zip(chain, _batches_for(chain, loads), strict=True):
@@ -159,10 +144,11 @@ class _Plan:
         return numbers, loads.seconds + BATCH_SECONDS * len(np.unique(numbers))
 
     def _in_order(self, weight: float) -> list[list[Copy]]:
-        busiest = self.whole.max(initial=0.0)
+        whole = self.least.ends.whole
+        busiest = whole.max(initial=0.0)
 
         def need(chain: list[Copy]) -> float:
-            share = max((self.whole[end] / busiest for copy in chain for end in copy.ends), default=0.0)
+            share = max((whole[end] / busiest for copy in chain for end in copy.ends), default=0.0)
             return float(max(max(copy.seconds, default=0.0) for copy in chain) * share**weight)
 
         return sorted(self.chains, key=need, reverse=True)
