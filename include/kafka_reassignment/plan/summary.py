@@ -16,7 +16,10 @@ from kafka_reassignment.request import Job, ReassignmentRequest
 
 
 class BrokerSummary(BaseModel):
-    """One broker before and after; ``share_bytes`` is its fair share afterwards, None for brokers that take no part."""
+    """One broker before and after; ``share_bytes`` is its fair share afterwards, None for brokers that take no part.
+
+    ``bytes_sent_alone`` is the part of ``bytes_sent`` that no other replica could send: no other one is alive and stays.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -32,6 +35,7 @@ class BrokerSummary(BaseModel):
     leaders_after: int
     bytes_received: int
     bytes_sent: int
+    bytes_sent_alone: int = 0
 
 
 class BatchSummary(BaseModel):

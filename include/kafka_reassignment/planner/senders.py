@@ -201,7 +201,7 @@ def _lowest(attempt: Callable[[int], _Levelling], level: int, unlevelled: int) -
     if state.is_level:
         return state
     best, low, high = None, level, unlevelled
-    while high - low > PRECISION * high:
+    while high - low > max(1, PRECISION * high):
         middle = (low + high) // 2
         state = attempt(middle)
         if state.is_level:
@@ -209,6 +209,18 @@ def _lowest(attempt: Callable[[int], _Levelling], level: int, unlevelled: int) -
         else:
             low = middle
     return best
+
+
+def sent_alone(changes: pa.Table, fleet: Fleet) -> Longs:
+    """Return by broker the bytes that only it can send: no other replica of the partition is alive and stays.
+
+    In: ``TARGET``.
+    """
+    copies = Copies.of(changes, fleet, replica_movements=1)
+    only = ~copies.able_to_send(fleet.alive).any(axis=1)
+    alone = np.zeros(fleet.size, dtype=np.int64)
+    np.add.at(alone, copies.current[only, 0], copies.first[only])
+    return alone
 
 
 def _with_leaders(changes: pa.Table, copies: Copies, fleet: Fleet, chosen: dict[int, int]) -> Senders:

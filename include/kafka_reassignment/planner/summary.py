@@ -21,6 +21,7 @@ from kafka_reassignment.plan.summary import (
 from kafka_reassignment.planner.goals import LEADER_TOLERANCE, leader_room
 from kafka_reassignment.planner.resolve import ResolvedRequest
 from kafka_reassignment.planner.rounds import Assignment
+from kafka_reassignment.planner.senders import sent_alone
 from kafka_reassignment.planner.snapshot import Snapshot
 from kafka_reassignment.planner.space import log_dirs_at_peak
 
@@ -46,6 +47,7 @@ def summarize(
     sent = np.zeros(fleet.size, dtype=np.int64)
     sends = steps.sender != NOBODY
     np.add.at(sent, fleet.index_of(steps.sender[sends]), steps.bytes_to_copy[sends])
+    alone = sent_alone(changes, fleet)
     before, after, share = assignment.before, assignment.after, assignment.band.share
     racks = snapshot.brokers["rack"].to_pylist()
     brokers = tuple(
@@ -62,6 +64,7 @@ def summarize(
             leaders_after=int(after.leaders[b]),
             bytes_received=int(received[b]),
             bytes_sent=int(sent[b]),
+            bytes_sent_alone=min(int(alone[b]), int(sent[b])),
         )
         for b in range(fleet.size)
     )

@@ -17,6 +17,7 @@ from kafka_reassignment.plan.reassignment_json import write_reassignment_json
 from kafka_reassignment.plan.report import plan_page, title_of
 from kafka_reassignment.plan.store import PlanRef, read_summary, read_target_table
 from kafka_reassignment.plan.summary import PlanSummary
+from kafka_reassignment.plan.time_bound import time_bound
 from kafka_reassignment.planner.environment import require_pyspark
 from kafka_reassignment.planner.snapshot import TopicFacts, write_snapshot
 from kafka_reassignment.record.models import REPORT, FrozenPlan
@@ -64,7 +65,8 @@ def make_plan(run: RunContext, *, master: str) -> str:
             "plan_hash": plan.plan_hash,
             "assumptions": list(summary.assumptions),
         }
-        return in_words(summary, end_in_words(run, RecordView(run.record), summary))
+        ends = end_in_words(run, RecordView(run.record), summary)
+        return in_words(summary, ends, run.request.throttle_bytes_per_second)
 
 
 @contextmanager
@@ -91,16 +93,19 @@ def headline(summary: PlanSummary) -> str:
     )
 
 
-def in_words(summary: PlanSummary, ends: str = "") -> str:
+def in_words(summary: PlanSummary, ends: str = "", bytes_per_second: int | None = None) -> str:
     """Return a plan as Markdown, for the person who approves it.
 
     Args:
         summary: of the plan.
         ends: when it is expected to be over if it is approved now.
+        bytes_per_second: the rate that is asked for each broker; None when unthrottled.
     """
     lines = [headline(summary), "", f"Plan `{summary.plan_hash}`. Only this plan runs.", ""]
     if summary.seconds_at_rate is not None:
         lines += [f"About {timedelta(seconds=summary.seconds_at_rate)} at the asked rate.", ""]
+    if bound := time_bound(summary, bytes_per_second):
+        lines += [" ".join(bound), ""]
     if ends:
         lines += [f"Approved now, with the maintenance windows, {ends}.", ""]
     lines += [

@@ -9,6 +9,7 @@ from importlib.resources import files
 from kafka_reassignment.plan.report.charts import charts
 from kafka_reassignment.plan.report.rows import batch_rows, broker_rows, fullest_first, rack_rows
 from kafka_reassignment.plan.summary import PlanSummary
+from kafka_reassignment.plan.time_bound import time_bound
 from kafka_reassignment.templates import html_templates
 
 MAX_LOG_DIRS = 30
@@ -39,6 +40,7 @@ def plan_page(summary: PlanSummary, *, title: str, bytes_per_second: int | None 
         plan=summary,
         duration=None if summary.seconds_at_rate is None else str(timedelta(seconds=summary.seconds_at_rate)),
         rate=bytes_per_second,
+        time_bound=time_bound(summary, bytes_per_second),
         racks=rack_rows(summary),
         brokers=brokers,
         log_dirs=fullest_first(summary.log_dirs)[:MAX_LOG_DIRS],
