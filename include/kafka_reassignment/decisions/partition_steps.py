@@ -18,7 +18,7 @@ The KIP describes the step three times, and the three disagree. Its worked examp
 * The pseudocode's n = max(R, size(FTR) - size(CR)) is used nowhere; neither here.
 
 Where the example is silent we take the fewest steps that keep the bounds. When no more than R replicas are to be
-added a single step does it (the KIP would move the leader in a step of its own even then). With R = 1 the leader's
+added a single step does it (the KIP would move the leader in a step of its own even then; ``leader_first`` does where that is asked). With R = 1 the leader's
 step also removes a replica: without that the bound would leave no room for another one. When nothing is left to
 add, what is left to remove goes at once, since removing copies nothing.
 """
