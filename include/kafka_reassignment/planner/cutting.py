@@ -18,7 +18,7 @@ from kafka_reassignment.planner.rounds import Assignment
 from kafka_reassignment.planner.senders import levelled_senders
 from kafka_reassignment.request import Job
 
-LARGE_COPIES = 0.25
+LARGE_COPIES = 0.45
 """Part of the busiest broker's time that the largest copy of each batch takes, above which it pays to level all senders.
 
 A small copy of a busy broker then finds no room in the batches of the large ones, and makes the later ones longer.

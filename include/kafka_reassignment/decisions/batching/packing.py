@@ -17,14 +17,17 @@ from kafka_reassignment.decisions.batching.throttle_lists import split_long_list
 from kafka_reassignment.errors import InfeasiblePlanError
 from kafka_reassignment.request import Limits
 
-TRIALS = ((1.0, 1.0), (0.25, 1.0), (2.0, 1.0), (0.0, 1.15), (0.5, 2.7))
+TRIALS = ((1.0, 1.0), (0.5, 2.7), (0.25, 1.0), (2.0, 1.0), (0.0, 1.15))
 """Orders and heights that are tried: (how much the load of a copy's busiest broker counts beside its size, factor of the heights)."""
 
 GOOD = 1.01
 """A packing that takes at most so many times the least time ends the trials."""
 
 MAX_EFFORT = 1_500_000_000
-"""Copies times batches that all trials together look at: about ten seconds."""
+"""Copies times batches that one trial looks at, above which a plan is split into chunks: about ten seconds."""
+
+TRIALS_EFFORT = 200_000_000
+"""Copies times batches that all trials together look at, unless the first alone takes more: some seconds."""
 
 
 def batches_of(steps: StepColumns, limits: Limits, rates: BatchRates | None = None) -> Longs:
@@ -74,7 +77,7 @@ def _best(plan: _Plan, limits: Limits, rates: BatchRates, batches: int) -> Longs
     """Try several orders, and return the batches that end first."""
     found: list[tuple[float, Longs]] = []
     heights, least = plan.heights(batches, limits), plan.least.seconds(batches, limits)
-    for weight, factor in TRIALS[: max(1, MAX_EFFORT // max(1, plan.effort(batches)))]:
+    for weight, factor in TRIALS[: max(1, TRIALS_EFFORT // max(1, plan.effort(batches)))]:
         numbers, seconds = plan.placed(limits, rates, heights * factor, weight)
         found.append((seconds, numbers))
         if seconds <= GOOD * least:
