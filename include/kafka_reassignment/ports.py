@@ -27,6 +27,9 @@ MAX_NEW_PARTITIONS = 10_000
 MAX_PARTITIONS = 500
 """Per alter request. Above 10,000 records KRaft starts some and fails the rest one by one (F13)."""
 
+LONGEST_PRODUCE_SECONDS = 5.0
+"""For how long a canary message may wait for its acknowledgement."""
+
 
 class ClusterPort(Protocol):
     """One Kafka cluster, as far as reassignments need it.
@@ -122,6 +125,25 @@ class ClusterPort(Protocol):
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return each leader's log end offset; partitions without a leader are left out."""
+        ...
+
+    def produce_latencies(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, float]:
+        """Write a small message to each partition, and return the seconds until its whole ISR had it (acks=all).
+
+        A partition that took longer than ``LONGEST_PRODUCE_SECONDS`` has that; those without a leader are left out, and so
+        are unknown ones. The messages say in their key that they are canaries.
+
+        Raises:
+            NotAuthorizedError: the right to write to a topic is missing.
+        """
+        ...
+
+    def committed_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """Return the offsets that a consumer group has committed; empty for a group that there is not.
+
+        Raises:
+            NotAuthorizedError: the right to describe the group is missing.
+        """
         ...
 
     def elect_preferred_leaders(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal | None]:

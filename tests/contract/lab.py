@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as ClientPartition
 from tests.contract.reassign_partitions import RealReassignPartitions, ReassignPartitionsTool
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.operators import ReassignPartitions
@@ -42,6 +43,10 @@ class Lab(Protocol):
 
     def write(self, partition: TopicPartition, *, messages: int, size_bytes: int) -> None:
         """Have messages acknowledged by the whole ISR, of this size together."""
+        ...
+
+    def commit(self, group: str, partition: TopicPartition, offset: int) -> None:
+        """Let a consumer group commit an offset."""
         ...
 
     def create_held_topic(self, replicas: Sequence[Replicas]) -> list[TopicPartition]:
@@ -94,6 +99,9 @@ class FakeLab:
 
     def write(self, partition: TopicPartition, *, messages: int, size_bytes: int) -> None:
         self.fake.produce(partition, messages=messages, size_bytes=size_bytes)
+
+    def commit(self, group: str, partition: TopicPartition, offset: int) -> None:
+        self.fake.commit(group, partition, offset)
 
     def create_held_topic(self, replicas: Sequence[Replicas]) -> list[TopicPartition]:
         partitions = self.fake.create_topic(fresh_topic_name(), replicas, size_bytes=HELD_BYTES, messages=80)
@@ -150,6 +158,15 @@ class KafkaLab:
         for _ in range(messages):
             self._producer.produce(partition.topic, bytes(size_bytes // messages), partition=partition.partition)
         assert self._producer.flush(30) == 0
+
+    def commit(self, group: str, partition: TopicPartition, offset: int) -> None:
+        consumer = Consumer({"bootstrap.servers": self._kafka.bootstrap_servers, "group.id": group})
+        try:
+            position = ClientPartition(partition.topic, partition.partition, offset)
+            [done] = consumer.commit(offsets=[position], asynchronous=False)
+            assert done.error is None, done.error
+        finally:
+            consumer.close()
 
     def create_held_topic(self, replicas: Sequence[Replicas]) -> list[TopicPartition]:
         partitions = self.create_topic(

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from tests.contract.lab import eventually
 from tests.unit.cluster.certificates import Certificates
 
@@ -148,10 +156,62 @@ def test_reads_share_their_logins_until_the_cluster_is_closed(connection: dict[s
             assert cluster.list_reassignments([P]) == {}
             assert cluster.describe_configs([ConfigResource.topic(P.topic)], ["min.insync.replicas"])
             assert {r.partition for r in cluster.describe_log_dirs([1, 2], [P]).replicas} == {P}
+            assert cluster.produce_latencies([P]).keys() == {P}
+            assert cluster.committed_offsets("billing") == {}
             return len(asked)
 
         first = look()
         assert [look() for _ in range(5)] == [first] * 5
+
+
+def test_auto_rate_needs_to_write_to_the_canary_topic_and_to_describe_the_groups(
+    secured: SecuredCluster, connection: dict[str, Any]
+) -> None:
+    admin = AdminClient({"bootstrap.servers": secured.bootstrap_servers})
+
+    def right(kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
+        anywhere = (ResourcePatternType.LITERAL, "User:nobody", "*")
+        return AclBinding(kind, name, *anywhere, operation, AclPermissionType.ALLOW)
+
+    def give(*rights: AclBinding) -> None:
+        for done in admin.create_acls(list(rights)).values():
+            done.result(10)
+
+    group = right(ResourceType.GROUP, "billing", AclOperation.DESCRIBE)
+    write = right(ResourceType.TOPIC, P.topic, AclOperation.WRITE)
+    describe = right(ResourceType.TOPIC, P.topic, AclOperation.DESCRIBE)
+    nobody = ClusterSettings.of({**connection, "sasl.username": "nobody", "sasl.password": "hunter3"})
+    try:
+        with open_cluster(nobody) as cluster:
+            give(describe)
+            eventually(lambda: cluster.describe_partitions([P.topic]).keys(), lambda seen: seen == {P})
+            with pytest.raises(NotAuthorizedError, match="canary messages to orders .* WRITE on the canary topic"):
+                cluster.produce_latencies([P])
+            with pytest.raises(NotAuthorizedError, match="consumer group billing .* DESCRIBE on the group"):
+                cluster.committed_offsets("billing")
+            give(write, group)
+            eventually(lambda: _is_allowed(lambda: cluster.produce_latencies([P])), bool)
+            eventually(lambda: _is_allowed(lambda: cluster.committed_offsets("billing")), bool)
+    finally:
+        of_nobody = AclBindingFilter(
+            ResourceType.ANY,
+            None,
+            ResourcePatternType.ANY,
+            "User:nobody",
+            None,
+            AclOperation.ANY,
+            AclPermissionType.ANY,
+        )
+        for done in admin.delete_acls([of_nobody]).values():
+            done.result(10)
+
+
+def _is_allowed(ask: Callable[[], object]) -> bool:
+    try:
+        ask()
+    except NotAuthorizedError:
+        return False
+    return True
 
 
 ASKED_BY_EITHER_CLIENT = pytest.mark.parametrize(

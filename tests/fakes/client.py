@@ -33,6 +33,13 @@ from kafka_reassignment.model import (
     ResourceKind,
     TopicPartition,
 )
+from kafka_reassignment.ports import LONGEST_PRODUCE_SECONDS
+
+CANARY_BYTES = 100
+"""What a canary message takes."""
+
+PRODUCE_SECONDS = 0.005
+"""How long an ISR takes for a message, where a test says nothing else."""
 
 MIN_ISR = "min.insync.replicas"
 ALL = Items(None)
@@ -50,6 +57,8 @@ class Kafka:
     disk_bytes: int
     has_api: bool
     has_guard: bool
+    produce_seconds: dict[TopicPartition, float] = field(default_factory=dict)
+    committed: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     lock: RLock = field(default_factory=RLock)
     descriptions: dict[Hashable, ClusterDescription] = field(default_factory=dict)
 
@@ -217,6 +226,27 @@ class FakeClient:
         with self._called("end_offsets"):
             known = self._kafka.controller.partitions
             return {p: int(known[p].end_offset) for p in partitions if p in known and self._answers(known[p].leader)}
+
+    def produce_latencies(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, float]:
+        """See the port."""
+        with self._called("produce_latencies"):
+            kafka, found = self._kafka, dict[TopicPartition, float]()
+            for p in partitions:
+                state = kafka.controller.partitions.get(p)
+                if state is None or state.leader is None:
+                    continue
+                if kafka.replication.is_blocked(state):
+                    found[p] = LONGEST_PRODUCE_SECONDS
+                    continue
+                state.append(1, CANARY_BYTES)
+                found[p] = min(kafka.produce_seconds.get(p, PRODUCE_SECONDS), LONGEST_PRODUCE_SECONDS)
+            kafka.replication.changed()
+            return found
+
+    def committed_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """See the port."""
+        with self._called("committed_offsets"):
+            return dict(self._kafka.committed.get(group, {}))
 
     def elect_preferred_leaders(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal | None]:
         """See the port."""

@@ -7,7 +7,7 @@ they took effect.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from math import inf
 
@@ -133,6 +133,18 @@ class FakeCluster(FakeClient):
         if retention_bytes is not None:
             state.retention_bytes = retention_bytes
         self._replication.changed()
+
+    def slow_producers(self, partitions: Collection[TopicPartition], seconds: float | None) -> None:
+        """Let each message to these partitions take so long until its ISR has it; as at first when None."""
+        for partition in partitions:
+            if seconds is None:
+                self._kafka.produce_seconds.pop(partition, None)
+            else:
+                self._kafka.produce_seconds[partition] = seconds
+
+    def commit(self, group: str, partition: TopicPartition, offset: int) -> None:
+        """Let a consumer group commit an offset."""
+        self._kafka.committed.setdefault(group, {})[partition] = offset
 
     def blocked_producers(self) -> frozenset[TopicPartition]:
         """Return the partitions that no producer with acks=all can write to: no leader, or below min.insync.replicas."""

@@ -16,6 +16,8 @@ Call = Literal[
     "alter_configs",
     "describe_log_dirs",
     "end_offsets",
+    "produce_latencies",
+    "committed_offsets",
     "elect_preferred_leaders",
 ]
 

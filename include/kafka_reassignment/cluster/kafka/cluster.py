@@ -13,6 +13,7 @@ from kafka_reassignment.cluster.kafka import (
     configs,
     default_broker_configs,
     elections,
+    groups,
     log_dirs,
     metadata,
     offsets,
@@ -20,6 +21,7 @@ from kafka_reassignment.cluster.kafka import (
     reassignments,
 )
 from kafka_reassignment.cluster.kafka.admin import AdminConversation
+from kafka_reassignment.cluster.kafka.canary import CanaryConversation
 from kafka_reassignment.cluster.kafka.default_broker_configs import DEFAULT_OF_BROKERS
 from kafka_reassignment.cluster.kafka.kept import Kept
 from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
@@ -70,6 +72,7 @@ class KafkaCluster:
         self._settings = settings
         self._is_kraft: bool | None = None
         self._by_admin = Kept(lambda: AdminConversation(settings))
+        self._by_canary = Kept(lambda: CanaryConversation(settings))
         self._by_protocol = Kept(lambda: ProtocolConversation(settings))
 
     def describe_cluster(self) -> ClusterDescription:
@@ -191,6 +194,16 @@ class KafkaCluster:
             found |= ends
         return found
 
+    def produce_latencies(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, float]:
+        """See the port."""
+        with_leader = self._leaders(partitions) if partitions else {}
+        return self._by_canary.ask(lambda c: c.produce_latencies(with_leader)) if with_leader else {}
+
+    def committed_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """See the port."""
+        seconds = self._settings.request_seconds
+        return self._ask_admin(lambda c: groups.committed_offsets(c, group, seconds=seconds))
+
     def elect_preferred_leaders(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal | None]:
         """See the port."""
         if not partitions:
@@ -202,6 +215,7 @@ class KafkaCluster:
     def close(self) -> None:
         """See the port."""
         self._by_admin.close()
+        self._by_canary.close()
         self._by_protocol.close()
 
     def __enter__(self) -> Self:

@@ -183,6 +183,14 @@ class ZookeeperCluster:
         """See the port."""
         return self._brokers.end_offsets(partitions)
 
+    def produce_latencies(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, float]:
+        """See the port."""
+        return self._brokers.produce_latencies(partitions)
+
+    def committed_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """See the port."""
+        return self._brokers.committed_offsets(group)
+
     def elect_preferred_leaders(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal | None]:
         """See the port."""
         return self._brokers.elect_preferred_leaders(partitions)
