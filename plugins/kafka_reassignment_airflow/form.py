@@ -48,6 +48,15 @@ REQUEST_SECTIONS: Mapping[str | None, tuple[str, ...]] = {
         "expected_cluster_id",
         "spark_conn_id",
     ),
+    "Auto rate": (
+        "auto_rate",
+        "lowest_mb_per_second",
+        "highest_mb_per_second",
+        "canary_topic",
+        "canary_limit_ms",
+        "watched_groups",
+        "lag_growth_messages",
+    ),
     "Maintenance windows": ("windows", "time_zone", "blackouts", "not_before", "must_end_by"),
 }
 """Order of the fields of a reassignment's form, by section; those of None come first and are in no section."""

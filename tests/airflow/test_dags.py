@@ -13,7 +13,6 @@ from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 from jsonschema import Draft202012Validator
 
 from kafka_lab.airflow import PROJECT
-from kafka_reassignment.decisions.windows import MaintenanceWindows
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     InvalidRequestError,
@@ -24,6 +23,7 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.request import MEGABYTE, Limits, ReassignmentRequest
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
+from kafka_reassignment.request.reassignment import GROUPS
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -129,18 +129,18 @@ def test_debts_are_swept_every_hour(dags):
     assert dags["kafka_throttle_sweep"].schedule == "@hourly"
 
 
-FLAT = {name: field for model in (Limits, MaintenanceWindows) for name, field in model.model_fields.items()}
+FLAT = {name: field for model in GROUPS.values() for name, field in model.model_fields.items()}
 """Fields that a form shows beside the request's own."""
 
 
 def test_the_form_has_every_field_of_the_request_and_no_other():
-    assert set(request_params()) == set(ReassignmentRequest.model_fields) - {"limits", "maintenance"} | set(FLAT)
+    assert set(request_params()) == set(ReassignmentRequest.model_fields) - set(GROUPS) | set(FLAT)
 
 
 def test_the_form_and_the_request_have_the_same_defaults():
     params = request_params()
     for name, field in {**ReassignmentRequest.model_fields, **FLAT}.items():
-        if name in {"limits", "maintenance", "job"}:
+        if name in {*GROUPS, "job"}:
             continue
         default = field.default or None if isinstance(field.default, tuple) else field.default
         assert params[name].value == default, name
@@ -167,21 +167,26 @@ def bounds(schema):
 def test_the_form_and_the_request_have_the_same_bounds():
     schema = ReassignmentRequest.model_json_schema()
     flat = schema["properties"] | {
-        k: v for m in ("Limits", "MaintenanceWindows") for k, v in schema["$defs"][m]["properties"].items()
+        k: v for m in GROUPS.values() for k, v in schema["$defs"][m.__name__]["properties"].items()
     }
     params = request_params()
-    for name in set(flat) - {"limits", "maintenance"}:
+    for name in set(flat) - set(GROUPS):
         field = schema["$defs"]["Job"] if name == "job" else flat[name].get("anyOf", [flat[name]])[0]
         assert bounds(params[name].schema) == bounds(field), name
 
 
-RATES = ("throttle_mb_per_second", "mb_per_second_while_unhealthy")
+RATES = (
+    "throttle_mb_per_second",
+    "mb_per_second_while_unhealthy",
+    "lowest_mb_per_second",
+    "highest_mb_per_second",
+)
 
 
 def test_every_rate_is_bounded_in_the_form(dags):
     """A validator of our own that came after the bounds took them out of the schema: the API accepted a rate of 0."""
     rates = [dag.params.get_param(name) for dag in dags.values() for name in RATES if name in dag.params]
-    assert len(rates) == 3
+    assert len(rates) == 5
     for rate in rates:
         assert (rate.schema["exclusiveMinimum"], rate.schema["maximum"]) == (0, HIGHEST_RATE_MB)
         assert rate.resolve(1) == 1
@@ -229,7 +234,13 @@ def test_times_are_texts_because_a_date_time_of_the_form_has_an_offset_and_no_ti
 
 def test_sections_come_in_their_order_the_most_used_fields_first():
     sections = [param.schema.get("section") for param in request_params().values()]
-    assert list(dict.fromkeys(sections)) == [None, "Limits of a batch (KIP-435)", "Expert", "Maintenance windows"]
+    assert list(dict.fromkeys(sections)) == [
+        None,
+        "Limits of a batch (KIP-435)",
+        "Expert",
+        "Auto rate",
+        "Maintenance windows",
+    ]
     assert sections == sorted(sections, key=list(dict.fromkeys(sections)).index)
 
 

@@ -40,6 +40,10 @@ def run(two_batches):
 
 @pytest.fixture
 def client(run, monkeypatch):
+    return client_of(run, monkeypatch)
+
+
+def client_of(run, monkeypatch):
     """The application as the api-server mounts it, with its login left out: that is tested on a real Airflow."""
     monkeypatch.setattr(web, "record_store", lambda: run.store)
     app = web.create_app()
@@ -123,6 +127,26 @@ def test_both_rates_are_shown_where_brokers_differ(client, run):
     assert "<b>10 MB/s</b>" in client.get("/reassignment", params=query(run)).text
     change_rate(run.context, asked_bytes_per_second=3_000_000, brokers=(1,))
     assert "<b>3 to 10 MB/s</b>" in client.get("/reassignment", params=query(run)).text
+
+
+def test_why_the_rate_is_what_it_is_is_shown(client, run):
+    assert "Throttle changed" not in client.get("/reassignment", params=query(run)).text
+    why = "auto rate lowers it: <slow>"
+    change_rate(run.context, asked_bytes_per_second=7_000_000, decided_on=run.record.journal(), because=why)
+    shown = client.get("/reassignment", params=query(run)).text
+    assert "<b>7 MB/s</b>" in shown
+    assert f"Throttle changed at {run.clock.now:%Y-%m-%d %H:%M:%S} UTC: auto rate lowers it: &lt;slow&gt;" in shown
+    change_rate(run.context, asked_bytes_per_second=5_000_000)
+    assert "UTC: by hand" in client.get("/reassignment", params=query(run)).text
+
+
+def test_how_auto_rate_stands_is_shown(two_batches, monkeypatch):
+    run = two_batches(reassignment_id="manual__<b>1+2:3</b>", auto_rate=True)
+    client = client_of(run, monkeypatch)
+    assert "throttle per broker; auto rate, 2.5 to 10 MB/s<" in client.get("/reassignment", params=query(run)).text
+    change_rate(run.context, asked_bytes_per_second=5_000_000)
+    shown = client.get("/reassignment", params=query(run)).text
+    assert "throttle per broker; auto rate has ended: the rate was changed by hand<" in shown
 
 
 def test_the_list_has_the_owner_of_the_lock_though_it_had_no_request_a_moment_ago(run):

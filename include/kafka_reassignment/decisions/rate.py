@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.admission import Health
@@ -80,6 +81,15 @@ def rates_in_force(request: ReassignmentRequest, journal: Journal) -> tuple[int,
     return lowest, highest
 
 
+def latest_change_in_words(journal: Journal) -> str:
+    """Say when and why the rate was changed last; empty when it never was."""
+    if not journal.rate_changes:
+        return ""
+    latest = journal.rate_changes[-1]
+    when = "" if latest.at is None else f" at {latest.at:%Y-%m-%d %H:%M:%S} UTC"
+    return f"changed{when}: {latest.because or 'by hand'}"
+
+
 def rate_to_roll_back(request: ReassignmentRequest, journal: Journal) -> int | None:
     """Return the rate at which a reassignment is rolled back: as ``rate_in_force``, but not one lowered for an unhealthy cluster."""
     latest = journal.rate_changes[-1] if journal.rate_changes else None
@@ -96,6 +106,8 @@ def change_rates(
     sides: Collection[Side] = tuple(Side),
     allow_low: bool = False,
     rate_before_slowdown_bytes_per_second: int | None = None,
+    at: datetime | None = None,
+    because: str = "",
 ) -> tuple[Journal, list[ConfigChange]]:
     """Change the rate while moves run; return the journal to store first, and then the changes.
 
@@ -110,6 +122,8 @@ def change_rates(
         sides: leader, follower, or both.
         allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
         rate_before_slowdown_bytes_per_second: the rate to go back to, where it is lowered because the cluster is unhealthy.
+        at: when it was asked for.
+        because: why; empty where a person asks for it.
 
     Raises:
         InvalidThrottleError: the rate is not positive, or below 1 MB/s and that was not allowed.
@@ -120,9 +134,12 @@ def change_rates(
         brokers=None if brokers is None else tuple(sorted(brokers)),
         sides=tuple(side for side in Side if side in sides),
         rate_before_slowdown_bytes_per_second=rate_before_slowdown_bytes_per_second,
+        at=at,
+        because=because,
     )
     kept = tuple(old for old in journal.rate_changes if not _covers(change, old))
-    updated = journal.model_copy(update={"rate_changes": (*kept, change)})
+    by_hand = journal.rate_set_by_hand or not because
+    updated = journal.model_copy(update={"rate_changes": (*kept, change), "rate_set_by_hand": by_hand})
     return changes_to_throttle(rates_changed_last(updated), updated, seen)
 
 

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 
+from kafka_reassignment.decisions.auto_rate import Watch
 from kafka_reassignment.decisions.windows.estimate import Copied
 from kafka_reassignment.request import ReassignmentRequest
 
@@ -136,7 +137,7 @@ class SizesNote(BaseModel):
 
 
 class ProgressNote(BaseModel):
-    """The latest progress of the batch in flight; overwritten each time."""
+    """The latest progress of the batch in flight; overwritten each time. ``watch`` is what auto rate keeps for its next look."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -147,3 +148,4 @@ class ProgressNote(BaseModel):
     bytes_per_second: float | None = None
     seconds_left: float | None = None
     copied: Copied = Copied()
+    watch: Watch | None = None

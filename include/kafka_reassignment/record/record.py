@@ -157,9 +157,7 @@ class Record:
     def _to_ask_again(self) -> tuple[Advice, ...]:
         """What leads on when the plan is damaged: the same request, planned from where the partitions are now."""
         request = self.recorded_request().request
-        asked = request.model_dump(mode="json", exclude_defaults=True)
-        for section in ("limits", "maintenance"):
-            asked |= asked.pop(section, {})  # flat, as the form has them
+        asked = request.as_fields()
         return (Trigger(DAG_ID, asked if request.validate_only else asked | {"supersede": True}),)
 
     def plan_refs(self, revisions: Sequence[Revision] | None = None) -> Callable[[int], PlanRef]:

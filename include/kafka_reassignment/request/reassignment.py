@@ -6,11 +6,13 @@ what was found, and the next step.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from kafka_reassignment.request.auto_rate import AutoRate
 from kafka_reassignment.request.limits import Limits
 from kafka_reassignment.request.messages import parse, request_error_class
 from kafka_reassignment.request.names import (
@@ -38,6 +40,10 @@ class Job(StrEnum):
     LEADERS = "leaders"
     APPLY_JSON = "apply_json"
     ROLL_BACK = "roll_back"
+
+
+GROUPS: Mapping[str, type[BaseModel]] = {"limits": Limits, "auto": AutoRate, "maintenance": MaintenanceWindows}
+"""Fields that have a model of their own; a form shows what is in them beside the other fields."""
 
 
 class ReassignmentRequest(BaseModel):
@@ -188,16 +194,17 @@ class ReassignmentRequest(BaseModel):
         title="Spark connection",
         description="Airflow connection of type Spark whose host is the master for the planner. Empty: the worker plans (local[*]).",
     )
+    auto: AutoRate = AutoRate()
     maintenance: MaintenanceWindows = MaintenanceWindows()
 
     @model_validator(mode="before")
     @classmethod
     def _gather(cls, fields: Any) -> Any:  # noqa: ANN401 - whatever was sent
-        """Accept limits and maintenance windows flat, as a form shows them, beside the other fields."""
+        """Accept limits, auto rate and maintenance windows flat, as a form shows them, beside the other fields."""
         if not isinstance(fields, dict):
             return fields
         gathered = dict(fields)
-        for name, model in (("limits", Limits), ("maintenance", MaintenanceWindows)):
+        for name, model in GROUPS.items():
             flat = {key: gathered.pop(key) for key in model.model_fields if key in fields}
             if flat and isinstance(fields.get(name, {}), dict):
                 gathered[name] = fields.get(name, {}) | flat
@@ -253,6 +260,7 @@ class ReassignmentRequest(BaseModel):
                 f"mb_per_second_while_unhealthy is {slower_rate:g}, expected less than throttle_mb_per_second (found "
                 f"{'none' if rate is None else f'{rate:g}'}): the throttle is lowered to it while the cluster is unhealthy"
             )
+        self.auto.check(rate, allow_low=self.allow_low_throttle)
         return self
 
     @property
@@ -275,6 +283,12 @@ class ReassignmentRequest(BaseModel):
         return self.job in {Job.REBALANCE, Job.LEADERS} or (
             self.mode == "balanced" and self.job in {Job.DECOMMISSION, Job.ADD_BROKERS}
         )
+
+    def as_fields(self, *, include: set[str] | None = None, exclude: set[str] | None = None) -> dict[str, Any]:
+        """Return the fields that are not as by default, all of them flat, as a form or an API call has them."""
+        asked = self.model_dump(mode="json", exclude_defaults=True, include=include, exclude=exclude)
+        gathered = [asked.pop(name, {}) for name in GROUPS]
+        return {name: value for fields in (asked, *gathered) for name, value in fields.items()}
 
     def asks_about(self, topic: str) -> bool:
         """Whether a topic is meant: by a name or pattern of ``topics``, or by none being given, and not excluded."""

@@ -15,12 +15,12 @@ from kafka_reassignment.decisions.admission import (
     inbound_bytes_per_second,
     throttle_can_finish,
 )
+from kafka_reassignment.decisions.auto_rate import reachable_rate
 from kafka_reassignment.decisions.moves import (
     expansions_to_submit,
     never_completes,
     phase,
 )
-from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.decisions.windows import StartDecision, fits, past_deadline
 from kafka_reassignment.decisions.windows.estimate import MEASUREMENT_KEPT, OVERHEAD_SECONDS
 from kafka_reassignment.errors import (
@@ -214,7 +214,7 @@ def _raise_rate(
 def _about_rate(
     run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples
 ) -> tuple[str, ...]:
-    rate = rate_in_force(run.request, recorded.journal())
+    rate = reachable_rate(run.request, recorded.journal())
     due = expansions_to_submit(batch, view).to_submit
     if rate is None or not due:
         return ()

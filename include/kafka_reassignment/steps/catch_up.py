@@ -16,6 +16,7 @@ from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
+from kafka_reassignment.steps.auto_rate import adjust_rate_to_signals
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.correction import correct_rates
 from kafka_reassignment.steps.estimates import copied_so_far, end_in_words
@@ -37,8 +38,8 @@ from kafka_reassignment.text import format_brokers
 def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, samples: SizeSamples) -> WaitResult:
     """Wait until the ISR of every partition of the batch holds its whole target; ``Waiting`` has the progress line.
 
-    Each look puts the throttle back where it is missing, adjusts the rate to the cluster's health where the request
-    asks for that, and replaces the progress note of the record. Partitions that another client moved or cancelled are left
+    Each look puts the throttle back where it is missing, adjusts the rate to the cluster's health, or by what auto rate sees, where
+    the request asks for that, and replaces the progress note of the record. Partitions that another client moved or cancelled are left
     out of the batch; the rest goes on. So does it without partitions of which a broker is dead, after a while (``leave_open``).
 
     ``Failed`` with:
@@ -54,8 +55,10 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     run.require_go_ahead(recorded)
     view = confirmed_view(run, batch.steps)
     submitted = submission(recorded, number) is not None
+    about_auto_rate, watch = "", None
     if submitted or view.in_flight:
         adjust_rate_to_health(run, recorded, batch.partitions)
+        about_auto_rate, watch = adjust_rate_to_signals(run, recorded, batch)
         finish_raise(run, recorded, batch)
     batch = leave_out_disturbed(run, recorded, batch, view)
     seen = catch_up(batch, view, submitted=submitted)
@@ -84,7 +87,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     copied = _progress(run, recorded, batch, view, samples)
     correct_rates(run, recorded, batch, view, samples)
     text = f"batch {number}: {copied}" + (f"; blocked: {format_reasons(seen.blocked)}" if seen.blocked else "")
-    text += about_open + about_throttle
+    text += about_open + about_throttle + about_auto_rate
     text += f"; {ends}" if (ends := end_in_words(run, recorded)) else ""
     run.record.write_progress(
         ProgressNote(
@@ -95,6 +98,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             bytes_per_second=copied.bytes_per_second,
             seconds_left=copied.seconds_left,
             copied=copied_so_far(run, recorded, batch, copied.bytes_left),
+            watch=watch,
         )
     )
     return Waiting(text, until=deadline, seconds_left=copied.seconds_left)

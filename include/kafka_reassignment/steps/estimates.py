@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from kafka_reassignment.decisions.auto_rate import is_lowered
 from kafka_reassignment.decisions.rate import rate_due, rate_in_force
 from kafka_reassignment.decisions.throttle import RateChange
 from kafka_reassignment.decisions.windows import finishes
@@ -104,8 +105,13 @@ def rate_in_force_without_slowdowns(run: RunContext, recorded: RecordView) -> in
 
 
 def _rate_changes(run: RunContext, recorded: RecordView) -> list[RateChange]:
-    """The changes of the rate; without the slow-down of an unhealthy cluster that is healthy again."""
+    """The changes of the rate; without the slow-down of an unhealthy cluster that is healthy again.
+
+    Nor by auto rate below the requested rate: only a batch that copies can raise it again, and this one waits.
+    """
     journal = recorded.journal()
+    if is_lowered(run.request, journal):
+        return []
     latest = journal.rate_changes[-1] if journal.rate_changes else None
     if latest is None or latest.rate_before_slowdown_bytes_per_second is None:
         return list(journal.rate_changes)

@@ -33,6 +33,7 @@ HOW = {
     "wait_for_broker_minutes",
     "expected_cluster_id",
     "limits",
+    "auto",
     "maintenance",
 }
 """Fields of a request that say how replicas are moved, not which."""
@@ -181,6 +182,4 @@ def _to_find_room(run: RunContext, partitions: Collection[TopicPartition]) -> tu
 
 def _how(request: ReassignmentRequest) -> dict[str, object]:
     """How it was asked to be done: the rate, the limits, the windows and what is waited for; not by when, which may be over."""
-    asked = request.model_dump(include=HOW, mode="json", exclude_defaults=True)
-    gathered = {**asked.pop("limits", {}), **asked.pop("maintenance", {})}
-    return asked | {name: value for name, value in gathered.items() if name != "must_end_by"}
+    return {name: value for name, value in request.as_fields(include=HOW).items() if name != "must_end_by"}

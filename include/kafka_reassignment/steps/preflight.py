@@ -25,6 +25,7 @@ from kafka_reassignment.record.models import ClusterLock, RecordedRequest
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.request import Job, ReassignmentRequest, parse_request
 from kafka_reassignment.request.topics import topics_matching
+from kafka_reassignment.steps.auto_rate import check_signals
 from kafka_reassignment.steps.context import RunContext, refuse_stopped
 from kafka_reassignment.steps.finished import is_finished_reassignment
 from kafka_reassignment.steps.health import check_health
@@ -69,6 +70,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
         _check_topics(request, partitions)
         _check_job(run, request, description, partitions)
         wait = _producer_wait(run, description)
+        check_signals(run.cluster, request, partitions)
         refuse_stopped(run.record)
         recorded = RecordedRequest(
             cluster_id=description.cluster_id,

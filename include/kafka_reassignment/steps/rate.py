@@ -1,4 +1,4 @@
-"""The rate of a running reassignment: changed by an operator, or lowered while the cluster is unhealthy."""
+"""The rate of a running reassignment: changed by an operator, by auto rate, or lowered while the cluster is unhealthy."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ def adjust_rate_to_health(run: RunContext, recorded: RecordView, own: Collection
         asked_bytes_per_second=due.bytes_per_second,
         allow_low=True,  # it was checked with the request, or was in force before
         rate_before_slowdown_bytes_per_second=due.rate_before_slowdown_bytes_per_second,
+        decided_on=journal,
         because=due.because,
     )
     run.log.warning("%s", summary)
@@ -77,6 +78,7 @@ def change_rate(
     sides: Collection[Side] = tuple(Side),
     allow_low: bool = False,
     rate_before_slowdown_bytes_per_second: int | None = None,
+    decided_on: Journal | None = None,
     because: str = "",
 ) -> str:
     """Change the rate of a reassignment while it runs, journal first, and return what is in force now; later batches take it too.
@@ -85,6 +87,8 @@ def change_rate(
     raise takes eleven seconds: done at once, brokers would burst. Where it is cut off, the next look of the batch goes on
     with it.
 
+    A person's change ends auto rate. A change that nobody asked for (``decided_on``) gives way to any other that came since.
+
     Args:
         run: of the running reassignment.
         asked_bytes_per_second: what each of the brokers may send or receive.
@@ -92,7 +96,8 @@ def change_rate(
         sides: what they send (leader), what they receive (follower), or both.
         allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
         rate_before_slowdown_bytes_per_second: the rate to go back to, in bytes per second, where the cluster's health lowers it.
-        because: the reason, for the audit trail.
+        decided_on: the journal on whose ground it was decided; None where a person asks for it.
+        because: the reason, for the journal and the audit trail; empty where a person asks for it.
 
     Raises:
         InvalidRequestError: this reassignment is not running.
@@ -104,7 +109,7 @@ def change_rate(
     with run.audited("change_rate") as event:
         if run.request.unthrottled:
             own = run.record.reassignment_id
-            throttled = run.request.model_dump(mode="json", exclude_defaults=True, exclude={"unthrottled"})
+            throttled = run.request.as_fields(exclude={"unthrottled"})
             raise InvalidThrottleError(
                 f"Reassignment {own} runs unthrottled, as its request asks: there is no rate to change",
                 Trigger(CANCEL_DAG_ID, {"reassignment_id": own}),
@@ -112,8 +117,13 @@ def change_rate(
             )
         _check_known(run, brokers or ())
         live = run.cluster.describe_cluster().live_brokers
+        at = run.now()
+        expected = None if decided_on is None else {decided_on.rate_changes}
+        ends_auto_rate = decided_on is None and run.request.auto.auto_rate and not run.record.journal().rate_set_by_hand
 
         def decide(name: str, journal: Journal) -> ThrottleSetting:
+            if expected is not None and journal.rate_changes not in expected:
+                raise _ChangedMeanwhileError
             throttled = {ConfigResource.broker(b) for b, _ in throttled_brokers(journal) if b in live}
             before = describe_throttles(run, throttled)
             updated, changes = change_rates(
@@ -124,11 +134,19 @@ def change_rate(
                 sides=sides,
                 allow_low=allow_low,
                 rate_before_slowdown_bytes_per_second=rate_before_slowdown_bytes_per_second,
+                at=at,
+                because=because,
             )
+            if expected is not None:
+                expected.add(updated.rate_changes)  # of this change, before its next part
             wanted = rates_changed_last(updated).restricted_to(live)
             return ThrottleSetting(name, wanted, journal, updated, before, tuple(changes))
 
-        setting, refused = set_in_parts(run, decide, lambda: _is_running(run))
+        try:
+            setting, refused = set_in_parts(run, decide, lambda: _is_running(run))
+        except _ChangedMeanwhileError:
+            event.is_dropped = True
+            return f"{because}: nothing changed, because the rate was changed since"
         missing = outcome_of(run, setting).missing
         lower = [r for r in setting.journal.lower_rates if setting.journal.rate_changes[-1].concerns(r.broker, r.side)]
         event.facts["throttle"] = facts_of(setting, refused) | {"asked_bytes_per_second": asked_bytes_per_second}
@@ -138,6 +156,7 @@ def change_rate(
             f"rate of {whom} ({' and '.join(sides)} side): {asked_bytes_per_second / MEGABYTE:g} MB/s, "
             f"{len(setting.changes)} configs in force changed at once; later batches take it too"
             + "".join(f"; {rate}" for rate in lower)
+            + ("; auto rate ends with this" if ends_auto_rate else "")
         )
         for rate in lower:
             run.log.warning("Left alone: %s", rate)
@@ -147,6 +166,10 @@ def change_rate(
                 WaitUntil("the batch under way has looked again: each look sets what is missing"),
             )
         return event.summary
+
+
+class _ChangedMeanwhileError(Exception):
+    """The rate was changed since a change of it was decided that nobody asked for."""
 
 
 def _is_running(run: RunContext) -> bool:

@@ -266,7 +266,7 @@ def _smaller_batches(run: RunContext, long: Sequence[TooLong], batch: Batch) -> 
     if most < 1:
         lists = name_some(f"{x.replicas.side.replicas_key} of topic {x.replicas.topic}" for x in long)
         return (Correct(f"remove what is not needed any more from {lists}"), Rerun("set_throttle", batch=batch.number))
-    request = run.request.model_dump(mode="json", exclude_defaults=True) | {"partition_movements": most}
+    request = run.request.as_fields() | {"partition_movements": most}
     return (
         Trigger(CANCEL_DAG_ID, {"reassignment_id": run.record.reassignment_id}),
         Trigger(DAG_ID, request),

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from kafka_reassignment.decisions.rate import rates_in_force
+from kafka_reassignment.decisions.auto_rate import auto_rate_in_words
+from kafka_reassignment.decisions.rate import latest_change_in_words, rates_in_force
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.plan.report import plan_page, title_of
 from kafka_reassignment.plan.store import read_summary
@@ -40,7 +41,8 @@ class Page:
     """One reassignment with all that its page shows.
 
     ``failed`` is the step at which the current batch has failed, when it is red. ``bytes_per_second`` are the lowest and the
-    highest rate that were asked for last; None when unthrottled. ``left_out`` are partitions of the current
+    highest rate that were asked for last; None when unthrottled. ``rate_changed`` says when and why that was, ``auto_rate`` how auto rate
+    stands; both may be empty. ``left_out`` are partitions of the current
     batch with their reasons, ``left_open`` those that it or an earlier one goes on without. ``older`` is the number of the event from which on the page has not shown them.
     """
 
@@ -48,6 +50,8 @@ class Page:
     lock: ClusterLock | None
     failed: AuditEvent | None
     bytes_per_second: tuple[int, int] | None
+    rate_changed: str
+    auto_rate: str
     owed: tuple[str, ...]
     withdrawn: tuple[str, ...]
     left_out: dict[str, str]
@@ -101,6 +105,10 @@ class Pages:
             if current and is_active
             else None,
             bytes_per_second=rates_in_force(recorded.request, journal),
+            rate_changed=latest_change_in_words(journal),
+            auto_rate=auto_rate_in_words(
+                recorded.request.auto, recorded.request.throttle_bytes_per_second or 0, journal
+            ),
             owed=journal.owed_texts(),
             withdrawn=tuple(sorted(record.withdrawn_partitions())),
             left_out=_first(submitted.left_out) if submitted else {},

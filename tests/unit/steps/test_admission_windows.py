@@ -175,6 +175,21 @@ def test_a_rate_lowered_while_the_cluster_was_unhealthy_does_not_keep_the_next_b
     run.do("admit", 2)
 
 
+def test_a_rate_lowered_by_auto_rate_does_not_keep_the_next_batch_waiting(copying, cluster):
+    canaries = cluster.create_topic("canary", [(1, 2)])
+    cluster.catch_up_all()
+    run = copying(30, 70, auto_rate=True, canary_topic="canary")
+    cluster.slow_producers(canaries, 2)
+    for _ in range(8):
+        run.clock.now += timedelta(seconds=15)
+        with pytest.raises(StillWaiting):
+            run.do("sense_isr_catch_up")
+    assert run.record.journal().rate_changes[-1].asked_bytes_per_second == 2_500_000
+    go_on(run)
+    run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
+    run.do("admit", 2)
+
+
 def test_one_broker_slowed_by_hand_holds_only_the_batches_it_is_in(copying):
     run = copying(30, 70)
     change_rate(run.context, asked_bytes_per_second=1_000_000, brokers=[6])

@@ -14,6 +14,7 @@ from kafka_reassignment.errors import (
     InvalidAssignmentError,
     InvalidPlanFileError,
     InvalidReplicationFactorError,
+    InvalidRequestError,
     InvalidThrottleError,
     UnknownBrokerError,
     UnknownTopicOrPartitionError,
@@ -52,6 +53,22 @@ BAD = {
         (
             "The request cannot be carried out: 'brokers': 2 is named twice; name each one once. Nothing was changed in "
             "the cluster. Correct the request"
+        ),
+    ),
+    "a canary topic that there is not": (
+        {"job": "rebalance", "throttle_mb_per_second": 5, "auto_rate": True, "canary_topic": "no-such-topic"},
+        UnknownTopicOrPartitionError,
+        (
+            "'canary_topic' names no-such-topic, expected a topic of the cluster with a leader, found none. Create the topic, or "
+            "correct its name"
+        ),
+    ),
+    "a group that there is not": (
+        {"job": "rebalance", "throttle_mb_per_second": 5, "auto_rate": True, "watched_groups": ["billing"]},
+        InvalidRequestError,
+        (
+            "'watched_groups' names billing, expected a consumer group that has committed offsets, found none. Correct the "
+            "name, or start its consumers first"
         ),
     ),
     "a rate of 0": (

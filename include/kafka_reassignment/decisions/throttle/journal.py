@@ -156,7 +156,7 @@ class Journal(_Frozen):
 
     ``rate_changes`` are the rates requested while the reassignment runs, in order, ``lower_rates`` those of other
     clients that we found, ``underway`` the changes whose try has not said yet that they are made, and ``corrections`` what was
-    measured of brokers' rates; none of them is owed.
+    measured of brokers' rates; none of them is owed. ``rate_set_by_hand``: a person has changed the rate, which ends auto rate.
     """
 
     version: Literal[1] = 1
@@ -166,6 +166,7 @@ class Journal(_Frozen):
     lower_rates: tuple[LowerRate, ...] = ()
     underway: tuple[Underway, ...] = ()
     corrections: tuple[Correction, ...] = ()
+    rate_set_by_hand: bool = False
 
     @property
     def resources(self) -> tuple[ConfigResource, ...]:

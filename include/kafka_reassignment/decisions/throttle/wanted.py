@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict
@@ -45,6 +46,7 @@ class RateChange(BaseModel):
     """A rate requested while moves run, for some brokers (all when None) and sides; later batches use it too.
 
     ``rate_before_slowdown_bytes_per_second`` is the earlier rate, where the cluster's health and no person lowered it.
+    ``because`` is empty where a person asked for it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,6 +55,8 @@ class RateChange(BaseModel):
     brokers: tuple[int, ...] | None = None
     sides: tuple[Side, ...] = (Side.LEADER, Side.FOLLOWER)
     rate_before_slowdown_bytes_per_second: int | None = None
+    at: datetime | None = None
+    because: str = ""
 
     def concerns(self, broker: int, side: Side) -> bool:
         """Whether this rate is for that side of that broker."""
