@@ -16,6 +16,8 @@ READS = frozenset(
         "describe_configs",
         "describe_log_dirs",
         "end_offsets",
+        "produce_latencies",
+        "committed_offsets",
     }
 )
 

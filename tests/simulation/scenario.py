@@ -24,6 +24,12 @@ RETENTION_BYTES = 5_000 * MB
 EVERY_LOOK = 5
 """One seed of so many simulates every look of its waiting tasks."""
 
+AUTO_RATE_SHARE = 0.08
+"""Of the seeds whose request asks for auto rate."""
+
+SLOW_SECONDS = 2.0
+"""How long producers wait for each message of a topic that is slow."""
+
 CLOCK_CHANGES = (
     ("Europe/Madrid", "2026-03-28T23:20+00:00"),
     ("Europe/Madrid", "2026-10-24T22:20+00:00"),
@@ -69,6 +75,7 @@ class Scenario:
         behind: replicas that are out of the ISR for the first minutes, as (topic, partition, broker).
         writes: bytes per second that producers write, by topic, to each partition.
         looks: how many of the looks of waiting tasks are simulated: "few" leaves out most that can see no change.
+        slow: a topic whose producers wait for ``SLOW_SECONDS``, all the time; none when empty.
         start: the first moment, as ISO 8601; a Monday at noon when empty.
     """
 
@@ -85,6 +92,7 @@ class Scenario:
     writes: dict[str, int] = field(default_factory=dict)
     looks: Looks = "every"
     start: str = ""
+    slow: str = ""
 
     def world(self) -> World:
         """Make the world as it is before anything happens."""
@@ -102,6 +110,7 @@ class Scenario:
                 cluster.write(
                     TopicPartition(topic.name, number), self.writes[topic.name], retention_bytes=RETENTION_BYTES
                 )
+        cluster.slow_producers([p for p in cluster.describe_partitions() if p.topic == self.slow], SLOW_SECONDS)
         changes = [
             ConfigChange(ConfigResource.broker(b), key, ConfigOperation.SET, str(rate))
             for b, rate in self.rates.items()
@@ -142,7 +151,20 @@ def scenario(seed: int) -> Scenario:
         looks="few" if seed % EVERY_LOOK else "every",
     )
     made = _troubled(rng, made, brokers)
-    return replace(made, request=made.request | needs(seed))
+    return _with_auto_rate(replace(made, request=made.request | needs(seed)))
+
+
+def _with_auto_rate(made: Scenario) -> Scenario:
+    """Let some requests ask for auto rate, with a canary topic whose producers wait for too long in some of them.
+
+    By random numbers of its own, so that all else of a seed stays as it is.
+    """
+    rng = random.Random(f"auto rate {made.seed}")
+    if rng.random() >= AUTO_RATE_SHARE or made.request.get("unthrottled"):
+        return made
+    topic = rng.choice(made.topics)
+    asked = {"auto_rate": True, "canary_topic": topic.name, "allow_low_throttle": True}
+    return replace(made, request=made.request | asked, slow=topic.name if rng.random() < 0.5 else "")
 
 
 def _troubled(rng: random.Random, made: Scenario, brokers: list[int]) -> Scenario:
