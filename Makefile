@@ -22,7 +22,7 @@ PYTEST := $(BIN)/python -m pytest
 TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow simulate faults faults-airflow quick lint lock bounds clean bench-plan bench-move bench-rate bench-drop
+.PHONY: help setup demo test test-slow simulate faults faults-airflow quick lint lock bounds clean bench-plan bench-move bench-rate bench-drop bench-auto-rate
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -73,6 +73,9 @@ bench-rate: setup  ## what brokers copy ÷ the rate that was asked for, for four
 
 bench-drop: setup  ## how long producers with acks=all wait while replicas are dropped, by kind and number of drops (ARGS="--help")
 	@$(BIN)/python -m benchmarks.bench_drop $(ARGS)
+
+bench-auto-rate: setup  ## a producer beside a copy that is too fast for the machine, without and with auto rate (ARGS="--help")
+	@$(BIN)/python -m benchmarks.bench_auto_rate $(ARGS)
 
 faults: setup  ## reassignments with faults at seeded points (SEEDS=1-200; ARGS=-v prints every step)
 	@$(BIN)/python -m tests.faults --seeds $(or $(SEEDS),1-20) $(ARGS)
