@@ -202,7 +202,7 @@ class KafkaCluster:
     def committed_offsets(self, group: str) -> dict[TopicPartition, int]:
         """See the port."""
         seconds = self._settings.request_seconds
-        return self._ask_admin(lambda c: groups.committed_offsets(c, group, seconds=seconds))
+        return self._ask_protocol(lambda c: groups.committed_offsets(c, group, seconds=seconds))
 
     def elect_preferred_leaders(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal | None]:
         """See the port."""

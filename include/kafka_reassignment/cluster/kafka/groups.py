@@ -1,35 +1,47 @@
-"""What consumer groups have committed, by confluent-kafka: it finds the group's coordinator by itself."""
+"""What consumer groups have committed, asked of the group's coordinator.
+
+By kafka-python: confluent-kafka 2.16.1 ended with a segmentation fault in ``list_consumer_group_offsets`` when a cluster had had no
+group before (seen on Kafka 4.3.1).
+"""
 
 from __future__ import annotations
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError
+from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
 
 from kafka_reassignment.advice import Correct
-from kafka_reassignment.cluster.kafka.admin import AdminConversation
-from kafka_reassignment.cluster.kafka.errors import raise_for
-from kafka_reassignment.errors import NotAuthorizedError, ReassignmentError
+from kafka_reassignment.cluster.kafka.errors import NO_ERROR, raise_for
+from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
+from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
 from kafka_reassignment.model import TopicPartition
 
+_FORBIDDEN = 30
+_COORDINATOR_AWAY = frozenset({14, 15, 16})  # is loading, not available, not the coordinator any more
+_GROUP = 0
 
-def committed_offsets(conversation: AdminConversation, group: str, *, seconds: float) -> dict[TopicPartition, int]:
+
+def committed_offsets(conversation: ProtocolConversation, group: str, *, seconds: float) -> dict[TopicPartition, int]:
     """Return the offsets that a group has committed, by partition; see ``ClusterPort.committed_offsets``."""
-    asked = conversation.client.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group)], request_timeout=seconds
+    found = conversation.ask(FindCoordinatorRequest(version=2, key=group, key_type=_GROUP), seconds=seconds)
+    _raise_for(found.error_code, group)
+    answer = conversation.ask(
+        OffsetFetchRequest(version=5, group_id=group, topics=None), found.node_id, seconds=seconds
     )
-    answer = conversation.wait(asked, seconds=seconds)[group]
-    if isinstance(answer, ReassignmentError):
-        raise answer
-    if isinstance(answer, KafkaError):
-        words = conversation.words_of(answer)
-        if answer.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            raise NotAuthorizedError(
-                f"Not authorised for describing the consumer group {group} ({words or answer.name()})",
-                Correct("give the connection's principal DESCRIBE on the group"),
-            )
-        raise_for(answer.code(), words, f"describing the offsets of the consumer group {group}")
-        return {}
+    _raise_for(answer.error_code, group)
     return {
-        TopicPartition(p.topic, p.partition): p.offset
-        for p in answer.topic_partitions or ()
-        if p.offset >= 0 and p.error is None
+        TopicPartition(topic.name, p.partition_index): p.committed_offset
+        for topic in answer.topics
+        for p in topic.partitions
+        if p.error_code == NO_ERROR and p.committed_offset >= 0
     }
+
+
+def _raise_for(code: int, group: str) -> None:
+    if code == _FORBIDDEN:
+        raise NotAuthorizedError(
+            f"Not authorised for describing the consumer group {group} (GROUP_AUTHORIZATION_FAILED)",
+            Correct("give the connection's principal DESCRIBE on the group"),
+        )
+    if code in _COORDINATOR_AWAY:
+        raise ClusterUnavailableError(f"The coordinator of the consumer group {group} could not answer. Try again.")
+    raise_for(code, None, f"describing the offsets of the consumer group {group}")
