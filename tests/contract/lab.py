@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 from tests.contract.reassign_partitions import RealReassignPartitions, ReassignPartitionsTool
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.operators import ReassignPartitions
@@ -163,7 +164,11 @@ class KafkaLab:
         consumer = Consumer({"bootstrap.servers": self._kafka.bootstrap_servers, "group.id": group})
         try:
             position = ClientPartition(partition.topic, partition.partition, offset)
-            [done] = consumer.commit(offsets=[position], asynchronous=False)
+            # The first group of a cluster has no coordinator for a moment.
+            again = Retrying(
+                retry=retry_if_exception_type(KafkaException), stop=stop_after_delay(30), wait=wait_fixed(0.5)
+            )
+            [done] = again(consumer.commit, offsets=[position], asynchronous=False)
             assert done.error is None, done.error
         finally:
             consumer.close()
