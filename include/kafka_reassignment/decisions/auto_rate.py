@@ -1,4 +1,4 @@
-"""Whether the rate goes down, up or stays, by what a look has seen of the cluster (docs/decisions/0028-auto-rate.md).
+"""Whether the rate goes down, up or stays, by what a look has seen of the cluster (docs/decisions/0029-auto-rate.md).
 
 Pressure lowers the rate at once, by much. It is raised again only after a minute of calm, by little.
 """
