@@ -52,7 +52,7 @@ def estimate_of(run: RunContext, recorded: RecordView, batch: Batch) -> Estimate
         batch,
         _pace(run, recorded, batch.number),
         asked_bytes_per_second=run.request.throttle_bytes_per_second,
-        rate_changes=_rate_changes(run, recorded),
+        rate_changes=_rate_changes(run, recorded, batch),
     )
 
 
@@ -104,8 +104,8 @@ def rate_in_force_without_slowdowns(run: RunContext, recorded: RecordView) -> in
     return rate_in_force(run.request, journal.model_copy(update={"rate_changes": tuple(changes)}))
 
 
-def _rate_changes(run: RunContext, recorded: RecordView) -> list[RateChange]:
-    """The changes of the rate; without the slow-down of an unhealthy cluster that is healthy again.
+def _rate_changes(run: RunContext, recorded: RecordView, batch: Batch) -> list[RateChange]:
+    """The changes of the rate; without the slow-down of a cluster that is healthy again, but for what the batch moves.
 
     Nor by auto rate below the requested rate: only a batch that copies can raise it again, and this one waits.
     """
@@ -116,7 +116,8 @@ def _rate_changes(run: RunContext, recorded: RecordView) -> list[RateChange]:
     if latest is None or latest.rate_before_slowdown_bytes_per_second is None:
         return list(journal.rate_changes)
     found = cluster_health(run.cluster, run.request, lambda: planned_targets(recorded))
-    due = rate_due(run.request, journal, rate_in_force(run.request, journal), found)
+    elsewhere = found.elsewhere(set(batch.partitions))
+    due = rate_due(run.request, journal, rate_in_force(run.request, journal), elsewhere)
     is_over = due is not None and due.rate_before_slowdown_bytes_per_second is None
     return without_slowdowns(journal.rate_changes, single_brokers_too=False) if is_over else list(journal.rate_changes)
 

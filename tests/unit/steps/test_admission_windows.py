@@ -190,6 +190,18 @@ def test_a_rate_lowered_by_auto_rate_does_not_keep_the_next_batch_waiting(copyin
     run.do("admit", 2)
 
 
+def test_a_lowered_rate_does_not_keep_a_batch_waiting_because_of_what_it_moves_itself(copying, cluster):
+    run = copying(30, 70, mb_per_second_while_unhealthy=1)
+    cluster.kill(1)
+    go_on(run)
+    assert run.record.journal().rate_changes[-1].asked_bytes_per_second == 1_000_000
+    cluster.restart(1)
+    cluster.catch_up_all()
+    cluster.fall_behind(TopicPartition("orders", 0), 1)
+    run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
+    run.do("admit", 2)
+
+
 def test_one_broker_slowed_by_hand_holds_only_the_batches_it_is_in(copying):
     run = copying(30, 70)
     change_rate(run.context, asked_bytes_per_second=1_000_000, brokers=[6])
