@@ -68,7 +68,7 @@ class Play:
         self._gone: set[int] = set(scenario.gone if scenario else ())
         self.deleted_topics: set[str] = set()
         self.touched: dict[TopicPartition, datetime] = {}
-        """When others moved or cancelled partitions last."""
+        """When others made, moved or cancelled partitions last: a topic may be made again with fewer, and grow."""
         self.hands: set[tuple[str, str]] = set()
         """Runs that a person marked or deleted: their colour is that person's word."""
         self.beside: set[tuple[str, str]] = set()
@@ -145,9 +145,9 @@ class Play:
         with self.ledger.another(who), suppress(ClusterUnavailableError):
             does()
         after = self.state
-        for partition, was in before.partitions.items():
-            now = after.partitions.get(partition)
-            if now is not None and (was.replicas, was.adding, was.removing) != (now.replicas, now.adding, now.removing):
+        for partition, now in after.partitions.items():
+            was = before.partitions.get(partition)
+            if was is None or (was.replicas, was.adding, was.removing) != (now.replicas, now.adding, now.removing):
                 self.touched[partition] = self.world.time.now
         return f"{what}, by {who}"
 
