@@ -126,6 +126,7 @@ class SimAirflow:
                     "event": {
                         "chosen_options": ["Approve" if approve else "Reject"],
                         "params_input": {},
+                        "responded_at": self.world.time.now,
                         "responded_by_user": {"id": by, "name": by},
                     }
                 }

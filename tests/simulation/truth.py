@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from tests.simulation.caches import forget_batches
 from tests.simulation.disk import Faults
 from tests.simulation.files import SimPath
 from tests.simulation.planner import write_plan
@@ -159,6 +160,7 @@ class Truth:
                 for m in moves
             ]
             write_plan(pa.Table.from_pylist(rows, schema=TARGET), request, len(moves), plan_dir)
+        forget_batches()  # tasks to come are processes of their own; what a judge has read is not theirs
 
     def withdrawn(self, reassignment_id: str) -> frozenset[str]:
         """Return the partitions that a person took out of a reassignment."""
