@@ -26,7 +26,7 @@ GOOD = 1.01
 MAX_EFFORT = 1_500_000_000
 """Copies times batches that one trial looks at, above which a plan is split into chunks: about ten seconds."""
 
-TRIALS_EFFORT = 200_000_000
+TRIALS_EFFORT = 600_000_000
 """Copies times batches that all trials together look at, unless the first alone takes more: some seconds."""
 
 
