@@ -17,10 +17,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rich.console import Console
-from rich.table import Table
+from benchmarks.step_runs import look_until_done, show_rows
 from tests.kafka_fixtures import delete_topics
-from tests.steps_lab import Run, StillWaiting, WallClock, move, require_done
+from tests.steps_lab import Run, WallClock, move
 from upath import UPath
 
 from kafka_lab.cluster import LocalCluster
@@ -29,7 +28,6 @@ from kafka_lab.ledger import Ledger
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.ports import ClusterPort
-from kafka_reassignment.steps.waiting import SizeSamples
 
 LOAD, CANARY = "load", "canary"
 BROKERS = 4
@@ -37,9 +35,6 @@ CANARIES = 16
 """Partitions of the canary topic: the more there are, the more surely one of them meets what few messages meet."""
 
 PARTITIONS = 8
-LOOK_SECONDS = 10.0
-"""Between two looks, as the sensor waits by default."""
-
 SETTLED_SECONDS = 40.0
 """After so many seconds auto rate has lowered the rate some times, if it does."""
 
@@ -73,15 +68,8 @@ class Watched:
         run.do_all("admit", "set_throttle")
         self._began = began = time.monotonic()
         run.do("submit_batch")
-        samples, since = SizeSamples.by_clock_of(run.context), run.clock.now
-        while True:
-            try:
-                require_done(run.look("sense_isr_catch_up", started_at=since, samples=samples))
-            except StillWaiting as waits:
-                self._note(str(waits))
-                time.sleep(LOOK_SECONDS)
-                continue
-            return time.monotonic() - began
+        look_until_done(run, "sense_isr_catch_up", 1, self._note)
+        return time.monotonic() - began
 
     def _note(self, said: str) -> None:
         rate = rate_in_force(self._run.context.request, self._run.record.journal()) or 0
@@ -168,13 +156,8 @@ def main() -> int:
     logging.disable(logging.INFO)
     setting = Setting(given.rate, given.lowest, given.mb, given.messages, given.canary_limit_ms)
     rows = bench(given.release, setting, given.repetitions, lambda text: print(text[:300], file=sys.stderr, flush=True))
-    table = Table(title=f"A producer with acks=all beside a copy that begins at {given.rate:g} MB/s")
-    names = [name for name in rows[0] if name not in {"rates", "last_change"}]
-    for name in names:
-        table.add_column(name.replace("_", " "), justify="right")
-    for row in rows:
-        table.add_row(*(str(row[name]) for name in names))
-    Console(stderr=True).print(table)
+    title = f"A producer with acks=all beside a copy that begins at {given.rate:g} MB/s"
+    show_rows(title, rows, without=frozenset({"rates", "last_change"}))
     print(json.dumps({"release": given.release, "setting": vars(given), "rows": rows}))
     return 0
 

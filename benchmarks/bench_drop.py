@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 
-from rich.console import Console
-from rich.table import Table
+from benchmarks.step_runs import show_rows
+from tests.kafka_fixtures import wait_until
 
 from kafka_lab.cluster import LocalCluster
 from kafka_lab.data import create_topic
@@ -89,7 +89,7 @@ def measure(cluster: ClusterPort, servers: str, case: Case, number: int) -> Stal
         time.sleep(WARM_UP_SECONDS)
         expanded = {p: _expanded(case, p.partition) for p in partitions}
         _submit(cluster, expanded)
-        _wait_until_in_sync(cluster, topic, {p: set(r) for p, r in expanded.items()})
+        wait_until(lambda: _are_in_sync(cluster, expanded), seconds=60)
         time.sleep(BEFORE_SECONDS)
         began = ledger.elapsed_seconds
         if case.kind == "leader, elected before":
@@ -138,12 +138,9 @@ def _submit(cluster: ClusterPort, targets: Mapping[TopicPartition, Replicas]) ->
         raise RuntimeError(f"refused: {refused}")
 
 
-def _wait_until_in_sync(cluster: ClusterPort, topic: str, wanted: Mapping[TopicPartition, set[int]]) -> None:
-    deadline = time.monotonic() + 60
-    while any(set(s.isr) != wanted[p] for p, s in cluster.describe_partitions([topic]).items()):
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"{topic} is not in sync after 60 s")
-        time.sleep(0.2)
+def _are_in_sync(cluster: ClusterPort, wanted: Mapping[TopicPartition, Replicas]) -> bool:
+    states = cluster.describe_partitions({p.topic for p in wanted})
+    return all(states[p].isr == set(replicas) for p, replicas in wanted.items())
 
 
 def bench(settings: Mapping[str, int], cases: Sequence[Case], repetitions: int) -> list[dict[str, object]]:
@@ -198,12 +195,7 @@ def main() -> int:
     ]
     lower = {"replica.fetch.backoff.ms": given.backoff, "replica.fetch.wait.max.ms": given.wait}
     rows = [row for settings in (DEFAULTS, lower) for row in bench(settings, cases, given.repetitions)]
-    table = Table(title="How long messages with acks=all wait while replicas are dropped")
-    for name in rows[0]:
-        table.add_column(name.replace("_", " "), justify="right")
-    for row in rows:
-        table.add_row(*map(str, row.values()))
-    Console(stderr=True).print(table)
+    show_rows("How long messages with acks=all wait while replicas are dropped", rows)
     print(json.dumps({"rows": rows}))
     return 0
 

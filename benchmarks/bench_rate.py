@@ -20,9 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from benchmarks.move_disk import topic_bytes
 from benchmarks.move_figures import Series, busiest
-from rich.console import Console
-from rich.table import Table
-from tests.steps_lab import Run, StillWaiting, WallClock, move, require_done
+from benchmarks.step_runs import look_until_done, show_rows
+from tests.steps_lab import Run, WallClock, move
 from upath import UPath
 
 from kafka_lab.base import EmbeddedCluster
@@ -34,14 +33,10 @@ from kafka_lab.zookeeper import ZooKeeperCluster
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.model import Step
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.waiting import SizeSamples
 
 BATCH_BYTES = (16_000, 100_000, 300_000, 890_000)
 PARTITIONS = (20, 1)
 """Of each receiver, in the first and in the second batch."""
-
-LOOK_SECONDS = 10.0
-"""Between two looks, as the sensor waits by default."""
 
 SAMPLE_SECONDS = 0.1
 
@@ -140,16 +135,6 @@ def _row(
     }
 
 
-def _wait(run: Run, name: str, number: int, log: Callable[[str], None]) -> None:
-    samples, began = SizeSamples.by_clock_of(run.context), run.clock.now
-    while True:
-        try:
-            return require_done(run.look(name, number, started_at=began, samples=samples))
-        except StillWaiting as waits:
-            log(str(waits))
-            time.sleep(LOOK_SECONDS)
-
-
 def bench(release: str, rate_mb: float, seconds: float, log: Callable[[str], None]) -> list[dict[str, object]]:
     """Copy both batches on brokers of a release, and return a row for each receiver."""
     rate, count = rate_mb * 1e6, len(BATCH_BYTES)
@@ -179,7 +164,7 @@ def bench(release: str, rate_mb: float, seconds: float, log: Callable[[str], Non
             while number is not None:
                 for name in ("admit", "set_throttle", "submit_batch", "sense_isr_catch_up"):
                     if name in {"admit", "sense_isr_catch_up"}:
-                        _wait(run, name, number, log)
+                        look_until_done(run, name, number, log)
                     else:
                         run.do(name, number)
                 run.do_all("drop_old_replicas", "clear_throttle", batch=number)
@@ -206,16 +191,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=75.0, help="how long each batch copies (default %(default)s)")
     given = parser.parse_args()
     logging.disable(logging.INFO)
-    console = Console(stderr=True)
     rows: list[dict[str, object]] = []
     for release in given.releases.split(","):
         rows += bench(release, given.rate, given.seconds, lambda text: print(text, file=sys.stderr, flush=True))
-    table = Table(title=f"What is copied ÷ the {given.rate:g} MB/s that were asked for")
-    for name in rows[0]:
-        table.add_column(name.replace("_", " "), justify="right")
-    for row in rows:
-        table.add_row(*map(str, row.values()))
-    console.print(table)
+    show_rows(f"What is copied ÷ the {given.rate:g} MB/s that were asked for", rows)
     print(json.dumps({"rate_mb": given.rate, "rows": rows}))
     return 0
 

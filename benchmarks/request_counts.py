@@ -10,7 +10,7 @@ from pathlib import Path
 from kafka_lab.cluster import LocalCluster
 
 OF_DATA = frozenset({"Produce", "Fetch", "FetchFollower", "FetchConsumer", "OffsetForLeaderEpoch", "InitProducerId"})
-"""What producers, consumers and followers ask for, whoever moves replicas."""
+"""What producers, consumers and followers ask for, also while no replica moves."""
 
 
 def request_counts(cluster: LocalCluster) -> Counter[str]:

@@ -257,7 +257,7 @@ class Follower:
             world.time.advance(LOOK_EVERY)
 
     def _wait_while_at_work(self, what: str) -> None:
-        """Wait as long as the reassignment that a wait is for gets on by itself: a batch may wait a day for a dead broker."""
+        """Wait as long as the reassignment that a wait is for makes progress by itself: a batch may wait a day for a dead broker."""
         world = self._play.world
         owner, end = world.truth.owner(), world.time.seconds + BOUND
         while owner is not None and f"{owner} has ended" in what and world.truth.owner() == owner:
@@ -302,7 +302,7 @@ def _has_no_copy(play: Play, what: str) -> bool:
 
 
 def _is_at_work(run: Any) -> bool:
-    """Whether a run gets on by itself: not one that waits for batches alone."""
+    """Whether a run makes progress by itself: not one that waits for batches alone."""
     is_active = run.state in ("running", "queued")
     return is_active and (run.dag_id != DAG_ID or run.tasks["wait_for_batches"].state != "deferred")
 

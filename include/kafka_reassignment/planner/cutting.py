@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -55,10 +56,8 @@ def steps_and_batches(session: SparkSession, assignment: Assignment, resolved: R
     least = least_seconds(plain.columns, limits, rates)
     numbers = None
     if led_first is not None and least_seconds(led_first.columns, limits, rates) < least:
-        try:
+        with suppress(InfeasiblePlanError):  # the steps that only move leaders need batches too
             numbers = batch_numbers(session, led_first.columns, limits, rates)
-        except InfeasiblePlanError:
-            numbers = None  # the steps that only move leaders need batches too
     if led_first is None or numbers is None:
         return plain, batch_numbers(session, plain.columns, limits, rates)
     seconds = chain_seconds(led_first.columns, numbers, rates)

@@ -62,8 +62,8 @@ def why_no_java() -> PlannerMissingError | None:
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None or not Path(java).exists():
         return _no_java(f"Java is not installed here ({java} is missing)" if home else "Java is not installed here")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=30).stderr
-    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=30).stderr
+    found = re.search(r'version "(?:1\.)?(\d+)', printed)
     if found is not None and int(found[1]) < LOWEST_JAVA:
         return _no_java(f"Java here is {found[1]} ({java}), expected {LOWEST_JAVA} or later")
     return None

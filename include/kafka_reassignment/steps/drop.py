@@ -18,7 +18,7 @@ from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.catch_up import to_let_catch_up
 from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.finished import finished_batch, refuse_finished
+from kafka_reassignment.steps.finished import finished_batch, require_unfinished
 from kafka_reassignment.steps.leaders import elect_moved_leaders
 from kafka_reassignment.steps.left_open import leave_open
 from kafka_reassignment.steps.left_out import leave_out_disturbed, submission
@@ -129,23 +129,12 @@ def _drop_now(run: RunContext, batch: Batch) -> _Looked:
         wanted = drops_to_submit(part, now)
         looked.kept |= wanted.waiting
         looked.refused |= submit(
-            run, now, wanted.to_submit, Submitting(batch, lambda: _refuse_overtaken(run, batch.number))
+            run, now, wanted.to_submit, Submitting(batch, lambda: require_unfinished(run, batch.number))
         )
         looked.dropped |= wanted.to_submit
         if looked.refused and run.controller.busy_message(looked.refused):
             break
     return looked
-
-
-def _refuse_overtaken(run: RunContext, number: int) -> None:
-    """Make sure, right before a request, that the batch is to be dropped still.
-
-    Raises:
-        OvertakenError: another try has finished it.
-        StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
-    """
-    run.require_go_ahead()
-    refuse_finished(run, number)
 
 
 def _unsettled(run: RunContext, batch: Batch, waiting: set[TopicPartition], *, stay: bool) -> list[TopicPartition]:

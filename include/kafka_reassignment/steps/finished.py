@@ -39,6 +39,17 @@ def refuse_finished(run: RunContext, number: int) -> None:
         raise overtaken(f"batch {number} is finished")
 
 
+def require_unfinished(run: RunContext, number: int) -> None:
+    """Make sure that this reassignment may act, and that a batch is not finished yet.
+
+    Raises:
+        OvertakenError: another try has finished it.
+        StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
+    """
+    run.require_go_ahead()
+    refuse_finished(run, number)
+
+
 def is_finished_reassignment(run: RunContext, step: str) -> bool:
     """Whether the reassignment was verified and reported, so that a step has nothing to do; leaves its audit event then."""
     if not run.record.has_file(REPORT):

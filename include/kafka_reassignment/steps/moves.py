@@ -14,7 +14,7 @@ from kafka_reassignment.errors import RACED, ReassignmentError, RecordUnavailabl
 from kafka_reassignment.model import Batch, InFlight, Refusal, Replicas, Step, TopicPartition, View
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.finished import refuse_finished
+from kafka_reassignment.steps.finished import require_unfinished
 from kafka_reassignment.steps.view import observe_twice
 
 SLICE = Controller.slice_size
@@ -146,8 +146,7 @@ def _came_too_late(run: RunContext, of: Submitting | None) -> ReassignmentError 
     if of is None:
         return None
     try:
-        run.require_go_ahead()
-        refuse_finished(run, of.batch.number)
+        require_unfinished(run, of.batch.number)
     except RecordUnavailableError:
         return None  # the next look sees what is in flight
     except ReassignmentError as error:
