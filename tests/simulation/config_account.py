@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tests.simulation.controller_state import FOLLOWER_LIST, ConfigKey, entries_of
 
-from kafka_reassignment.model import ResourceKind, TopicPartition
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ResourceKind, TopicPartition
 
 Configs = Mapping[ConfigKey, str]
 
@@ -27,7 +27,8 @@ class ConfigAccount:
         self.acceptable: dict[ConfigKey, set[str | None]] = {}
         """Rates of before another client's change: one of them may be restored instead of the last one."""
         self.of_either: dict[ConfigKey, set[str]] = {}
-        """Entries that were ours, and that others removed and set again: nobody can tell whose they are."""
+        """Entries that were ours, and that others removed and set again, or that a write of ours without an answer may set
+        at any time: nobody can tell whose they are."""
         self.our_rates: set[ConfigKey] = set()
         self.our_entries: dict[ConfigKey, set[str]] = {}
         self._were_ours: dict[ConfigKey, set[str]] = {}
@@ -52,6 +53,13 @@ class ConfigAccount:
             else:
                 gone |= self._we_listed(key, set(entries_of(was)), set(entries_of(now)))
         return gone
+
+    def may_still_come(self, changes: Iterable[ConfigChange]) -> None:
+        """Book changes of ours that have no answer: Kafka takes them however late they come."""
+        for change in changes:
+            if change.operation is ConfigOperation.APPEND:
+                key = (change.resource, change.key)
+                self.of_either[key] = self.of_either.get(key, set()) | set(entries_of(change.value))
 
     def they_changed(self, before: Configs, after: Configs) -> None:
         """Book what another client changed."""

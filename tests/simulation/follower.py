@@ -10,6 +10,7 @@ from tests.simulation.violations import Violation
 
 from kafka_reassignment.advice import Correct, ReleaseLock, Rerun, StartBrokers, Trigger, WaitUntil
 from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.model import ConfigChange, ConfigOperation, TopicPartition
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID, batch_run_id, reassignment_of
 
 if TYPE_CHECKING:
@@ -81,6 +82,10 @@ class Follower:
                 self._tell(f"{cut.run_id} has FAILED, though no task of it has: what did not run is cleared")
                 self._play.airflow.clear(cut.dag_id, cut.run_id, list(cut.tasks), downstream=False, only_failed=True)
                 continue
+            if ti is None and not idle and (slow := self._slowed_down_by_others()):
+                self._tell(f"{', '.join(map(str, slow))}: other clients take their rates away, under which their moves never end")
+                end = world.time.seconds + BOUND
+                continue
             if ti is None:
                 if not idle and not self.corrections:
                     self._broken(f"no end within {BOUND / 86400:.0f} days: {self._at_work()}")
@@ -149,6 +154,16 @@ class Follower:
         if len(active) == 1 and active[0].dag_id == DAG_ID and active[0].tasks["wait_for_batches"].state == "deferred":
             return active[0]
         return None
+
+    def _slowed_down_by_others(self) -> list[TopicPartition]:
+        """Let other clients take away their rates where they have moves in flight: their writes may outpace those for ever."""
+        ledger = self._play.ledger
+        moved = sorted(p for p, who in ledger.movers.items() if who != "ours")
+        rates = [ConfigChange(r, key, ConfigOperation.DELETE) for r, key in ledger.configs.theirs]
+        if not moved or not rates:
+            return []
+        self._play.other("their owners", "rates", lambda: self._play.elsewhere.alter_configs(rates))
+        return moved
 
     def _finished_batches(self) -> int:
         runs = (r for a in self._play.world.airflows for r in a.runs.values())

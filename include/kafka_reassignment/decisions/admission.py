@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_reassignment.decisions.moves import Expansions, expansions_to_submit, never_completes
+from kafka_reassignment.decisions.moves import Expansions, expansions_to_submit, never_completes, waits_for
 from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, Sample
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, InFlight, LogDir, Replicas, TopicPartition, View
@@ -128,7 +128,7 @@ def hung_moves(
     for partition, flight in sorted(in_flight.items()):
         if twice := never_completes(flight):
             hung[partition] = f"Kafka never completes it: broker {format_brokers(twice)} is both added and removed"
-        elif down := tuple(b for b in flight.adding if b not in live_brokers):
+        elif down := waits_for(flight, live_brokers):
             hung[partition] = f"it waits for broker {format_brokers(down)}, which is down"
     return hung
 

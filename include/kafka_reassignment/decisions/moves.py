@@ -11,7 +11,7 @@ killed broker stays alive, and in every ISR, until the controller fences it (9 s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -93,6 +93,14 @@ def never_completes(flight: InFlight) -> Replicas:
     flight: it forgets to take the superseded brokers out of the adding ones. Only a cancel frees it.
     """
     return tuple(b for b in flight.adding if b in flight.removing)
+
+
+def waits_for(flight: InFlight, live_brokers: Collection[int]) -> Replicas:
+    """Return the brokers without which a move in flight gets nowhere (F12): new ones that are down, or all that it copies from."""
+    if down := tuple(b for b in flight.adding if b not in live_brokers):
+        return down
+    sources = tuple(b for b in flight.replicas if b not in flight.adding)
+    return () if set(sources) & set(live_brokers) else sources
 
 
 def drop_hangs(move: Reassignment, seen: View) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from itertools import islice
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, DAG_ID, Advice, Correct, Rerun, StartBrokers, Trigger, WaitUntil
-from kafka_reassignment.decisions.moves import never_completes
+from kafka_reassignment.decisions.moves import never_completes, waits_for
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import InFlight, Replicas, TopicPartition, View
 from kafka_reassignment.plan.reassignment_json import render_plan
@@ -98,7 +98,7 @@ def to_end_moves(
         also_down: further brokers to bring back.
     """
     never = [p for p, flight in sorted(in_flight.items()) if never_completes(flight)]
-    down = {b for p, flight in in_flight.items() if p not in never for b in flight.adding} - set(live_brokers)
+    down = {b for p, flight in in_flight.items() if p not in never for b in waits_for(flight, live_brokers)}
     brokers = sorted({*down, *also_down})
     start: tuple[Advice, ...] = (StartBrokers(tuple(brokers)),) if brokers else ()
     if not never:

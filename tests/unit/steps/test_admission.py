@@ -296,3 +296,16 @@ def test_another_clients_move_to_a_dead_broker_names_that_broker_in_the_end(reas
     with pytest.raises(ReassignmentInProgressError, match="orders-3 .*waits for broker 5, which is down") as error:
         run.wait("admit", started_at=began)
     assert error.value.advice == (StartBrokers((5,)), Rerun("admit", batch=1))
+
+
+def test_another_clients_move_without_a_replica_to_copy_from_names_the_brokers_in_the_end(reassignment, cluster):
+    run = reassignment(MOVES, catch_up_timeout_minutes=30)
+    leaving = run.replicas()["orders-3"]
+    cluster.alter_reassignments({ORDERS_3: (4, 5)})
+    for broker in leaving:
+        cluster.kill(broker)
+    began = run.clock.now
+    run.clock.sleep(30 * 60)
+    with pytest.raises(ReassignmentInProgressError, match="orders-3 .*which is down") as error:
+        run.wait("admit", started_at=began)
+    assert error.value.advice == (StartBrokers(tuple(sorted(leaving))), Rerun("admit", batch=1))
