@@ -83,7 +83,9 @@ class Follower:
                 self._play.airflow.clear(cut.dag_id, cut.run_id, list(cut.tasks), downstream=False, only_failed=True)
                 continue
             if ti is None and not idle and (slow := self._slowed_down_by_others()):
-                self._tell(f"{', '.join(map(str, slow))}: other clients take their rates away, under which their moves never end")
+                self._tell(
+                    f"{', '.join(map(str, slow))}: other clients take their rates away, under which their moves never end"
+                )
                 end = world.time.seconds + BOUND
                 continue
             if ti is None:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from itertools import chain
 
-from kafka_reassignment.advice import Correct, StartBrokers
+from kafka_reassignment.advice import Advice, Correct, StartBrokers
 from kafka_reassignment.decisions.cancel import Settling
 from kafka_reassignment.errors import (
     InvalidRequestError,
@@ -21,6 +21,7 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.left_over import to_lower_min_insync
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
 from kafka_reassignment.steps.restore import restore_configs
 from kafka_reassignment.steps.settle import CancelResult, act, decide, refuse_resumed
@@ -139,7 +140,7 @@ def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> W
     if run.now() >= deadline:
         raise UnsafeDropError(
             f"{len(waiting)} partitions did not settle in time: {format_reasons(waiting)}. They stay under the throttle",
-            *_bring_back(run, waiting),
+            *_to_settle(run, recorded, scope, waiting),
             scope.again(run.record),
         )
     return Waiting(_waiting_text(decided) + about_throttle, until=deadline)
@@ -166,17 +167,28 @@ def clear_after_stop(run: RunContext, scope: CancelScope) -> None:
             raise ThrottleInUseError(
                 f"The replication throttle is not cleared as a whole: {len(waiting)} of {len(stopped.steps)} partitions are not "
                 f"settled: {format_reasons(waiting)}. What copies keeps its throttle",
-                *_bring_back(run, waiting),
+                *_to_settle(run, recorded, scope, waiting),
                 scope.again(run.record),
             )
         event.summary = str(restored)
 
 
-def _bring_back(run: RunContext, partitions: Collection[TopicPartition]) -> tuple[StartBrokers, ...]:
-    """The brokers that are down and keep partitions from settling."""
-    states = observe(run.cluster, tuple(partitions))
-    down = {b for s in states.partitions.values() for b in s.replicas} - states.live_brokers
-    return (StartBrokers(tuple(sorted(down))),) if down else ()
+def _to_settle(
+    run: RunContext, recorded: RecordView, scope: CancelScope, partitions: Collection[TopicPartition]
+) -> tuple[Advice, ...]:
+    """What partitions wait for that does not come by itself: their brokers, and a lower min.insync.replicas where an end has
+    fewer replicas.
+    """
+    seen = observe(run.cluster, tuple(partitions))
+    down = {b for s in seen.partitions.values() for b in s.replicas} - seen.live_brokers
+    stopped = stopped_steps(run.cluster, recorded, scope)
+    moves = [stopped.wholes.get(s.partition, s.reassignment) for s in stopped.steps if s.partition in partitions]
+    shorter_end = {m.partition: min(m.current, m.target, key=len) for m in moves}
+    too_few = {p: r for p, r in shorter_end.items() if len(r) < seen.min_insync_replicas.get(p.topic, 1)}
+    return (
+        *((StartBrokers(tuple(sorted(down))),) if down else ()),
+        *((to_lower_min_insync(too_few, seen),) if too_few else ()),
+    )
 
 
 def _settled_text(decided: Settling) -> str:
