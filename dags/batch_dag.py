@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule
 
-from kafka_reassignment_airflow.form import BatchForm, form_params
+from kafka_reassignment_airflow.form.models import BatchForm
+from kafka_reassignment_airflow.form.params import form_params
 from kafka_reassignment_airflow.operators.batch import (
     ClearThrottleOperator,
     DropOldReplicasOperator,

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from kafka_reassignment_airflow.form import CancelForm, form_params
+from kafka_reassignment_airflow.form.models import CancelForm
+from kafka_reassignment_airflow.form.params import form_params
 from kafka_reassignment_airflow.operators.cancel import (
     CancelMovesOperator,
     ClearThrottleAfterStopOperator,

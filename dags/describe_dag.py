@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from kafka_reassignment_airflow.form import DescribeForm, form_params
+from kafka_reassignment_airflow.form.models import DescribeForm
+from kafka_reassignment_airflow.form.params import form_params
 from kafka_reassignment_airflow.operators.describe import DescribeReassignmentOperator, ListReassignmentsOperator
 from kafka_reassignment_airflow.runs import DESCRIBE_DAG_ID
 from kafka_reassignment_airflow.settings import dag_arguments

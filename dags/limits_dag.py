@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from kafka_reassignment_airflow.form import limits_params
+from kafka_reassignment_airflow.form.params import limits_params
 from kafka_reassignment_airflow.operators.limits import ChangeLimitsOperator
 from kafka_reassignment_airflow.runs import LIMITS_DAG_ID
 from kafka_reassignment_airflow.settings import dag_arguments
@@ -17,6 +17,7 @@ with DAG(
 ) as dag:
     ChangeLimitsOperator(
         task_id="change_limits",
+        pace="{{ params.pace or '' }}",
         batch_minutes="{{ params.batch_minutes }}",
         partition_movements="{{ params.partition_movements }}",
         replica_movements="{{ params.replica_movements }}",

@@ -12,7 +12,8 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import DAG
 from airflow.timetables.trigger import CronTriggerTimetable
 
-from kafka_reassignment_airflow.form import MaintenanceForm, form_params
+from kafka_reassignment_airflow.form.models import MaintenanceForm
+from kafka_reassignment_airflow.form.params import form_params
 from kafka_reassignment_airflow.operators.maintenance_window import ChooseRequestsOperator
 from kafka_reassignment_airflow.runs import DAG_ID, MAINTENANCE_DAG_ID
 from kafka_reassignment_airflow.settings import dag_arguments, setting

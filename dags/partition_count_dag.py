@@ -9,7 +9,7 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from kafka_reassignment.request import PartitionCountRequest
-from kafka_reassignment_airflow.form import form_params
+from kafka_reassignment_airflow.form.params import form_params
 from kafka_reassignment_airflow.operators.partition_count import (
     CreatePartitionsOperator,
     PartitionCountPreflightOperator,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from kafka_reassignment_airflow.form import RateForm, form_params
+from kafka_reassignment_airflow.form.models import RateForm
+from kafka_reassignment_airflow.form.params import form_params
 from kafka_reassignment_airflow.operators.rate import ChangeRateOperator
 from kafka_reassignment_airflow.runs import THROTTLE_DAG_ID
 from kafka_reassignment_airflow.settings import dag_arguments

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from kafka_reassignment_airflow.form import request_params
+from kafka_reassignment_airflow.form.params import request_params
 from kafka_reassignment_airflow.operators.reassignment import (
     ApprovePlanOperator,
     ElectLeadersOperator,

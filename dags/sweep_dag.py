@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from kafka_reassignment_airflow.form import SweepForm, form_params
+from kafka_reassignment_airflow.form.models import SweepForm
+from kafka_reassignment_airflow.form.params import form_params
 from kafka_reassignment_airflow.operators.sweep import SweepThrottlesOperator
 from kafka_reassignment_airflow.runs import SWEEP_DAG_ID
 from kafka_reassignment_airflow.settings import dag_arguments

@@ -22,6 +22,9 @@ SWEEP_DAG_ID = "kafka_throttle_sweep"
 MAINTENANCE_DAG_ID = "kafka_maintenance_window"
 PARTITION_COUNT_DAG_ID = "kafka_partition_count"
 
+RUNNING = "running"
+"""Instead of a reassignment id, where one must be named: the reassignment that has the lock of the cluster, whatever its id."""
+
 MOST_SHOWN = 100
 """Characters of a parameter that the words show; the data has all of them."""
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.request.names import brokers_of
 
 T = TypeVar("T")
 
@@ -22,7 +23,7 @@ _INTEGER: TypeAdapter[int] = TypeAdapter(int)
 _NUMBER: TypeAdapter[float] = TypeAdapter(float)
 _FLAG: TypeAdapter[bool] = TypeAdapter(bool)
 _TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(tuple[str, ...])
-_INTEGERS: TypeAdapter[tuple[int, ...]] = TypeAdapter(tuple[int, ...])
+_INTEGERS: TypeAdapter[tuple[int, ...]] = TypeAdapter(Annotated[tuple[int, ...], BeforeValidator(brokers_of)])
 _OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 NOTHING = (None, "", "null", "None")
@@ -50,10 +51,13 @@ def read_texts(name: str, value: object) -> tuple[str, ...]:
 
 
 def read_integers(name: str, value: object) -> tuple[int, ...]:
-    """Read a list of whole numbers; nothing given means an empty one."""
-    return (
-        () if value in NOTHING else _read(name, _from_json(value), _INTEGERS, "a list of whole numbers, or JSON of one")
-    )
+    """Read a list of whole numbers, or the text of broker ids such as ``1-3, 7``; nothing given means an empty one."""
+    if value in NOTHING:
+        return ()
+    given = _from_json(value)
+    if isinstance(given, int) and not isinstance(given, bool):
+        given = str(given)  # one broker, which reads as JSON
+    return _read(name, given, _INTEGERS, "a list of whole numbers, or JSON of one")
 
 
 def read_object(name: str, value: object) -> Mapping[str, Any]:

@@ -21,6 +21,7 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.waiting import SizeSamples, Waiting, WaitResult, audited_look
 from kafka_reassignment_airflow.arguments import read_integer, read_number
 from kafka_reassignment_airflow.context import open_run
+from kafka_reassignment_airflow.form.words import in_form_words
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.triggers.base import WaitEnded, WaitTrigger
 
@@ -34,10 +35,11 @@ def translate_errors(log: Any) -> Iterator[None]:
     try:
         yield
     except ReassignmentError as error:
-        log.error("%s", error)
+        text = in_form_words(str(error)) if isinstance(error, InvalidRequestError) else str(error)
+        log.error("%s", text)
         if is_worth_a_retry(error):
             raise
-        raise AirflowFailException(str(error)) from error
+        raise AirflowFailException(text) from error
 
 
 class ReassignmentStepOperator(BaseOperator):

@@ -42,6 +42,16 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "example": None,
         "default": "10",
     },
+    "connections": {
+        "description": (
+            "Kafka connections that the forms offer, as 'id = what it is for', separated by ';'. Any other id can be typed. "
+            "Default: the connections of type kafka in the environment of the DAG processor."
+        ),
+        "version_added": "0.1.0",
+        "type": "string",
+        "example": "kafka_berlin = Berlin, production; kafka_test = test cluster",
+        "default": None,
+    },
     "plan_queue": {
         "description": (
             "Queue of the task 'plan' alone, for executors with queues: only its workers need Java. Default: Airflow's."

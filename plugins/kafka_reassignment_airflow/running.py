@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.sdk import Context
 
-from kafka_reassignment.advice import Correct
+from kafka_reassignment.advice import RUNNING, Correct
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment_airflow.base import ReassignmentStepOperator
@@ -19,16 +19,21 @@ CLOCKS_DIFFER = timedelta(minutes=1)
 class RunningReassignmentOperator(ReassignmentStepOperator):
     """A step about a reassignment that another DAG run has started.
 
-    :param reassignment_id: its run id (templated). Empty, the default: the reassignment that has the lock of the
+    :param reassignment_id: its run id (templated). Empty, the default, or ``running``: the reassignment that has the lock of the
         cluster, and this DAG run where none has.
     """
 
     def __init__(self, *, reassignment_id: str = "", **kwargs: Any) -> None:
         super().__init__(reassignment_id=reassignment_id, **kwargs)
 
+    @property
+    def is_named(self) -> bool:
+        """Whether an id is given, rather than whatever runs."""
+        return bool(self.reassignment_id) and self.reassignment_id != RUNNING
+
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
         """Return the id given, that of the lock's owner, or this run's."""
-        if self.reassignment_id:
+        if self.is_named:
             return str(self.reassignment_id)
         owner = store.lock_owner(cluster_id)
         return owner.reassignment_id if owner else context["dag_run"].run_id
@@ -45,7 +50,7 @@ class OrderOperator(RunningReassignmentOperator):
         """
         asked, owner = context["dag_run"].run_after, store.lock_owner(cluster_id)
         is_own = owner is not None and owner.reassignment_id == context["dag_run"].run_id
-        if not self.reassignment_id and not is_own and owner is not None and owner.since > asked + CLOCKS_DIFFER:
+        if not self.is_named and not is_own and owner is not None and owner.since > asked + CLOCKS_DIFFER:
             raise InvalidRequestError(
                 f"No reassignment is named, and {owner.reassignment_id}, which has the lock of the cluster, has it since "
                 f"{owner.since:%Y-%m-%d %H:%M:%S %Z}: after this was asked, at {asked:%Y-%m-%d %H:%M:%S %Z}. Nothing was changed",

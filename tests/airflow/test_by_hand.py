@@ -120,7 +120,7 @@ def test_a_batch_run_that_is_marked_while_it_waits_is_red_because_nothing_of_it_
         assert reassignments.state(run, "set_throttle", batch=1) == "skipped"
         airflow.clear(BATCH_DAG_ID, batch_run_id(run, 1), only_failed=False)
     reassignments.wait_for_task(run, "admit", "deferred", batch=1)
-    airflow.trigger(CANCEL_DAG_ID, {"kafka_conn_id": "kafka_default"}, "stop-marked")
+    airflow.trigger(CANCEL_DAG_ID, {"kafka_conn_id": "kafka_default", "reassignment_id": "running"}, "stop-marked")
     assert reassignments.wait_for_run(CANCEL_DAG_ID, "stop-marked") == "success"
     assert reassignments.wait(run) == "failed"
     assert replicas(port, topic) == {0: (1, 2)}

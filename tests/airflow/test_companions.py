@@ -64,7 +64,12 @@ def throttled(configs: dict) -> dict:
 def test_one_click_stops_it_all_and_rolls_back_what_was_done(reassignments, port, configs, slow):
     run, topic = slow("stopped")
     assert throttled(configs(topic))
-    assert companion(reassignments, CANCEL_DAG_ID, "stop-1", roll_back=True, reason="weekend is over") == "success"
+    assert (
+        companion(
+            reassignments, CANCEL_DAG_ID, "stop-1", reassignment_id="running", roll_back=True, reason="weekend is over"
+        )
+        == "success"
+    )
     assert reassignments.wait(run) == "failed"
     assert "was stopped by admin at" in reassignments.log(run, "wait_for_batches")
     assert "weekend is over" in reassignments.log(run, "wait_for_batches")
@@ -82,7 +87,7 @@ def test_one_click_stops_it_all_and_rolls_back_what_was_done(reassignments, port
 
 def test_a_stopped_one_goes_on_when_resumed(reassignments, port, slow):
     run, topic = slow("resumed")
-    assert companion(reassignments, CANCEL_DAG_ID, "stop-2") == "success"
+    assert companion(reassignments, CANCEL_DAG_ID, "stop-2", reassignment_id=run) == "success"
     assert reassignments.wait(run) == "failed"
     assert companion(reassignments, RESUME_DAG_ID, "resume-2", reassignment_id=run) == "success"
     reassignments.wait_for_task(run, "wait_for_batches", "deferred", "running")
@@ -107,7 +112,7 @@ def test_rate_and_limits_are_changed_while_it_runs(reassignments, port, configs,
 
 def test_one_partition_is_cancelled_and_a_new_reassignment_supersedes_the_rest(reassignments, port, slow):
     run, topic = slow("superseded")
-    outcome = companion(reassignments, CANCEL_DAG_ID, "one-4", partitions=[f"{topic}-0"])
+    outcome = companion(reassignments, CANCEL_DAG_ID, "one-4", reassignment_id=run, partitions=[f"{topic}-0"])
     assert outcome == "success"
     assert reassignments.record(run).withdrawn_partitions() == {f"{topic}-0"}
     later = reassignments.trigger(

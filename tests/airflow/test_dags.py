@@ -21,7 +21,7 @@ from kafka_reassignment.errors import (
     StoppedError,
     ThrottleMissingError,
 )
-from kafka_reassignment.request import MEGABYTE, Limits, ReassignmentRequest
+from kafka_reassignment.request import MEGABYTE, PACES, Limits, ReassignmentRequest, parse_request
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.request.reassignment import GROUPS
 from kafka_reassignment.steps import cancel
@@ -31,7 +31,8 @@ from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment_airflow import example_dags
 from kafka_reassignment_airflow.arguments import read_integers, read_json, read_object
 from kafka_reassignment_airflow.base import translate_errors
-from kafka_reassignment_airflow.form import request_params
+from kafka_reassignment_airflow.form.params import PACED, request_params
+from kafka_reassignment_airflow.form.words import in_form_words
 from kafka_reassignment_airflow.operators.cancel import StartRollBackOperator
 from kafka_reassignment_airflow.runs import roll_back_conf
 from kafka_reassignment_airflow.triggers.admission import AdmissionTrigger
@@ -134,16 +135,89 @@ FLAT = {name: field for model in GROUPS.values() for name, field in model.model_
 
 
 def test_the_form_has_every_field_of_the_request_and_no_other():
-    assert set(request_params()) == set(ReassignmentRequest.model_fields) - set(GROUPS) | set(FLAT)
+    assert set(request_params()) == set(ReassignmentRequest.model_fields) - set(GROUPS) | set(FLAT) | {"pace"}
 
 
 def test_the_form_and_the_request_have_the_same_defaults():
     params = request_params()
     for name, field in {**ReassignmentRequest.model_fields, **FLAT}.items():
-        if name in {*GROUPS, "job"}:
+        if name in {*GROUPS, *PACED, "job"}:
             continue
         default = field.default or None if isinstance(field.default, tuple) else field.default
         assert params[name].value == default, name
+
+
+def test_a_form_that_is_sent_as_it_is_asks_for_nothing(dags):
+    """What a person must choose has no default: the job, the rate, and which reassignment is stopped or resumed."""
+    params = request_params()
+    assert isinstance(params["job"].value, ArgNotSet)
+    assert params["throttle_mb_per_second"].value is None
+    for dag_id, name in (
+        ("kafka_throttle", "throttle_mb_per_second"),
+        ("kafka_reassignment_cancel", "reassignment_id"),
+        ("kafka_reassignment_resume", "reassignment_id"),
+    ):
+        assert isinstance(dags[dag_id].params.get_param(name).value, ArgNotSet), dag_id
+        with pytest.raises(ParamValidationError):
+            dags[dag_id].params.validate()
+
+
+def test_the_pace_fills_the_limits_that_are_left_empty():
+    params = request_params()
+    assert {name: params[name].value for name in PACED} == dict.fromkeys(PACED)
+    assert params["pace"].value == "normal"
+    shown = {name: param.value for name, param in params.items() if not isinstance(param.value, ArgNotSet)}
+    as_sent = {**shown, "job": "rebalance", "throttle_mb_per_second": 5}
+    assert parse_request(as_sent).limits == Limits()
+    assert parse_request({**as_sent, "pace": "fast", "leader_movements": 7}).limits == Limits(
+        **{**PACES["fast"], "leader_movements": 7}
+    )
+
+
+def texts(dags):
+    """The fields that are a line of text in the form and a list or a number in the API."""
+    params = [(name, dag.params.get_param(name)) for dag in dags.values() for name in dag.params]
+    return [(n, p) for n, p in params if isinstance(p.schema["type"], list) and len(p.schema["type"]) > 2]
+
+
+def test_brokers_and_sizes_are_lines_of_text_with_an_example_and_the_api_takes_their_values_as_before(dags):
+    assert [n for n, _ in texts(dags)].count("batch_bytes") == 2
+    assert {n for n, _ in texts(dags)} == {"brokers", "exclude_brokers", "batch_bytes"}
+    for name, param in texts(dags):
+        assert param.schema["type"][1] == "string", "the form goes by the first type that is not null"
+        for example in param.schema["examples"]:
+            assert param.resolve(example) == example
+        before = 600_000_000_000 if name == "batch_bytes" else [4, 5]
+        assert param.resolve(before) == before
+        for wrong in ("4; 5", "all", "600", "-1 GB") if name == "batch_bytes" else ("4; 5", "all", "4-", "-4"):
+            with pytest.raises(ParamValidationError):
+                param.resolve(wrong)
+
+
+def test_no_field_is_an_editor_for_json_but_the_list_of_requests(dags):
+    shown = {n: p.schema for dag in dags.values() for n in dag.params for p in [dag.params.get_param(n)]}
+    lists = {n: s for n, s in shown.items() if "array" in s["type"] and "examples" not in s}
+    assert [n for n, s in lists.items() if s["items"]["type"] != "string"] == ["requests"]
+
+
+def test_known_connections_are_offered_and_any_other_can_be_typed(monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_BERLIN", '{"conn_type": "kafka", "description": "Berlin, production"}')
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_TEST", "kafka://")
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", "s3://")
+    param = request_params()["kafka_conn_id"]
+    assert param.schema["examples"] == ["kafka_berlin", "kafka_test"]
+    assert param.description.endswith("Known: kafka_berlin (Berlin, production), kafka_test.")
+    assert param.resolve("another") == "another"
+    monkeypatch.setenv("AIRFLOW__KAFKA_REASSIGNMENT__CONNECTIONS", "eu = Europe; us")
+    assert request_params()["kafka_conn_id"].schema["examples"] == ["eu", "us"]
+
+
+def test_an_error_names_fields_as_the_form_shows_them():
+    text = "job 'decommission' needs 'brokers'; throttle_mb_per_second is 0.5, see 'allow_low_throttle'; 'orders' is a topic"
+    assert in_form_words(text) == (
+        "job 'decommission' needs 'Brokers' (brokers); 'Throttle (MB/s)' (throttle_mb_per_second) is 0.5, see "
+        "'Allow low throttle' (allow_low_throttle); 'orders' is a topic"
+    )
 
 
 BOUNDS = {
@@ -172,7 +246,9 @@ def test_the_form_and_the_request_have_the_same_bounds():
     params = request_params()
     for name in set(flat) - set(GROUPS):
         field = schema["$defs"]["Job"] if name == "job" else flat[name].get("anyOf", [flat[name]])[0]
-        assert bounds(params[name].schema) == bounds(field), name
+        own = {"pattern"} if "examples" in params[name].schema and name != "kafka_conn_id" else set()
+        shown = {key: value for key, value in bounds(params[name].schema).items() if key not in own}
+        assert shown == bounds(field), name
 
 
 RATES = (
@@ -206,8 +282,8 @@ def test_a_schema_has_only_words_that_its_validator_knows(dags):
 
 def test_p_is_bounded_in_the_form_as_in_the_limits():
     field = request_params()["partition_movements"]
-    assert (field.value, field.schema["minimum"], field.schema["maximum"]) == (500, 1, 5_000)
-    assert field.schema["section"] == "Limits of a batch (KIP-435)"
+    assert (field.value, field.schema["minimum"], field.schema["maximum"]) == (None, 1, 5_000)
+    assert field.schema["section"] == "How fast"
 
 
 def test_every_field_of_every_form_has_a_title_and_says_what_it_is(dags):
@@ -223,7 +299,7 @@ def test_a_field_that_is_empty_in_the_form_is_null_or_refused(dags):
     for dag in dags.values():
         for name in dag.params:
             param = dag.params.get_param(name)
-            if param.value is None:
+            if param.value is None and not isinstance(param.value, ArgNotSet):
                 assert "null" in param.schema["type"], f"{dag.dag_id}.{name}"
 
 
@@ -236,10 +312,12 @@ def test_sections_come_in_their_order_the_most_used_fields_first():
     sections = [param.schema.get("section") for param in request_params().values()]
     assert list(dict.fromkeys(sections)) == [
         None,
-        "Limits of a batch (KIP-435)",
+        "What: more",
+        "How fast",
+        "How fast: auto rate",
+        "When",
+        "Safety",
         "Expert",
-        "Auto rate",
-        "Maintenance windows",
     ]
     assert sections == sorted(sections, key=list(dict.fromkeys(sections)).index)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.actions import action, number, one_of, pick
 from tests.simulation.people import FLAG
 
+from kafka_reassignment.advice import RUNNING
 from kafka_reassignment_airflow.operators.maintenance_window import REQUESTS_VARIABLE
 from kafka_reassignment_airflow.runs import (
     BATCH_DAG_ID,
@@ -110,7 +111,7 @@ def second_airflow_reassigns(play: Play, rate: float = 2.0, supersede: bool = Fa
 def second_airflow_stops(play: Play, roll_back: bool = False) -> str | None:
     """Stop what runs, from another Airflow with the same record."""
     other = play.world.airflows[1] if len(play.world.airflows) > 1 else play.world.second_airflow()
-    other.trigger(CANCEL_DAG_ID, {"roll_back": roll_back})
+    other.trigger(CANCEL_DAG_ID, {"reassignment_id": RUNNING, "roll_back": roll_back})
     return "what runs"
 
 

@@ -11,6 +11,7 @@ from tests.simulation.disk import Kind
 from tests.simulation.scenario import MB, Scenario, Topic
 from tests.simulation.world import World
 
+from kafka_reassignment.advice import RUNNING
 from kafka_reassignment.model import Replicas, TopicPartition
 from kafka_reassignment_airflow.operators.maintenance_window import REQUESTS_VARIABLE
 from kafka_reassignment_airflow.runs import (
@@ -163,13 +164,18 @@ COURSES: tuple[Course, ...] = (
     Course(
         "stopped and resumed",
         frozenset({CANCEL_DAG_ID, RESUME_DAG_ID}),
-        (Cue(COPIES, _trigger(CANCEL_DAG_ID)), Cue(_is_green(CANCEL_DAG_ID), _resume)),
+        (Cue(COPIES, _trigger(CANCEL_DAG_ID, {"reassignment_id": RUNNING})), Cue(_is_green(CANCEL_DAG_ID), _resume)),
         rate=1,
     ),
     Course(
         "stopped and rolled back",
         frozenset({CANCEL_DAG_ID}),
-        (Cue(_is_at("sense_isr_catch_up", 2), _trigger(CANCEL_DAG_ID, {"roll_back": True})),),
+        (
+            Cue(
+                _is_at("sense_isr_catch_up", 2),
+                _trigger(CANCEL_DAG_ID, {"reassignment_id": RUNNING, "roll_back": True}),
+            ),
+        ),
         ends=BEFORE,
         red=frozenset({DAG_ID, BATCH_DAG_ID}),
         rate=1,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.actions import MAIN_TASKS, action, number, one_of, pick
 
+from kafka_reassignment.advice import RUNNING
 from kafka_reassignment.errors import RecordUnavailableError
 from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment_airflow.runs import (
@@ -107,7 +108,7 @@ def pause_dag(play: Play, dag: str = BATCH_DAG_ID, seconds: float = 60.0) -> str
 @action("people", 2, run=number, roll_back=FLAG, foreign=one_of(False, False, True), partition=one_of(-1, -1, 0, 1))
 def stop(play: Play, run: int = 0, roll_back: bool = False, foreign: bool = False, partition: int = -1) -> str | None:
     """Stop what runs, or some of its partitions."""
-    conf: dict[str, Any] = {"roll_back": roll_back, "foreign": foreign}
+    conf: dict[str, Any] = {"reassignment_id": RUNNING, "roll_back": roll_back, "foreign": foreign}
     if partition >= 0 and (chosen := pick(sorted(play.state.partitions), partition)):
         conf["partitions"] = [str(chosen)]
     play.airflow.trigger(CANCEL_DAG_ID, conf)

@@ -1,6 +1,6 @@
 """What people ask for: reassignments, their limits and maintenance windows, and partition counts."""
 
-from kafka_reassignment.request.limits import Limits, parse_limits
+from kafka_reassignment.request.limits import PACES, Limits, parse_limits
 from kafka_reassignment.request.partition_count import PartitionCountRequest, parse_partition_count
 from kafka_reassignment.request.rate import LOWEST_RATE_MB, MEGABYTE
 from kafka_reassignment.request.reassignment import Job, ReassignmentRequest, parse_request
@@ -8,6 +8,7 @@ from kafka_reassignment.request.reassignment import Job, ReassignmentRequest, pa
 __all__ = [
     "LOWEST_RATE_MB",
     "MEGABYTE",
+    "PACES",
     "Job",
     "Limits",
     "PartitionCountRequest",

@@ -2,15 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from kafka_reassignment.request.messages import parse
 
+PACES: Mapping[str, Mapping[str, int]] = {
+    "gentle": {"batch_minutes": 5, "partition_movements": 100, "replica_movements": 1, "leader_movements": 100},
+    "normal": {"batch_minutes": 15, "partition_movements": 500, "replica_movements": 1, "leader_movements": 500},
+    "fast": {"batch_minutes": 60, "partition_movements": 2_000, "replica_movements": 2, "leader_movements": 2_000},
+}
+"""What the limits are that a request leaves open. A pace says how much one batch does, never how fast it copies: that is the rate.
+
+A small batch leaves little to finish or to take back when it is stopped, and few leaders change at once. A large one spends
+less of its time between batches. Only the numbers are kept.
+"""
+
+UNITS: Mapping[str, int] = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+"""Decimal, as in every rate here."""
+
+SIZE_TEXT = r"^\s*\d{1,15}(\.\d{1,6})?\s*(kB|MB|GB|TB)\s*$"
+"""A size as people write it: ``600 GB``."""
+
+
+def size_of(given: object) -> object:
+    """Return a text such as ``600 GB`` or ``1.5 TB`` as bytes; anything else as it is.
+
+    Raises:
+        ValueError: it is a text of something else.
+    """
+    if not isinstance(given, str):
+        return given
+    if len(given) > 50 or not re.match(SIZE_TEXT, given, re.ASCII):
+        raise ValueError(f"expected a size such as '600 GB' or '1.5 TB' (units: {', '.join(UNITS)})")
+    number, unit = given.strip()[:-2], given.strip()[-2:]
+    return int(Decimal(number.strip()) * UNITS[unit])
+
+
+Size = Annotated[int, Field(ge=1), BeforeValidator(size_of)]
+"""Bytes, or the text of a size."""
+
 
 class Limits(BaseModel):
-    """KIP-435's limits on what one batch may do, plus for how long and how much it may copy."""
+    """KIP-435's limits on what one batch may do, plus for how long and how much it may copy.
+
+    ``pace`` may be given as well, one of ``PACES``: it fills the limits that are not.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -19,7 +60,7 @@ class Limits(BaseModel):
         ge=1,
         le=10_080,
         title="Minutes per batch",
-        description="How long one batch copies at the throttle, about. Empty: only the limits below count.",
+        description="How long one batch copies at the throttle, about.",
     )
     partition_movements: int = Field(
         default=500,
@@ -42,11 +83,10 @@ class Limits(BaseModel):
         title="Leader movements (L)",
         description="Maximum number of partitions whose preferred leader one batch changes (KIP-435).",
     )
-    batch_bytes: int | None = Field(
+    batch_bytes: Size | None = Field(
         default=None,
-        ge=1,
-        title="Bytes per batch",
-        description="Target size of one batch, in bytes: 600 GB is 600000000000. Without it, size does not limit a batch.",
+        title="Size of a batch",
+        description="How much one batch copies at most, such as 600 GB; a number alone is bytes. Empty: size does not limit a batch.",
     )
     max_batches: int = Field(
         default=1_000,
@@ -55,6 +95,19 @@ class Limits(BaseModel):
         title="Maximum batches",
         description="A plan of more batches than this is refused.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _at_pace(cls, fields: Any) -> Any:  # noqa: ANN401 - whatever was sent
+        if not isinstance(fields, dict) or "pace" not in fields:
+            return fields
+        given = dict(fields)
+        pace = given.pop("pace")
+        if pace is None:
+            return given
+        if not isinstance(pace, str) or pace not in PACES:
+            raise ValueError(f"'pace' is {str(pace)[:60]!r}, expected {', '.join(PACES)}")
+        return {**PACES[pace], **{name: value for name, value in given.items() if value is not None}}
 
 
 def parse_limits(fields: dict[str, Any]) -> Limits:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Annotated, TypeVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 T = TypeVar("T")
 
@@ -25,6 +26,34 @@ KafkaConnectionId = Annotated[
 ]
 
 BrokerId = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
+
+BROKERS_TEXT = r"^\s*\d{1,10}(\s*-\s*\d{1,10})?([\s,]+\d{1,10}(\s*-\s*\d{1,10})?)*[\s,]*$"
+"""Broker ids as people write them: ``4, 5`` or ``1-3, 7``."""
+
+_BROKERS = re.compile(r"(\d+)(?:\s*-\s*(\d+))?", re.ASCII)
+
+
+def brokers_of(given: object) -> object:
+    """Return a text such as ``4, 5`` or ``1-3, 7`` as broker ids, in its order; anything else as it is.
+
+    Raises:
+        ValueError: it is a text of something else, or a range that runs backwards or is longer than any cluster.
+    """
+    if not isinstance(given, str):
+        return given
+    if len(given) > MAX_NAMES or (given.strip() and not re.match(BROKERS_TEXT, given, re.ASCII)):
+        raise ValueError("expected broker ids such as '4, 5' or '1-3, 7'")
+    ids: list[int] = []
+    for first, last in _BROKERS.findall(given):
+        start, end = int(first), int(last or first)
+        if not 0 <= end - start < MAX_NAMES or len(ids) > MAX_NAMES:
+            raise ValueError(f"expected broker ids from the lower to the higher one, found {first}-{last}")
+        ids += range(start, end + 1)
+    return tuple(ids)
+
+
+BrokerIds = Annotated[tuple[BrokerId, ...], Field(max_length=MAX_NAMES), BeforeValidator(brokers_of)]
+"""A list of ids, or the text of one. The bounds come first: behind a validator they are not in the JSON schema."""
 
 _IN_NAMES = r"A-Za-z0-9_\-*?\[\]"
 TopicPattern = Annotated[

@@ -10,8 +10,7 @@ from kafka_reassignment.errors import InvalidPartitionsError, InvalidRequestErro
 from kafka_reassignment.request.messages import parse, request_error_class
 from kafka_reassignment.request.names import (
     DEFAULT_KAFKA_CONNECTION_ID,
-    MAX_NAMES,
-    BrokerId,
+    BrokerIds,
     KafkaConnectionId,
     each_named_once,
 )
@@ -33,11 +32,10 @@ class PartitionCountRequest(BaseModel):
         title="Partitions",
         description="Number of partitions that the topic will have, including those that it has now.",
     )
-    exclude_brokers: tuple[BrokerId, ...] = Field(
+    exclude_brokers: BrokerIds = Field(
         default=(),
-        max_length=MAX_NAMES,
         title="Exclude brokers",
-        description="Broker ids, such as [4, 5], that get no new partition, for example brokers that will be emptied soon.",
+        description="Broker ids, such as 4, 5 or 1-3, 7, that get no new partition, for example brokers that will be emptied soon.",
     )
     validate_only: bool = Field(
         default=False,

@@ -6,7 +6,7 @@ what was found, and the next step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Literal, Self
 
@@ -18,7 +18,7 @@ from kafka_reassignment.request.messages import parse, request_error_class
 from kafka_reassignment.request.names import (
     DEFAULT_KAFKA_CONNECTION_ID,
     MAX_NAMES,
-    BrokerId,
+    BrokerIds,
     KafkaConnectionId,
     TopicPattern,
     each_named_once,
@@ -45,6 +45,9 @@ class Job(StrEnum):
 GROUPS: Mapping[str, type[BaseModel]] = {"limits": Limits, "auto": AutoRate, "maintenance": MaintenanceWindows}
 """Fields that have a model of their own; a form shows what is in them beside the other fields."""
 
+INPUTS: Mapping[str, tuple[str, ...]] = {"limits": ("pace",)}
+"""What such a model takes but does not keep."""
+
 
 class ReassignmentRequest(BaseModel):
     """One request. Fields a job does not use must be left empty."""
@@ -61,11 +64,10 @@ class ReassignmentRequest(BaseModel):
             "reassignment (roll_back)."
         ),
     )
-    brokers: tuple[BrokerId, ...] = Field(
+    brokers: BrokerIds = Field(
         default=(),
-        max_length=MAX_NAMES,
         title="Brokers",
-        description="Broker ids, such as [4, 5]: those to empty (decommission), to fill (add_brokers) or to move to (move_topics).",
+        description="Broker ids, such as 4, 5 or 1-3, 7: those to empty (decommission), to fill (add_brokers) or to move to (move_topics).",
     )
     topics: tuple[TopicPattern, ...] = Field(
         default=(),
@@ -76,7 +78,10 @@ class ReassignmentRequest(BaseModel):
     throttle_mb_per_second: Rate | None = Field(
         default=None,
         title="Throttle (MB/s)",
-        description="Rate at which each broker may send and may receive, in MB (10^6 bytes) per second; at least 1.",
+        description=(
+            "Rate at which each broker may send and may receive, in MB (10^6 bytes) per second; at least 1. Must be given, "
+            "unless 'Unthrottled' (below, under Expert) is set."
+        ),
     )
     require_approval: bool = Field(
         default=False, title="Require approval", description="Wait until a person approves the plan."
@@ -132,11 +137,10 @@ class ReassignmentRequest(BaseModel):
         title="Exclude topics",
         description="Topics that are not moved, by name or pattern, one per line.",
     )
-    exclude_brokers: tuple[BrokerId, ...] = Field(
+    exclude_brokers: BrokerIds = Field(
         default=(),
-        max_length=MAX_NAMES,
         title="Exclude brokers",
-        description="Broker ids, such as [4, 5], that get no new replica.",
+        description="Broker ids, such as 4, 5 or 1-3, 7, that get no new replica.",
     )
     unthrottled: bool = Field(
         default=False,
@@ -205,7 +209,8 @@ class ReassignmentRequest(BaseModel):
             return fields
         gathered = dict(fields)
         for name, model in GROUPS.items():
-            flat = {key: gathered.pop(key) for key in model.model_fields if key in fields}
+            names = [*model.model_fields, *INPUTS.get(name, ())]
+            flat = {key: gathered.pop(key) for key in names if key in fields}
             if flat and isinstance(fields.get(name, {}), dict):
                 gathered[name] = fields.get(name, {}) | flat
         return gathered
@@ -217,6 +222,11 @@ class ReassignmentRequest(BaseModel):
 
     @model_validator(mode="after")
     def _fits_the_job(self) -> Self:
+        if faults := [*self._faults_of_job(), *self._faults_of_rate()]:
+            raise ValueError("; ".join(faults))
+        return self
+
+    def _faults_of_job(self) -> Iterator[str]:
         needs: dict[Job, tuple[str, ...]] = {
             Job.DECOMMISSION: ("brokers",),
             Job.ADD_BROKERS: ("brokers",),
@@ -227,41 +237,42 @@ class ReassignmentRequest(BaseModel):
         }
         for name in needs.get(self.job, ()):
             if not getattr(self, name):
-                raise ValueError(f"job '{self.job}' needs '{name}', found none; fill it in")
+                yield f"job '{self.job}' needs '{name}', found none; fill it in"
         for name, job in (
             ("reassignment_json", Job.APPLY_JSON),
             ("replication_factor", Job.REPLICATION_FACTOR),
             ("roll_back_of", Job.ROLL_BACK),
         ):
             if getattr(self, name) is not None and self.job is not job:
-                raise ValueError(
+                yield (
                     f"'{name}' belongs to job '{job}' only, found it with '{self.job}'; "
                     "leave it empty or change the job"
                 )
-        if not self.unthrottled and self.throttle_mb_per_second is None:
-            raise ValueError(
+
+    def _faults_of_rate(self) -> Iterator[str]:
+        rate, slower_rate = self.throttle_mb_per_second, self.mb_per_second_while_unhealthy
+        if not self.unthrottled and rate is None:
+            yield (
                 "no throttle: expected 'throttle_mb_per_second' (at least 1), or 'unthrottled' set to true "
                 "when moves may take all the bandwidth there is"
             )
-        if self.unthrottled and self.throttle_mb_per_second is not None:
-            raise ValueError(
-                f"both 'throttle_mb_per_second' ({self.throttle_mb_per_second:g}) and 'unthrottled' are given; "
-                "choose one"
-            )
-        rate, slower_rate = self.throttle_mb_per_second, self.mb_per_second_while_unhealthy
+        if self.unthrottled and rate is not None:
+            yield f"both 'throttle_mb_per_second' ({rate:g}) and 'unthrottled' are given; choose one"
         for name, given in (("throttle_mb_per_second", rate), ("mb_per_second_while_unhealthy", slower_rate)):
             if given is not None and given < LOWEST_RATE_MB and not self.allow_low_throttle:
-                raise ValueError(
+                yield (
                     f"{name} is {given:g}, expected at least {LOWEST_RATE_MB:g}: Kafka cannot hold lower "
                     "rates accurately; raise it, or set 'allow_low_throttle' if you accept that"
                 )
         if slower_rate is not None and (rate is None or slower_rate >= rate):
-            raise ValueError(
+            yield (
                 f"mb_per_second_while_unhealthy is {slower_rate:g}, expected less than throttle_mb_per_second (found "
                 f"{'none' if rate is None else f'{rate:g}'}): the throttle is lowered to it while the cluster is unhealthy"
             )
-        self.auto.check(rate, allow_low=self.allow_low_throttle)
-        return self
+        try:
+            self.auto.check(rate, allow_low=self.allow_low_throttle)
+        except ValueError as fault:
+            yield str(fault)
 
     @property
     def throttle_bytes_per_second(self) -> int | None:

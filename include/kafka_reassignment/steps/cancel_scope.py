@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Trigger
+from kafka_reassignment.advice import CANCEL_DAG_ID, RUNNING, Correct, Trigger
 from kafka_reassignment.errors import UnknownTopicOrPartitionError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.record import Record
@@ -70,7 +70,7 @@ class CancelScope:
 
     def again(self, record: Record) -> Trigger:
         """Return how to cancel the same once more."""
-        params: dict[str, object] = {"reassignment_id": record.reassignment_id} if record.exists else {}
+        params: dict[str, object] = {"reassignment_id": record.reassignment_id if record.exists else RUNNING}
         params |= {name: list(given) for name in ("partitions", "topics") if (given := getattr(self, name))}
         return Trigger(CANCEL_DAG_ID, params | ({"foreign": True} if self.foreign else {}))
 

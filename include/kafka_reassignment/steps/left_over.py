@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from itertools import islice
 
-from kafka_reassignment.advice import CANCEL_DAG_ID, DAG_ID, Advice, Correct, Rerun, StartBrokers, Trigger, WaitUntil
+from kafka_reassignment.advice import (
+    CANCEL_DAG_ID,
+    DAG_ID,
+    RUNNING,
+    Advice,
+    Correct,
+    Rerun,
+    StartBrokers,
+    Trigger,
+    WaitUntil,
+)
 from kafka_reassignment.decisions.moves import never_completes, waits_for
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import InFlight, Replicas, TopicPartition, View
@@ -103,7 +113,10 @@ def to_end_moves(
     start: tuple[Advice, ...] = (StartBrokers(tuple(brokers)),) if brokers else ()
     if not never:
         return start
-    return (*start, Trigger(CANCEL_DAG_ID, {"partitions": list(map(str, never)), "foreign": True}))
+    return (
+        *start,
+        Trigger(CANCEL_DAG_ID, {"reassignment_id": RUNNING, "partitions": list(map(str, never)), "foreign": True}),
+    )
 
 
 def to_lower_min_insync(too_few: Mapping[TopicPartition, Replicas], seen: View) -> Correct:

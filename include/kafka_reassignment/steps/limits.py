@@ -17,7 +17,7 @@ from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.record.operator_commands import LimitsCommand, Revision
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.request import Limits, parse_limits
+from kafka_reassignment.request import PACES, Limits, parse_limits
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.left_open import has_left_open, left_open
 from kafka_reassignment.steps.view import observe
@@ -38,7 +38,10 @@ def change_limits(run: RunContext, changes: dict[str, object], by: str) -> Limit
         )
     with run.audited("change_limits") as event:
         asked = run.record.limits_requested()
-        limits = parse_limits(asked.model_dump() | {k: v for k, v in changes.items() if v is not None})
+        named = {k: v for k, v in changes.items() if v is not None}
+        # A pace is a change of all its limits, except those that are named beside it.
+        paced = PACES.get(str(named.get("pace")), {})
+        limits = parse_limits({**asked.model_dump(), **paced, **named})
         _, last = run.record.limits_commands.last()
         if limits == asked and last is not None and last.is_of(run.actor):
             event.outcome, event.summary = "skipped", f"this run has ordered them before: {_format_limits(limits)}"

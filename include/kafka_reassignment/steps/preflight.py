@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafka_reassignment.advice import Correct, Rerun, WaitUntil
+from kafka_reassignment.advice import Advice, Correct, Rerun, WaitUntil
 from kafka_reassignment.decisions.apply_json import check_targets
 from kafka_reassignment.decisions.brokers import check_racks_left
 from kafka_reassignment.decisions.producer_wait import FETCH_KEYS, ProducerWait, producer_wait
@@ -65,12 +65,14 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
                 Correct("correct the connection or the request"),
             )
         partitions = run.cluster.describe_partitions()
-        check_limits(request.limits, description)
-        _check_brokers(request, description, partitions)
-        _check_topics(request, partitions)
-        _check_job(run, request, description, partitions)
+        _check_all(
+            lambda: check_limits(request.limits, description),
+            lambda: _check_brokers(request, description, partitions),
+            lambda: _check_topics(request, partitions),
+            lambda: _check_job(run, request, description, partitions),
+            lambda: check_signals(run.cluster, request, partitions),
+        )
         wait = _producer_wait(run, description)
-        check_signals(run.cluster, request, partitions)
         refuse_stopped(run.record)
         recorded = RecordedRequest(
             cluster_id=description.cluster_id,
@@ -99,6 +101,23 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
             f"cluster {description.cluster_id}: {len(description.live_brokers)} brokers alive, "
             f"{len(partitions)} partitions; {request.job} may be planned"
         ) + (f"; {wait}" if wait else "")
+
+
+def _check_all(*checks: Callable[[], None]) -> None:
+    """Check everything, and refuse with one error that says all of it, of the class of the first."""
+    found: list[InvalidRequestError] = []
+    for check in checks:
+        try:
+            check()
+        except InvalidRequestError as error:
+            found.append(error)
+    if len(found) == 1:
+        raise found[0]
+    if found:
+        advice: list[Advice] = []
+        for refused in found:
+            advice += [one for one in refused.advice if one not in advice]
+        raise type(found[0])("; ".join(refused.problem.removesuffix(".") for refused in found), *advice)
 
 
 def _producer_wait(run: RunContext, description: ClusterDescription) -> ProducerWait | None:

@@ -105,7 +105,7 @@ def change_rate(
         UnknownBrokerError: a broker is not part of the cluster.
         ThrottleMissingError: brokers did not take it; it is journalled, and the batch's next look sets it.
     """
-    _require_running(run)
+    _require_running(run, asked_bytes_per_second)
     with run.audited("change_rate") as event:
         if run.request.unthrottled:
             own = run.record.reassignment_id
@@ -143,7 +143,7 @@ def change_rate(
             return ThrottleSetting(name, wanted, journal, updated, before, tuple(changes))
 
         try:
-            setting, refused = set_in_parts(run, decide, lambda: _is_running(run))
+            setting, refused = set_in_parts(run, decide, lambda: _is_running(run, asked_bytes_per_second))
         except _ChangedMeanwhileError:
             event.is_dropped = True
             return f"{because}: nothing changed, because the rate was changed since"
@@ -172,12 +172,12 @@ class _ChangedMeanwhileError(Exception):
     """The rate was changed since a change of it was decided that nobody asked for."""
 
 
-def _is_running(run: RunContext) -> bool:
-    _require_running(run)
+def _is_running(run: RunContext, asked_bytes_per_second: int) -> bool:
+    _require_running(run, asked_bytes_per_second)
     return True
 
 
-def _require_running(run: RunContext) -> None:
+def _require_running(run: RunContext, asked_bytes_per_second: int) -> None:
     """Make sure that there is a rate to change: this reassignment has the lock of the cluster until it ends or is stopped."""
     own, cluster_id = run.record.reassignment_id, run.record.cluster_id
     owner = run.store.lock_owner(cluster_id)
@@ -189,7 +189,11 @@ def _require_running(run: RunContext) -> None:
         and run.store.record(cluster_id, owner.reassignment_id).exists
     ):
         problem = f"Reassignment {own} is not running: cluster {cluster_id} is locked by {owner.reassignment_id}"
-        advice: tuple[Advice, ...] = (Trigger(THROTTLE_DAG_ID, {"reassignment_id": owner.reassignment_id}),)
+        params = {
+            "reassignment_id": owner.reassignment_id,
+            "throttle_mb_per_second": asked_bytes_per_second / MEGABYTE,
+        }
+        advice: tuple[Advice, ...] = (Trigger(THROTTLE_DAG_ID, params),)
     elif run.record.exists and (command := run.record.stopped()) is not None:
         problem = f"Reassignment {own} of cluster {cluster_id} was stopped"
         advice = way_on_from_stop(run.record, command)

@@ -21,19 +21,21 @@ class ChangeLimitsOperator(OrderOperator):
     Changes nothing in the cluster. Left behind when it dies half-way: nothing, or the order for the next batch. The result
     is the limits that are in force from then on.
 
+    :param pace: ``gentle``, ``normal`` or ``fast``: changes those of the next four that are not given (templated).
     :param batch_minutes: how long one batch copies, about (templated).
     :param partition_movements: P, partitions moved at once (templated).
     :param replica_movements: R, new replicas per partition at once (templated).
     :param leader_movements: L, preferred leaders changed per batch (templated).
-    :param batch_bytes: aim for this many bytes per batch (templated).
+    :param batch_bytes: how much one batch copies at most, in bytes or as ``600 GB`` (templated).
     :param max_batches: refuse a plan of more batches (templated).
     """
 
-    template_fields: Sequence[str] = (*OrderOperator.template_fields, *Limits.model_fields)
+    template_fields: Sequence[str] = (*OrderOperator.template_fields, "pace", *Limits.model_fields)
 
     def __init__(
         self,
         *,
+        pace: str | None = None,
         batch_minutes: int | str | None = None,
         partition_movements: int | str | None = None,
         replica_movements: int | str | None = None,
@@ -43,6 +45,7 @@ class ChangeLimitsOperator(OrderOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.pace = pace
         self.batch_minutes = batch_minutes
         self.partition_movements = partition_movements
         self.replica_movements = replica_movements
@@ -52,5 +55,5 @@ class ChangeLimitsOperator(OrderOperator):
 
     def run_step(self, run: RunContext, context: Context) -> dict[str, Any]:
         """Order them, and return those in force from the next batch on."""
-        changes = {name: read_json(getattr(self, name)) for name in Limits.model_fields}
+        changes = {name: read_json(getattr(self, name)) for name in ("pace", *Limits.model_fields)}
         return change_limits(run, changes, requested_by(context)).model_dump()

@@ -268,7 +268,9 @@ def test_another_clients_move_that_never_completes_is_waited_for_as_long_as_the_
     with pytest.raises(ReassignmentInProgressError, match="orders-3 .*broker 5 is both added and removed") as error:
         run.wait("admit", started_at=began)
     cancel_it, again = error.value.advice
-    assert cancel_it == Trigger("kafka_reassignment_cancel", {"partitions": ["orders-3"], "foreign": True})
+    assert cancel_it == Trigger(
+        "kafka_reassignment_cancel", {"reassignment_id": "running", "partitions": ["orders-3"], "foreign": True}
+    )
     assert again == Rerun("admit", batch=1)
     cancelling = run.context_of(run.store.record(run.cluster_id, "nobody"))
     scope = CancelScope(tuple(cancel_it.params["partitions"]), foreign=True)

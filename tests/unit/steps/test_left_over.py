@@ -82,7 +82,9 @@ def test_a_hung_move_of_another_client_is_to_be_cancelled_before_a_new_reassignm
     for target in ((3, 1, 6), (3, 1)):
         cluster.alter_reassignments({TopicPartition("orders", 2): target}, allow_replication_factor_change=True)
     free, wait, again, *_ = failed(run).advice
-    assert free == Trigger("kafka_reassignment_cancel", {"partitions": ["orders-2"], "foreign": True})
+    assert free == Trigger(
+        "kafka_reassignment_cancel", {"reassignment_id": "running", "partitions": ["orders-2"], "foreign": True}
+    )
     assert wait == WaitUntil("the moves of other clients have ended")
     assert again.dag_id == "kafka_reassignment"
 
@@ -97,7 +99,9 @@ def test_a_planned_partition_whose_move_another_client_made_hang_is_freed_before
     assert flight.adding == flight.removing == (3,)
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     free, _, again, *_ = [a for a in failed(run).advice if a != Trigger("kafka_throttle_sweep")]
-    assert free == Trigger("kafka_reassignment_cancel", {"partitions": ["orders-0"], "foreign": True})
+    assert free == Trigger(
+        "kafka_reassignment_cancel", {"reassignment_id": "running", "partitions": ["orders-0"], "foreign": True}
+    )
     assert parse_plan(again.params["reassignment_json"]) == {ORDERS_0: (1, 3)}
     assert run.store.lock_owner(run.cluster_id) is None
 

@@ -119,7 +119,7 @@ def test_a_rate_is_changed_only_while_the_reassignment_runs(submitted):
         InvalidRequestError, match="manual__1 is not running: .* is locked by r: there is no rate"
     ) as busy:
         change_rate(missing, asked_bytes_per_second=5_000_000)
-    assert busy.value.advice == (Trigger("kafka_throttle", {"reassignment_id": "r"}),)
+    assert busy.value.advice == (Trigger("kafka_throttle", {"reassignment_id": "r", "throttle_mb_per_second": 5}),)
     submitted.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     submitted.finish()
     with pytest.raises(InvalidRequestError, match="Reassignment r of cluster fake-cluster has ended: there is no rate"):
