@@ -176,9 +176,7 @@ def clear_after_stop(run: RunContext, scope: CancelScope) -> None:
 def _to_settle(
     run: RunContext, recorded: RecordView, scope: CancelScope, partitions: Collection[TopicPartition]
 ) -> tuple[Advice, ...]:
-    """What partitions wait for that does not come by itself: their brokers, and a lower min.insync.replicas where an end has
-    fewer replicas.
-    """
+    """What partitions wait for that does not come by itself: brokers, and min.insync.replicas not above the replicas of an end."""
     seen = observe(run.cluster, tuple(partitions))
     down = {b for s in seen.partitions.values() for b in s.replicas} - seen.live_brokers
     stopped = stopped_steps(run.cluster, recorded, scope)
