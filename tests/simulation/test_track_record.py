@@ -16,7 +16,7 @@ NUMBERS = sorted(
     + [f"B{n}" for n in range(1, 8)]
     + [f"C{n}" for n in range(1, 6)]
     + [f"G{n}" for n in range(1, 5)]
-    + [f"H{n}" for n in range(1, 9)]
+    + [f"H{n}" for n in range(1, 11)]
 )
 
 
