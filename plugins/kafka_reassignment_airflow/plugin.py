@@ -9,9 +9,8 @@ import pandas as pd  # noqa: F401 - pyarrow imports it at its first scalar
 from airflow.plugins_manager import AirflowPlugin
 
 from kafka_reassignment_airflow.provider_info import modules
+from kafka_reassignment_airflow.urls import PAGE
 from kafka_reassignment_airflow.web.lazy import LazyApp
-
-PAGE = "/kafka-reassignment"
 
 # With [core] lazy_load_plugins = False, tasks are forked with these imports done: about two seconds less per task.
 for step in (*modules("operators"), *modules("sensors")):

@@ -42,6 +42,27 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "example": None,
         "default": "10",
     },
+    "approve_from_gb": {
+        "description": "A plan that copies at least so many GB waits for an approval, whatever its request says. Empty: no plan does.",
+        "version_added": "0.1.0",
+        "type": "float",
+        "example": None,
+        "default": "500",
+    },
+    "approve_from_hours": {
+        "description": "A plan that takes at least so many hours at its rate waits for an approval. Empty: no plan does.",
+        "version_added": "0.1.0",
+        "type": "float",
+        "example": None,
+        "default": "4",
+    },
+    "second_approver": {
+        "description": "Whether two different people have to approve, wherever one is asked.",
+        "version_added": "0.1.0",
+        "type": "boolean",
+        "example": None,
+        "default": "False",
+    },
     "connections": {
         "description": (
             "Kafka connections that the forms offer, as 'id = what it is for', separated by ';'. Any other id can be typed. "

@@ -7,6 +7,9 @@ from typing import Any
 
 from airflow.sdk.configuration import conf
 
+from kafka_reassignment.advice import Correct
+from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.steps.approval import ApprovalRules
 from kafka_reassignment_airflow.provider_info import OPTIONS, SECTION
 
 RETRIES = 4
@@ -37,6 +40,29 @@ def step_defaults() -> dict[str, Any]:
     default = float(OPTIONS["retry_delay_seconds"]["default"])
     seconds = conf.getfloat(SECTION, "retry_delay_seconds", fallback=default)
     return {"retries": RETRIES, "retry_delay": timedelta(seconds=seconds)}
+
+
+def approval_rules() -> ApprovalRules:
+    """Return when a person is asked to approve a plan.
+
+    Raises:
+        InvalidRequestError: a setting is no number; the message names it.
+    """
+    return ApprovalRules(
+        from_gb=_number("approve_from_gb"),
+        from_hours=_number("approve_from_hours"),
+        second_approver=conf.getboolean(SECTION, "second_approver", fallback=False),
+    )
+
+
+def _number(key: str) -> float | None:
+    value = setting(key).strip()
+    try:
+        return float(value) if value else None
+    except ValueError:
+        raise InvalidRequestError(
+            f"[{SECTION}] {key} is {value[:60]!r}, expected a number, or nothing", Correct("correct the setting")
+        ) from None
 
 
 def plan_arguments() -> dict[str, str]:

@@ -84,7 +84,24 @@ class ReassignmentRequest(BaseModel):
         ),
     )
     require_approval: bool = Field(
-        default=False, title="Require approval", description="Wait until a person approves the plan."
+        default=False,
+        title="Require approval",
+        description=(
+            "Wait until a person approves the plan. Off: only a plan that is large is approved, by the settings approve_from_gb "
+            "and approve_from_hours."
+        ),
+    )
+    second_approver: bool = Field(
+        default=False,
+        title="Second approver",
+        description="Two different people have to approve, where an approval is asked for.",
+    )
+    approval_hours: int | None = Field(
+        default=None,
+        ge=1,
+        le=60 * 24,
+        title="Hours to answer",
+        description="A plan that nobody has approved after this many hours is not carried out: the run fails. Empty: no limit.",
     )
     validate_only: bool = Field(
         default=False, title="Validate only", description="Plan and report what would be done. Move nothing."

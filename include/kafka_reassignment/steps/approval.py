@@ -1,22 +1,41 @@
-"""Whether the plan may be carried out: validated only, approved by a person, or as it is."""
+"""Whether the plan may be carried out: validated only, approved by people, or as it is."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Literal
 
+from kafka_reassignment.plan.store import read_summary
+from kafka_reassignment.plan.summary import PlanSummary, seconds_at_rate
+from kafka_reassignment.record.approvals import PlanApproval, add_approval, approvals
+from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.validate_only import what_would_be_done
 
-APPROVED = "approved-by.txt"
-"""In the record: who approved the plan, so that nobody is asked again when the run goes on after a stop."""
+LONGEST_REASON = 500
+"""Characters of a reason that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRules:
+    """When a person is asked although the request does not ask for it: from these sizes on; None is never.
+
+    ``second_approver``: whoever is asked, a second person is asked as well.
+    """
+
+    from_gb: float | None = None
+    from_hours: float | None = None
+    second_approver: bool = False
 
 
 Approval = Literal["go", "ask", "stop"]
 
 
-def approval(run: RunContext) -> Approval:
+def approval(run: RunContext, rules: ApprovalRules | None = None) -> Approval:
     """Return whether to go on, to ask a person first, or to stop because only a validation was asked for."""
-    request = run.request
+    request, rules = run.request, rules or ApprovalRules()
     if request.validate_only:
         with run.audited("approve") as event:
             summary = what_would_be_done(run)
@@ -25,20 +44,70 @@ def approval(run: RunContext) -> Approval:
             event.outcome, event.summary = "skipped", "validated only; nothing was changed in the cluster"
             event.facts = {"would_do": summary}
         return "stop"
-    if request.require_approval and run.record.read_file(APPROVED) is None:
+    why = why_asked(run, rules)
+    if why and _missing(run, rules):
         return "ask"
     with run.audited("approve") as event:
         event.outcome = "skipped"
-        event.summary = "approved already" if request.require_approval else "the request asks for no approval"
+        event.summary = "approved already" if why else "neither the request nor the plan's size asks for an approval"
     return "go"
 
 
-def answered(run: RunContext, *, approved: bool, by: str) -> None:
-    """Record a person's answer; a rejection gives the cluster back."""
+def why_asked(run: RunContext, rules: ApprovalRules) -> tuple[str, ...]:
+    """Return why a person has to approve the plan; nothing where nobody has."""
+    return tuple(_reasons(run.request, read_summary(run.record.plan_ref()), rules))
+
+
+def _reasons(request: ReassignmentRequest, summary: PlanSummary, rules: ApprovalRules) -> Iterator[str]:
+    if request.require_approval:
+        yield "the request asks for an approval"
+    # A roll back is the way out of what was approved once; it must not wait for a person at night.
+    if request.job is Job.ROLL_BACK:
+        return
+    if rules.from_gb is not None and summary.bytes_to_copy >= rules.from_gb * 1e9:
+        yield f"{summary.bytes_to_copy / 1e9:.0f} GB are copied, and plans from {rules.from_gb:g} GB on are approved"
+    seconds = seconds_at_rate(summary.batches, request.throttle_bytes_per_second)
+    hours = None if seconds is None else seconds / 3600
+    if rules.from_hours is not None and hours is not None and hours >= rules.from_hours:
+        yield f"it takes {hours:.1f} hours, and plans from {rules.from_hours:g} hours on are approved"
+
+
+def answer_within(run: RunContext) -> timedelta | None:
+    """Return how long people have to answer; None is for ever."""
+    hours = run.request.approval_hours
+    return None if hours is None else timedelta(hours=hours)
+
+
+def answered(run: RunContext, *, approved: bool, by: str, reason: str = "", rules: ApprovalRules | None = None) -> bool:
+    """Record a person's answer; return whether the plan may run, or (False) whether another person is to be asked.
+
+    An approval counts for the plan in force alone, by its hash. A rejection releases the cluster's lock.
+    """
+    plan_hash, reason = run.plan().plan_hash, reason.strip()[:LONGEST_REASON]
     with run.audited("approve") as event:
         event.outcome = "succeeded" if approved else "refused"
-        event.summary = f"{'approved' if approved else 'rejected'} by {by}"
-        if approved:
-            run.record.write_file(APPROVED, by.encode())
-        else:
+        event.summary = f"{'approved' if approved else 'rejected'} by {by}{f': {reason}' if reason else ''}"
+        event.facts = {"by": by, "reason": reason, "approved_plan_hash": plan_hash}
+        if not approved:
             run.release_lock()
+            return False
+        add_approval(run.record, PlanApproval(by=by, at=run.now(), plan_hash=plan_hash, reason=reason))
+        missing = _missing(run, rules or ApprovalRules())
+        if missing:
+            event.summary += "; another person has to approve it as well"
+        return not missing
+
+
+def not_answered(run: RunContext) -> str:
+    """Record that nobody answered in time, release the cluster's lock, and return that in words."""
+    with run.audited("approve") as event:
+        event.outcome = "refused"
+        event.summary = f"nobody answered within {run.request.approval_hours} hours"
+        run.release_lock()
+        return event.summary
+
+
+def _missing(run: RunContext, rules: ApprovalRules) -> int:
+    """How many people have still to approve the plan in force."""
+    needed = 2 if run.request.second_approver or rules.second_approver else 1
+    return max(0, needed - len(approvals(run.record, run.plan().plan_hash)))

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from datetime import timedelta
 
 from kafka_reassignment.advice import Correct, Rerun, Trigger
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, RecordDamagedError, is_worth_a_retry
@@ -15,9 +14,9 @@ from kafka_reassignment.plan.hash import target_hash
 from kafka_reassignment.plan.inverse import BegunBatch, invert
 from kafka_reassignment.plan.reassignment_json import write_reassignment_json
 from kafka_reassignment.plan.report import plan_page, title_of
+from kafka_reassignment.plan.score_card import headline, score_card
 from kafka_reassignment.plan.store import PlanRef, read_summary, read_target_table
 from kafka_reassignment.plan.summary import PlanSummary
-from kafka_reassignment.plan.time_bound import time_bound
 from kafka_reassignment.planner.environment import require_pyspark
 from kafka_reassignment.planner.snapshot import TopicFacts, write_snapshot
 from kafka_reassignment.record.models import REPORT, FrozenPlan
@@ -26,13 +25,6 @@ from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words
 from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons
-
-SHOWN_TOPICS = 50
-"""Topics whose replication factor changes, in the text that people approve by."""
-
-SHOWN_BROKERS = 30
-"""Rows of the table that people approve by; the record has all of them."""
-
 
 TOPIC_KEYS = (MIN_ISR, REMOTE_STORAGE)
 
@@ -66,7 +58,7 @@ def make_plan(run: RunContext, *, master: str) -> str:
             "assumptions": list(summary.assumptions),
         }
         ends = end_in_words(run, RecordView(run.record), summary)
-        return in_words(summary, ends, run.request.throttle_bytes_per_second)
+        return score_card(summary, run.request, ends)
 
 
 @contextmanager
@@ -81,56 +73,6 @@ def _releasing_lock(run: RunContext) -> Iterator[None]:
             if not isinstance(error, InvalidRequestError) and not any(isinstance(a, Trigger) for a in error.advice):
                 error.add_advice(Rerun("preflight"))
         raise
-
-
-def headline(summary: PlanSummary) -> str:
-    """Return a plan in one line."""
-    if summary.is_empty:
-        return f"{summary.job}: nothing to do, the cluster is as asked for"
-    return (
-        f"{summary.job}: {summary.partitions} of {summary.partitions_in_cluster} partitions in {len(summary.batches)} "
-        f"batches, {summary.bytes_to_copy / 1e9:.3f} GB to copy (lower bound {summary.lower_bound_bytes / 1e9:.3f} GB)"
-    )
-
-
-def in_words(summary: PlanSummary, ends: str = "", bytes_per_second: int | None = None) -> str:
-    """Return a plan as Markdown, for the person who approves it.
-
-    Args:
-        summary: of the plan.
-        ends: when it is expected to be over if it is approved now.
-        bytes_per_second: the rate that is asked for each broker; None when unthrottled.
-    """
-    lines = [headline(summary), "", f"Plan `{summary.plan_hash}`. Only this plan runs.", ""]
-    if summary.seconds_at_rate is not None:
-        lines += [f"About {timedelta(seconds=summary.seconds_at_rate)} at the asked rate.", ""]
-    if bound := time_bound(summary, bytes_per_second):
-        lines += [" ".join(bound), ""]
-    if ends:
-        lines += [f"Approved now, with the maintenance windows, {ends}.", ""]
-    lines += [
-        (
-            f"Brokers outside the tolerance of {summary.tolerance:.0%}: {summary.outside_before} now, "
-            f"{summary.outside_after} after; {summary.leader_changes} preferred leaders change."
-        ),
-        "",
-        "| broker | rack | GB now | GB after | replicas now | after | leaders now | after |",
-        "|-|-|-|-|-|-|-|-|",
-    ]
-    changed = sorted(summary.brokers, key=lambda b: -abs(b.bytes_after - b.bytes_before))[:SHOWN_BROKERS]
-    lines += [
-        f"| {b.broker}{'' if b.alive else ' (down)'} | {b.rack or '-'} | {b.bytes_before / 1e9:.3f} | {b.bytes_after / 1e9:.3f} "
-        f"| {b.replicas_before} | {b.replicas_after} | {b.leaders_before} | {b.leaders_after} |"
-        for b in sorted(changed, key=lambda b: b.broker)
-    ]
-    if len(summary.brokers) > SHOWN_BROKERS:
-        lines.append(f"\nThe {SHOWN_BROKERS} brokers that change most of {len(summary.brokers)}.")
-    lines += ["", *(f"* Replication factor: {text}" for text in summary.factor_changes[:SHOWN_TOPICS])]
-    if (more := len(summary.factor_changes) - SHOWN_TOPICS) > 0:
-        lines.append(f"* Replication factor: {more} more topics change, see the report's JSON")
-    lines += [*(f"* Assumed: {text}" for text in summary.assumptions)]
-    lines += [f"* Left unbalanced: {text}" for text in summary.left_unbalanced]
-    return "\n".join(lines).strip()
 
 
 def _plan_and_freeze(run: RunContext, master: str) -> None:

@@ -47,6 +47,8 @@ REQUEST_SECTIONS: Mapping[str | None, tuple[str, ...]] = {
     "When": ("windows", "time_zone", "blackouts", "not_before", "must_end_by"),
     "Safety": (
         "require_approval",
+        "second_approver",
+        "approval_hours",
         "pause_while_unhealthy",
         "mb_per_second_while_unhealthy",
         "keep_free_share",

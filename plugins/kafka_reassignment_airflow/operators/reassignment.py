@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk import Context, Param
+from airflow.sdk.definitions.param import ParamsDict
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from kafka_reassignment.steps.approval import Approval, answered, approval
+from kafka_reassignment.steps.approval import Approval, answer_within, answered, approval, not_answered, why_asked
 from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.leaders import elect_leaders
@@ -27,6 +28,8 @@ from kafka_reassignment_airflow.base import (
 )
 from kafka_reassignment_airflow.hooks.spark import spark_master
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_run_id
+from kafka_reassignment_airflow.settings import approval_rules
+from kafka_reassignment_airflow.urls import page_url, report_url
 
 STARTED = ("queued", "running")
 
@@ -87,10 +90,11 @@ class PlanOperator(ReassignmentStepOperator):
 
 
 class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
-    """Ask a person to approve the plan when the request wants that; end here when it only validates.
+    """Ask a person to approve the plan, when the request, the plan's size or the settings want that; end here when it only validates.
 
-    Rejecting fails the task, so that nothing after it runs, and releases the cluster's lock. Left behind when it dies
-    half-way: the lock.
+    With a second approver the question stays until two different people have approved. Rejecting fails the task, so that
+    nothing after it runs, and so does an answer that does not come in time; both release the cluster's lock. Left behind when
+    it dies half-way: the lock.
 
     :param subject: the question (templated), as in Airflow's ``ApprovalOperator``, whose other parameters it has as well.
     :param body: what is to be approved, in Markdown (templated).
@@ -99,7 +103,12 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
     template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, *ApprovalOperator.template_fields)
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(fail_on_reject=True, **kwargs)
+        given = ParamsDict(kwargs.pop("params", None) or {})  # those of the DAG; the question shows a task's own
+        reason = Param(
+            None, type=["null", "string"], title="Reason", description="Why, for the audit trail.", source="task"
+        )
+        params = {name: given.get_param(name) for name in given} | {"reason": reason}
+        super().__init__(params=ParamsDict(params), **kwargs)
 
     def execute(self, context: Context) -> Any:
         """Pass, park for an answer, or end the run."""
@@ -112,14 +121,42 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
         return None
 
     def run_step(self, run: RunContext, context: Context) -> Approval:
-        """Return what is to be done before batches start."""
-        return approval(run)
+        """Return what is to be done before batches start; the question says why it is asked, and until when it is."""
+        rules = approval_rules()
+        verdict = approval(run, rules)
+        if verdict == "ask":
+            self.response_timeout = answer_within(run)
+            self.body = self._question(run, why_asked(run, rules))
+        return verdict
+
+    def _question(self, run: RunContext, why: Sequence[str]) -> str:
+        lines = [f"Asked because {'; '.join(why)}.", "", str(self.body or ""), ""]
+        if self.response_timeout is not None:
+            until = run.now() + self.response_timeout
+            lines.append(f"Without an answer by {until:%Y-%m-%d %H:%M} UTC the run fails, and nothing is moved.")
+        cluster, reassignment = run.record.cluster_id, run.record.reassignment_id
+        lines.append(f"[Report of the plan]({report_url(cluster, reassignment)}), [progress]({page_url(reassignment)})")
+        return "\n".join(lines)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Take the answer; a rejection gives the cluster back and fails the run."""
-        answer = event.get("chosen_options") or ["no answer"]
+        """Take the answer; ask again where a second person has to approve.
+
+        A rejection, and no answer in time, give the cluster back and fail the run; another try would only ask again.
+        """
+        if event.get("error_type") == "timeout":
+            with self.run_context(context) as run:
+                raise AirflowFailException(f"The plan was not approved: {not_answered(run)}. Trigger a new run")
+        answer, by = event.get("chosen_options") or ["no answer"], _responder(event)
+        reason = str((event.get("params_input") or {}).get("reason") or "")
+        approved = answer[0] == self.APPROVE
         with self.run_context(context) as run:
-            answered(run, approved=answer[0] == self.APPROVE, by=_responder(event))
+            may_run = answered(run, approved=approved, by=by, reason=reason, rules=approval_rules())
+            if approved and not may_run:
+                self.response_timeout = answer_within(run)
+        if not approved:
+            raise AirflowFailException(f"The plan was rejected by {by}{f': {reason}' if reason else ''}")
+        if not may_run:
+            return ApprovalOperator.execute(self, context)
         return ApprovalOperator.execute_complete(self, context, event)
 
 

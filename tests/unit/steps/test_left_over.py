@@ -186,6 +186,8 @@ WHICH = {
     "exclude_brokers",
     "spark_conn_id",
     "require_approval",
+    "second_approver",
+    "approval_hours",
     "validate_only",
 }
 """Fields of a request that say what is moved, and whether: a new reassignment of what is left has its own."""

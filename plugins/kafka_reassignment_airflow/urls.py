@@ -1,0 +1,31 @@
+"""Addresses of the pages about a reassignment, as a person's browser opens them."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from airflow.sdk.configuration import conf
+
+PAGE = "/kafka-reassignment"
+"""Below the address of Airflow's api-server."""
+
+
+def page_url(reassignment_id: str) -> str:
+    """Return the address of a reassignment's page; the run of one of its batches will do as well."""
+    return _url("run", id=reassignment_id)
+
+
+def report_url(cluster_id: str, reassignment_id: str) -> str:
+    """Return the address of the report of a reassignment's plan."""
+    return _url("plan", cluster=cluster_id, id=reassignment_id)
+
+
+def audit_url(cluster_id: str, reassignment_id: str) -> str:
+    """Return the address of a reassignment's audit trail, one JSON object per line."""
+    return _url("audit.jsonl", cluster=cluster_id, id=reassignment_id)
+
+
+def _url(page: str, **query: str) -> str:
+    """Return an address; below ``[api] base_url``, and of the same host where that is not set."""
+    base = str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
+    return f"{base}{PAGE}/{page}?{urlencode(query)}"

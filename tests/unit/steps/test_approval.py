@@ -1,0 +1,96 @@
+"""Who has to approve a plan, and what their answers leave in the record."""
+
+import pytest
+from tests.steps_lab import move
+
+from kafka_reassignment.record.approvals import FILE, approvals
+from kafka_reassignment.steps.approval import ApprovalRules, answer_within, answered, approval, not_answered, why_asked
+
+pytestmark = pytest.mark.quick
+
+GB = 1_000_000_000
+MOVES = [move("orders", 0, (1, 2), (1, 3), size=100 * GB)]
+"""100 GB; at 10 MB/s they take 2.8 hours."""
+
+
+def last_event(run):
+    return [e for e in run.record.audit if e.step == "approve"][-1]
+
+
+def test_a_plan_below_the_sizes_is_approved_by_nobody(reassignment):
+    run = reassignment(MOVES)
+    assert approval(run.context, ApprovalRules(from_gb=101, from_hours=3)) == "go"
+    assert last_event(run).outcome == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("rules", "why"),
+    [
+        (ApprovalRules(from_gb=100), "100 GB are copied, and plans from 100 GB on are approved"),
+        (ApprovalRules(from_hours=2.5), "it takes 2.8 hours, and plans from 2.5 hours on are approved"),
+    ],
+    ids=["GB", "hours"],
+)
+def test_a_large_plan_is_approved_whatever_its_request_says(reassignment, rules, why):
+    run = reassignment(MOVES)
+    assert approval(run.context, rules) == "ask"
+    assert why_asked(run.context, rules) == (why,)
+
+
+def test_a_roll_back_waits_for_nobody_unless_it_asks_for_it(reassignment):
+    large = ApprovalRules(from_gb=1, from_hours=0.1)
+    unasked = reassignment(MOVES, job="roll_back", roll_back_of="x")
+    assert approval(unasked.context, large) == "go"
+    unasked.store.release(unasked.cluster_id, "r")
+    asked = reassignment(MOVES, reassignment_id="asked", job="roll_back", roll_back_of="x", require_approval=True)
+    assert approval(asked.context, large) == "ask"
+
+
+def test_an_approval_is_kept_with_its_reason_and_the_hash_of_the_plan_and_nobody_is_asked_again(reassignment):
+    run = reassignment(MOVES, require_approval=True)
+    assert answered(run.context, approved=True, by="ann", reason=" weekend ")
+    event = last_event(run)
+    assert (event.outcome, event.summary) == ("succeeded", "approved by ann: weekend")
+    assert event.facts == {"by": "ann", "reason": "weekend", "approved_plan_hash": run.context.plan().plan_hash}
+    assert approval(run.context) == "go"
+
+
+def test_an_approval_of_another_plan_does_not_count(reassignment):
+    run = reassignment(MOVES, require_approval=True)
+    answered(run.context, approved=True, by="ann")
+    (given,) = approvals(run.record, run.context.plan().plan_hash)
+    run.record.write_file(FILE, f"[{given.model_copy(update={'plan_hash': 'other'}).model_dump_json()}]".encode())
+    assert approval(run.context) == "ask"
+
+
+@pytest.mark.parametrize("by_setting", [True, False], ids=["setting", "request"])
+def test_two_different_people_have_to_approve_where_that_is_asked(reassignment, by_setting):
+    run = reassignment(MOVES, require_approval=True, second_approver=not by_setting)
+    rules = ApprovalRules(second_approver=by_setting)
+    for _ in range(2):
+        assert not answered(run.context, approved=True, by="ann", rules=rules)
+        assert last_event(run).summary == "approved by ann; another person has to approve it as well"
+        assert approval(run.context, rules) == "ask"
+    assert answered(run.context, approved=True, by="bob", rules=rules)
+    assert approval(run.context, rules) == "go"
+    assert [a.by for a in approvals(run.record, run.context.plan().plan_hash)] == ["ann", "bob"]
+
+
+def test_a_rejection_by_the_second_person_ends_it_with_a_reason(reassignment):
+    run = reassignment(MOVES, require_approval=True, second_approver=True)
+    assert not answered(run.context, approved=True, by="ann")
+    assert not answered(run.context, approved=False, by="bob", reason="not this weekend")
+    assert (last_event(run).outcome, last_event(run).summary) == ("refused", "rejected by bob: not this weekend")
+    assert run.store.lock_owner(run.cluster_id) is None
+
+
+def test_a_plan_that_nobody_answers_is_given_up_and_the_cluster_is_free(reassignment):
+    run = reassignment(MOVES, require_approval=True, approval_hours=8)
+    assert answer_within(run.context).total_seconds() == 8 * 3600
+    assert not_answered(run.context) == "nobody answered within 8 hours"
+    assert last_event(run).outcome == "refused"
+    assert run.store.lock_owner(run.cluster_id) is None
+
+
+def test_without_hours_the_question_has_no_end(reassignment):
+    assert answer_within(reassignment(MOVES, require_approval=True).context) is None
