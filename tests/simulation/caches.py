@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +27,8 @@ OF_TABLES = (
 
 _models: dict[tuple[type, bytes], Any] = {}
 _batches: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+_elsewhere: dict[str, Any] = {"_kept_batch": None, "_kept_summary": None}
+"""What another process has read of plans, by the name of the product's cache."""
 
 
 def forget_batches() -> None:
@@ -32,9 +36,27 @@ def forget_batches() -> None:
     from kafka_reassignment.plan import store
 
     _batches.clear()
+    _elsewhere.update(dict.fromkeys(_elsewhere))
     forget = getattr(store, "forget_read_plans", None)  # not in older versions of the product
     if forget is not None:
         forget()
+
+
+@contextmanager
+def of_another_process() -> Iterator[None]:
+    """Keep what is read of plans in here apart: what a judge or a page has read, no task has."""
+    from kafka_reassignment.plan import store
+
+    own = {name: getattr(store, name) for name in _elsewhere}
+    for name, kept in own.items():
+        if _elsewhere[name] is None:
+            _elsewhere[name] = lru_cache(maxsize=64)(kept.__wrapped__)
+        setattr(store, name, _elsewhere[name])
+    try:
+        yield
+    finally:
+        for name, kept in own.items():
+            setattr(store, name, kept)
 
 
 def content_of(table: pa.Table) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from tests.simulation.caches import forget_batches
+from tests.simulation.caches import forget_batches, of_another_process
 from tests.simulation.disk import Faults
 from tests.simulation.files import SimPath
 from tests.simulation.planner import write_plan
@@ -40,11 +40,12 @@ class Truth:
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """No fault of the store strikes in here."""
+        """No fault of the store strikes in here, and no task knows of what is read."""
         faults, self._disk.faults = self._disk.faults, Faults()
         self._disk.is_watched = False
         try:
-            yield
+            with of_another_process():
+                yield
         finally:
             self._disk.faults, self._disk.is_watched = faults, True
 
