@@ -80,7 +80,7 @@ def _release_by_force(cluster_id: str, record_uri: str, number: int | None, *, y
 
 
 def _in_words(cluster_id: str, number: int, owner: ClusterLock | None) -> str:
-    which = f"lock {number}" if number else "lock.json of an earlier version"
+    which = f"lock {number}" if number else "the lock of an earlier version"
     if owner is None:
         return f"Cluster {cluster_id} is not locked"
     airflow = f" in the Airflow {owner.instance}" if owner.instance else ""

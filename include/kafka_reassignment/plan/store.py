@@ -31,6 +31,7 @@ from kafka_reassignment.plan.hash import batch_hashes, plan_hash, target_hash
 from kafka_reassignment.plan.schemas import BATCH, BATCHED_STEPS, STEPS, TARGET
 from kafka_reassignment.plan.summary import BatchSummary, PlanSummary
 from kafka_reassignment.plan.tables import filesystem, read_table, write_table
+from kafka_reassignment.versioned import read_json
 
 SUMMARY = "summary.json"
 
@@ -126,7 +127,7 @@ def _read_summary(plan: PlanRef | str) -> PlanSummary:
         reading = store_errors("read", f"{plan_dir}/{SUMMARY}", (FileNotFoundError,))
         with reading, files.open(f"{path}/{SUMMARY}", "rb") as source:
             content = source.read()
-        summary = PlanSummary.model_validate_json(content)
+        summary = read_json(PlanSummary, content)
     except FileNotFoundError:
         if isinstance(plan, PlanRef):
             raise _damaged(plan_dir, f"expected a {SUMMARY}, found none") from None

@@ -13,6 +13,7 @@ from kafka_reassignment.decisions.batching import NOBODY, StepColumns
 from kafka_reassignment.decisions.batching.columns import Longs
 from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.request import Job, ReassignmentRequest
+from kafka_reassignment.versioned import Versioned
 
 
 class BrokerSummary(BaseModel):
@@ -88,7 +89,7 @@ class MoveSummary(BaseModel):
     bytes_to_copy: int
 
 
-class PlanSummary(BaseModel):
+class PlanSummary(Versioned):
     """A plan; ``plan_hash`` identifies it.
 
     ``lower_bound_bytes``: no plan that reaches the goal copies less (racks and sizes left aside).
@@ -96,7 +97,7 @@ class PlanSummary(BaseModel):
     ``outside_before`` and ``outside_after`` count brokers outside the tolerance around their fair share.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(extra="ignore")
 
     job: Job
     mode: str

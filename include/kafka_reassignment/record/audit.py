@@ -14,13 +14,14 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from upath import UPath
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import RecordDamagedError, RecordUnavailableError
 from kafka_reassignment.record.objects import LARGEST_KEPT, as_bytes, create_object, read_model, write_object
 from kafka_reassignment.record.series import Series
+from kafka_reassignment.versioned import Versioned
 
 EventOutcome = Literal["succeeded", "failed", "waiting", "skipped", "refused"]
 
@@ -42,10 +43,10 @@ class Actor(BaseModel):
     try_number: int = 1
 
 
-class AuditEvent(BaseModel):
+class AuditEvent(Versioned):
     """What one try of one step saw, decided and did. Times are UTC; ``facts`` depends on the step."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(extra="ignore")
 
     sequence: int
     previous_hash: str
@@ -59,13 +60,13 @@ class AuditEvent(BaseModel):
     outcome: EventOutcome
     summary: str
     plan_hash: str | None = None
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = Field(default_factory=dict)
 
 
-class Head(BaseModel):
+class Head(Versioned):
     """The last event there was when this was written; a crash, or two writers at once, may leave it one behind."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(extra="ignore")
 
     sequence: int
     hash: str
@@ -94,7 +95,7 @@ class AuditLog:
 
         stored = self._events.append_numbered(linked)
         with suppress(RecordUnavailableError, RecordDamagedError):  # the event is stored; a head may be behind
-            head = read_model(self._head, Head)
+            head = self._read_head()
             if head is None or head.sequence < stored.sequence:
                 written = Head(sequence=stored.sequence, hash=hashlib.sha256(as_bytes(stored)).hexdigest())
                 write_object(self._head, written.model_dump_json().encode())
@@ -136,7 +137,7 @@ class AuditLog:
                     f"{last[:12]}…, found {event.previous_hash[:12]}…"
                 )
             last = self._hash_of(count)
-        head = read_model(self._head, Head)
+        head = self._read_head()
         if head is None and count:
             raise _altered(
                 f"The head of {self._folder} is missing: expected number and hash of the last event at {self._head}"
@@ -155,10 +156,14 @@ class AuditLog:
     def _link_to(self, number: int) -> str:
         """Return the hash of an event as it was written: what is stored may be damaged now, and restored later."""
         with suppress(RecordUnavailableError, RecordDamagedError):
-            head = read_model(self._head, Head)
+            head = self._read_head()
             if head is not None and head.sequence == number:
                 return head.hash
         return self._hash_of(number)
+
+    def _read_head(self) -> Head | None:
+        """Return the head; an earlier version had it beside the events."""
+        return read_model(self._head, Head) or read_model(self._folder / "head.json", Head)
 
     def _hash_of(self, number: int) -> str:
         if number == 0:

@@ -97,10 +97,10 @@ def _read(record: Record, owner_id: str | None) -> RecordedReassignment | str | 
         return None
     try:
         recorded = record.recorded_request()
+        named = Record(record.root, record.cluster_id, recorded.reassignment_id)
+        return RecordedReassignment(named, recorded, status_of(named, recorded.reassignment_id, owner_id))
     except RecordError as error:
         return str(error)
-    named = Record(record.root, record.cluster_id, recorded.reassignment_id)
-    return RecordedReassignment(named, recorded, status_of(named, recorded.reassignment_id, owner_id))
 
 
 def status_of(record: Record, reassignment_id: str, owner_id: str | None) -> ReassignmentStatus:

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 from upath import UPath
 
 from kafka_reassignment.advice import ReleaseLock
 from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.record.models import ClusterLock
-from kafka_reassignment.record.objects import EARLIER_LOCK, LOCK, read_model
+from kafka_reassignment.record.objects import EARLIER_LOCKS, LOCK, read_model
 from kafka_reassignment.record.series import Series
+from kafka_reassignment.versioned import Versioned
 
 
-class LockChange(BaseModel):
+class LockChange(Versioned):
     """One object of the series: from now on ``owner`` has the lock, or nobody when None. ``by`` says who wrote it."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(extra="ignore")
 
     owner: ClusterLock | None = None
     at: datetime | None = None
@@ -30,7 +31,7 @@ class LockChange(BaseModel):
 
 
 class LockSeries:
-    """The lock of one cluster. A ``lock.json`` of an earlier version is in force as object 0, while there is no other.
+    """The lock of one cluster. The one file of an earlier version is in force as object 0, while there is no other.
 
     Args:
         folder: of the cluster.
@@ -38,7 +39,7 @@ class LockSeries:
     """
 
     def __init__(self, folder: UPath, cluster_id: str) -> None:
-        self._earlier = folder / EARLIER_LOCK
+        self._earlier = [folder / name for name in EARLIER_LOCKS]
         self._changes = Series(folder / LOCK, LockChange, "Lock", kept=2)
         self._cluster_id = cluster_id
 
@@ -59,7 +60,7 @@ class LockSeries:
         """
         try:
             if number == 0:
-                return read_model(self._earlier, ClusterLock)
+                return next((lock for path in self._earlier if (lock := read_model(path, ClusterLock))), None)
             return self._changes.read(number).owner
         except RecordDamagedError as error:
             raise RecordDamagedError(

@@ -1,18 +1,20 @@
 """The models of a record's files: each is one small JSON object.
 
-What a step acts on forbids fields that this version does not know: a newer version wrote it, and half of it is not
-enough to act on. What is only shown (a progress note), and the lock, ignores them.
+What a step acts on forbids fields that this version does not know. What is only shown (a progress note), and the lock,
+ignores them.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from kafka_reassignment.decisions.auto_rate import Watch
 from kafka_reassignment.decisions.windows.estimate import Copied
 from kafka_reassignment.request import ReassignmentRequest
+from kafka_reassignment.versioned import Versioned, renamed
 
 REPORT = "plan.html"
 """The plan's report for people, a file of the record."""
@@ -41,10 +43,8 @@ def is_same_airflow(one: str, other: str) -> bool:
     return not one or not other or one == other
 
 
-class BaseRecordedRequest(BaseModel):
+class BaseRecordedRequest(Versioned):
     """A request as it is recorded when its run begins in one Airflow (``instance``). Written once."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     cluster_id: str
     started_at: datetime
@@ -59,14 +59,26 @@ class RecordedRequest(BaseRecordedRequest):
     reassignment_id: str
     request: ReassignmentRequest
 
+    @classmethod
+    def from_version_1(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return what a file of version 1 says, by the names of this version."""
+        if not isinstance(request := fields.get("request"), dict):
+            return fields
+        return fields | {
+            "request": renamed(
+                request,
+                allowed_unhealthy_partitions="tolerate_unwell",
+                pause_while_unhealthy="pause_when_unwell",
+                mb_per_second_while_unhealthy="mb_per_second_when_unwell",
+            )
+        }
 
-class FrozenPlan(BaseModel):
+
+class FrozenPlan(Versioned):
     """The plan that may be carried out: what is not at this place, or has another hash, does not run.
 
     ``place`` is below the record. ``target_hash`` is that of the target assignment.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     plan_hash: str
     batches: int
@@ -75,16 +87,16 @@ class FrozenPlan(BaseModel):
     target_hash: str = ""
 
 
-class PlanTry(BaseModel):
+class PlanTry(Versioned):
     """One try to plan or to re-batch, which has a folder of its own."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(extra="ignore")
 
     at: datetime
     by: str
 
 
-class SubmittedBatch(BaseModel):
+class SubmittedBatch(Versioned):
     """Which partitions of a batch the controller accepted, and which were left out and why.
 
     ``retried_later`` are those of ``left_out`` that a later batch tries again, because the reason may pass; ``went_behind`` are
@@ -96,8 +108,6 @@ class SubmittedBatch(BaseModel):
     began to wait for nothing but dead brokers.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     submitted_at: datetime
     accepted: tuple[str, ...]
     left_out: dict[str, str]
@@ -105,17 +115,20 @@ class SubmittedBatch(BaseModel):
     went_behind: tuple[str, ...] = ()
     changed_by_others: tuple[str, ...] = ()
     given_up: tuple[str, ...] = ()
-    left_open: dict[str, str] = {}
+    left_open: dict[str, str] = Field(default_factory=dict)
     only_blocked_since: datetime | None = None
 
+    @classmethod
+    def from_version_1(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return what a file of version 1 says, by the names of this version."""
+        return renamed(fields, retried_later="comes_again")
 
-class FinishedBatch(BaseModel):
+
+class FinishedBatch(Versioned):
     """A batch that is at its target, with its throttle cleared, but for ``left_out``: those left open are among these.
 
     ``copied`` is for the estimates of later batches.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     number: int
     partitions: int
@@ -126,20 +139,20 @@ class FinishedBatch(BaseModel):
     copied: Copied = Copied()
 
 
-class SizesNote(BaseModel):
+class SizesNote(Versioned):
     """The sizes of a batch's leaders right before its run starts, in bytes by partition and broker; overwritten each time."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(extra="ignore")
 
     batch: int
     at: datetime
     sizes: dict[str, dict[int, int]]
 
 
-class ProgressNote(BaseModel):
+class ProgressNote(Versioned):
     """The latest progress of the batch in flight; overwritten each time. ``watch`` is what auto rate keeps for its next look."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(extra="ignore")
 
     batch: int
     at: datetime

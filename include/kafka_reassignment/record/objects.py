@@ -22,6 +22,7 @@ from upath import UPath
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import RecordDamagedError, store_errors
+from kafka_reassignment.versioned import VERSION, newer_version, read_json, to_json
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -31,9 +32,9 @@ LARGEST_KEPT = 16_384
 """Bytes of the largest object whose parsed model is kept: audit events of large batches have megabytes."""
 
 LOCK = "lock"
-EARLIER_LOCK = "lock.json"
+EARLIER_LOCKS = ("lock.json", "hold.json")
 AUDIT_HEADS = "audit-heads"
-OWN_NAMES = (LOCK, EARLIER_LOCK, AUDIT_HEADS)
+OWN_NAMES = (LOCK, *EARLIER_LOCKS, AUDIT_HEADS)
 """What a cluster's folder has beside its reassignments; no identity leads to one of these names."""
 
 
@@ -257,7 +258,7 @@ class ReadOnce:
 
 def as_bytes(item: BaseModel) -> bytes:
     """Return an object as it is stored."""
-    return item.model_dump_json(indent=1).encode()
+    return to_json(item, indent=1)
 
 
 def parse(path: UPath, content: bytes, model: type[M]) -> M:
@@ -267,8 +268,13 @@ def parse(path: UPath, content: bytes, model: type[M]) -> M:
         RecordDamagedError: the content is not what the model says.
     """
     try:
-        return _parsed(model, content) if len(content) <= LARGEST_KEPT else model.model_validate_json(content)
+        return _parsed(model, content) if len(content) <= LARGEST_KEPT else read_json(model, content)
     except ValidationError as error:
+        if newer := newer_version(content):
+            raise RecordDamagedError(
+                f"{path} has version {newer}, expected at most {VERSION}: a newer version of this project wrote it",
+                Correct("install that version again; then rerun the step"),
+            ) from error
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise RecordDamagedError(
@@ -280,4 +286,4 @@ def parse(path: UPath, content: bytes, model: type[M]) -> M:
 
 @lru_cache(maxsize=4096)
 def _parsed(model: type[M], content: bytes) -> M:
-    return model.model_validate_json(content)
+    return read_json(model, content)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-
-from pydantic import BaseModel, ConfigDict
+from typing import Any
 
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.request import Limits
+from kafka_reassignment.versioned import Versioned, renamed
 
 
-class _Command(BaseModel):
+class _Command(Versioned):
     """Who gave the command and when, in UTC; ``run_id`` is the run of a DAG that wrote it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     at: datetime
     by: str
@@ -44,14 +42,12 @@ class LimitsCommand(_Command):
     limits: Limits
 
 
-class Revision(BaseModel):
+class Revision(Versioned):
     """The batches from ``first_batch`` on are those at ``place``; the target assignment is that of the frozen plan.
 
     ``place`` is below the record, and was frozen together with ``plan_hash``. ``batches`` is the number of all batches, those before ``first_batch`` included.
     ``left_open`` are the partitions that earlier batches have left open.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     at: datetime
     first_batch: int
@@ -61,3 +57,9 @@ class Revision(BaseModel):
     limits: Limits
     reason: str
     left_open: tuple[str, ...] = ()
+
+    @classmethod
+    def from_version_1(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return what a file of version 1 says, by the names of this version: it named the whole URI of the place."""
+        place = "/".join(str(fields.get("plan_uri", "")).rstrip("/").split("/")[-2:])
+        return renamed(fields, place="plan_uri") | ({"place": place} if "plan_uri" in fields else {})

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict
-
 from kafka_reassignment.advice import Rerun
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.record.models import BaseRecordedRequest
-from kafka_reassignment.record.objects import create_object, read_model
+from kafka_reassignment.record.objects import as_bytes, create_object, read_model
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.requests import write_request
 from kafka_reassignment.request.partition_count import PartitionCountRequest
+from kafka_reassignment.versioned import Versioned
 
 
 class RecordedPartitionCountRequest(BaseRecordedRequest):
@@ -30,10 +29,8 @@ class RecordedPartitionCountRequest(BaseRecordedRequest):
     request: PartitionCountRequest
 
 
-class NewPartitions(BaseModel):
+class NewPartitions(Versioned):
     """The frozen placement: replicas by number of the new partitions, and the text that was shown."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     planned_at: datetime
     replication_factor: int
@@ -42,10 +39,8 @@ class NewPartitions(BaseModel):
     text: str
 
 
-class Added(BaseModel):
+class Added(Versioned):
     """When the new partitions were seen in the cluster as planned."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     added_at: datetime
 
@@ -101,7 +96,7 @@ class PartitionCountRecord:
 
     def freeze(self, planned: NewPartitions) -> NewPartitions:
         """Freeze the placement unless one is frozen, and return the frozen one."""
-        if create_object(self._record.root / "new-partitions.json", planned.model_dump_json(indent=1).encode()):
+        if create_object(self._record.root / "new-partitions.json", as_bytes(planned)):
             return planned
         return self.require_planned()
 
@@ -111,4 +106,4 @@ class PartitionCountRecord:
 
     def write_added(self, added: Added) -> None:
         """Store that the partitions were added, once."""
-        create_object(self._record.root / "added.json", added.model_dump_json(indent=1).encode())
+        create_object(self._record.root / "added.json", as_bytes(added))

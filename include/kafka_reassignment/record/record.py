@@ -26,6 +26,7 @@ from kafka_reassignment.record.models import (
 from kafka_reassignment.record.objects import (
     AUDIT_HEADS,
     ReadOnce,
+    as_bytes,
     flush_tree,
     names_in,
     path_part,
@@ -53,9 +54,11 @@ class Record:
         self.cluster_id = cluster_id
         self.reassignment_id = reassignment_id
         self.audit = AuditLog(root / "audit", head=root.parent / AUDIT_HEADS / f"{root.name}.json")
-        self.run_commands = Series(root / "run-commands", RunCommand)
-        self.withdraw_commands = Series(root / "withdraw-commands", WithdrawCommand)
-        self.limits_commands = Series(root / "limits-commands", LimitsCommand)
+        self.run_commands = Series(root / "run-commands", RunCommand, earlier=lambda: self._earlier("run-orders"))
+        self.withdraw_commands = Series(
+            root / "withdraw-commands", WithdrawCommand, earlier=lambda: self._earlier("withdrawals")
+        )
+        self.limits_commands = Series(root / "limits-commands", LimitsCommand, earlier=lambda: self._earlier("limits"))
         self.revisions = Series(root / "revisions", Revision)
         self._plan_tries = Series(root / "plans", PlanTry)
         self._journals = Series(root / "throttle-journal", Journal, kept=2)
@@ -285,7 +288,7 @@ class Record:
 
     def write_submitted(self, batch: int, submitted: SubmittedBatch) -> None:
         """Store what the controller accepted; a resubmission adds to the earlier one."""
-        write_object(self._batch(batch, "submitted"), submitted.model_dump_json(indent=1).encode())
+        write_object(self._batch(batch, "submitted"), as_bytes(submitted))
 
     def finished(self, batch: int) -> FinishedBatch | None:
         """Return a batch's end, or None while it is not finished."""
@@ -299,6 +302,14 @@ class Record:
         """Return the numbers of the batches that are finished."""
         names = names_in(self.root / "batches")
         return frozenset(int(name.split(".")[0]) for name in names if name.endswith(".done.json"))
+
+    def _earlier(self, folder: str) -> UPath | None:
+        """Return a folder that an earlier version wrote, where the record was begun by one."""
+        try:
+            recorded = self._written_once.read(self.root / "request.json", RecordedRequest)
+        except RecordDamagedError:
+            return self.root / folder
+        return self.root / folder if recorded is not None and recorded.version == 1 else None
 
     def _batch(self, number: int, what: str) -> UPath:
         return self.root / "batches" / f"{number:04d}.{what}.json"

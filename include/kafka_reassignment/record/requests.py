@@ -9,7 +9,7 @@ from upath import UPath
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import RecordError, RecordUnavailableError
 from kafka_reassignment.record.models import BaseRecordedRequest
-from kafka_reassignment.record.objects import create_object, read_model
+from kafka_reassignment.record.objects import as_bytes, create_object, read_model
 
 R = TypeVar("R", bound=BaseRecordedRequest)
 
@@ -25,7 +25,7 @@ def write_request(path: UPath, recorded: R, subject: str) -> R:
     Raises:
         RecordError: a different request was recorded there.
     """
-    if create_object(path, recorded.model_dump_json(indent=1).encode()):
+    if create_object(path, as_bytes(recorded)):
         return recorded
     refuse_other_request(path, recorded, subject)
     earlier = read_model(path, type(recorded))

@@ -31,12 +31,22 @@ class Series(Generic[M]):
         name: what one object is called in error texts; the model's name when None.
         kept: how many objects are kept.
         largest: bytes of the largest object that is kept; any size when None.
+        earlier: returns the folder in which an earlier version wrote the first ones; None where there is none.
     """
 
     def __init__(
-        self, folder: UPath, model: type[M], name: str | None = None, *, kept: int = 64, largest: int | None = None
+        self,
+        folder: UPath,
+        model: type[M],
+        name: str | None = None,
+        *,
+        kept: int = 64,
+        largest: int | None = None,
+        earlier: Callable[[], UPath | None] = lambda: None,
     ) -> None:
         self._folder = folder
+        self._earlier = earlier
+        self._in_earlier: int | None = None  # how many objects are in the earlier folder; None before it was listed
         self._model = model
         self._name = name or model.__name__
         self._objects = ReadOnce(kept, largest)
@@ -47,7 +57,7 @@ class Series(Generic[M]):
 
         What a listing does not show yet is found by its name: a stop that is hidden for a second is a stop all the same.
         """
-        number = last_number(self._folder) if self._seen is None else self._seen
+        number = max(last_number(self._folder), self._count_earlier()) if self._seen is None else self._seen
         while self.content(number + 1) is not None:
             number += 1
         self._seen = number
@@ -138,5 +148,12 @@ class Series(Generic[M]):
             )
         return item
 
+    def _count_earlier(self) -> int:
+        if self._in_earlier is None:
+            folder = self._earlier()
+            self._in_earlier = last_number(folder) if folder is not None else 0
+        return self._in_earlier
+
     def _object(self, number: int) -> UPath:
-        return self._folder / f"{number:06d}.json"
+        folder = self._earlier() if number <= self._count_earlier() else None
+        return (folder or self._folder) / f"{number:06d}.json"

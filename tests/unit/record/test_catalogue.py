@@ -93,3 +93,14 @@ def test_a_lock_owner_without_a_recorded_request_is_not_found(store):
 def test_a_reassignment_without_a_record_is_refused(store):
     with pytest.raises(RecordError, match="There is no record of reassignment nowhere"):
         find_reassignment(store, "c", "nowhere")
+
+
+def test_a_damaged_command_of_one_reassignment_hides_no_other(store):
+    begin(store, "first", 1)
+    begin(store, "second", 2)
+    damaged = store.record("c", "first").root / "run-commands" / "000001.json"
+    damaged.parent.mkdir(parents=True, exist_ok=True)
+    damaged.write_bytes(b'{"at": ')
+    (unreadable,) = catalogue(store, "c").unreadable
+    assert "run-commands/000001.json is not a readable RunCommand" in unreadable
+    assert statuses(store) == [("second", ReassignmentStatus.ENDED)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -16,6 +16,7 @@ from kafka_reassignment.decisions.throttle.wanted import (
     throttle_for,
 )
 from kafka_reassignment.model import Batch, ConfigResource, ConfigSource, ConfigValue
+from kafka_reassignment.versioned import Versioned, renamed
 
 UNSET = ConfigValue(None, ConfigSource.DEFAULT)
 """A key that is set nowhere; brokers leave it out of their description."""
@@ -151,7 +152,7 @@ class Underway(_Frozen):
         return frozenset({r.resource for r in self.rates} | {r.resource for r in self.lists})
 
 
-class Journal(_Frozen):
+class Journal(Versioned):
     """Every config that we set and have not restored yet. A record leaves the journal when its config is restored.
 
     ``rate_changes`` are the rates requested while the reassignment runs, in order, ``lower_rates`` those of other
@@ -159,7 +160,6 @@ class Journal(_Frozen):
     measured of brokers' rates; none of them is owed. ``rate_set_by_hand``: a person has changed the rate, which ends auto rate.
     """
 
-    version: Literal[1] = 1
     rates: tuple[RateRecord, ...] = ()
     lists: tuple[ListRecord, ...] = ()
     rate_changes: tuple[RateChange, ...] = ()
@@ -167,6 +167,16 @@ class Journal(_Frozen):
     underway: tuple[Underway, ...] = ()
     corrections: tuple[Correction, ...] = ()
     rate_set_by_hand: bool = False
+
+    @classmethod
+    def from_version_1(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return what a file of version 1 says, by the names of this version."""
+        fields = renamed(fields, rate_changes="retargets")
+        changes = [
+            renamed(change, rate_before_slowdown_bytes_per_second="slowed_from")
+            for change in fields.get("rate_changes", ())
+        ]
+        return fields | {"rate_changes": changes}
 
     @property
     def resources(self) -> tuple[ConfigResource, ...]:
