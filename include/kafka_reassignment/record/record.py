@@ -63,6 +63,7 @@ class Record:
         self._plan_tries = Series(root / "plans", PlanTry)
         self._journals = Series(root / "throttle-journal", Journal, kept=2)
         self._written_once = ReadOnce()
+        self._finished: set[int] | None = None
 
     def write_request(self, recorded: RecordedRequest) -> RecordedRequest:
         """Record the request unless one is recorded, and return the recorded one: the start time never changes.
@@ -297,11 +298,27 @@ class Record:
     def write_finished(self, finished: FinishedBatch) -> None:
         """Store a batch's end, once."""
         self._written_once.create(self._batch(finished.number, "done"), finished)
+        if self._finished is not None:
+            self._finished.add(finished.number)
 
     def finished_batches(self) -> frozenset[int]:
-        """Return the numbers of the batches that are finished."""
-        names = names_in(self.root / "batches")
-        return frozenset(int(name.split(".")[0]) for name in names if name.endswith(".done.json"))
+        """Return the numbers of the batches that are finished.
+
+        Batches end in order, and what is finished stays so. The folder is listed once. What a listing does not show, because it
+        is late or from before, is asked for by its name.
+        """
+        if self._finished is None:
+            ends = [name for name in names_in(self.root / "batches") if name.endswith(".done.json")]
+            self._finished = {int(name.split(".")[0]) for name in ends}
+        last = max(self._finished, default=0)
+        self._finished.update(n for n in range(1, last) if n not in self._finished and self._has_end(n))
+        while self._has_end(last + 1):
+            last += 1
+            self._finished.add(last)
+        return frozenset(self._finished)
+
+    def _has_end(self, batch: int) -> bool:
+        return read_object(self._batch(batch, "done")) is not None
 
     def _earlier(self, folder: str) -> UPath | None:
         """Return a folder that an earlier version wrote, where the record was begun by one."""

@@ -14,7 +14,7 @@ from kafka_reassignment.plan import tables
 from kafka_reassignment.plan.schemas import TARGET
 from kafka_reassignment.plan.store import read_target, write_target
 from kafka_reassignment.record import objects
-from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.record.models import ClusterLock, FinishedBatch
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.record.series import Series
 from kafka_reassignment.record.store import RecordStore
@@ -102,3 +102,11 @@ def test_tables_of_a_plan_are_read_as_soon_as_they_are_written(root):
     rows = [{"topic": "orders", "partition": 0, "current": [1, 2], "target": [1, 3], "size_bytes": 5}]
     write_target(f"{root}/c/r/plans/000001", pa.Table.from_pylist(rows, schema=TARGET))
     assert [str(move.partition) for move in read_target(f"{root}/c/r/plans/000001")] == ["orders-0"]
+
+
+def test_the_end_of_a_batch_that_no_listing_shows_is_its_end(record):
+    for number in (1, 2):
+        record.write_finished(
+            FinishedBatch(number=number, partitions=1, bytes_copied=0, started_at=NOON, finished_at=NOON, left_out={})
+        )
+    assert record.finished_batches() == {1, 2}
