@@ -27,6 +27,7 @@ OF_TABLES = (
 
 _models: dict[tuple[type, bytes], Any] = {}
 _batches: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+_batches_elsewhere: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 _elsewhere: dict[str, Any] = {"_kept_batch": None, "_kept_summary": None}
 """What another process has read of plans, by the name of the product's cache."""
 
@@ -36,6 +37,7 @@ def forget_batches() -> None:
     from kafka_reassignment.plan import store
 
     _batches.clear()
+    _batches_elsewhere.clear()
     _elsewhere.update(dict.fromkeys(_elsewhere))
     forget = getattr(store, "forget_read_plans", None)  # not in older versions of the product
     if forget is not None:
@@ -45,9 +47,11 @@ def forget_batches() -> None:
 @contextmanager
 def of_another_process() -> Iterator[None]:
     """Keep what is read of plans in here apart: what a judge or a page has read, no task has."""
+    global _batches  # noqa: PLW0603 - what replaces the product's function finds it by its name
     from kafka_reassignment.plan import store
 
-    own = {name: getattr(store, name) for name in _elsewhere}
+    own, own_batches = {name: getattr(store, name) for name in _elsewhere}, _batches
+    _batches = _batches_elsewhere
     for name, kept in own.items():
         if _elsewhere[name] is None:
             _elsewhere[name] = lru_cache(maxsize=64)(kept.__wrapped__)
@@ -55,6 +59,7 @@ def of_another_process() -> Iterator[None]:
     try:
         yield
     finally:
+        _batches = own_batches
         for name, kept in own.items():
             setattr(store, name, kept)
 

@@ -270,13 +270,8 @@ class PageReader:
             yield f"{own.reassignment_id} is said to be finished: {violation.what}"
 
     def _of_left_over(self, page: Any) -> Iterator[str]:
-        """What a stop has left between where it was and where it was to go is named.
-
-        Not yet what was superseded: what it has left expanded, and the reassignment in its place does not move, nobody names.
-        """
+        """What a stop has left between where it was and where it was to go is named."""
         own, play = page.row, self._play
-        if "superseded by" in (own.stopped or ""):
-            return
         if own.status is not ReassignmentStatus.STOPPED or any(
             r.state == "running" for a in play.world.airflows for r in a.runs.values()
         ):

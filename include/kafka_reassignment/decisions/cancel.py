@@ -111,6 +111,7 @@ def settling(
     *,
     wholes: Mapping[TopicPartition, Reassignment] | None = None,
     foreign_too: bool = False,
+    onward: bool = False,
 ) -> Settling:
     """Decide what settles each step now; call again after acting until it is complete.
 
@@ -119,6 +120,7 @@ def settling(
         seen: what the cluster shows.
         wholes: the whole reassignment of partitions that take several steps (KIP-435).
         foreign_too: as in ``cancels``.
+        onward: what is in between goes on to its target where both ends can be reached, so that no copy is lost.
     """
     in_flight: list[Step] = []
     to_submit: dict[TopicPartition, Replicas] = {}
@@ -134,7 +136,7 @@ def settling(
             in_flight.append(step)
         elif state is None or state.replicas in {whole.current, whole.target}:
             settled.append(step.partition)
-        elif way := _way_out(step, whole, seen):
+        elif way := _way_out(step, whole, seen, onward=onward):
             to_submit.update(way.to_submit)
             stranded.update(way.waiting)
         else:
@@ -156,7 +158,7 @@ def settling(
     return Settling(decided, to_submit, stranded, left, tuple(settled), above)
 
 
-def _way_out(step: Step, whole: Reassignment, seen: View) -> Drops | None:
+def _way_out(step: Step, whole: Reassignment, seen: View, *, onward: bool) -> Drops | None:
     """The first end of the reassignment, else of the step, that can be reached now, or why the reachable ones have to wait.
 
     None when either end would take copies.
@@ -167,6 +169,8 @@ def _way_out(step: Step, whole: Reassignment, seen: View) -> Drops | None:
         step.reassignment.target,
     }:
         ends += [Step(step.reassignment.inverse()), step]
+    if onward:
+        ends = [*ends[1::2], *ends[::2]]
     there = {Phase.EXPANDED, Phase.CAUGHT_UP}
     ways = [drops_to_submit(Batch(1, (end,)), seen) for end in ends if phase(end, seen).phase in there]
     if not ways:

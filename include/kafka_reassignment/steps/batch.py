@@ -230,7 +230,7 @@ def _not_finished(run: RunContext, number: int, failed_tasks: Sequence[str]) -> 
     problem = f"Batch {number} is not finished, so batch {number + 1} must not start"
     failure = root_failure(run.record.audit.latest(LATEST_EVENTS), number)
     if failure is None or failure.step == "start_next_batch":  # its rerun alone would fail again
-        return BatchIncompleteError(problem, Rerun(failed_tasks[0] if failed_tasks else "submit_batch", batch=number))
+        return BatchIncompleteError(problem, Rerun(failed_tasks[0] if failed_tasks else "admit", batch=number))
     advice = advice_from_data(failure.facts.get("advice")) or (Rerun(failure.step, batch=number),)
     return BatchIncompleteError(f"{problem}: {failure.step} has failed", *advice)
 

@@ -24,6 +24,7 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words
+from kafka_reassignment.steps.supersede import left_between
 from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons
 
 TOPIC_KEYS = (MIN_ISR, REMOTE_STORAGE)
@@ -141,14 +142,16 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
 def take_snapshot(run: RunContext, uri: str, *, as_if_cancelled: bool = False) -> None:
     """Write what the planner needs to know of the cluster into a folder.
 
-    With ``as_if_cancelled`` a partition in flight counts as being where a cancel leaves it (KIP-236): that is where
-    the reassignment that supersedes the move will find it.
+    With ``as_if_cancelled`` a partition in flight counts as being where a cancel leaves it (KIP-236), and what the superseded
+    reassignment has left between two assignments as being at one of them: that is where the batches will find it.
     """
     description = run.cluster.describe_cluster()
     partitions = run.cluster.describe_partitions()
     for partition, flight in run.cluster.list_reassignments().items() if as_if_cancelled else ():
         if partition in partitions:
             partitions[partition] = replace(partitions[partition], replicas=flight.original)
+    for partition, replicas in left_between(run).items() if as_if_cancelled else ():
+        partitions[partition] = replace(partitions[partition], replicas=replicas)
     run.log.info("%d partitions on %d live brokers", len(partitions), len(description.live_brokers))
     log_dirs = log_dirs_and_cordons(run.cluster, sorted(description.live_brokers))
     topics = sorted({p.topic for p in partitions})

@@ -111,6 +111,39 @@ def test_a_second_reassignment_that_supersedes_stops_the_first_and_takes_its_deb
     assert then.configs("orders") == configs
 
 
+def expanded(reassignment) -> Run:
+    """A reassignment that is superseded with old and new replicas in sync, right before the drop."""
+    first = reassignment([move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))])
+    first.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    assert first.replicas() | {"orders-0": (1, 2, 3), "orders-1": (2, 3, 4)} == first.replicas()
+    preflight(second(first), REQUEST, "bob")
+    return first
+
+
+def planned_for(run: Run) -> dict[str, list[int]]:
+    take_snapshot(second(run), uri := run.record.uri_of("snapshot"), as_if_cancelled=True)
+    return {f"{r['topic']}-{r['partition']}": r["replicas"] for r in read_table(f"{uri}/partitions").to_pylist()}
+
+
+def test_what_was_superseded_right_before_its_drop_keeps_no_replica_too_many(reassignment):
+    first = expanded(reassignment)
+    assert planned_for(first) | {"orders-0": [1, 3], "orders-1": [4, 3]} == planned_for(first), "no copy is lost"
+    then = reassignment([move("orders", 0, (1, 3), (1, 4))], reassignment_id="second", supersede=True)
+    then.run_batches()
+    assert then.replicas() | {"orders-0": (1, 4), "orders-1": (4, 3)} == then.replicas()
+    then.start()
+    assert then.replicas()["orders-0"] == (1, 4), "a rerun brings nothing back"
+
+
+def test_what_was_superseded_goes_back_where_its_target_is_not_in_sync(reassignment, cluster):
+    first = expanded(reassignment)
+    cluster.fall_behind(TopicPartition("orders", 1), 4)
+    assert planned_for(first)["orders-1"] == [2, 3]
+    then = reassignment([move("orders", 0, (1, 3), (1, 4))], reassignment_id="second", supersede=True)
+    then.run_batches()
+    assert then.replicas()["orders-1"] == (2, 3)
+
+
 def test_validating_stops_nobody(reassignment):
     first = reassignment([move("orders", 0, (1, 2), (1, 3))])
     with pytest.raises(ReassignmentInProgressError, match="is locked by reassignment r"):
