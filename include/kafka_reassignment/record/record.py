@@ -13,6 +13,7 @@ from kafka_reassignment.advice import DAG_ID, Advice, Correct, Rerun, Trigger
 from kafka_reassignment.decisions.throttle import Journal
 from kafka_reassignment.errors import RecordDamagedError, RecordError
 from kafka_reassignment.plan.store import PlanRef
+from kafka_reassignment.record.approvals import PlanApproval
 from kafka_reassignment.record.audit import AuditLog
 from kafka_reassignment.record.models import (
     FinishedBatch,
@@ -60,6 +61,7 @@ class Record:
         )
         self.limits_commands = Series(root / "limits-commands", LimitsCommand, earlier=lambda: self._earlier("limits"))
         self.revisions = Series(root / "revisions", Revision)
+        self.approvals = Series(root / "approvals", PlanApproval)
         self._plan_tries = Series(root / "plans", PlanTry)
         self._journals = Series(root / "throttle-journal", Journal, kept=2)
         self._written_once = ReadOnce()
@@ -205,6 +207,10 @@ class Record:
     def withdrawn_partitions(self) -> frozenset[str]:
         """Return the partitions that were withdrawn: they take no further part."""
         return frozenset(p for command in self.withdraw_commands.all() for p in command.partitions)
+
+    def approved_by(self, plan_hash: str) -> frozenset[str]:
+        """Return the people who approved a plan."""
+        return frozenset(approval.by for approval in self.approvals.all() if approval.plan_hash == plan_hash)
 
     def frozen_plan(self) -> FrozenPlan | None:
         """Return the frozen plan, or None while planning is not done."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.plan.summary import PlanSummary, seconds_at_rate
-from kafka_reassignment.record.approvals import PlanApproval, add_approval, approvals
+from kafka_reassignment.record.approvals import PlanApproval
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.validate_only import what_would_be_done
@@ -91,7 +91,7 @@ def answered(run: RunContext, *, approved: bool, by: str, reason: str = "", rule
         if not approved:
             run.release_lock()
             return False
-        add_approval(run.record, PlanApproval(by=by, at=run.now(), plan_hash=plan_hash, reason=reason))
+        run.record.approvals.append(PlanApproval(by=by, at=run.now(), plan_hash=plan_hash, reason=reason))
         missing = _missing(run, rules or ApprovalRules())
         if missing:
             event.summary += "; another person has to approve it as well"
@@ -110,4 +110,4 @@ def not_answered(run: RunContext) -> str:
 def _missing(run: RunContext, rules: ApprovalRules) -> int:
     """How many people have still to approve the plan in force."""
     needed = 2 if run.request.second_approver or rules.second_approver else 1
-    return max(0, needed - len(approvals(run.record, run.plan().plan_hash)))
+    return max(0, needed - len(run.record.approved_by(run.plan().plan_hash)))
