@@ -22,7 +22,7 @@ PYTEST := $(BIN)/python -m pytest
 TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow simulate faults faults-airflow quick lint lock bounds clean bench-plan bench-move bench-rate bench-drop bench-auto-rate
+.PHONY: help setup demo test test-slow simulate faults faults-airflow quick lint docs lock bounds clean bench-plan bench-move bench-rate bench-drop bench-auto-rate
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -50,7 +50,11 @@ lint: setup  ## format check, lint, strict types, import contracts; what is inst
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/zensical build --strict
 	$(BIN)/uv pip check -q --python $(BIN)/python
+
+docs: setup  ## build the documentation's site into site/, links checked
+	$(BIN)/zensical build --strict
 
 quick: setup  ## the part of the tests that takes under a minute
 	$(PYTEST) -m quick -q $(TWO_LANES)
@@ -99,4 +103,4 @@ bounds-%: setup
 	.bounds/$*/bin/python -m pytest -m "quick or (spark and not (kafka or airflow or slow))" $(TWO_LANES)
 
 clean:  ## remove the virtual environment and caches inside the checkout
-	rm -rf $(VENV) .bounds .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .bounds .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
