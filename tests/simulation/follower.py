@@ -116,11 +116,11 @@ class Follower:
         return None
 
     def _cut_off(self) -> Any:
-        """Return a red run of a reassignment that has the lock, without a red task: a person cleared one task alone."""
+        """Return a red run of a reassignment that has the lock, or of a stop, without a red task: a person cleared one task alone."""
         for airflow in self._play.world.airflows:
             for run in airflow.runs.values():
                 states = {ti.state for ti in run.tasks.values()}
-                if run.dag_id != DAG_ID or self._is_left_alone(run) or run.run_id in self._cleared:
+                if run.dag_id not in (DAG_ID, CANCEL_DAG_ID) or self._is_left_alone(run) or run.run_id in self._cleared:
                     continue
                 if run.state == "failed" and "upstream_failed" in states and "failed" not in states:
                     self._cleared.add(run.run_id)

@@ -216,6 +216,9 @@ class PageReader:
             return True
         if partition in play.touched or (number and truth.last_batches(own).get(str(partition), 0) > number):
             return True
+        owner = truth.owner()
+        if owner not in (None, own) and partition in truth.targets(owner):  # also where its submission has no answer
+            return True
         return any(str(partition) in truth.begun(other) for other in others_than(play, own))
 
     def _of_failure(self, page: Any) -> Iterator[str]:
@@ -264,6 +267,8 @@ class PageReader:
         self._finished.add(key)
         if play.touched or any(play.world.truth.begun(other) for other in others_than(play, own.reassignment_id)):
             return  # others may have moved it since
+        if play.world.truth.owner() not in (None, own.reassignment_id):
+            return
         if run.ended_at is None or play.world.time.now - run.ended_at > A_LOOK:
             return
         for violation in reassignment_is_done(play, run, at=run.ended_at):

@@ -9,6 +9,7 @@ import pyarrow as pa
 from tests.simulation.caches import once
 from tests.simulation.tables import SNAPSHOTS
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.batching import batches_of
 from kafka_reassignment.errors import InfeasiblePlanError, InvalidReplicationFactorError
 from kafka_reassignment.model import Replicas, TopicPartition
@@ -107,7 +108,10 @@ def _without(replicas: Replicas, gone: set[int], left: list[int], rng: Any) -> R
         if broker in gone:
             free = [b for b in left if b not in kept]
             if not free:
-                raise InfeasiblePlanError(f"no broker is left for a replica of broker {broker}")
+                raise InfeasiblePlanError(
+                    f"no broker is left for a replica of broker {broker}",
+                    Correct("add a broker, as the product's planner says"),
+                )
             kept[index] = rng.choice(free)
     return tuple(kept)
 
