@@ -21,12 +21,14 @@ from kafka_reassignment_airflow.runs import BATCH_DAG_ID
 from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
 from kafka_reassignment_airflow.sensors.catch_up import IsrCatchUpSensor
 from kafka_reassignment_airflow.settings import dag_arguments
+from kafka_reassignment_airflow.told import tell_failure
 
 with DAG(
     dag_id=BATCH_DAG_ID,
     doc_md=__doc__,
     params=form_params(BatchForm),
     **dag_arguments(
+        on_failure_callback=tell_failure,
         kafka_conn_id="{{ params.kafka_conn_id }}",
         reassignment_id="{{ params.reassignment_id }}",
         batch="{{ params.batch }}",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from kafka_reassignment_airflow.assets import STOPPED
 from kafka_reassignment_airflow.form.models import CancelForm
 from kafka_reassignment_airflow.form.params import form_params
 from kafka_reassignment_airflow.operators.cancel import (
@@ -22,12 +23,14 @@ from kafka_reassignment_airflow.operators.cancel import (
 )
 from kafka_reassignment_airflow.runs import CANCEL_DAG_ID
 from kafka_reassignment_airflow.settings import dag_arguments
+from kafka_reassignment_airflow.told import tell_failure
 
 with DAG(
     dag_id=CANCEL_DAG_ID,
     doc_md=__doc__,
     params=form_params(CancelForm),
     **dag_arguments(
+        on_failure_callback=tell_failure,
         kafka_conn_id="{{ params.kafka_conn_id }}",
         partitions="{{ params.partitions | tojson }}",
         topics="{{ params.topics | tojson }}",
@@ -45,7 +48,7 @@ with DAG(
     cancel_moves = CancelMovesOperator(task_id="cancel_moves", reassignment_id=stopped)
     settle_moves = SettleMovesOperator(task_id="settle_moves", reassignment_id=stopped)
     clear_throttle = ClearThrottleAfterStopOperator(task_id="clear_throttle", reassignment_id=stopped)
-    report_stop = ReportStopOperator(task_id="report_stop", reassignment_id=stopped)
+    report_stop = ReportStopOperator(task_id="report_stop", reassignment_id=stopped, outlets=[STOPPED])
     start_roll_back = StartRollBackOperator(
         task_id="start_roll_back", reassignment_id=stopped, roll_back="{{ params.roll_back }}"
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from kafka_reassignment_airflow.assets import FINISHED
 from kafka_reassignment_airflow.form.params import request_params
 from kafka_reassignment_airflow.operators.reassignment import (
     ApprovePlanOperator,
@@ -21,12 +22,13 @@ from kafka_reassignment_airflow.operators.reassignment import (
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID
 from kafka_reassignment_airflow.sensors.reassignment import BatchesSensor
 from kafka_reassignment_airflow.settings import dag_arguments, plan_arguments
+from kafka_reassignment_airflow.told import tell_failure
 
 with DAG(
     dag_id=DAG_ID,
     doc_md=__doc__,
     params=request_params(),
-    **dag_arguments(kafka_conn_id="{{ params.kafka_conn_id }}"),
+    **dag_arguments(on_failure_callback=tell_failure, kafka_conn_id="{{ params.kafka_conn_id }}"),
 ) as dag:
     preflight = PreflightOperator(
         task_id="preflight",
@@ -44,6 +46,6 @@ with DAG(
     wait_for_batches = BatchesSensor(task_id="wait_for_batches", poll_seconds=10)
     elect_leaders = ElectLeadersOperator(task_id="elect_leaders")
     verify = VerifyOperator(task_id="verify")
-    report = ReportOperator(task_id="report")
+    report = ReportOperator(task_id="report", outlets=[FINISHED])
 
     preflight >> plan >> approve >> start_batches >> wait_for_batches >> elect_leaders >> verify >> report

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
-from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import BaseOperator, Context
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunLink, TriggerDagRunOperator
+from airflow.sdk import BaseOperator, BaseOperatorLink, Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_reassignment.advice import Correct, Rerun
@@ -18,11 +18,13 @@ from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, ad
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.waiting import SizeSamples, Waiting, WaitResult, audited_look
+from kafka_reassignment.steps.waiting import Done, SizeSamples, Waiting, WaitResult, audited_look
 from kafka_reassignment_airflow.arguments import read_integer, read_number
 from kafka_reassignment_airflow.context import open_run
 from kafka_reassignment_airflow.form.words import in_form_words
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
+from kafka_reassignment_airflow.links import LINKS, Opened
+from kafka_reassignment_airflow.metrics import publish
 from kafka_reassignment_airflow.triggers.base import WaitEnded, WaitTrigger
 
 LONGER_WHEN_CLOSE = 3
@@ -54,6 +56,9 @@ class ReassignmentStepOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("kafka_conn_id", "reassignment_id")
     ui_color = "#e8f1fa"
+    operator_extra_links: Collection[BaseOperatorLink] = LINKS
+    opened: Opened | None = None
+    """What this try is about, once the cluster has answered."""
 
     def __init__(
         self,
@@ -87,6 +92,7 @@ class ReassignmentStepOperator(BaseOperator):
             self._advising_rerun(context),
             open_run(self.kafka_conn_id, which, actor=actor_of(context), log=self.log) as run,
         ):
+            self.opened = Opened(run.record.cluster_id, run.record.reassignment_id)
             yield run
 
     @contextmanager
@@ -143,11 +149,12 @@ class BatchStepOperator(ReassignmentStepOperator):
 
 @dataclass(frozen=True, slots=True)
 class DagRunToTrigger:
-    """Which DAG run is to be triggered; without ``conf`` an existing run keeps its own."""
+    """Which DAG run is to be triggered; without ``conf`` an existing run keeps its own. ``note`` is what Airflow shows beside it."""
 
     dag_id: str
     run_id: str
     conf: dict[str, Any] | None = None
+    note: str | None = None
 
 
 def refuse_paused(context: Context, dag_id: str, *, asked_by: str) -> None:
@@ -173,6 +180,7 @@ class TriggerReassignmentRunOperator(ReassignmentStepOperator, TriggerDagRunOper
     """
 
     template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "trigger_dag_id")
+    operator_extra_links: Collection[BaseOperatorLink] = (*LINKS, TriggerDagRunLink())  # type: ignore[assignment]
     may_be_paused: ClassVar[bool] = False
 
     def execute(self, context: Context) -> Any:
@@ -184,6 +192,7 @@ class TriggerReassignmentRunOperator(ReassignmentStepOperator, TriggerDagRunOper
         if chosen is None:
             return None
         self.trigger_dag_id, self.trigger_run_id, self.conf = chosen.dag_id, chosen.run_id, chosen.conf
+        self.note = chosen.note  # of Airflow 3.3; earlier ones pass it over
         return TriggerDagRunOperator.execute(self, context)
 
     def run_step(self, run: RunContext, context: Context) -> DagRunToTrigger | None:
@@ -242,12 +251,16 @@ class DeferringStepOperator(ReassignmentStepOperator):
                 started_at=started_at,
             )
             if not isinstance(result, Waiting):
+                publish(run)
+                self.over(run, context, result)
                 return result.message
             self.log.info("%s", result.reason)
             is_close = result.seconds_left is not None and result.seconds_left <= patience.total_seconds()
             if run.now() >= began + patience * (LONGER_WHEN_CLOSE if is_close else 1):
                 break
             run.sleep(1)
+        publish(run)
+        self.held(run, context, result)
         trigger = self.trigger(
             run,
             actor=actor_of(context).model_dump(),
@@ -257,6 +270,13 @@ class DeferringStepOperator(ReassignmentStepOperator):
         )
         self.defer(trigger=trigger, method_name="resume", kwargs={"started_at": started_at.isoformat()})
         raise AssertionError("defer() always raises")
+
+    def held(self, run: RunContext, context: Context, waiting: Waiting) -> None:
+        """Leave the reason where a person finds it while the task is deferred: as its XCom ``waits_for``."""
+        context["ti"].xcom_push(key="waits_for", value=waiting.reason)
+
+    def over(self, run: RunContext, context: Context, done: Done) -> None:
+        """Do what follows the end of a wait; here nothing."""
 
     @abstractmethod
     def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:

@@ -73,6 +73,19 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "example": "kafka_berlin = Berlin, production; kafka_test = test cluster",
         "default": None,
     },
+    "notifiers": {
+        "description": (
+            "Who is told, through notifiers of any provider: a JSON list of objects with classpath, kwargs (templates see told: "
+            "event, subject, text, link, reassignment_id) and, if not all, events (approval_wanted, held, resumed, failed, finished)."
+        ),
+        "version_added": "0.1.0",
+        "type": "string",
+        "example": (
+            '[{"classpath": "airflow.providers.smtp.notifications.smtp.SmtpNotifier", "kwargs": {"to": "kafka@example.com", '
+            '"subject": "{{ told.subject }}", "html_content": "{{ told.text }} {{ told.link }}"}}]'
+        ),
+        "default": None,
+    },
     "plan_queue": {
         "description": (
             "Queue of the task 'plan' alone, for executors with queues: only its workers need Java. Default: Airflow's."

@@ -31,6 +31,7 @@ __all__ = [
     "SWEEP_DAG_ID",
     "THROTTLE_DAG_ID",
     "batch_conf",
+    "batch_note",
     "batch_run_id",
     "reassignment_of",
     "roll_back_conf",
@@ -54,6 +55,11 @@ def reassignment_of(run_id: str) -> str | None:
 def batch_conf(kafka_conn_id: str, reassignment_id: str, batch: int) -> dict[str, Any]:
     """Return what a run of the batch DAG needs to know: references, never plans."""
     return {"kafka_conn_id": kafka_conn_id, "reassignment_id": reassignment_id, "batch": batch}
+
+
+def batch_note(job: str, reassignment_id: str, batch: int, batches: int) -> str:
+    """Return what Airflow shows beside the run of a batch: its run id is fixed, and hard to read."""
+    return f"{job}: batch {batch} of {batches} of {reassignment_id}"
 
 
 def roll_back_conf(

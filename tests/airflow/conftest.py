@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 from tests.airflow.lab import two_batches
+from tests.airflow.mailbox import Mailbox
 from tests.airflow.reassignments import Reassignments
 
 from kafka_lab.airflow import LocalAirflow, kafka_connection
+from kafka_lab.airflow_client import AirflowClient
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
 from kafka_reassignment.model import ConfigResource
@@ -20,9 +22,26 @@ EXAMPLES = Path(example_dags.__file__).parent
 
 
 @pytest.fixture(scope="package")
-def airflow(kafka):
+def mailbox():
+    """What this Airflow tells people."""
+    with Mailbox() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="package")
+def airflow(kafka, mailbox):
     """Shared by the modules of this folder, and ended after the last of them: it takes CPU time even when idle."""
-    connections = {"kafka_default": kafka_connection(kafka.bootstrap_servers)}
+    mail = {"from_email": "airflow@example.com", "disable_ssl": True, "disable_tls": True}
+    connections = {
+        "kafka_default": kafka_connection(kafka.bootstrap_servers),
+        "smtp_default": {"conn_type": "smtp", "host": "127.0.0.1", "port": mailbox.port, "extra": mail},
+    }
+    told = {
+        "to": "kafka@example.com",
+        "subject": "{{ told.subject }}",
+        "html_content": "<pre>{{ told.text | e }}</pre> {{ told.link }}",
+    }
+    notifiers = [{"classpath": "airflow.providers.smtp.notifications.smtp.SmtpNotifier", "kwargs": told}]
     local = "airflow.dag_processing.bundles.local.LocalDagBundle"
     bundles = [
         {"name": "dags-folder", "classpath": local, "kwargs": {}},
@@ -30,10 +49,21 @@ def airflow(kafka):
     ]
     environment = {
         "AIRFLOW__KAFKA_REASSIGNMENT__RETRY_DELAY_SECONDS": "3",
+        "AIRFLOW__KAFKA_REASSIGNMENT__NOTIFIERS": json.dumps(notifiers),
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,bob:admin",
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
     }
     with LocalAirflow(connections=connections, environment=environment) as running:
         yield running
+
+
+@pytest.fixture
+def bob(airflow):
+    """A second person, whose password Airflow has made."""
+    passwords = json.loads((airflow.home / "passwords.json").read_text())
+    client = AirflowClient(airflow.url, user="bob", password=passwords["bob"])
+    yield client
+    client.close()
 
 
 @pytest.fixture

@@ -73,13 +73,23 @@ class Reassignments:
         )
 
     def approve(self, run_id: str) -> None:
-        """Approve a plan as the form does, as late as a person would.
+        """Approve a plan as the form does."""
+        task = f"/dags/{DAG_ID}/dagRuns/{run_id}/taskInstances/approve/-1"
+        answer = {"chosen_options": ["Approve"], "params_input": {}}
+        self.answer_later(lambda: self.airflow.patch(f"{task}/hitlDetails", answer))
+
+    @staticmethod
+    def answer_later(answer: Callable[[], object]) -> None:
+        """Answer a question as late as a person would.
 
         An answer within a second or two of the question races the task's exit, and Airflow asks again (apache/airflow#71580).
         """
         time.sleep(6)
-        task = f"/dags/{DAG_ID}/dagRuns/{run_id}/taskInstances/approve/-1"
-        self.airflow.patch(f"{task}/hitlDetails", {"chosen_options": ["Approve"], "params_input": {}})
+        answer()
+
+    def until(self, seen: Callable[[], bool], seconds: float = 60) -> None:
+        """Wait until something is seen."""
+        self._until(lambda: "seen" if seen() else None, seconds, lambda: "not seen in time")
 
     def log(self, run_id: str, task_id: str, batch: int | None = None) -> str:
         """The log of the last try of a task."""

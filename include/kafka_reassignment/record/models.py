@@ -160,5 +160,6 @@ class ProgressNote(Versioned):
     bytes_left: int | None = None
     bytes_per_second: float | None = None
     seconds_left: float | None = None
+    partitions_waiting: int | None = None
     copied: Copied = Copied()
     watch: Watch | None = None

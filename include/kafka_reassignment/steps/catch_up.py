@@ -97,6 +97,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             bytes_left=copied.bytes_left,
             bytes_per_second=copied.bytes_per_second,
             seconds_left=copied.seconds_left,
+            partitions_waiting=len(seen.waiting),
             copied=copied_so_far(run, recorded, batch, copied.bytes_left),
             watch=watch,
         )

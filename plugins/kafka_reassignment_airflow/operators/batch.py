@@ -19,7 +19,7 @@ from kafka_reassignment_airflow.base import (
     DeferringBatchOperator,
     TriggerReassignmentRunOperator,
 )
-from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_run_id
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_note, batch_run_id
 from kafka_reassignment_airflow.triggers.drop import DropTrigger
 
 FAILED = ("failed", "upstream_failed")
@@ -120,6 +120,7 @@ class StartNextBatchOperator(BatchStepOperator, TriggerReassignmentRunOperator):
             self.trigger_dag_id,
             batch_run_id(reassignment_id, following),
             batch_conf(self.kafka_conn_id, reassignment_id, following),
+            batch_note(run.request.job, reassignment_id, following, run.plan().batches),
         )
 
     def _failed_tasks(self, context: Context) -> list[str]:

@@ -18,6 +18,7 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.waiting import SizeSamples, WaitResult
 from kafka_reassignment_airflow.arguments import read_flag, read_texts
+from kafka_reassignment_airflow.assets import STOPPED, announce
 from kafka_reassignment_airflow.base import (
     DagRunToTrigger,
     DeferringStepOperator,
@@ -26,6 +27,7 @@ from kafka_reassignment_airflow.base import (
 )
 from kafka_reassignment_airflow.running import OrderOperator, RunningReassignmentOperator
 from kafka_reassignment_airflow.runs import DAG_ID, roll_back_conf
+from kafka_reassignment_airflow.told import Happened, tell
 from kafka_reassignment_airflow.triggers.cancel import SettleTrigger
 
 
@@ -157,8 +159,10 @@ class ReportStopOperator(CancelStepOperator):
     """
 
     def run_step(self, run: RunContext, context: Context) -> str:
-        """Return the report."""
-        return report_stop(run, self.scope)
+        """Return the report, and leave an asset event where the task has that outlet."""
+        report = report_stop(run, self.scope)
+        announce(self, context, STOPPED, run)
+        return report
 
 
 class StartRollBackOperator(RunningReassignmentOperator, TriggerReassignmentRunOperator):
@@ -191,7 +195,12 @@ class StartRollBackOperator(RunningReassignmentOperator, TriggerReassignmentRunO
             run.record.limits_requested(),
             rate_to_roll_back(run.request, run.record.journal()),
         )
-        return DagRunToTrigger(self.trigger_dag_id, f"{context['dag_run'].run_id}__roll_back", conf)
+        return DagRunToTrigger(
+            self.trigger_dag_id,
+            f"{context['dag_run'].run_id}__roll_back",
+            conf,
+            f"rolls back {run.record.reassignment_id}",
+        )
 
 
 class ResumeOperator(RunningReassignmentOperator, TriggerReassignmentRunOperator):
@@ -212,5 +221,8 @@ class ResumeOperator(RunningReassignmentOperator, TriggerReassignmentRunOperator
 
     def which_run(self, run: RunContext, context: Context) -> DagRunToTrigger:
         """Lift the stop, and return the run of the reassignment."""
-        resume(run, by=requested_by(context), reason=self.reason)
+        by = requested_by(context)
+        resume(run, by=by, reason=self.reason)
+        text = f"Resumed by {by}{f': {self.reason}' if self.reason else ''}"
+        tell(run.record, context, Happened.RESUMED, text, once=f"by {context['dag_run'].run_id}")
         return DagRunToTrigger(self.trigger_dag_id, run.record.reassignment_id)

@@ -10,6 +10,8 @@ from airflow.sdk import Context, Param
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from kafka_reassignment.plan.score_card import headline
+from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.steps.approval import Approval, answer_within, answered, approval, not_answered, why_asked
 from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.context import RunContext
@@ -18,6 +20,7 @@ from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.verify import verify, write_report
 from kafka_reassignment_airflow.arguments import read_object
+from kafka_reassignment_airflow.assets import FINISHED, announce
 from kafka_reassignment_airflow.base import (
     DagRunToTrigger,
     ReassignmentStepOperator,
@@ -27,8 +30,9 @@ from kafka_reassignment_airflow.base import (
     translate_errors,
 )
 from kafka_reassignment_airflow.hooks.spark import spark_master
-from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_run_id
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_note, batch_run_id
 from kafka_reassignment_airflow.settings import approval_rules
+from kafka_reassignment_airflow.told import Happened, tell
 from kafka_reassignment_airflow.urls import page_url, report_url
 
 STARTED = ("queued", "running")
@@ -127,7 +131,13 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
         if verdict == "ask":
             self.response_timeout = answer_within(run)
             self.body = self._question(run, why_asked(run, rules))
+            self._tell(run, context)
         return verdict
+
+    def _tell(self, run: RunContext, context: Context, before: str = "") -> None:
+        text = f"{before}{headline(read_summary(run.record.plan_ref()))}. Approve or reject it in Airflow: Browse, Required Actions"
+        once = f"{run.plan().plan_hash[:16]}{' second' if before else ''}"
+        tell(run.record, context, Happened.APPROVAL_WANTED, text, once=once)
 
     def _question(self, run: RunContext, why: Sequence[str]) -> str:
         lines = [f"Asked because {'; '.join(why)}.", "", str(self.body or ""), ""]
@@ -153,6 +163,7 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
             may_run = answered(run, approved=approved, by=by, reason=reason, rules=approval_rules())
             if approved and not may_run:
                 self.response_timeout = answer_within(run)
+                self._tell(run, context, f"{by} has approved, and another person has to approve as well. ")
         if not approved:
             raise AirflowFailException(f"The plan was rejected by {by}{f': {reason}' if reason else ''}")
         if not may_run:
@@ -183,7 +194,9 @@ class StartBatchesOperator(TriggerReassignmentRunOperator):
         if context["ti"].get_dr_count(dag_id=self.trigger_dag_id, run_ids=[run_id], states=list(STARTED)):
             self.log.info("The run %s is queued or running already: left alone", run_id)
             return None
-        return DagRunToTrigger(self.trigger_dag_id, run_id, batch_conf(self.kafka_conn_id, reassignment_id, batch))
+        conf = batch_conf(self.kafka_conn_id, reassignment_id, batch)
+        note = batch_note(run.request.job, reassignment_id, batch, run.plan().batches)
+        return DagRunToTrigger(self.trigger_dag_id, run_id, conf, note)
 
 
 class ElectLeadersOperator(ReassignmentStepOperator):
@@ -222,8 +235,11 @@ class ReportOperator(ReassignmentStepOperator):
     """
 
     def run_step(self, run: RunContext, context: Context) -> str:
-        """Return the report."""
-        return write_report(run)
+        """Return the report; tell people, and leave an asset event where the task has that outlet."""
+        report = write_report(run)
+        tell(run.record, context, Happened.FINISHED, report, once="")
+        announce(self, context, FINISHED, run)
+        return report
 
 
 def _responder(event: dict[str, Any]) -> str:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from airflow.sdk import Context
+
 from kafka_reassignment.steps.admission import admit
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.waiting import SizeSamples, WaitResult
+from kafka_reassignment.steps.waiting import Done, SizeSamples, Waiting, WaitResult
 from kafka_reassignment_airflow.base import DeferringBatchOperator
+from kafka_reassignment_airflow.told import Happened, tell, was_told
 from kafka_reassignment_airflow.triggers.admission import AdmissionTrigger
 
 
@@ -27,6 +30,23 @@ class AdmitBatchSensor(DeferringBatchOperator):
     def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
         """Look once at the reasons."""
         return admit(run, self.batch_number, samples, started_at)
+
+    def held(self, run: RunContext, context: Context, waiting: Waiting) -> None:
+        """Tell people, once for each batch, that it is held and why."""
+        super().held(run, context, waiting)
+        tell(run.record, context, Happened.HELD, waiting.reason, what=self._what(run), once=self._once)
+
+    def over(self, run: RunContext, context: Context, done: Done) -> None:
+        """Tell those who were told that it was held."""
+        if was_told(run.record, Happened.HELD, self._once):
+            tell(run.record, context, Happened.RESUMED, done.message, what=self._what(run), once=self._once)
+
+    @property
+    def _once(self) -> str:
+        return f"batch {self.batch_number}"
+
+    def _what(self, run: RunContext) -> str:
+        return f"{self._once} of {run.record.reassignment_id}"
 
     def trigger(self, run: RunContext, **waiting: Any) -> AdmissionTrigger:
         """Return the trigger that goes on looking."""

@@ -22,6 +22,7 @@ from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.steps.context import RunContext, utc_now
 from kafka_reassignment.steps.waiting import Done, Failed, Waiting, WaitResult
 from kafka_reassignment_airflow.context import open_run
+from kafka_reassignment_airflow.metrics import publish
 
 SHORTEST_PAUSE_SECONDS = 1.0
 
@@ -150,7 +151,9 @@ class StepTrigger(WaitTrigger):
                             log=self.log,
                         )
                     )
-                return self.look_at(self._run)
+                result = self.look_at(self._run)
+                publish(self._run)
+                return result
             except BaseException:
                 self._close()
                 raise

@@ -1,0 +1,57 @@
+"""Links from a task to what its reassignment has outside Airflow's tables: its page, the report of its plan, its audit trail.
+
+Airflow asks for them whenever a try ends or begins to wait. The pages are behind Airflow's own login.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from airflow.sdk import BaseOperatorLink
+
+from kafka_reassignment_airflow.runs import reassignment_of
+from kafka_reassignment_airflow.urls import audit_url, page_url, report_url
+
+
+class Opened(NamedTuple):
+    """The reassignment that a try of a task is about."""
+
+    cluster_id: str
+    reassignment_id: str
+
+
+class ReassignmentLink(BaseOperatorLink):
+    """Its page: progress, batches, what it waits for."""
+
+    name = "Reassignment"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Return the address; by the run's id where the task has not come so far as to know the reassignment."""
+        opened = getattr(operator, "opened", None)
+        return page_url(opened.reassignment_id if opened else reassignment_of(ti_key.run_id) or ti_key.run_id)
+
+
+class PlanReportLink(BaseOperatorLink):
+    """The report of its plan."""
+
+    name = "Report of the plan"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Return the address; nothing where the task has not come so far."""
+        opened = getattr(operator, "opened", None)
+        return report_url(opened.cluster_id, opened.reassignment_id) if opened else ""
+
+
+class AuditLink(BaseOperatorLink):
+    """Its record, as the audit trail tells it."""
+
+    name = "Record: audit trail"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Return the address; nothing where the task has not come so far."""
+        opened = getattr(operator, "opened", None)
+        return audit_url(opened.cluster_id, opened.reassignment_id) if opened else ""
+
+
+LINKS: tuple[BaseOperatorLink, ...] = (ReassignmentLink(), PlanReportLink(), AuditLink())
+"""Of every step."""

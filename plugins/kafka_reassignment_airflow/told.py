@@ -1,0 +1,167 @@
+"""Telling people: once for each thing that happens to a reassignment, through Airflow's own notifiers.
+
+Which notifiers, ``[kafka_reassignment] notifiers`` says. Nobody is told where it is empty. A notifier that fails is logged and
+changes nothing of the step; what nobody could be told is told again when the task runs again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from airflow.sdk import BaseNotifier, Context
+from pydantic import BaseModel, ConfigDict, ImportString, TypeAdapter, ValidationError
+
+from kafka_reassignment.advice import Correct
+from kafka_reassignment.errors import BatchIncompleteError, InvalidRequestError, RecordError, StoppedError
+from kafka_reassignment.record.record import Record
+from kafka_reassignment_airflow.provider_info import SECTION
+from kafka_reassignment_airflow.runs import reassignment_of
+from kafka_reassignment_airflow.settings import setting
+from kafka_reassignment_airflow.urls import page_url
+
+log = logging.getLogger(__name__)
+
+LONGEST_TEXT = 2_000
+"""Characters of a text that are sent."""
+
+
+class Happened(StrEnum):
+    """What people are told of."""
+
+    APPROVAL_WANTED = "approval_wanted"
+    HELD = "held"
+    RESUMED = "resumed"
+    FAILED = "failed"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a notifier's templates see as ``told``: ``{{ told.subject }}``, ``{{ told.text }}``, ``{{ told.link }}``."""
+
+    event: Happened
+    reassignment_id: str
+    subject: str
+    text: str
+    link: str
+
+
+class ConfiguredNotifier(BaseModel):
+    """One entry of the setting: a notifier of any provider, its arguments, and of what it tells."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    classpath: ImportString[Any]
+    kwargs: Mapping[str, Any] = {}
+    events: tuple[Happened, ...] = tuple(Happened)
+
+
+_CONFIGURED: TypeAdapter[tuple[ConfiguredNotifier, ...]] = TypeAdapter(tuple[ConfiguredNotifier, ...])
+
+SUBJECTS: Mapping[Happened, str] = {
+    Happened.APPROVAL_WANTED: "Approval wanted: {what}",
+    Happened.HELD: "Held: {what}",
+    Happened.RESUMED: "Goes on: {what}",
+    Happened.FAILED: "Failed: {what}",
+    Happened.FINISHED: "Finished: {what}",
+}
+
+
+def tell(record: Record, context: Context, event: Happened, text: str, *, what: str = "", once: str) -> None:
+    """Tell people, unless they have been told.
+
+    Args:
+        record: of the reassignment; it remembers what was told.
+        context: of the task.
+        event: what has happened.
+        text: one or two sentences, with the next step where there is one.
+        what: it has happened to; by default the reassignment.
+        once: names this event among those of its kind, such as ``batch 3``.
+    """
+    if not setting("notifiers"):
+        return
+    name = f"told {event} {once}".strip()
+    try:
+        if record.has_file(name):
+            return
+        if _send(context, message_of(event, record.reassignment_id, text, what)):
+            record.write_file(name, text.encode())
+    except (RecordError, InvalidRequestError) as error:
+        log.warning("Nobody is told that %s %s: %s", record.reassignment_id, event, error)
+
+
+def was_told(record: Record, event: Happened, once: str) -> bool:
+    """Whether people were told of it."""
+    return bool(setting("notifiers")) and record.has_file(f"told {event} {once}".strip())
+
+
+def tell_failure(context: Context) -> None:
+    """Tell people that a task has failed for good: an ``on_failure_callback``, also for a DAG of your own.
+
+    Airflow calls it once for each last try, so a task that fails again after it was cleared is told again. A stop by a person
+    is no failure, and neither is the last task of a batch that only repeats what failed before it.
+    """
+    if not setting("notifiers"):
+        return
+    error = context.get("exception")
+    cause = getattr(error, "__cause__", None) or error
+    ti, run_id = context["ti"], str(context["dag_run"].run_id)
+    if isinstance(cause, StoppedError) or (
+        isinstance(cause, BatchIncompleteError) and ti.task_id == "start_next_batch"
+    ):
+        return
+    asked = str((context.get("params") or {}).get("reassignment_id") or "")
+    reassignment_id = reassignment_of(run_id) or asked or run_id
+    what = f"{ti.dag_id}.{ti.task_id} of {run_id}"
+    text = str(error or "the task ended without an error of its own: see its log")
+    try:
+        _send(context, message_of(Happened.FAILED, reassignment_id, text, what))
+    except InvalidRequestError as wrong:
+        log.warning("Nobody is told that %s has failed: %s", what, wrong)
+
+
+def message_of(event: Happened, reassignment_id: str, text: str, what: str = "") -> Message:
+    """Return what is sent."""
+    subject = SUBJECTS[event].format(what=what or reassignment_id)
+    return Message(event, reassignment_id, subject, text[:LONGEST_TEXT], page_url(reassignment_id))
+
+
+def notifiers(event: Happened) -> list[Callable[[Any], None]]:
+    """Return the configured notifiers of an event, made anew.
+
+    Raises:
+        InvalidRequestError: the setting cannot be read, or names a class that is not there or takes other arguments.
+    """
+    given = setting("notifiers")
+    try:
+        configured = _CONFIGURED.validate_python(json.loads(given)) if given else ()
+        return [_made(one) for one in configured if event in one.events]
+    except (ValueError, ValidationError, ImportError, TypeError) as error:
+        raise InvalidRequestError(
+            f"[{SECTION}] notifiers cannot be used: {str(error)[:200]}",
+            Correct('correct the setting: a JSON list such as [{"classpath": "…", "kwargs": {…}}]'),
+        ) from error
+
+
+def _made(one: ConfiguredNotifier) -> BaseNotifier:
+    made = one.classpath(**one.kwargs)
+    if not isinstance(made, BaseNotifier):
+        raise TypeError(f"{one.classpath} is no notifier of Airflow")
+    return made
+
+
+def _send(context: Context, message: Message) -> bool:
+    """Send a message through every notifier; return whether all took it."""
+    sent = True
+    for notifier in notifiers(message.event):
+        try:
+            notifier({**context, "told": asdict(message)})
+        except Exception:
+            sent = False
+            log.exception("%s did not take the message %r", type(notifier).__name__, message.subject)
+    return sent

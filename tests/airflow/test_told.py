@@ -1,0 +1,194 @@
+"""What people are told, how often, and what is published and linked beside it."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk import BaseNotifier
+from airflow.sdk.exceptions import AirflowFailException
+
+from kafka_reassignment.errors import BatchIncompleteError, ClusterUnavailableError, StoppedError
+from kafka_reassignment.steps.waiting import Done, Waiting
+from kafka_reassignment_airflow import metrics
+from kafka_reassignment_airflow.links import LINKS, Opened
+from kafka_reassignment_airflow.operators.batch import SubmitBatchOperator
+from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
+from kafka_reassignment_airflow.told import Happened, Message, message_of, notifiers, tell, tell_failure
+
+pytestmark = pytest.mark.quick
+
+SETTING = "AIRFLOW__KAFKA_REASSIGNMENT__NOTIFIERS"
+SENT: list[tuple[str, str]] = []
+
+
+class Kept(BaseNotifier):
+    """Keeps what it is to send; or is away."""
+
+    template_fields = ("subject", "text")
+    is_away = False
+
+    def __init__(self, subject="{{ told.subject }}", text="{{ told.text }}", **kwargs):
+        super().__init__(**kwargs)
+        self.subject, self.text = subject, text
+
+    def notify(self, context):
+        if Kept.is_away:
+            raise ConnectionError("away")
+        SENT.append((self.subject, self.text))
+
+
+class Ti:
+    """As much of a task instance as telling needs."""
+
+    dag_id, task_id, map_index = "kafka_reassignment_batch", "submit_batch", -1
+
+    def __init__(self, task_id="submit_batch"):
+        self.task_id, self.pushed = task_id, {}
+
+    def xcom_push(self, key, value):
+        self.pushed[key] = value
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """Configure the notifier; return what it has sent."""
+    SENT.clear()
+    Kept.is_away = False
+
+    def configure(**entry):
+        entries = [{"classpath": f"{__name__}.Kept", **entry}]
+        monkeypatch.setenv(SETTING, json.dumps(entries))
+        return SENT
+
+    return configure
+
+
+def test_people_are_told_once_and_a_rerun_tells_nobody_twice(told, two_batches):
+    sent, run = told(), two_batches()
+    for once in ("batch 1", "batch 1", "batch 2"):
+        tell(run.record, {}, Happened.HELD, "no room", what=f"{once} of r", once=once)
+    assert sent == [("Held: batch 1 of r", "no room"), ("Held: batch 2 of r", "no room")]
+
+
+def test_a_notifier_that_fails_stops_no_step_and_is_tried_again_by_a_rerun(told, two_batches):
+    sent, run = told(), two_batches()
+    Kept.is_away = True
+    tell(run.record, {}, Happened.FINISHED, "done", once="")
+    Kept.is_away = False
+    tell(run.record, {}, Happened.FINISHED, "done", once="")
+    tell(run.record, {}, Happened.FINISHED, "done", once="")
+    assert sent == [("Finished: r", "done")]
+
+
+def test_nobody_is_told_without_notifiers_and_nothing_is_written(two_batches):
+    run = two_batches()
+    tell(run.record, {}, Happened.FINISHED, "done", once="")
+    assert not run.record.has_file("told finished")
+
+
+def test_a_setting_that_cannot_be_used_stops_no_step(monkeypatch, two_batches, caplog):
+    run = two_batches()
+    for wrong in (
+        "[",
+        '[{"classpath": "no.such.Notifier"}]',
+        '[{"classpath": "json.JSONDecoder"}]',
+        '[{"class": "x"}]',
+    ):
+        monkeypatch.setenv(SETTING, wrong)
+        tell(run.record, {}, Happened.FINISHED, "done", once="")
+    assert caplog.text.count("[kafka_reassignment] notifiers cannot be used") == 4
+
+
+def test_a_notifier_may_be_for_some_events_and_have_templates_of_its_own(told):
+    told(events=["failed"], kwargs={"subject": "{{ told.reassignment_id }}"})
+    assert [type(n).__name__ for n in notifiers(Happened.FAILED)] == ["Kept"]
+    assert notifiers(Happened.HELD) == []
+
+
+def failure(task_id, error, **params):
+    cause, wrapped = error, AirflowFailException(str(error))
+    wrapped.__cause__ = cause
+    return {
+        "exception": wrapped,
+        "ti": Ti(task_id),
+        "dag_run": SimpleNamespace(run_id="manual__1__0002"),
+        "params": params,
+    }
+
+
+def test_a_failure_is_told_with_its_text_which_ends_with_the_next_step(told):
+    sent = told()
+    tell_failure(failure("submit_batch", ClusterUnavailableError("no answer. Rerun submit_batch")))
+    assert sent == [
+        ("Failed: kafka_reassignment_batch.submit_batch of manual__1__0002", "no answer. Rerun submit_batch")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("task_id", "error"),
+    [
+        ("sense_isr_catch_up", StoppedError("stopped by ann")),
+        ("start_next_batch", BatchIncompleteError("not finished")),
+    ],
+    ids=["a stop by a person", "what failed before"],
+)
+def test_what_is_known_already_is_not_told_as_a_failure(told, task_id, error):
+    sent = told()
+    tell_failure(failure(task_id, error))
+    assert sent == []
+
+
+def test_a_batch_that_is_held_is_told_with_the_reason_and_then_that_it_goes_on(told, two_batches):
+    sent, run, ti = told(), two_batches(), Ti("admit")
+    sensor = AdmitBatchSensor(task_id="admit", batch=1)
+    for _ in range(2):
+        sensor.held(run.context, {"ti": ti}, Waiting("batch 1 waits: window closed", until=run.clock.now))
+    assert ti.pushed == {"waits_for": "batch 1 waits: window closed"}
+    for _ in range(2):
+        sensor.over(run.context, {"ti": ti}, Done("batch 1 admitted"))
+    assert sent == [
+        ("Held: batch 1 of r", "batch 1 waits: window closed"),
+        ("Goes on: batch 1 of r", "batch 1 admitted"),
+    ]
+
+
+def test_a_batch_that_was_not_held_tells_nothing(told, two_batches):
+    sent, run = told(), two_batches()
+    AdmitBatchSensor(task_id="admit", batch=1).over(run.context, {"ti": Ti("admit")}, Done("batch 1 admitted"))
+    assert sent == []
+
+
+def test_a_message_is_short_and_links_to_the_page():
+    message = message_of(Happened.FINISHED, "manual__2026-01-01T00:00:00+00:00", "x" * 10_000)
+    assert isinstance(message, Message)
+    assert len(message.text) == 2_000
+    assert message.link.endswith("/kafka-reassignment/run?id=manual__2026-01-01T00%3A00%3A00%2B00%3A00")
+
+
+def test_figures_are_published_as_the_record_shows_them(two_batches, monkeypatch):
+    gauges = {}
+    monkeypatch.setattr(
+        metrics.Stats, "gauge", lambda name, value, tags: gauges.update({name: (value, tags)}), raising=False
+    )
+    run = two_batches()
+    run.do_all("admit", "set_throttle", "submit_batch")
+    metrics.publish(run.context)
+    figures = {name.removeprefix("kafka_reassignment."): value for name, (value, _) in gauges.items()}
+    assert figures.items() >= {"batches": 2, "batches_finished": 0, "rate_bytes_per_second": 10_000_000}.items()
+    assert figures["throttle_debts"] > 0
+    assert {str(tags) for _, tags in gauges.values()} == {"{'cluster': 'fake-cluster', 'reassignment': 'r'}"}
+
+
+def test_a_task_links_to_the_page_the_report_and_the_trail_of_its_reassignment():
+    task = SubmitBatchOperator(task_id="submit_batch")
+    key = SimpleNamespace(run_id="manual__1__0003")
+    page, report, trail = (link.get_link(task, ti_key=key) for link in LINKS)
+    assert page.endswith("/kafka-reassignment/run?id=manual__1"), (
+        "of the reassignment, also before the cluster has answered"
+    )
+    assert (report, trail) == ("", "")
+    task.opened = Opened("cluster/1", "r 1")
+    page, report, trail = (link.get_link(task, ti_key=key) for link in LINKS)
+    assert page.endswith("/run?id=r+1")
+    assert report.endswith("/plan?cluster=cluster%2F1&id=r+1")
+    assert trail.endswith("/audit.jsonl?cluster=cluster%2F1&id=r+1")
