@@ -1,0 +1,84 @@
+"""The question that Airflow asks, and what its answers do to the task."""
+
+from contextlib import nullcontext
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+from airflow.providers.standard.operators import hitl
+from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
+
+from kafka_reassignment.record.approvals import approvals
+from kafka_reassignment_airflow.operators.reassignment import ApprovePlanOperator
+
+pytestmark = pytest.mark.quick
+
+CONTEXT = {"task_instance": SimpleNamespace(id="ti-1"), "ti": SimpleNamespace(id="ti-1")}
+
+
+@pytest.fixture
+def asking(monkeypatch, two_batches):
+    """The operator on a planned reassignment, and the questions that Airflow got."""
+    questions = []
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **question: questions.append(question))
+
+    def make(**request):
+        run = two_batches(require_approval=True, **request)
+        task = ApprovePlanOperator(task_id="approve", subject="Approve?", body="the plan")
+        monkeypatch.setattr(task, "run_context", lambda _context: nullcontext(run.context))
+        return run, task, questions
+
+    return make
+
+
+def answer(option, by="ann", reason=None):
+    user = {"id": by, "name": by}
+    return {
+        "chosen_options": [option],
+        "params_input": {"reason": reason},
+        "responded_at": SimpleNamespace(isoformat=lambda: "2026-01-01T12:00:00"),
+        "responded_by_user": user,
+    }
+
+
+def test_the_question_says_why_it_is_asked_until_when_and_where_the_report_is_and_takes_a_reason(asking):
+    _, task, questions = asking(approval_hours=8)
+    with pytest.raises(TaskAwaitingInput) as parked:
+        task.execute(CONTEXT)
+    assert parked.value.timeout == timedelta(hours=8)
+    (question,) = questions
+    assert question["body"].startswith("Asked because the request asks for an approval.\n\nthe plan\n")
+    assert "Without an answer by 2026-01-01 20:00 UTC the run fails" in question["body"]
+    assert "/kafka-reassignment/plan?cluster=fake-cluster&id=r" in question["body"]
+    assert list(question["params"]) == ["reason"]
+
+
+def test_the_second_person_is_asked_with_the_same_task(asking):
+    run, task, questions = asking(second_approver=True, approval_hours=8)
+    for _ in range(2):
+        with pytest.raises(TaskAwaitingInput) as parked:
+            task.execute_complete(CONTEXT, answer("Approve", by="ann"))
+        assert parked.value.timeout == timedelta(hours=8)
+    assert len(questions) == 2
+    assert task.execute_complete(CONTEXT, answer("Approve", by="bob"))["chosen_options"] == ["Approve"]
+    assert [a.by for a in approvals(run.record, run.context.plan().plan_hash)] == ["ann", "bob"]
+
+
+def test_a_rejected_plan_is_not_asked_for_again_by_a_retry(asking):
+    run, task, _ = asking()
+    with pytest.raises(AirflowFailException, match="The plan was rejected by ann: too large"):
+        task.execute_complete(CONTEXT, answer("Reject", reason="too large"))
+    assert run.store.lock_owner(run.cluster_id) is None
+
+
+def test_no_answer_in_time_fails_the_run_for_good_and_frees_the_cluster(asking):
+    run, task, _ = asking(approval_hours=8)
+    with pytest.raises(AirflowFailException, match="nobody answered within 8 hours"):
+        task.execute_complete(CONTEXT, {"error": "timed out", "error_type": "timeout"})
+    assert run.store.lock_owner(run.cluster_id) is None
+
+
+def test_an_answer_needs_no_reason(asking):
+    _, task, _ = asking()
+    sent = answer("Approve") | {"params_input": {}}
+    assert task.execute_complete(CONTEXT, sent)["params_input"] == {}
