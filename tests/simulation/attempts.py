@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import SimpleNamespace
@@ -208,6 +209,7 @@ class Attempt(Activity):
             "dag": run.shape.dag,
             "logical_date": run.triggered_at,
             "ts": run.triggered_at.isoformat(),
+            "outlet_events": defaultdict(SimpleNamespace),
         }
 
     def _operator(self, context: dict[str, Any]) -> Any:
