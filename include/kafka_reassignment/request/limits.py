@@ -86,7 +86,7 @@ class Limits(BaseModel):
     batch_bytes: Size | None = Field(
         default=None,
         title="Size of a batch",
-        description="How much one batch copies at most, such as 600 GB; a number alone is bytes. Empty: size does not limit a batch.",
+        description="How much one batch copies at most, such as 600 GB. The API takes a number of bytes as well. Empty: size does not limit a batch.",
     )
     max_batches: int = Field(
         default=1_000,

@@ -151,4 +151,4 @@ def test_a_rerun_of_the_last_step_alone_is_never_the_advice(reassignment):
     for failed_tasks in ((), ("sense_isr_catch_up", "drop_old_replicas")):
         with pytest.raises(BatchIncompleteError) as error:
             next_batch(run.context, 1, failed_tasks)
-        assert error.value.advice == (Rerun((failed_tasks or ("submit_batch",))[0], batch=1),)
+        assert error.value.advice == (Rerun((failed_tasks or ("admit",))[0], batch=1),)
