@@ -159,7 +159,7 @@ def clear_after_stop(run: RunContext, scope: CancelScope) -> None:
         if not scope.is_whole or not run.record.exists:
             event.outcome, event.summary = "skipped", "the rest of the reassignment goes on under its throttle"
             return
-        stopped = stopped_steps(run.cluster, recorded, scope)
+        stopped = stopped_steps(run, recorded, scope)
         decided = decide(run.controller, stopped, confirmed_view(run, stopped.steps), scope)
         waiting = {**decided.cancels.to_cancel, **decided.cancels.carry_on, **decided.stranded}
         restored = restore_configs(run, event)
@@ -179,7 +179,7 @@ def _to_settle(
     """What partitions wait for that does not come by itself: brokers, and min.insync.replicas not above the replicas of an end."""
     seen = observe(run.cluster, tuple(partitions))
     down = {b for s in seen.partitions.values() for b in s.replicas} - seen.live_brokers
-    stopped = stopped_steps(run.cluster, recorded, scope)
+    stopped = stopped_steps(run, recorded, scope)
     moves = [stopped.wholes.get(s.partition, s.reassignment) for s in stopped.steps if s.partition in partitions]
     shorter_end = {m.partition: min(m.current, m.target, key=len) for m in moves}
     too_few = {p: r for p, r in shorter_end.items() if len(r) < seen.min_insync_replicas.get(p.topic, 1)}

@@ -29,7 +29,7 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
         lines = [f"Reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id}"]
         each: list[str] = []
         if run.record.exists:
-            stopped = stopped_steps(run.cluster, recorded, scope)
+            stopped = stopped_steps(run, recorded, scope)
             view = confirmed_view(run, stopped.steps, DOUBTFUL - {Phase.NOT_SUBMITTED})
             decided = decide(run.controller, stopped, view, scope)
             _require_settled(run, decided, scope)

@@ -14,7 +14,7 @@ from kafka_reassignment.steps.finished import is_finished_reassignment
 from kafka_reassignment.steps.inbound import note_sizes
 from kafka_reassignment.steps.limits import has_left_for_later, revise
 from kafka_reassignment.steps.restore import adopt_debts
-from kafka_reassignment.steps.supersede import settle_left_between
+from kafka_reassignment.steps.supersede import settle_superseded
 from kafka_reassignment.steps.waiting import LONGEST_WAIT, Done, Waiting, WaitResult, waiting_step
 
 
@@ -40,7 +40,7 @@ def first_batch(run: RunContext) -> int | None:
         run.take_lock(requested_by=run.recorded.requested_by, then=[Rerun("start_batches")])
         event.facts["debts_taken_over"] = list(adopt_debts(run))
         if run.request.supersede and run.record.submitted(1) is None:
-            settle_left_between(run, event)
+            settle_superseded(run, event)
         if unfinished or has_left_for_later(RecordView(run.record), plan.batches):
             revise(run, unfinished[0] - 1 if unfinished else plan.batches, event)
             plan = run.plan()

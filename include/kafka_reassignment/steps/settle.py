@@ -56,7 +56,7 @@ def act(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[Canc
 
     A cancel starts a new leader epoch as a drop does (F38), so both have the same pace: a slice, each right after a look at it.
     """
-    stopped = stopped_steps(run.cluster, recorded, scope)
+    stopped = stopped_steps(run, recorded, scope)
     view = confirmed_view(run, stopped.steps)
     decided = decide(run.controller, stopped, view, scope)
     due = {*decided.cancels.to_cancel, *decided.to_submit}

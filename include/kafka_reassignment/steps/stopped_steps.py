@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from kafka_reassignment.decisions.moves import phase
+from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.model import Reassignment, Step, TopicPartition
 from kafka_reassignment.plan.store import read_steps_of_several, read_targets_of
 from kafka_reassignment.ports import ClusterPort
+from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.left_open import left_open
 from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.view import observe
@@ -24,14 +27,50 @@ class StoppedSteps:
     wholes: dict[TopicPartition, Reassignment] = field(default_factory=dict)
 
 
-def stopped_steps(cluster: ClusterPort, recorded: RecordView, scope: CancelScope) -> StoppedSteps:
-    """Return what a cancel is about: no other steps can be in flight or half-way."""
+def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> StoppedSteps:
+    """Return what a cancel is about: no other steps can be in flight or half-way.
+
+    A reassignment that is stopped before its first batch has superseded another one in vain: what that one has left is settled
+    with it.
+    """
     ours = _ours(recorded, scope) if recorded.record.exists else StoppedSteps()
+    if scope.is_whole and recorded.record.exists and recorded.submitted(1) is None:
+        ours = _joined(ours, steps_of_superseded(run))
     if not scope.foreign:
         return ours
-    foreign = moves_of_others(cluster, recorded, scope) - {s.partition for s in ours.steps}
-    flights = cluster.list_reassignments(sorted(foreign)) if foreign else {}
+    foreign = moves_of_others(run.cluster, recorded, scope) - {s.partition for s in ours.steps}
+    flights = run.cluster.list_reassignments(sorted(foreign)) if foreign else {}
     return StoppedSteps((*ours.steps, *(Step(f.as_reassignment(p)) for p, f in sorted(flights.items()))), ours.wholes)
+
+
+def steps_of_superseded(run: RunContext) -> StoppedSteps:
+    """Return what the reassignment that this one has superseded has left in flight or half-way."""
+    earlier = _superseded(run)
+    if earlier is None:
+        return StoppedSteps()
+    try:
+        return _ours(RecordView(earlier), CancelScope())
+    except RecordDamagedError as error:
+        run.log.warning("Nobody can tell what %s has left half-way: %s", earlier.reassignment_id, error)
+        return StoppedSteps()
+
+
+def _joined(own: StoppedSteps, earlier: StoppedSteps) -> StoppedSteps:
+    known = {s.partition for s in own.steps}
+    return StoppedSteps(
+        (*own.steps, *(s for s in earlier.steps if s.partition not in known)),
+        {**{p: whole for p, whole in earlier.wholes.items() if p not in known}, **own.wholes},
+    )
+
+
+def _superseded(run: RunContext) -> Record | None:
+    """The reassignment from which this one took the lock of the cluster, in one step."""
+    own, series = run.record.reassignment_id, run.store.lock(run.record.cluster_id)
+    number, owner = series.last()
+    before = series.owner_at(number - 1) if number > 1 and owner is not None and owner.reassignment_id == own else None
+    if before is None or before.reassignment_id == own:
+        return None
+    return run.store.record(run.record.cluster_id, before.reassignment_id)
 
 
 def moves_of_others(cluster: ClusterPort, recorded: RecordView, scope: CancelScope) -> set[TopicPartition]:

@@ -1,27 +1,25 @@
 """A new target over moves in flight (KIP-236): cancel them where that is safe, then the usual steps begin.
 
-What the superseded reassignment has in flight is cancelled by the batch that moves it anew. What it has left between two
-assignments, with old and new replicas in sync and nothing in flight, is brought to one of them before the first batch: else
-nobody would ever drop the replicas that are too many.
+What the superseded reassignment has in flight is cancelled by the batch that moves it anew. What it has left half-way and this
+one does not move is settled before the first batch: else nobody would ever drop the replicas that are too many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
-from kafka_reassignment.decisions.cancel import settling
+from kafka_reassignment.decisions.cancel import Settling, settling
 from kafka_reassignment.decisions.moves import Phase, phase
 from kafka_reassignment.decisions.supersede import SupersedeAction, supersede
-from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.model import Batch, Replicas, TopicPartition, View
+from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.ports import in_slices
-from kafka_reassignment.record.record import Record
-from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit
-from kafka_reassignment.steps.stopped_steps import stopped_steps
+from kafka_reassignment.steps.stopped_steps import StoppedSteps, steps_of_superseded
 from kafka_reassignment.steps.view import CONFIRM_SECONDS, observe
+from kafka_reassignment.text import format_brokers
 
 LOOKS = 20
 """A cancelled move leaves the controller's list at once; brokers' metadata follows within a quarter of a second."""
@@ -55,50 +53,41 @@ def supersede_foreign(
 
 
 def left_between(run: RunContext) -> dict[TopicPartition, Replicas]:
-    """Return what the reassignment that this one supersedes has left between two assignments, and which of these each goes to.
+    """Return what the superseded reassignment has left between two assignments, and which of these each goes to.
 
     To the target where that is safe, so that no copy is lost, else back. What can reach neither now is not among them, and is
     logged.
     """
-    earlier = _superseded(run)
-    if earlier is None:
-        return {}
-    try:
-        stopped = stopped_steps(run.cluster, RecordView(earlier), CancelScope())
-    except RecordDamagedError as error:
-        run.log.warning("Nobody can tell what %s has left between two assignments: %s", earlier.reassignment_id, error)
-        return {}
-    view = confirmed_view(run, stopped.steps)
-    still = [s for s in stopped.steps if s.partition not in view.in_flight]
-    decided = settling(still, view, wholes=stopped.wholes, onward=True)
-    for partition, why in {**decided.stranded, **decided.left}.items():
-        run.log.warning("%s stays between two assignments: %s", partition, why)
-    return dict(decided.to_submit)
+    left = steps_of_superseded(run)
+    return dict(_settling(run, left, confirmed_view(run, left.steps)).to_submit) if left.steps else {}
 
 
-def settle_left_between(run: RunContext, event: AuditDraft) -> None:
-    """Bring what the superseded reassignment has left between two assignments to one of them; nothing is copied.
+def settle_superseded(run: RunContext, event: AuditDraft) -> None:
+    """Settle what the superseded reassignment has left and this one does not move: nobody else would.
 
-    A slice at a time, each right after a look at its ISR, as drops are.
+    Its moves in flight are cancelled where that is safe, and what is between two assignments goes to one of them; nothing is
+    copied. A slice at a time, each right after a look at its ISR, as drops are.
     """
-    settled: dict[TopicPartition, Replicas] = {}
-    for part in in_slices(sorted(left_between(run)), run.controller.slice_size):
-        due = {p: r for p, r in left_between(run).items() if p in part}
-        refused = submit(run, observe(run.cluster, tuple(due)), due, None)
-        settled |= {p: r for p, r in due.items() if p not in refused}
-    if settled:
-        _look_until(run, settled, lambda view: not view.in_flight)
-        event.facts["settled"] = {str(p): list(r) for p, r in settled.items()}
+    left = steps_of_superseded(run)
+    planned = read_targets_of(run.record.plan_ref(), [s.partition for s in left.steps]) if left.steps else {}
+    done: dict[str, str] = {}
+    for part in in_slices(left.steps, run.controller.slice_size):
+        view = observe(run.cluster, [s.partition for s in part])
+        decided = _settling(run, replace(left, steps=tuple(part)), view)
+        to_cancel = {p: why for p, why in decided.cancels.to_cancel.items() if p not in planned}
+        refused = {**cancel(run, to_cancel), **submit(run, view, decided.to_submit, None)}
+        done |= {str(p): f"cancelled: {why}" for p, why in to_cancel.items() if p not in refused}
+        done |= {str(p): f"to {format_brokers(r)}" for p, r in decided.to_submit.items() if p not in refused}
+    if done:
+        event.facts["settled_of_superseded"] = done
+        _look_until(run, [TopicPartition.parse(p) for p in done], lambda view: not view.in_flight)
 
 
-def _superseded(run: RunContext) -> Record | None:
-    """The reassignment from which this one took the lock of the cluster, in one step."""
-    series = run.store.lock(run.record.cluster_id)
-    number, owner = series.last()
-    before = series.owner_at(number - 1) if number > 1 and run.is_own(owner) else None
-    if before is None or run.is_own(before):
-        return None
-    return run.store.record(run.record.cluster_id, before.reassignment_id)
+def _settling(run: RunContext, left: StoppedSteps, view: View) -> Settling:
+    decided = settling(left.steps, view, wholes=left.wholes, onward=True)
+    for partition, why in {**decided.cancels.carry_on, **decided.stranded, **decided.left}.items():
+        run.log.warning("%s stays as the superseded reassignment has left it: %s", partition, why)
+    return decided
 
 
 def _look_until(run: RunContext, partitions: Collection[TopicPartition], is_so: Callable[[View], bool]) -> View:

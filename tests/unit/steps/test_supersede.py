@@ -7,9 +7,12 @@ from kafka_reassignment.advice import Correct, WaitUntil
 from kafka_reassignment.errors import ReassignmentInProgressError, StoppedError, UnhealthyClusterError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.tables import read_table
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.plan import take_snapshot
 from kafka_reassignment.steps.preflight import preflight
+from kafka_reassignment.steps.waiting import Done
 
 pytestmark = pytest.mark.quick
 
@@ -164,3 +167,27 @@ def test_who_was_superseded_does_not_take_the_cluster_back_by_a_rerun(reassignme
     preflight(second(first), REQUEST, "bob")
     with pytest.raises(StoppedError, match="superseded by second"):
         preflight(first.context, REQUEST, "ann")
+
+
+def test_a_move_in_flight_of_what_was_superseded_and_is_not_planned_again_is_cancelled(reassignment):
+    first = reassignment([move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))])
+    first.do_all("admit", "set_throttle", "submit_batch")
+    preflight(second(first), REQUEST, "bob")
+    then = reassignment([move("orders", 0, (1, 2), (1, 4))], reassignment_id="second", supersede=True)
+    then.run_batches()
+    assert then.replicas() | {"orders-0": (1, 4), "orders-1": (2, 3)} == then.replicas()
+    assert not then.cluster.list_reassignments()
+
+
+def test_a_stop_before_the_first_batch_settles_what_was_superseded_in_vain(reassignment):
+    first = reassignment([move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))])
+    first.do_all("admit", "set_throttle", "submit_batch")
+    preflight(second(first), REQUEST, "bob")
+    cancelling = second(first)
+    cancel.stop(cancelling, CancelScope(), by="bob")
+    cancel.cancel_moves(cancelling, CancelScope())
+    assert isinstance(cancel.settle_moves(cancelling, CancelScope(), first.clock.now), Done)
+    cancel.clear_after_stop(second(first), CancelScope())
+    assert first.replicas() | {"orders-0": (1, 2), "orders-1": (2, 3)} == first.replicas()
+    assert second(first).record.journal().is_settled
+    assert first.record.journal().is_settled
