@@ -92,7 +92,7 @@ simulate: setup  ## reassignments in a simulated world, a seed each (SEEDS=1-100
 
 lock: setup  ## resolve the locked dependencies again, newest releases first
 	$(UV) lock --upgrade
-	$(UV) export $(EXPORT) --extra lab --group dev -o requirements/dev.lock
+	$(UV) export $(EXPORT) --extra lab --extra s3 --group dev -o requirements/dev.lock
 	$(UV) export $(EXPORT) --no-dev -o requirements/runtime.lock
 
 bounds: bounds-lowest-direct bounds-highest  ## quick and planner tests on the lowest and on the newest releases that pyproject.toml allows

@@ -203,6 +203,10 @@ class RecordUnavailableError(RecordError):
     """The record store does not answer, or takes nothing. Retrying may help."""
 
 
+class RecordStoreUnusableError(RecordError):
+    """The record store cannot be used here: its client library is missing, or it creates nothing exclusively."""
+
+
 class RecordDamagedError(RecordError):
     """An object of the record is not readable, was altered, or was written by a newer version."""
 

@@ -82,7 +82,12 @@ class LocalAirflow(AirflowClient):
     @property
     def record_uri(self) -> str:
         """Base URI of the records of this Airflow."""
-        return f"file://{self.home}/records"
+        return self._environment["AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI"]
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What the components of this Airflow have in their environment, for commands beside them."""
+        return self._environment
 
     def start(self, *, timeout_seconds: float = 180) -> None:
         """Migrate the database, start every component and wait until all report to be healthy.

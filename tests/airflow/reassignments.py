@@ -4,9 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from upath import UPath
-
 from kafka_lab.airflow import LocalAirflow
+from kafka_reassignment.places import place
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
@@ -18,7 +17,7 @@ class Reassignments:
 
     def __init__(self, airflow: LocalAirflow, cluster_id: str) -> None:
         self.airflow = airflow
-        self._store = RecordStore(UPath(airflow.record_uri))
+        self._store = RecordStore(place(airflow.record_uri))
         self._cluster_id = cluster_id
 
     def record(self, run_id: str) -> Record:

@@ -219,8 +219,11 @@ class SimFiles:
     def cat_file(self, path: object) -> bytes:
         return bytes(_in_use[0].read(SimPath(path).path))
 
-    def pipe_file(self, path: object, content: bytes) -> None:
-        _in_use[0].write(SimPath(path).path, content)
+    def pipe_file(self, path: object, content: bytes, mode: str = "overwrite") -> None:
+        _in_use[0].write(SimPath(path).path, content, new=mode == "create")
+
+    def rm_file(self, path: object) -> None:
+        _in_use[0].unlink(SimPath(path).path)
 
 
 FILES = SimFiles()

@@ -12,6 +12,8 @@ from tests.simulation.caches import rows_where
 from tests.simulation.disk import Table
 from tests.simulation.files import FILES, SimFile, SimFiles, SimOs, SimPath
 
+from kafka_reassignment import places
+
 
 class _Parquet:
     """Stands for ``pyarrow.parquet``: tables are kept as they are."""
@@ -52,7 +54,7 @@ class _Fsspec:
 def in_place(modules: Iterable[ModuleType]) -> Iterator[None]:
     """Put the simulation's files in the place of the real ones in these modules of the product, for a while."""
     stand_ins = {"Path": SimPath, "UPath": SimPath, "os": SimOs(), "fsspec": _Fsspec, "pq": _Parquet()}
-    real = [(m, name, getattr(m, name)) for m in modules for name in stand_ins if hasattr(m, name)]
+    real = [(m, name, getattr(m, name)) for m in (*modules, places) for name in stand_ins if hasattr(m, name)]
     try:
         for module, name, _ in real:
             setattr(module, name, stand_ins[name])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from upath import UPath
 
 from kafka_reassignment.errors import ReassignmentError
+from kafka_reassignment.places import names_connection, place
 from kafka_reassignment.record.store import RecordStore
 
 console = Console()
@@ -27,8 +28,11 @@ ReassignmentId = Annotated[str, typer.Argument(help="run id of the kafka_reassig
 
 
 def store_at(record_uri: str) -> RecordStore:
-    """Return the store of the records at a URI."""
-    return RecordStore(UPath(record_uri))
+    """Return the store of the records at a URI, which may name a connection of the Airflow that is installed here."""
+    if names_connection(record_uri):
+        # As `airflow connections` does: without it, Airflow looks for connections in the environment only (3.2, 3.3).
+        os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
+    return RecordStore(place(record_uri))
 
 
 @contextmanager

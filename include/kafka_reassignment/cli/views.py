@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from upath import UPath
 
-from kafka_reassignment.cli.common import err, errors_to_stderr
+from kafka_reassignment.cli.common import err, errors_to_stderr, store_at
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.decisions.samples import MIN_SPEED_WINDOW_SECONDS
 from kafka_reassignment.errors import InvalidRequestError
@@ -171,7 +170,7 @@ def _read(file: Path, option: str) -> bytes:
 
 
 def _store(record_uri: str | None) -> RecordStore | None:
-    return RecordStore(UPath(record_uri)) if record_uri else None
+    return store_at(record_uri) if record_uri else None
 
 
 def _note(lines: Iterable[str]) -> None:

@@ -27,9 +27,9 @@ from kafka_reassignment.errors import (
     store_errors,
 )
 from kafka_reassignment.model import Replicas, TopicPartition
+from kafka_reassignment.places import filesystem
 from kafka_reassignment.plan.columns import longs, one_chunk
 from kafka_reassignment.plan.store import PlanRef, read_target_table
-from kafka_reassignment.plan.tables import filesystem
 
 VERSION = 1
 """The one version of the format there is."""
@@ -108,7 +108,7 @@ def write_reassignment_json(plan: PlanRef | str, path: str, side: Literal["targe
 
     Args:
         plan: the frozen plan, or the directory of one; partitions are written in its order.
-        path: file to write, a path or an fsspec URL.
+        path: file to write, a path or URI.
         side: which replicas to write.
     """
     written = 0

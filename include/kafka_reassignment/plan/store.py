@@ -1,6 +1,6 @@
 """A plan on disk: written once, then read batch by batch without Spark.
 
-Layout below the plan's directory (a path or an fsspec URL)::
+Layout below the plan's directory (a path or URI)::
 
     target/part-00000.parquet  TARGET, ordered by topic and partition
     steps/part-00000.parquet   BATCHED_STEPS, ordered by batch, then by topic and partition
@@ -26,11 +26,12 @@ from kafka_reassignment.advice import Advice, Correct, Rerun
 from kafka_reassignment.decisions.batching.columns import Longs
 from kafka_reassignment.errors import RecordDamagedError, RecordError, store_errors
 from kafka_reassignment.model import Batch, Reassignment, Step, TopicPartition
+from kafka_reassignment.places import filesystem
 from kafka_reassignment.plan.columns import longs
 from kafka_reassignment.plan.hash import batch_hashes, plan_hash, target_hash
 from kafka_reassignment.plan.schemas import BATCH, BATCHED_STEPS, STEPS, TARGET
 from kafka_reassignment.plan.summary import BatchSummary, PlanSummary
-from kafka_reassignment.plan.tables import filesystem, read_table, write_table
+from kafka_reassignment.plan.tables import read_table, write_table
 from kafka_reassignment.versioned import read_json
 
 SUMMARY = "summary.json"

@@ -1,26 +1,20 @@
-"""Tables without Spark: one folder of Parquet each, local or at any fsspec URL."""
+"""Tables without Spark: one folder of Parquet each, at any place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-import fsspec  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import RecordDamagedError, store_errors
+from kafka_reassignment.places import filesystem
 
 PART = "part-00000.parquet"
 """The only file of a table."""
-
-
-def filesystem(url: str) -> tuple[Any, str]:
-    """Return the file system of a path or URL, and the path within it."""
-    files, path = fsspec.core.url_to_fs(url)
-    return files, path
 
 
 def write_table(directory: str, schema: pa.Schema, parts: Iterable[pa.Table | pa.RecordBatch]) -> None:

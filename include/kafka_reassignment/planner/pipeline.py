@@ -6,12 +6,14 @@ the partitions that change, as columns.
 
 from __future__ import annotations
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from kafka_reassignment.places import is_on_disk
 from kafka_reassignment.plan.store import clear_plan, write_batches, write_summary, write_target
 from kafka_reassignment.plan.summary import PlanSummary, batch_summaries
-from kafka_reassignment.plan.tables import count_rows
+from kafka_reassignment.plan.tables import count_rows, read_table
 from kafka_reassignment.planner.apply_json import assignment_from_json
 from kafka_reassignment.planner.cutting import steps_and_batches
 from kafka_reassignment.planner.facts import sized_partitions, with_request
@@ -36,7 +38,7 @@ def plan(
 
     Args:
         session: from ``planner_session``, or any other.
-        snapshot_dir: what ``write_snapshot`` wrote; Spark must be able to read it from its executors.
+        snapshot_dir: what ``write_snapshot`` wrote; Spark's executors must be able to read it if it is on a disk.
         request: what to plan.
         out_dir: directory of the plan (``plan.store`` has the layout); files of an earlier plan are replaced.
         driver_partitions: up to so many partitions are measured and placed on the driver; it changes nothing in the plan.
@@ -45,14 +47,25 @@ def plan(
         InvalidRequestError: or a subclass, when the request cannot be met; nothing is written then.
     """
     snapshot = Snapshot.open(snapshot_dir)
-    # With its schema: to find it Spark would start a job for each table.
     partitions, log_replicas = (
-        session.read.schema(from_arrow_schema(schema)).parquet(f"{snapshot_dir}/{name}")
+        _table(session, f"{snapshot_dir}/{name}", schema)
         for name, schema in (("partitions", PARTITIONS), ("log_replicas", LOG_REPLICAS))
     )
     sized = sized_partitions(partitions, log_replicas)
     on_driver = count_rows(f"{snapshot_dir}/partitions") <= driver_partitions
     return plan_sized(session, sized, snapshot, request, out_dir, on_driver=on_driver)
+
+
+def _table(session: SparkSession, directory: str, schema: pa.Schema) -> DataFrame:
+    """Return a table of the snapshot.
+
+    Executors read it from a disk. From an object store the driver reads it and sends it to them: Spark needs jars and
+    credentials of its own for object stores, and here they are Airflow's, which do not leave the driver.
+    """
+    spark_schema = from_arrow_schema(schema)  # to find it Spark would start a job for each table
+    if is_on_disk(directory):
+        return session.read.schema(spark_schema).parquet(directory)
+    return session.createDataFrame(read_table(directory), schema=spark_schema)
 
 
 def plan_sized(

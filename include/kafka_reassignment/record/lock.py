@@ -15,7 +15,7 @@ from upath import UPath
 from kafka_reassignment.advice import ReleaseLock
 from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.record.models import ClusterLock
-from kafka_reassignment.record.objects import EARLIER_LOCKS, LOCK, read_model
+from kafka_reassignment.record.objects import EARLIER_LOCKS, LOCK, read_model, require_exclusive_creation
 from kafka_reassignment.record.series import Series
 from kafka_reassignment.versioned import Versioned
 
@@ -71,6 +71,17 @@ class LockSeries:
     def last_number(self) -> int:
         """Return the number of the object in force, readable or not; 0 when there is none."""
         return self._changes.last_number()
+
+    def require_exclusive_creation(self) -> None:
+        """Make sure that the store would have refused the object in force if it had existed.
+
+        Raises:
+            RecordStoreUnusableError: it would have replaced it; the object is removed, so that the cluster is not locked.
+            RecordUnavailableError: the store does not answer.
+        """
+        number = self.last_number()
+        if (content := self._changes.content(number)) is not None:
+            require_exclusive_creation(self._changes.place(number), content)
 
     def change_after(self, number: int, change: LockChange) -> bool:
         """Write the object after ``number``, if that is still the one in force; return whether it was."""

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from errno import ENOSYS
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -21,10 +22,19 @@ from pydantic import BaseModel, ValidationError
 from upath import UPath
 
 from kafka_reassignment.advice import Correct
-from kafka_reassignment.errors import RecordDamagedError, store_errors
+from kafka_reassignment.errors import (
+    RecordDamagedError,
+    RecordStoreUnusableError,
+    RecordUnavailableError,
+    store_errors,
+)
+from kafka_reassignment.places import AZURE, GCS, S3
 from kafka_reassignment.versioned import VERSION, newer_version, read_json, to_json
 
 M = TypeVar("M", bound=BaseModel)
+
+CONDITIONAL = (*S3, *GCS, *AZURE, "memory")
+"""Protocols whose client libraries pass the condition of an exclusive creation to the store."""
 
 _SAFE = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -61,13 +71,15 @@ def write_object(path: UPath, content: bytes) -> None:
             with _part_of(path, content) as part:
                 part.replace(path.path)
         else:
-            path.write_bytes(content)
+            path.fs.pipe_file(path.path, content)
 
 
 def create_object(path: UPath, content: bytes) -> bool:
     """Create the object unless it exists; return whether this call created it.
 
-    On local disks by a hard link to a file that is complete: a reader never sees a part of it.
+    On local disks by a hard link to a file that is complete: a reader never sees a part of it. On object stores by one
+    request that the store refuses if the object exists (docs/decisions/0030). A client that repeats a request whose answer
+    was lost is refused by its own object: where that matters, a caller that is refused reads who wrote it.
 
     Raises:
         RecordUnavailableError: the store does not take it.
@@ -80,8 +92,45 @@ def create_object(path: UPath, content: bytes) -> bool:
 
 
 def _create(path: UPath, content: bytes) -> None:
-    with path.open("xb") as new:
-        new.write(content)
+    # Not open("xb"): s3fs writes an empty object without the condition, and adlfs takes two requests.
+    path.fs.pipe_file(path.path, content, mode="create")
+
+
+def require_exclusive_creation(path: UPath, content: bytes) -> None:
+    """Make sure that the store refuses to create an object which exists: some ignore the condition and replace it.
+
+    Local disks are known to refuse. What a store that does not refuse has replaced is removed.
+
+    Args:
+        path: of an object that exists.
+        content: of that object.
+
+    Raises:
+        RecordStoreUnusableError: the store, or its client library, does not refuse.
+        RecordUnavailableError: the store does not answer.
+    """
+    if _is_local(path):
+        return
+    if path.protocol not in CONDITIONAL:
+        raise _not_exclusive(path, f"nothing is known about exclusive creation at {path.protocol}://")
+    try:
+        with store_errors("create", path):
+            if not _is_new(lambda: _create(path, content)):
+                return
+            path.fs.rm_file(path.path)
+    except RecordUnavailableError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno == ENOSYS:
+            raise _not_exclusive(path, "it does not know the condition") from error
+        raise
+    raise _not_exclusive(path, "it replaced one")
+
+
+def _not_exclusive(path: UPath, found: str) -> RecordStoreUnusableError:
+    return RecordStoreUnusableError(
+        f"The store of {path} cannot keep the records: expected it to refuse to create an object that exists, found that "
+        f"{found}. Two reassignments could lock one cluster",
+        Correct("keep the records on a shared disk, or in a store that docs/record.md names"),
+    )
 
 
 def _is_new(create: Callable[[], None]) -> bool:
@@ -160,7 +209,8 @@ def read_object(path: UPath) -> bytes | None:
     """
     try:
         with store_errors("read", path, (FileNotFoundError, NotADirectoryError)):
-            return path.read_bytes()
+            # On object stores one request; opened as a file, an object is looked up in a listing first, which may be old.
+            return path.read_bytes() if _is_local(path) else path.fs.cat_file(path.path)
     except (FileNotFoundError, NotADirectoryError):
         return None
 

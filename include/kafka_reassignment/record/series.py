@@ -125,14 +125,14 @@ class Series(Generic[M]):
 
     def append_after(self, number: int, item: M) -> bool:
         """Write the object if ``number`` is still that of the last one; return whether it was."""
-        is_new = self._objects.create(self._object(number + 1), item)
+        is_new = self._objects.create(self.place(number + 1), item)
         if is_new:
             self._seen = max(self._seen or 0, number + 1)
         return is_new
 
     def content(self, number: int) -> bytes | None:
         """Return an object as it is stored; None when there is none of this number."""
-        return read_object(self._object(number))
+        return read_object(self.place(number))
 
     def read(self, number: int) -> M:
         """Return the object of this number.
@@ -140,7 +140,7 @@ class Series(Generic[M]):
         Raises:
             RecordDamagedError: it is missing or not readable.
         """
-        item = self._objects.read(self._object(number), self._model)
+        item = self._objects.read(self.place(number), self._model)
         if item is None:
             raise RecordDamagedError(
                 f"{self._name} {number} of {self._folder} is missing, expected {number:06d}.json there",
@@ -154,6 +154,7 @@ class Series(Generic[M]):
             self._in_earlier = last_number(folder) if folder is not None else 0
         return self._in_earlier
 
-    def _object(self, number: int) -> UPath:
+    def place(self, number: int) -> UPath:
+        """Return the place of the object of this number, whether or not there is one."""
         folder = self._earlier() if number <= self._count_earlier() else None
         return (folder or self._folder) / f"{number:06d}.json"

@@ -136,7 +136,15 @@ class RecordStore:
 
         Raises:
             ReassignmentInProgressError: another reassignment has locked it.
+            RecordStoreUnusableError: the store does not create objects exclusively, so that nothing can be locked by it.
         """
+        owner = self._acquire(cluster_id, lock, instead_of, then)
+        self.lock(cluster_id).require_exclusive_creation()
+        return owner
+
+    def _acquire(
+        self, cluster_id: str, lock: ClusterLock, instead_of: ClusterLock | None, then: Sequence[Advice]
+    ) -> ClusterLock:
         series = self.lock(cluster_id)
         number, owner = series.last()
         while True:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
-from airflow.sdk import ObjectStoragePath
+from airflow.sdk.io import ObjectStoragePath, has_fs
 from upath import UPath
 
+from kafka_reassignment.places import client_missing, place
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment_airflow.hooks.connection import find_connection
 from kafka_reassignment_airflow.settings import setting
 
 
@@ -17,7 +20,32 @@ def record_store() -> RecordStore:
     """Return the store under ``[kafka_reassignment] record_uri``; by default in Airflow's home.
 
     The URI may name an Airflow connection, as ``s3://my_conn@bucket/path``.
+
+    :raises RecordStoreUnusableError: the client library of the store is missing.
+    :raises InvalidRequestError: the URI names a connection that does not exist.
     """
     home = Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
-    uri = setting("record_uri") or f"file://{home}/kafka_reassignments"
-    return RecordStore(cast("UPath", ObjectStoragePath(uri)))
+    return RecordStore(place(setting("record_uri") or f"file://{home}/kafka_reassignments"))
+
+
+@lru_cache(maxsize=256)
+def open_place(uri: str) -> UPath:
+    """Return the place of a URI that names an Airflow connection, with the credentials of the connection.
+
+    They stay in the client library's memory. A process keeps what it has opened: a connection that is changed later is in
+    force in new processes.
+
+    :param uri: such as ``s3://my_conn@bucket/path``.
+    :raises RecordStoreUnusableError: the provider of the store is not installed.
+    :raises InvalidRequestError: there is no such connection.
+    """
+    path = ObjectStoragePath(uri)
+    # Looked up first: where there is none, Airflow's S3 client goes on with other credentials, such as the machine's.
+    find_connection(path.conn_id or "", "Record store")
+    if not has_fs(path.protocol):
+        raise client_missing(uri)
+    try:
+        _ = path.fs
+    except ImportError as error:
+        raise client_missing(uri) from error
+    return cast("UPath", path)

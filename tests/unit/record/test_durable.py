@@ -5,6 +5,7 @@ from tests.simulation.disk import SimDisk
 from tests.simulation.files import use
 from tests.simulation.stand_ins import in_place
 
+from kafka_reassignment import places
 from kafka_reassignment.plan import tables
 from kafka_reassignment.record import objects
 
@@ -79,7 +80,7 @@ def dies_at(number, stage):
 def test_tables_that_other_code_wrote_are_flushed_as_a_whole(disk):
     root = use(disk)
     objects.create_object(root / "request.json", b"the folder of the record is there")
-    files, path = tables.filesystem(str(root / "plan" / "steps"))
+    files, path = places.filesystem(str(root / "plan" / "steps"))
     files.makedirs(path)
     with files.open(f"{path}/part-00000.parquet", "wb") as file:
         file.write(b"steps")
