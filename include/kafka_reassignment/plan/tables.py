@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import RecordDamagedError, store_errors
-from kafka_reassignment.places import filesystem
+from kafka_reassignment.places import filesystem, is_on_disk
 
 PART = "part-00000.parquet"
 """The only file of a table."""
@@ -21,7 +21,8 @@ def write_table(directory: str, schema: pa.Schema, parts: Iterable[pa.Table | pa
     """Write a table as one file, a row group per part; one part is in memory at a time. An earlier file is replaced."""
     files, path = filesystem(directory)
     with store_errors("write", directory):
-        files.makedirs(path, exist_ok=True)
+        if is_on_disk(directory):  # stores have no folders, and for one s3fs would look for the bucket and make it
+            files.makedirs(path, exist_ok=True)
         with files.open(f"{path}/{PART}", "wb") as sink, pq.ParquetWriter(sink, schema, compression="zstd") as writer:
             for part in parts:
                 writer.write(part)
