@@ -14,6 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 #   faults     reassignments with faults at seeded points (kafka); `make faults` runs more seeds
 #   airflow    DAGs, form, page (quick), and whole runs on a real Airflow with real brokers (airflow, kafka)
 #   faults_airflow  whole reassignments on a real Airflow with acts at cues; `make faults-airflow` runs them
+#   record_stores  the record's promises: the same tests on a disk, S3, Google's and Azure's (servers from packages)
 #   lab        the lab itself (kafka)
 #   simulation reassignments in a simulated world (simulation): a seed each; `make simulate` runs more
 #   fakes      no tests: the fake cluster
@@ -22,7 +23,7 @@ PYTEST := $(BIN)/python -m pytest
 TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow simulate faults faults-airflow quick lint docs lock bounds clean bench-plan bench-move bench-rate bench-drop bench-auto-rate
+.PHONY: help setup demo test test-slow simulate faults faults-airflow quick lint docs lock bounds clean bench-plan bench-move bench-rate bench-drop bench-auto-rate record-stores
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -80,6 +81,9 @@ bench-drop: setup  ## how long producers with acks=all wait while replicas are d
 
 bench-auto-rate: setup  ## a producer beside a copy that is too fast for the machine, without and with auto rate (ARGS="--help")
 	@$(BIN)/python -m benchmarks.bench_auto_rate $(ARGS)
+
+record-stores: setup  ## build the server for the tests of records on Google Cloud Storage (needs Go, minutes and 1 GB)
+	GOBIN=$(CURDIR)/.cache/record-stores/bin go install github.com/fsouza/fake-gcs-server@v1.56.1
 
 faults: setup  ## reassignments with faults at seeded points (SEEDS=1-200; ARGS=-v prints every step)
 	@$(BIN)/python -m tests.faults --seeds $(or $(SEEDS),1-20) $(ARGS)

@@ -18,7 +18,7 @@ from kafka_reassignment.places import place
 from kafka_reassignment.record.store import RecordStore
 
 _numbers = count(1)
-KINDS = {"s3": servers.s3}
+KINDS = {"s3": servers.s3, "gs": servers.gcs, "abfs": servers.azure}
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -12,10 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+from filelock import FileLock
 from tests.record_stores.door import Door
 
 from kafka_lab.airflow import PROJECT
@@ -76,6 +79,73 @@ def s3() -> Iterator[Server]:
         connection = {f"AIRFLOW_CONN_{name.upper()}": json.dumps(s3_connection(door.port))}
         yield Server(f"s3://{name}@{BUCKET}/reassignments", door, connection)
         door.close()
+
+
+@contextmanager
+def gcs() -> Iterator[Server]:
+    """fake-gcs-server: Google's JSON interface with preconditions. It is a Go program, which `make record-stores` builds."""
+    if not FAKE_GCS.exists():
+        raise NotInstalledError("fake-gcs-server is not built: run `make record-stores`, which needs Go")
+    port = free_port()
+    door = Door(port)
+    here = f"http://127.0.0.1:{door.port}"
+    command = [str(FAKE_GCS), "-backend", "memory", "-scheme", "http", "-host", "127.0.0.1", "-port", str(port)]
+    with _process([*command, "-external-url", here], port):
+        yield _google(door, here)
+        door.close()
+
+
+@contextmanager
+def gcs_without_preconditions() -> Iterator[Server]:
+    """gcp-storage-emulator: it takes ``ifGenerationMatch`` and ignores it."""
+    port = free_port()
+    command = [str(Path(sys.executable).parent / "gcp-storage-emulator"), "start", "--host", "127.0.0.1"]
+    with _process([*command, "--port", str(port), "--in-memory"], port):
+        door = Door(port)
+        yield _google(door, f"http://127.0.0.1:{door.port}")
+        door.close()
+
+
+def _google(door: Door, url: str) -> Server:
+    options = {"token": "anon", "project": "tests", "endpoint_url": url}
+    # Without the setting gcsfs asks the real Google by gRPC, which kind of bucket it is, and waits for a minute.
+    environment = {"GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
+    return Server(f"gs://{BUCKET}/reassignments", door, environment, {"gs": options, "gcs": options})
+
+
+@contextmanager
+def azure() -> Iterator[Server]:
+    """Azurite, Microsoft's own emulator; npm installs it once, as its lock file says."""
+    if not shutil.which("node") or not shutil.which("npm"):
+        raise NotInstalledError("Azurite needs node and npm, and they are not on this machine")
+    program = _installed_azurite()
+    port = free_port()
+    with TemporaryDirectory() as data:
+        command = ["node", str(program), "--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", data]
+        with _process([*command, "--disableTelemetry", "--skipApiVersionCheck", "--silent"], port):
+            door = Door(port)
+            at = f"BlobEndpoint=http://127.0.0.1:{door.port}/{AZURE_ACCOUNT}"
+            connection = f"DefaultEndpointsProtocol=http;AccountName={AZURE_ACCOUNT};AccountKey={AZURE_KEY};{at};"
+            options = {"connection_string": connection}
+            yield Server(f"abfs://{BUCKET}/reassignments", door, fsspec={"abfs": options})
+            door.close()
+
+
+def _installed_azurite() -> Path:
+    folder = CACHE / "azurite"
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(CACHE / "azurite.lock"):
+        lock = (AZURITE / "package-lock.json").read_text()
+        installed = folder / "installed.json"
+        if not installed.exists() or installed.read_text() != lock:
+            for name in ("package.json", "package-lock.json"):
+                shutil.copy(AZURITE / name, folder)
+            quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
+            done = subprocess.run(["npm", "ci", *quiet], cwd=folder, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise NotInstalledError(f"npm could not install Azurite: {done.stderr[-300:]}")
+            installed.write_text(lock)
+    return folder / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
 
 
 @contextmanager
