@@ -46,16 +46,23 @@ class Place:
         return RecordStore(place(self.uri))
 
 
-@pytest.fixture(scope="package", params=["file", *KINDS])
+@contextmanager
+def running(kind: str) -> Iterator[servers.Server]:
+    """Start a store of this kind, and let this process reach it."""
+    try:
+        with KINDS[kind]() as started, reachable(started):
+            yield started
+    except servers.NotInstalledError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="module", params=["file", *KINDS])
 def server(request: pytest.FixtureRequest) -> Iterator[servers.Server | None]:
     if request.param == "file":
         yield None
         return
-    try:
-        with KINDS[request.param]() as started, reachable(started):
-            yield started
-    except servers.NotInstalledError as missing:
-        pytest.skip(str(missing))
+    with running(request.param) as started:
+        yield started
 
 
 @pytest.fixture
