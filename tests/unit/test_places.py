@@ -72,5 +72,10 @@ def test_a_connection_that_does_not_exist_is_named_by_airflows_part():
 
 def test_a_store_without_its_provider_names_the_extra(monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_SOME", "generic://")
-    with pytest.raises(RecordStoreUnusableError, match=r'pip install "kafka-reassignment\[gcs\]"'):
+    with pytest.raises(RecordStoreUnusableError, match=r'pip install "kafka-reassignment\[azure\]"'):
+        places.place("abfs://some@bucket/folder")
+
+
+def test_a_google_connection_is_refused_because_its_token_ends_before_a_reassignment_does():
+    with pytest.raises(RecordStoreUnusableError, match=r"token of an hour .* Name no connection in the URI"):
         places.place("gs://some@bucket/folder")

@@ -10,7 +10,9 @@ from typing import cast
 from airflow.sdk.io import ObjectStoragePath, has_fs
 from upath import UPath
 
-from kafka_reassignment.places import client_missing, place
+from kafka_reassignment.advice import Correct
+from kafka_reassignment.errors import RecordStoreUnusableError
+from kafka_reassignment.places import GCS, client_missing, place
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment_airflow.hooks.connection import find_connection
 from kafka_reassignment_airflow.settings import setting
@@ -36,10 +38,18 @@ def open_place(uri: str) -> UPath:
     force in new processes.
 
     :param uri: such as ``s3://my_conn@bucket/path``.
-    :raises RecordStoreUnusableError: the provider of the store is not installed.
+    :raises RecordStoreUnusableError: the provider of the store is not installed, or it is Google's.
     :raises InvalidRequestError: there is no such connection.
     """
     path = ObjectStoragePath(uri)
+    if path.protocol in GCS:  # as of its release 22.8
+        raise RecordStoreUnusableError(
+            f"{uri} cannot keep the records: expected a connection that lasts as long as a reassignment, found Google's "
+            "provider, which gives its file system a token of an hour that is not renewed",
+            Correct(
+                "name no connection in the URI, and give Google's default credentials to every component of Airflow"
+            ),
+        )
     # Looked up first: where there is none, Airflow's S3 client goes on with other credentials, such as the machine's.
     find_connection(path.conn_id or "", "Record store")
     if not has_fs(path.protocol):
