@@ -78,7 +78,7 @@ def create_object(path: UPath, content: bytes) -> bool:
     """Create the object unless it exists; return whether this call created it.
 
     On local disks by a hard link to a file that is complete: a reader never sees a part of it. On object stores by one
-    request that the store refuses if the object exists (docs/decisions/0032). A client that repeats a request whose answer
+    request that the store refuses if the object exists (docs/decisions/0033). A client that repeats a request whose answer
     was lost is refused by its own object: where that matters, a caller that is refused reads who wrote it.
 
     Raises:
