@@ -13,6 +13,7 @@ PYTEST := $(BIN)/python -m pytest
 #   brokers    what brokers themselves do with throttles and tiered storage (kafka)
 #   faults     reassignments with faults at seeded points (kafka); `make faults` runs more seeds
 #   airflow    DAGs, form, page (quick), and whole runs on a real Airflow with real brokers (airflow, kafka)
+#   browser    the page in a real browser (skipped where there is no Chromium)
 #   faults_airflow  whole reassignments on a real Airflow with acts at cues; `make faults-airflow` runs them
 #   record_stores  the record's promises: the same tests on a disk, S3, Google's and Azure's (servers from packages)
 #   lab        the lab itself (kafka)
@@ -23,7 +24,7 @@ PYTEST := $(BIN)/python -m pytest
 TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow simulate faults faults-airflow quick lint docs lock bounds clean bench-plan bench-move bench-rate bench-drop bench-auto-rate record-stores
+.PHONY: help setup demo test test-slow simulate faults faults-airflow quick lint docs lock bounds clean bench-plan bench-move bench-rate bench-drop bench-auto-rate record-stores bench-page pictures
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -84,6 +85,12 @@ bench-auto-rate: setup  ## a producer beside a copy that is too fast for the mac
 
 record-stores: setup  ## build the server for the tests of records on Google Cloud Storage (needs Go, minutes and 1 GB)
 	GOBIN=$(CURDIR)/.cache/record-stores/bin go install github.com/fsouza/fake-gcs-server@v1.56.1
+
+bench-page: setup  ## what each view of the page costs with 1,000 reassignments, 1,000 batches and 100,000 moves
+	@$(BIN)/python -m benchmarks.bench_page
+
+pictures: setup  ## the pictures of the page in docs/images, from a browser in a real Airflow
+	@$(BIN)/python -m tests.browser.pictures
 
 faults: setup  ## reassignments with faults at seeded points (SEEDS=1-200; ARGS=-v prints every step)
 	@$(BIN)/python -m tests.faults --seeds $(or $(SEEDS),1-20) $(ARGS)

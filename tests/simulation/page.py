@@ -49,12 +49,11 @@ EVERY_END = 4
 @cache
 def _web() -> Any:
     """Return the modules of the page, as they run in a simulated world."""
-    from kafka_reassignment.templates import html_templates
-    from kafka_reassignment_airflow.web import rows, views
+    from kafka_reassignment_airflow.web import html, kept, rows, views
 
-    for module in (rows, views):
+    for module in (rows, kept, views):
         seam._replace(module)
-    return rows, views, html_templates("kafka_reassignment_airflow.web").get_template("reassignment.html.j2")
+    return rows, views, html
 
 
 class PageReader:
@@ -64,7 +63,7 @@ class PageReader:
         rows, views, _ = _web()
         self._play = play
         self._rows = rows.Rows(clock=lambda: play.world.time.seconds)
-        self._pages = views.Pages()
+        self._pages = views.Pages(lambda: play.world.time.now)
         self._moment = (0, 0)
         self._number = play.world.seed
         self._finished: set[tuple[str, int]] = set()
@@ -147,7 +146,7 @@ class PageReader:
     # ---------------------------------------------------------------- while the record is whole
 
     def _all(self, *, shows: bool) -> Iterator[str]:
-        _, _, template = _web()
+        _, _, html = _web()
         truth, said_to_owe = self._play.world.truth, ""
         try:
             listed = {r.reassignment_id: r for r in self._rows.page(truth.store).rows}
@@ -165,7 +164,8 @@ class PageReader:
                 yield from self._of_rate(page)
                 yield from self._of_left_over(page)
                 if shows:
-                    yield from shown(page, template.render(page=page, refresh=True))
+                    template = html.templates().get_template("reassignment.html.j2")
+                    yield from shown(page, template.render(part="live", again=5, **html.values_of(page)))
         except RecordError as error:
             if self._play.approved:  # a plan was altered
                 return
@@ -251,7 +251,7 @@ class PageReader:
         run = next((a.runs[key] for a in self._play.world.airflows if key in a.runs), None)
         if run is None or run.state != "failed" or key in self._play.hands:
             return
-        said = [event.summary for event in page.events]
+        said = [event.summary for event in page.audit.events]
         for ti in run.tasks.values():
             is_shown = isinstance(ti.error, ReassignmentError) and not isinstance(ti.error, NOT_SHOWN)
             is_outside = ti.task_id == "preflight" or "is paused" in ti.message  # refused before the record is opened
@@ -281,7 +281,7 @@ class PageReader:
             r.state == "running" for a in play.world.airflows for r in a.runs.values()
         ):
             return
-        named = " ".join([*page.left_out, *page.left_open, *page.withdrawn, *(e.summary for e in page.events)])
+        named = " ".join([*page.left_out, *page.left_open, *page.withdrawn, *(e.summary for e in page.audit.events)])
         for move in play.world.truth.moves(own.reassignment_id):
             seen = play.state.partitions.get(move.partition)
             if (
@@ -343,7 +343,8 @@ def shown(page: Any, html: str) -> Iterator[str]:
 
     said = [page.failed.summary] if page.failed else []
     said += [*page.withdrawn[:50], *page.left_out, *page.left_open, *page.problems, *page.owed[:50]]
-    said += [str(page.row.status), page.lock.reassignment_id if page.lock else "not locked"]
+    said += [str(page.row.status)] if page.row.status is not ReassignmentStatus.ACTIVE else []
+    said += [page.lock.reassignment_id if page.lock else "not locked"]
     for text in said:
         if str(escape(text)) not in html:
             yield f"{text} is not shown"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NoReturn, TypeGuard
 
@@ -111,19 +111,29 @@ def write_reassignment_json(plan: PlanRef | str, path: str, side: Literal["targe
         path: file to write, a path or URI.
         side: which replicas to write.
     """
-    written = 0
     files, inner = filesystem(path)
     target = read_target_table(plan)
     with store_errors("write", path), files.open(inner, "wb") as sink:
-        sink.write(b'{"version":1,"partitions":[')
-        for rows in target.to_batches(max_chunksize=JSON_ROWS_AT_ONCE):
-            if not len(rows):
-                continue
-            sink.write(b"," if written else b"")
-            sink.write(_entries(rows, side))
-            written += len(rows)
-        sink.write(b"]}")
-    return written
+        for part in _parts(target, side):
+            sink.write(part)
+    return len(target)
+
+
+def reassignment_json(plan: PlanRef | str, side: Literal["target", "current"] = "target") -> Iterator[bytes]:
+    """Return what ``write_reassignment_json`` writes, in parts; the plan is read before the first of them is asked for."""
+    return _parts(read_target_table(plan), side)
+
+
+def _parts(target: pa.Table, side: Literal["target", "current"]) -> Iterator[bytes]:
+    yield b'{"version":1,"partitions":['
+    written = 0
+    for rows in target.to_batches(max_chunksize=JSON_ROWS_AT_ONCE):
+        if not len(rows):
+            continue
+        yield b"," if written else b""
+        yield _entries(rows, side)
+        written += len(rows)
+    yield b"]}"
 
 
 def _decoded(text: str | bytes, max_bytes: int) -> object:

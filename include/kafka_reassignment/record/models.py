@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from kafka_reassignment.decisions.auto_rate import Watch
+from kafka_reassignment.decisions.progress_shown import ProgressShown
 from kafka_reassignment.decisions.windows.estimate import Copied
 from kafka_reassignment.request import ReassignmentRequest
 from kafka_reassignment.versioned import Versioned, renamed
@@ -150,7 +151,11 @@ class SizesNote(Versioned):
 
 
 class ProgressNote(Versioned):
-    """The latest progress of the batch in flight; overwritten each time. ``watch`` is what auto rate keeps for its next look."""
+    """The latest progress of the batch in flight; overwritten each time. ``watch`` is what auto rate keeps for its next look.
+
+    ``ends_at`` is when the last batch is expected to end, None when that is not known; ``shown`` is for people, while the
+    batch copies. ``waits`` has the reasons for which the batch is not started yet.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
@@ -163,3 +168,6 @@ class ProgressNote(Versioned):
     partitions_waiting: int | None = None
     copied: Copied = Copied()
     watch: Watch | None = None
+    ends_at: datetime | None = None
+    waits: tuple[str, ...] = ()
+    shown: ProgressShown | None = None

@@ -38,7 +38,7 @@ from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.steps.blocked import WAITED, may_go_without, wait_is_over
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.estimates import end_in_words, estimate_of, rate_in_force_without_slowdowns
+from kafka_reassignment.steps.estimates import estimate_of, expected_end, rate_in_force_without_slowdowns
 from kafka_reassignment.steps.finished import finished_batch
 from kafka_reassignment.steps.health import cluster_health, planned_targets
 from kafka_reassignment.steps.inbound import take_sizes
@@ -104,8 +104,9 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
     if held.hung and now >= deadline_of(run, began):
         raise _hung_too_long(run, batch, held)
     text = f"batch {number} waits: {'; '.join(held.reasons)}{about_throttle}"
-    text += f"; {ends}" if (ends := end_in_words(run, recorded)) else ""
-    run.record.write_progress(ProgressNote(batch=number, at=now, text=text))
+    end = expected_end(run, recorded)
+    text += f"; {end.words}" if end.words else ""
+    run.record.write_progress(ProgressNote(batch=number, at=now, text=text, ends_at=end.at, waits=held.reasons))
     return Waiting(text, until=now + LONGEST_WAIT)
 
 

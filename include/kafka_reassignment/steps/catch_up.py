@@ -8,6 +8,7 @@ from datetime import datetime
 from kafka_reassignment.advice import THROTTLE_DAG_ID, Advice, Correct, Rerun, StartBrokers, Trigger
 from kafka_reassignment.decisions.catch_up import CatchUp, catch_up
 from kafka_reassignment.decisions.progress import Progress, progress
+from kafka_reassignment.decisions.progress_shown import progress_shown
 from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import CatchUpTimeoutError, NotSubmittedError, name_some
@@ -19,7 +20,7 @@ from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.steps.auto_rate import adjust_rate_to_signals
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.correction import correct_rates
-from kafka_reassignment.steps.estimates import copied_so_far, end_in_words
+from kafka_reassignment.steps.estimates import copied_so_far, expected_end
 from kafka_reassignment.steps.finished import finished_batch
 from kafka_reassignment.steps.left_open import leave_open
 from kafka_reassignment.steps.left_out import leave_out_disturbed, submission
@@ -88,7 +89,10 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     correct_rates(run, recorded, batch, view, samples)
     text = f"batch {number}: {copied}" + (f"; blocked: {format_reasons(seen.blocked)}" if seen.blocked else "")
     text += about_open + about_throttle + about_auto_rate
-    text += f"; {ends}" if (ends := end_in_words(run, recorded)) else ""
+    end = expected_end(run, recorded)
+    text += f"; {end.words}" if end.words else ""
+    earlier = recorded.progress()
+    history = earlier.shown.history if earlier and earlier.batch == number and earlier.shown else ()
     run.record.write_progress(
         ProgressNote(
             batch=number,
@@ -100,6 +104,8 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             partitions_waiting=len(seen.waiting),
             copied=copied_so_far(run, recorded, batch, copied.bytes_left),
             watch=watch,
+            ends_at=end.at,
+            shown=progress_shown(copied, view, now, history),
         )
     )
     return Waiting(text, until=deadline, seconds_left=copied.seconds_left)

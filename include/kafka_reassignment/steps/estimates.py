@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kafka_reassignment.decisions.auto_rate import is_lowered
@@ -56,8 +57,21 @@ def estimate_of(run: RunContext, recorded: RecordView, batch: Batch) -> Estimate
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ExpectedEnd:
+    """When the last batch is expected to end: None when that is not known, or never; ``words`` may be empty."""
+
+    at: datetime | None = None
+    words: str = ""
+
+
 def end_in_words(run: RunContext, recorded: RecordView, summary: PlanSummary | None = None) -> str:
-    """Say when the last batch is expected to end, with the maintenance windows; empty when that is not known.
+    """Say when the last batch is expected to end (``expected_end``); empty when that is not known."""
+    return expected_end(run, recorded, summary).words
+
+
+def expected_end(run: RunContext, recorded: RecordView, summary: PlanSummary | None = None) -> ExpectedEnd:
+    """Return when the last batch is expected to end, with the maintenance windows.
 
     Args:
         run: of the reassignment.
@@ -71,10 +85,10 @@ def end_in_words(run: RunContext, recorded: RecordView, summary: PlanSummary | N
     finished = recorded.finished_batches()
     left = [b.number for b in summary.batches if b.number not in finished] if summary else []
     if summary is None or not left:
-        return ""
+        return ExpectedEnd()
     seconds = [s for s in _seconds_of(run, recorded, summary, left) if s is not None]
     if len(seconds) < len(left):
-        return ""
+        return ExpectedEnd()
     now, note = run.now(), recorded.progress()
     if note is not None and note.batch == left[0] and note.bytes_left is not None:
         # What moves already is completed, whatever the clock says.
@@ -82,8 +96,9 @@ def end_in_words(run: RunContext, recorded: RecordView, summary: PlanSummary | N
         now += timedelta(seconds=whole if note.seconds_left is None else note.seconds_left + OVERHEAD_SECONDS)
     ends = finishes(spec, now, seconds)
     if ends is None:
-        return "at this rate a batch fits into none of the maintenance windows, so it cannot end"
-    return f"all is expected to be over {format_moment(ends, spec.zone, run.now())} {spec.time_zone}"
+        return ExpectedEnd(words="at this rate a batch fits into none of the maintenance windows, so it cannot end")
+    words = f"all is expected to be over {format_moment(ends, spec.zone, run.now())} {spec.time_zone}"
+    return ExpectedEnd(ends, words)
 
 
 def _seconds_of(

@@ -1,7 +1,8 @@
 """The list of all reassignments: a page of rows, whose cost does not grow with the number of records or of open tabs.
 
 The page asks again every few seconds. A request never changes, so it is read once per process; nor does the row of a finished
-reassignment. Other rows are kept for some seconds, for every user.
+reassignment. Other rows are kept for some seconds, for every user. To filter by state, the row of one that has no lock is
+kept until it has had the lock again: it does nothing without.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import StrEnum
 from threading import Lock
+from typing import TypeAlias
 
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.record.catalogue import ReassignmentStatus, status_of
@@ -28,6 +31,29 @@ KEPT_SECONDS = {ReassignmentStatus.ACTIVE: 4.0, ReassignmentStatus.FINISHED: flo
 
 OTHERS_KEPT_SECONDS = 60.0
 """The same for what has no lock, and so does nothing; also for what cannot be read."""
+
+
+class Shown(StrEnum):
+    """What the list is filtered by."""
+
+    RUNNING = "running"
+    """It has locked the cluster, and its current batch is not held."""
+
+    HELD = "held"
+    """It was stopped, or its current batch waits to be started."""
+
+    PAST = "past"
+    """It is finished or ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """Which reassignments are listed; what is empty is not filtered by. ``text`` is part of an id, a job or a person's name."""
+
+    number: int = 1
+    state: Shown | None = None
+    cluster_id: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +76,38 @@ class Row:
         """Finished part of the batches, 0 to 1."""
         return self.finished / self.batches if self.batches else 0.0
 
+    @property
+    def shown(self) -> Shown:
+        """What the list is filtered by."""
+        if self.status is ReassignmentStatus.ACTIVE:
+            return Shown.HELD if self.note is not None and self.note.waits else Shown.RUNNING
+        return Shown.HELD if self.status is ReassignmentStatus.STOPPED else Shown.PAST
+
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """Some rows, latest first; ``number`` counts from 1. ``problems`` says what could not be read, and why."""
+    """Some rows, those at work first, then the latest; ``query.number`` counts from 1, and is that of a page there is.
+
+    ``found`` counts the reassignments that the query fits. ``problems`` says what could not be read, and why.
+    """
 
     rows: tuple[Row, ...]
-    number: int
+    query: ListQuery
     pages: int
+    found: int
+    clusters: tuple[str, ...]
     problems: tuple[str, ...]
+
+
+_Key: TypeAlias = tuple[str, str]
+"""Cluster and folder of a record; a path is slow to make and to compare."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
     """What a request says; it never changes."""
 
+    key: _Key
     record: Record
     job: str
     requested_by: str
@@ -74,63 +117,98 @@ class _Known:
     def order(self) -> tuple[datetime, str]:
         return self.started_at, self.record.reassignment_id
 
+    @property
+    def words(self) -> str:
+        return f"{self.record.reassignment_id} {self.job} {self.requested_by}".lower()
+
 
 class Rows:
     """The rows of all reassignments, as one process has seen them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._known: dict[str, _Known] = {}
-        self._not_known: dict[str, tuple[float, str]] = {}
-        self._rows: dict[str, tuple[float, Row]] = {}
+        self._known: dict[_Key, _Known] = {}
+        self._not_known: dict[_Key, tuple[float, str]] = {}
+        self._rows: dict[_Key, tuple[float, Row]] = {}
+        self._locks: dict[str, int] = {}
         self._busy = Lock()
 
-    def page(self, store: RecordStore, number: int = 1) -> ListPage:
+    def page(self, store: RecordStore, query: ListQuery | None = None) -> ListPage:
         """Return one page of the rows of every cluster.
 
         Raises:
             RecordError: the store does not answer.
         """
+        asked = query or ListQuery()
         with self._busy:  # other tabs take what this one reads
             found: list[tuple[_Known, str | None]] = []
             problems: list[str] = []
-            for cluster_id in store.clusters():
-                owner_id = None
-                try:
-                    owner = store.lock_owner(cluster_id)
-                    owner_id = owner.reassignment_id if owner else None
-                except RecordError as error:
-                    problems.append(str(error))
-                found += [(known, owner_id) for known in self._of_cluster(store, cluster_id, owner_id, problems)]
-            found.sort(key=lambda item: item[0].order, reverse=True)
+            clusters = store.clusters()
+            for cluster_id in clusters:
+                if asked.cluster_id in {"", cluster_id}:
+                    owner_id = self._owner(store, cluster_id, problems)
+                    known = self._of_cluster(store, cluster_id, owner_id, problems)
+                    found += [(k, owner_id) for k in known if asked.text.lower() in k.words]
+            if asked.state is not None:
+                found = self._in_state(found, asked.state, problems)
+            found.sort(key=lambda item: (item[0].record.reassignment_id == item[1], item[0].order), reverse=True)
             pages = max(1, -(-len(found) // ROWS))
-            shown = min(max(1, number), pages)
+            shown = min(max(1, asked.number), pages)
             rows = [self._row(*item, problems) for item in found[(shown - 1) * ROWS : shown * ROWS]]
-            return ListPage(tuple(r for r in rows if r is not None), shown, pages, tuple(problems))
+            return ListPage(
+                tuple(r for r in rows if r is not None),
+                replace(asked, number=shown),
+                pages,
+                len(found),
+                tuple(clusters),
+                tuple(dict.fromkeys(problems)),
+            )
+
+    def _owner(self, store: RecordStore, cluster_id: str, problems: list[str]) -> str | None:
+        """Return which reassignment has locked the cluster; forget the rows of those that have had the lock since the last look."""
+        lock = store.lock(cluster_id)
+        try:
+            number, owner = lock.last()
+            for earlier in range(self._locks.get(cluster_id, number), number):
+                if (was := lock.owner_at(earlier)) is not None:
+                    self._rows.pop((cluster_id, path_part(was.reassignment_id)), None)
+        except RecordError as error:
+            problems.append(str(error))
+            return None
+        self._locks[cluster_id] = number
+        return owner.reassignment_id if owner else None
+
+    def _in_state(
+        self, found: list[tuple[_Known, str | None]], state: Shown, problems: list[str]
+    ) -> list[tuple[_Known, str | None]]:
+        if state is Shown.RUNNING:
+            found = [(known, owner) for known, owner in found if known.record.reassignment_id == owner]
+        unread = [(known, owner) for known, owner in found if known.key not in self._rows]
+        with ThreadPoolExecutor(READERS) as readers:
+            list(readers.map(lambda item: self._row(item[0], item[1], problems), unread))
+        rows = [self._row(known, owner, problems, of_any_age=True) for known, owner in found]
+        return [item for item, row in zip(found, rows, strict=True) if row is not None and row.shown is state]
 
     def _of_cluster(
         self, store: RecordStore, cluster_id: str, owner_id: str | None, problems: list[str]
     ) -> Iterator[_Known]:
         folder = store.record(cluster_id, "any").root.parent  # records of one cluster are beside each other
-        records = [Record(folder / name, cluster_id, name) for name in names_in(folder) if name not in OWN_NAMES]
+        keys = [(cluster_id, name) for name in names_in(folder) if name not in OWN_NAMES]
         # The owner of the lock has a request, also where a preflight that was refused had left none some seconds ago.
-        owner = path_part(owner_id) if owner_id else None
-        unknown = [r for r in records if str(r.root) not in self._known]
-        new = [r for r in unknown if r.reassignment_id == owner or not self._is_kept(str(r.root))]
+        owner = (cluster_id, path_part(owner_id)) if owner_id else None
+        new = [key for key in keys if key not in self._known and (key == owner or not self._is_kept(key))]
         with ThreadPoolExecutor(READERS) as readers:
-            list(readers.map(self._read, new))
-        for record in records:
-            key = str(record.root)
+            list(readers.map(lambda key: self._read(key, Record(folder / key[1], *key)), new))
+        for key in keys:
             if key in self._known:
                 yield self._known[key]
             elif key in self._not_known and (reason := self._not_known[key][1]):
                 problems.append(reason)
 
-    def _is_kept(self, key: str) -> bool:
+    def _is_kept(self, key: _Key) -> bool:
         return key in self._not_known and self._clock() - self._not_known[key][0] < OTHERS_KEPT_SECONDS
 
-    def _read(self, record: Record) -> None:
-        key = str(record.root)
+    def _read(self, key: _Key, record: Record) -> None:
         try:
             recorded = record.recorded_request() if record.exists else None
         except RecordError as error:
@@ -140,19 +218,21 @@ class Rows:
             self._not_known[key] = self._clock(), ""
             return
         self._known[key] = _Known(
+            key,
             Record(record.root, recorded.cluster_id, recorded.reassignment_id),
             str(recorded.request.job),
             recorded.requested_by,
             recorded.started_at,
         )
 
-    def _row(self, known: _Known, owner_id: str | None, problems: list[str]) -> Row | None:
-        key, now = str(known.record.root), self._clock()
+    def _row(self, known: _Known, owner_id: str | None, problems: list[str], *, of_any_age: bool = False) -> Row | None:
+        key, now = known.key, self._clock()
         if key in self._rows:
             read_at, row = self._rows[key]
             is_active = row.status is ReassignmentStatus.ACTIVE
             same = is_active == (row.reassignment_id == owner_id)
-            if same and now - read_at < KEPT_SECONDS.get(row.status, OTHERS_KEPT_SECONDS):
+            kept = now - read_at < KEPT_SECONDS.get(row.status, OTHERS_KEPT_SECONDS)
+            if same and (kept or (of_any_age and not is_active)):
                 return row
         try:
             row = row_of(known.record, known.job, known.requested_by, known.started_at, owner_id)

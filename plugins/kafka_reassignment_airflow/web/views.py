@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import islice
+from typing import Literal
 
+from kafka_reassignment.advice import Advice, advice_from_data
 from kafka_reassignment.decisions.auto_rate import auto_rate_in_words
+from kafka_reassignment.decisions.progress_shown import ProgressShown, SpeedPoint
 from kafka_reassignment.decisions.rate import latest_change_in_words, rates_in_force
 from kafka_reassignment.errors import RecordError
+from kafka_reassignment.plan.reassignment_json import reassignment_json
 from kafka_reassignment.plan.report import plan_page, title_of
 from kafka_reassignment.plan.store import read_summary
+from kafka_reassignment.plan.summary import PlanSummary
 from kafka_reassignment.record.audit import LATEST_EVENTS, AuditEvent
 from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment, find_reassignment
-from kafka_reassignment.record.models import ClusterLock, FinishedBatch
+from kafka_reassignment.record.models import ClusterLock, FinishedBatch, SubmittedBatch
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.batch import root_failure
 from kafka_reassignment.steps.left_open import left_open_reasons
-from kafka_reassignment_airflow.runs import reassignment_of
+from kafka_reassignment_airflow.runs import batch_run_id, reassignment_of
+from kafka_reassignment_airflow.web.drawn import Load, TimeChart, finished_numbers, loads, time_chart
+from kafka_reassignment_airflow.web.figures import BrokerNow, Work, brokers_now, work_of
+from kafka_reassignment_airflow.web.kept import Audit, AuditQuery, Kept
 from kafka_reassignment_airflow.web.rows import Row, row_of
-
-SHOWN_EVENTS = 50
-"""Audit events on one page; all of them are in the JSON lines."""
 
 SHOWN_BATCHES = 20
 """Latest finished batches on the page."""
@@ -32,51 +37,71 @@ SHOWN_BATCHES = 20
 SHOWN_PARTITIONS = 50
 """Partitions that are left out, left open or withdrawn, on the page; the audit trail has all."""
 
-KEPT_OBJECTS = 5_000
-"""Audit events and finished batches that one process keeps: neither ever changes."""
-
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """One reassignment with all that its page shows.
 
-    ``failed`` is the step at which the current batch has failed, when it is red. ``bytes_per_second`` are the lowest and the
-    highest rate that were asked for last; None when unthrottled. ``rate_changed`` says when and why that was, ``auto_rate`` how auto rate
-    stands; both may be empty. ``left_out`` are partitions of the current
-    batch with their reasons, ``left_open`` those that it or an earlier one goes on without. ``older`` is the number of the event from which on the page has not shown them.
+    ``failed`` is the step at which the current batch has failed, when it is red, with ``advice`` on what to do. ``bytes_per_second`` are the
+    lowest and the highest rate that were asked for last; None when unthrottled. ``rate_changed`` says when and why that was, ``auto_rate``
+    how auto rate stands; both may be empty. ``left_out`` are partitions of the current batch with their reasons, ``left_open`` those that
+    it or an earlier one goes on without. ``plan`` is None while there is none, or it cannot be read.
     """
 
     row: Row
+    found: RecordedReassignment
+    now: datetime
     lock: ClusterLock | None
+    current: int | None
+    submitted: SubmittedBatch | None
     failed: AuditEvent | None
+    advice: tuple[Advice, ...]
+    latest: AuditEvent | None
     bytes_per_second: tuple[int, int] | None
     rate_changed: str
     auto_rate: str
+    brokers: tuple[BrokerNow, ...]
     owed: tuple[str, ...]
     withdrawn: tuple[str, ...]
     left_out: dict[str, str]
     left_open: dict[str, str]
+    plan: PlanSummary | None
+    work: Work | None
+    chart: TimeChart | None
     finished: tuple[FinishedBatch, ...]
-    events: tuple[AuditEvent, ...]
-    older: int
-    has_report: bool
+    audit: Audit
     problems: tuple[str, ...]
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """The load of brokers before and after; empty where the plan has none."""
+        return loads(self.plan.brokers) if self.plan else ()
+
+    @property
+    def replicas(self) -> ProgressShown | None:
+        """What was seen of the replicas that are copied; None while nothing is."""
+        return self.row.note.shown if self.row.note else None
+
+    @property
+    def batch_run(self) -> str:
+        """The run of the current batch; empty when there is none."""
+        return batch_run_id(self.row.reassignment_id, self.current) if self.current and self.row.batches else ""
 
 
 class Pages:
-    """The pages of reassignments; what never changes is read once per process."""
+    """The pages of reassignments, as one process has seen them: what never changes is read once."""
 
-    def __init__(self) -> None:
-        self._events: OrderedDict[tuple[str, int], AuditEvent] = OrderedDict()
-        self._batches: OrderedDict[tuple[str, int], FinishedBatch] = OrderedDict()
+    def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._clock = clock
+        self._kept = Kept()
 
-    def page(self, store: RecordStore, cluster_id: str, reassignment_id: str, before: int | None = None) -> Page:
-        """Return one reassignment, with the latest events, or those before a number.
+    def page(self, store: RecordStore, cluster_id: str, reassignment_id: str, query: AuditQuery | None = None) -> Page:
+        """Return one reassignment with what its page shows.
 
         Raises:
             RecordError: there is no record of it, or it cannot be read.
         """
-        found = _found(store, cluster_id, reassignment_id)
+        found = found_in(store, cluster_id, reassignment_id)
         record, recorded = found.record, found.recorded_request
         lock = store.lock_owner(cluster_id)
         row = row_of(
@@ -90,25 +115,30 @@ class Pages:
         journal = record.journal()
         problems: list[str] = []
         last = record.audit.last_number()
-        end = last if before is None else min(last, before - 1)
-        first = max(1, end - SHOWN_EVENTS + 1)
-        events = self._between(record, first, end, problems)
         current = next((n for n in range(1, (row.batches or 0) + 1) if n not in done), None)
         submitted = record.submitted(current) if current else None
         is_active = row.status is ReassignmentStatus.ACTIVE
+        latest = self._kept.events(record, max(1, last - LATEST_EVENTS + 1), last, problems)
+        failed = root_failure(reversed(latest), current, row.note) if current and is_active else None
+        plan = _plan_of(record, problems)
+        ends = self._kept.ends(record, finished_numbers(done))
+        now = self._clock()
         return Page(
             row=row,
+            found=found,
+            now=now,
             lock=lock,
-            failed=root_failure(
-                reversed(self._between(record, max(1, last - LATEST_EVENTS + 1), last, problems)), current, row.note
-            )
-            if current and is_active
-            else None,
+            current=current,
+            submitted=submitted,
+            failed=failed,
+            advice=advice_from_data(failed.facts.get("advice")) if failed else (),
+            latest=latest[-1] if latest else None,
             bytes_per_second=rates_in_force(recorded.request, journal),
             rate_changed=latest_change_in_words(journal),
             auto_rate=auto_rate_in_words(
                 recorded.request.auto, recorded.request.throttle_bytes_per_second or 0, journal
             ),
+            brokers=brokers_now(recorded.request, journal, row.note.shown if row.note else None),
             owed=journal.owed_texts(),
             withdrawn=tuple(sorted(record.withdrawn_partitions())),
             left_out=_first(submitted.left_out) if submitted else {},
@@ -116,39 +146,23 @@ class Pages:
                 {p: f"{why} (batch {number})" for p, (number, why) in left_open_reasons(RecordView(record)).items()}
                 | (submitted.left_open if submitted else {})
             ),
-            finished=tuple(
-                b for n in sorted(done)[: -SHOWN_BATCHES - 1 : -1] if (b := self._batch(record, n)) is not None
-            ),
-            events=tuple(reversed(events)),
-            older=first,
-            has_report=record.frozen_plan() is not None,
+            plan=plan,
+            work=work_of(plan, done, row.note) if plan else None,
+            chart=time_chart(
+                ends,
+                plan.batches,
+                current=(current, submitted.submitted_at, _history(row))
+                if current and submitted and is_active
+                else None,
+                now=now,
+                expected_end=row.note.ends_at if row.note else None,
+            )
+            if plan
+            else None,
+            finished=tuple(self._kept.ends(record, sorted(done)[: -SHOWN_BATCHES - 1 : -1])),
+            audit=self._kept.audit(record, query or AuditQuery(), last, problems),
             problems=tuple(dict.fromkeys(problems)),
         )
-
-    def _between(self, record: Record, first: int, last: int, problems: list[str]) -> list[AuditEvent]:
-        return [e for n in range(first, last + 1) if (e := self._event(record, n, problems)) is not None]
-
-    def _event(self, record: Record, number: int, problems: list[str]) -> AuditEvent | None:
-        key = str(record.root), number
-        if key not in self._events:
-            try:
-                event = record.audit.event(number)
-            except RecordError as error:
-                problems.append(str(error))
-                return None
-            self._events[key] = event.model_copy(update={"facts": {}})  # which may have a megabyte
-            _keep(self._events)
-        return self._events[key]
-
-    def _batch(self, record: Record, number: int) -> FinishedBatch | None:
-        key = str(record.root), number
-        if key not in self._batches:
-            done = record.finished(number)
-            if done is None:
-                return None
-            self._batches[key] = done
-            _keep(self._batches)
-        return self._batches[key]
 
 
 def audit_lines(store: RecordStore, cluster_id: str, reassignment_id: str) -> Iterator[str]:
@@ -157,7 +171,7 @@ def audit_lines(store: RecordStore, cluster_id: str, reassignment_id: str) -> It
     Raises:
         RecordError: there is no record of it.
     """
-    trail = _found(store, cluster_id, reassignment_id).record.audit
+    trail = found_in(store, cluster_id, reassignment_id).record.audit
     return (event.model_dump_json() + "\n" for event in trail)
 
 
@@ -167,13 +181,24 @@ def plan_report(store: RecordStore, cluster_id: str, reassignment_id: str, nonce
     Raises:
         RecordError: there is no plan yet, or it cannot be read, or it was altered.
     """
-    found = _found(store, cluster_id, reassignment_id)
+    found = found_in(store, cluster_id, reassignment_id)
     return plan_page(
         read_summary(found.record.plan_ref()),
         title=title_of(found.reassignment_id, cluster_id),
         bytes_per_second=found.recorded_request.request.throttle_bytes_per_second,
         nonce=nonce,
     )
+
+
+def plan_json(
+    store: RecordStore, cluster_id: str, reassignment_id: str, side: Literal["target", "current"]
+) -> Iterator[bytes]:
+    """Return the plan as ``kafka-reassign-partitions`` reads it, or its rollback, made from the frozen plan.
+
+    Raises:
+        RecordError: there is no plan yet, or it cannot be read, or it was altered.
+    """
+    return reassignment_json(found_in(store, cluster_id, reassignment_id).record.plan_ref(), side)
 
 
 def find(store: RecordStore, run_id: str) -> tuple[str, str] | None:
@@ -186,19 +211,34 @@ def find(store: RecordStore, run_id: str) -> tuple[str, str] | None:
     return None
 
 
+def _plan_of(record: Record, problems: list[str]) -> PlanSummary | None:
+    plan = record.plan_in_force()
+    if plan is None:
+        return None
+    try:
+        return read_summary(record.plan_refs()(plan.batches) if plan.batches else record.plan_ref())
+    except RecordError as error:
+        problems.append(str(error))
+        return None
+
+
+def _history(row: Row) -> Sequence[SpeedPoint]:
+    return row.note.shown.history if row.note and row.note.shown else ()
+
+
 def _first(reasons: Mapping[str, str]) -> dict[str, str]:
     return dict(islice(reasons.items(), SHOWN_PARTITIONS))
 
 
-def _found(store: RecordStore, cluster_id: str, reassignment_id: str) -> RecordedReassignment:
+def found_in(store: RecordStore, cluster_id: str, reassignment_id: str) -> RecordedReassignment:
+    """Return a reassignment.
+
+    Raises:
+        RecordError: there is no record of it, or its id is empty.
+    """
     found = find_reassignment(store, cluster_id, reassignment_id)
     if found is None:
         raise RecordError(
             "No run id of a reassignment is given, expected one in the address. Choose a reassignment from the list"
         )
     return found
-
-
-def _keep(objects: OrderedDict[tuple[str, int], AuditEvent] | OrderedDict[tuple[str, int], FinishedBatch]) -> None:
-    while len(objects) > KEPT_OBJECTS:
-        objects.popitem(last=False)

@@ -1,0 +1,247 @@
+"""The first screen of a reassignment: five questions that a person has at night, answered from the record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Literal
+
+from kafka_reassignment.advice import Rerun, Trigger, sentence
+from kafka_reassignment.decisions.progress import Motion
+from kafka_reassignment.record.catalogue import ReassignmentStatus
+from kafka_reassignment.record.models import ProgressNote
+from kafka_reassignment.text import format_bytes, format_seconds
+from kafka_reassignment_airflow.runs import (
+    BATCH_DAG_ID,
+    CANCEL_DAG_ID,
+    DAG_ID,
+    RESUME_DAG_ID,
+    THROTTLE_DAG_ID,
+    batch_run_id,
+)
+from kafka_reassignment_airflow.web.views import Page
+
+STALE = timedelta(minutes=5)
+"""A look is due every 10 to 15 seconds; when there was none for that long, nobody looks."""
+
+ASKED = timedelta(seconds=30)
+"""After the plan, or the first of two answers, the next step follows within that time unless a person is waited for."""
+
+_FORMS = {CANCEL_DAG_ID: "stop", RESUME_DAG_ID: "resume", THROTTLE_DAG_ID: "rate"}
+
+HOLDING = (Motion.STUCK, Motion.WILL_NEVER_FINISH)
+"""Replicas that do not get on by themselves."""
+
+DOING = "What is it doing?"
+DONE = "When is it done?"
+WAITS = "Why does it wait?"
+STOP = "Is it safe to stop?"
+NOW = "What do I do now?"
+
+Tone = Literal["good", "run", "warn", "bad", "idle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Where a step is done: a run, a task or a DAG in Airflow (``dag_id``), or a form of this page (``form``)."""
+
+    words: str
+    dag_id: str = ""
+    run_id: str = ""
+    task_id: str = ""
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A question, its answer in a few words, and more. ``at`` is a moment that the answer begins with, where it is one."""
+
+    question: str
+    words: str
+    tone: Tone
+    more: tuple[str, ...] = ()
+    at: datetime | None = None
+    links: tuple[Link, ...] = field(default=())
+
+
+def answers(page: Page) -> tuple[Answer, ...]:
+    """Return the five answers, in the order in which one asks."""
+    if page.row.status is not ReassignmentStatus.ACTIVE:
+        return _at_rest(page)
+    return _doing(page), _done(page), _waits(page), _stop(page), _now(page)
+
+
+def _at_rest(page: Page) -> tuple[Answer, ...]:
+    """The answers about what has no lock, and so does nothing."""
+    row = page.row
+    doing, what_now = {
+        ReassignmentStatus.FINISHED: (
+            Answer(DOING, "Nothing: it is finished", "good", _last_event(page)),
+            Answer(NOW, "Nothing", "good", ("Rolling back copies the data again.",)),
+        ),
+        ReassignmentStatus.STOPPED: (
+            Answer(DOING, f"Nothing: it was stopped {row.stopped}", "warn", _last_event(page)),
+            Answer(
+                NOW,
+                "Resume it, or roll it back",
+                "warn",
+                links=(Link("Resume…", form="resume"), Link("Roll back…", form="roll-back")),
+            ),
+        ),
+        ReassignmentStatus.ENDED: (
+            Answer(DOING, "Nothing: it has ended without a report", "idle", _last_event(page)),
+            Answer(NOW, "Nothing, or trigger a new one", "idle"),
+        ),
+    }[row.status]
+    if page.owed:
+        more = ("Throttle configs are still to be restored: kafka_throttle_sweep does that, every hour.",)
+        what_now = replace(what_now, tone="warn", more=more)
+    ended_at = page.latest.finished_at if page.latest else None
+    return (
+        doing,
+        Answer(DONE, "its last step" if ended_at else "It has ended", "idle", at=ended_at),
+        Answer(WAITS, "It does not wait", "idle"),
+        Answer(STOP, "It does not run", "idle"),
+        what_now,
+    )
+
+
+def _doing(page: Page) -> Answer:
+    row, note = page.row, page.row.note
+    last = _last_event(page)
+    if row.stopped:
+        return Answer(DOING, f"It settles its moves: stopped {row.stopped}", "warn", last)
+    if page.failed:
+        return Answer(DOING, f"It stands: {page.failed.step} of batch {page.failed.batch} has failed", "bad")
+    if note is not None:
+        return _at_batch(page, note)
+    if _needs_approval(page):
+        return Answer(DOING, "It waits for a person to approve the plan", "warn", last)
+    if row.batches is None:
+        words = "It makes the plan"
+    elif page.current is None:
+        words = "All batches are finished: it verifies and reports"
+    else:
+        words = f"It starts batch {page.current} of {row.batches}"
+    return Answer(DOING, words, "run", last)
+
+
+def _at_batch(page: Page, note: ProgressNote) -> Answer:
+    batch = f"batch {note.batch} of {page.row.batches}"
+    if note.waits:
+        return Answer(DOING, f"It holds {batch} back", "warn")
+    if note.bytes_left is None:
+        return Answer(DOING, f"It completes {batch}", "run", (note.text,))
+    speed = f" at {format_bytes(note.bytes_per_second)}/s" if note.bytes_per_second is not None else ""
+    counts = page.replicas.replicas_by_motion.items() if page.replicas else ()
+    more = ("New replicas: " + ", ".join(f"{n} {motion}" for motion, n in counts),) if counts else (note.text,)
+    return Answer(DOING, f"It copies {batch}: {format_bytes(note.bytes_left)} left{speed}", "run", more)
+
+
+def _needs_approval(page: Page) -> bool:
+    """Whether a person is asked: who need not be asked, or has answered for all, leaves another event within seconds."""
+    latest = page.latest
+    if latest is None or latest.step not in {"plan", "approve"} or latest.outcome != "succeeded":
+        return False
+    return page.now - latest.finished_at > ASKED
+
+
+def _last_event(page: Page) -> tuple[str, ...]:
+    return (f"Last step: {page.latest.step}, {page.latest.outcome}. {page.latest.summary}",) if page.latest else ()
+
+
+def _done(page: Page) -> Answer:
+    row, note = page.row, page.row.note
+    if page.failed:
+        return Answer(DONE, "Not before the failed step is run again", "bad")
+    left = note.seconds_left if note else None
+    more = (f"Batch {page.current}: about {format_seconds(left)} left",) if left is not None else ()
+    if note is not None and note.ends_at is not None:
+        seconds = max(0.0, (note.ends_at - page.now).total_seconds())
+        return Answer(
+            DONE, f"in {format_seconds(seconds)}", "run", (*more, "With the maintenance windows."), at=note.ends_at
+        )
+    if page.current is None and row.batches is not None:
+        return Answer(DONE, "In a few minutes", "run")
+    if row.batches is None:
+        why = "there is no plan yet"
+    elif note is not None and note.waits:
+        why = "the batch is held"
+    else:
+        why = "a replica does not move" if _held_up(page) else "no batch was measured yet"
+    return Answer(DONE, f"Not known, because {why}", "warn", more)
+
+
+def _held_up(page: Page) -> tuple[str, ...]:
+    """The replicas that hold the batch up, with their reasons."""
+    replicas = page.replicas.replicas if page.replicas else ()
+    return tuple(f"{r.partition} to broker {r.broker}, {r.motion}: {r.reason}" for r in replicas if r.motion in HOLDING)
+
+
+def _waits(page: Page) -> Answer:
+    note = page.row.note
+    if page.failed:
+        return Answer(WAITS, "A step has failed", "bad", (page.failed.summary,))
+    if _needs_approval(page):
+        return Answer(WAITS, "For an approval", "warn")
+    if note is not None and note.waits:
+        return Answer(WAITS, f"{len(note.waits)} reason{'s' if len(note.waits) > 1 else ''}", "warn", note.waits)
+    if held := _held_up(page):
+        counts = page.replicas.replicas_by_motion if page.replicas else {}
+        number = sum(counts.get(str(motion), 0) for motion in HOLDING)
+        more = (f"and {number - 3} more",) if number > 3 else ()
+        words = f"{number} new replica{'s do' if number > 1 else ' does'} not get on"
+        return Answer(WAITS, words, "bad", (*held[:3], *more))
+    if page.left_open:
+        those = tuple(f"{partition}: {why}" for partition, why in islice(page.left_open.items(), 3))
+        return Answer(WAITS, f"It goes on without {len(page.left_open)} partitions", "warn", those)
+    return Answer(WAITS, "It does not wait", "good")
+
+
+def _stop(page: Page) -> Answer:
+    note = page.row.note
+    if page.submitted is None or page.current is None:
+        return Answer(STOP, "Yes: its current batch is not submitted", "good", ("Finished batches stay as they are.",))
+    lost = ""
+    if page.plan is not None and note is not None and note.bytes_left is not None:
+        copied = next((b.bytes_to_copy for b in page.plan.batches if b.number == page.current), 0) - note.bytes_left
+        lost = f" {format_bytes(max(0, copied))} copied so far are thrown away."
+    return Answer(
+        STOP,
+        f"Yes: batch {page.current} goes back",
+        "good",
+        (
+            f"To old replicas that are alive and in sync, or on to the target.{lost}",
+            "Finished batches stay. The throttle is restored.",
+        ),
+        links=(Link("Stop…", form="stop"),),
+    )
+
+
+def _now(page: Page) -> Answer:
+    row, note = page.row, page.row.note
+    run = Link(f"run of batch {page.current}", BATCH_DAG_ID, page.batch_run)
+    if page.failed:
+        links = tuple(_link(item, page) for item in page.advice if isinstance(item, Rerun | Trigger))
+        return Answer(NOW, sentence(page.advice) or "Look at the failed task", "bad", links=links or (run,))
+    if _needs_approval(page):
+        to_approve = Link("its task", DAG_ID, row.reassignment_id, "approve")
+        return Answer(NOW, "Approve or reject the plan", "warn", links=(to_approve,))
+    if note is not None and page.now - note.at > STALE:
+        ago = format_seconds((page.now - note.at).total_seconds())
+        more = (f"The last look was {ago} ago. Copies go on under the throttle.",)
+        return Answer(NOW, "See whether Airflow's triggerer runs", "warn", more, links=(run,))
+    if _held_up(page):
+        more = ("Bring brokers back that are down, raise the rate, or stop.",)
+        return Answer(NOW, "Help what does not get on", "warn", more, links=(Link("Change the rate…", form="rate"),))
+    return Answer(NOW, "Nothing: it goes on by itself", "good")
+
+
+def _link(item: Rerun | Trigger, page: Page) -> Link:
+    if isinstance(item, Trigger):
+        return Link(item.dag_id, form=_FORMS.get(item.dag_id, ""), dag_id=item.dag_id)
+    owner = item.reassignment_id or page.row.reassignment_id
+    if item.batch is None:
+        return Link(item.task, DAG_ID, owner, item.task)
+    return Link(f"{item.task} of batch {item.batch}", BATCH_DAG_ID, batch_run_id(owner, item.batch), item.task)

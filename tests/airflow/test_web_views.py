@@ -1,0 +1,215 @@
+"""What the page's list and its first screen say, and what they cost, in process."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.airflow.file_calls import file_calls
+from tests.airflow.test_web import client_of
+from tests.browser.night import AT_WORK, CLUSTER, event, night
+from tests.steps_lab import StillWaiting
+from upath import UPath
+
+from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.record.models import ClusterLock, FinishedBatch
+from kafka_reassignment.record.operator_commands import RunCommand
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment_airflow.web.answers import answers
+from kafka_reassignment_airflow.web.drawn import STROKES, finished_numbers, time_chart
+from kafka_reassignment_airflow.web.forms import forms_of
+from kafka_reassignment_airflow.web.kept import AuditQuery
+from kafka_reassignment_airflow.web.rows import ListQuery, Rows, Shown
+from kafka_reassignment_airflow.web.views import Pages, found_in
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.fixture
+def run(two_batches):
+    return two_batches(reassignment_id="r")
+
+
+def words(run, *, after=timedelta()):
+    """The five answers of the page of a reassignment, by question."""
+    page = Pages(lambda: run.clock.now + after).page(run.store, run.cluster_id, "r", AuditQuery())
+    return {it.question: it.words for it in answers(page)}, {it.question: it.more for it in answers(page)}
+
+
+def test_while_it_copies_the_first_screen_says_what_is_left_and_that_nothing_is_to_be_done(run):
+    run.do_all("admit", "set_throttle", "submit_batch")
+    run.cluster.hold_back(TopicPartition("orders", 0), 3)
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up")
+    said, _ = words(run)
+    assert said["What is it doing?"].startswith("It copies batch 1 of 2: ")
+    assert said["Is it safe to stop?"] == "Yes: batch 1 goes back"
+    assert said["Why does it wait?"] == "It does not wait"
+    assert said["What do I do now?"] == "Nothing: it goes on by itself"
+
+
+def test_when_a_broker_dies_the_first_screen_says_which_and_what_to_do(run):
+    run.do_all("admit", "set_throttle", "submit_batch")
+    run.cluster.kill(3)
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up")
+    said, more = words(run)
+    assert said["Why does it wait?"] == "1 new replica does not get on"
+    assert more["Why does it wait?"] == ("orders-0 to broker 3, stuck: broker 3 is down",)
+    assert said["What do I do now?"] == "Help what does not get on"
+
+
+def test_when_nobody_looks_any_more_the_first_screen_says_so(run):
+    run.do_all("admit", "set_throttle", "submit_batch")
+    run.cluster.hold_back(TopicPartition("orders", 0), 3)
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up")
+    said, more = words(run, after=timedelta(minutes=12))
+    assert said["What do I do now?"] == "See whether Airflow's triggerer runs"
+    assert more["What do I do now?"][0].startswith("The last look was 12 min ago")
+
+
+def test_a_plan_that_waits_for_a_person_says_so_also_between_two_of_them(run):
+    approve = "What do I do now?", "Approve or reject the plan"
+    for step in ("plan", "approve"):
+        event(run.record, step, None, run.clock.now, "approved by ann; another person has to approve it as well")
+        assert approve not in words(run)[0].items()
+        assert approve in words(run, after=timedelta(minutes=1))[0].items()
+    event(run.record, "start_batches", None, run.clock.now, "batch 1 starts")
+    assert words(run, after=timedelta(minutes=1))[0]["What is it doing?"] == "It starts batch 1 of 2"
+
+
+def test_before_its_submission_a_stop_takes_nothing_back(run):
+    assert words(run)[0]["Is it safe to stop?"] == "Yes: its current batch is not submitted"
+
+
+def test_what_was_stopped_can_be_resumed_or_rolled_back(run):
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cancel.stop(run.context, CancelScope(), by="bob", reason="too slow")
+    assert words(run)[0]["What is it doing?"] == "It settles its moves: stopped by bob: too slow"
+    run.store.release(run.cluster_id, "r")
+    said, _ = words(run)
+    assert said["What do I do now?"] == "Resume it, or roll it back"
+    assert list(forms_of(found_in(run.store, run.cluster_id, "r"))) == ["resume", "roll-back"]
+
+
+def test_forms_have_the_values_of_the_reassignment_and_its_rate(run, monkeypatch):
+    client = client_of(run, monkeypatch)
+    asked = {"cluster": run.cluster_id, "id": "r"}
+    rate = client.get("/form", params=asked | {"do": "rate"}).text
+    assert "&#34;throttle_mb_per_second&#34;: 10.0" in rate
+    assert "&#34;reassignment_id&#34;: &#34;r&#34;" in client.get("/form", params=asked | {"do": "stop"}).text
+    refused = client.get("/form", params=asked | {"do": "resume"})
+    assert refused.status_code == 404
+    assert "Reassignment r is active" in refused.text
+
+
+def test_an_update_that_changes_nothing_sends_nothing(run, monkeypatch):
+    client = client_of(run, monkeypatch)
+    asked = {"cluster": run.cluster_id, "id": "r", "part": "live"}
+    first = client.get("/reassignment", params=asked)
+    assert "<script" not in first.text
+    again = client.get("/reassignment", params=asked, headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.text) == (304, "")
+
+
+@pytest.fixture(scope="module")
+def thousand(tmp_path_factory):
+    """A thousand reassignments in two clusters: one at work, one held, one stopped, the others over."""
+    store = night(UPath(tmp_path_factory.mktemp("records")), done=3)
+    record = store.record(CLUSTER, AT_WORK)
+    at = record.recorded_request().started_at
+    root = Path(record.root.path)
+    request = json.loads((root / "request.json").read_text())
+    for n in range(993):
+        folder = root.with_name(f"r{n:04d}")
+        folder.mkdir()
+        asked = request | {"reassignment_id": folder.name, "started_at": str(at - timedelta(hours=n + 1))}
+        (folder / "request.json").write_text(json.dumps(asked))
+        if n != 500:
+            (folder / "report.txt").write_text("verified")
+    store.record(CLUSTER, "r0500").run_commands.append(RunCommand(at=at, by="bob", stopped=True))
+    return store
+
+
+def test_the_list_is_filtered_by_state_cluster_and_words(thousand):
+    rows = Rows()
+
+    def names(**query):
+        return [row.reassignment_id for row in rows.page(thousand, ListQuery(**query)).rows]
+
+    assert names(state=Shown.RUNNING) == [AT_WORK]
+    assert names(state=Shown.HELD) == ["rebalance-2026-w47", "r0500"]
+    assert names(cluster_id="prod-us", state=Shown.HELD) == ["rebalance-2026-w47"]
+    assert names(text="R0500") == ["r0500"]
+    past = rows.page(thousand, ListQuery(state=Shown.PAST, number=20))
+    assert (past.found, past.pages, past.query.number) == (997, 20, 20)
+
+
+def test_what_is_at_work_is_listed_first(thousand):
+    page = Rows().page(thousand)
+    assert [row.reassignment_id for row in page.rows[:2]] == [AT_WORK, "rebalance-2026-w47"]
+    assert (page.found, page.pages) == (1_000, 20)
+
+
+def test_a_filter_reads_each_record_once_and_again_only_what_has_had_the_lock_since(thousand):
+    rows, query = Rows(), ListQuery(state=Shown.HELD)
+    rows.page(thousand, query)
+    root = str(thousand.record(CLUSTER, AT_WORK).root.parent.parent)
+    with file_calls(root) as calls:
+        rows.page(thousand, query)
+    assert len(calls) < 40
+    lock = ClusterLock(reassignment_id="r0500", since=thousand.lock_owner(CLUSTER).since, requested_by="ann")
+    before = thousand.lock_owner(CLUSTER)
+    thousand.acquire(CLUSTER, lock, instead_of=before)
+    thousand.record(CLUSTER, "r0500").run_commands.append(RunCommand(at=lock.since, by="bob", stopped=False))
+    thousand.acquire(CLUSTER, before, instead_of=lock)
+    assert [row.reassignment_id for row in rows.page(thousand, query).rows] == ["rebalance-2026-w47"]
+    thousand.record(CLUSTER, "r0500").run_commands.append(RunCommand(at=lock.since, by="bob", stopped=True))
+
+
+@pytest.mark.parametrize("count", [1, STROKES, STROKES + 1, 1_000])
+def test_the_ends_of_batches_that_are_read_are_bounded_and_have_the_first_and_the_last(count):
+    numbers = finished_numbers(range(1, count + 1))
+    assert len(numbers) <= STROKES + 2
+    assert (numbers[0], numbers[-1]) == (1, count)
+
+
+def test_strokes_of_several_batches_follow_each_other_without_a_gap(run):
+    at = run.clock.now
+
+    def end(n):
+        began = at + timedelta(minutes=n)
+        return FinishedBatch(
+            number=n,
+            partitions=1,
+            bytes_copied=60,
+            started_at=began,
+            finished_at=began + timedelta(minutes=1),
+            left_out={},
+        )
+
+    batches = [type("B", (), {"bytes_to_copy": 60})() for _ in range(8)]
+    chart = time_chart([end(n) for n in (1, 2, 4, 8)], batches, current=None, now=at, expected_end=None)
+    assert [(s.first, s.last, s.bytes_per_second) for s in chart.strokes] == [
+        (1, 1, 1.0),
+        (2, 2, 1.0),
+        (3, 4, 1.0),
+        (5, 8, 1.0),
+    ]
+    assert [round(s.x) for s in chart.strokes] == [0, 125, 250, 500]
+    assert chart.strokes[-1].x + chart.strokes[-1].width == pytest.approx(1_000)
+
+
+def test_a_filter_of_the_audit_trail_finds_what_is_far_back_and_says_how_far_it_looked(run):
+    event(run.record, "submit_batch", 1, run.clock.now, "the needle", "failed")
+    for n in range(120):
+        event(run.record, "sense_isr_catch_up", 2, run.clock.now, f"look {n}", "waiting")
+    found = Pages().page(run.store, run.cluster_id, "r", AuditQuery(outcome="problems")).audit
+    assert [e.summary for e in found.events] == ["the needle"]
+    assert found.older == 1
+    assert (
+        Pages().page(run.store, run.cluster_id, "r", AuditQuery(text="LOOK 29", before=100)).audit.events[0].summary
+        == "look 29"
+    )
