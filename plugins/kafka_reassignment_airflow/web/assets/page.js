@@ -123,10 +123,10 @@
   });
 
   localise(document);
-  entitle();
   if (framed) {
     const outer = parent.document.title;
     addEventListener("pagehide", () => { try { parent.document.title = outer; } catch { /* it is gone */ } });
   }
+  entitle();
   if (live) setTimeout(again, 1000 * (Number(live.dataset.again) || 60));
 })();
