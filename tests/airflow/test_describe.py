@@ -77,4 +77,4 @@ def test_what_cannot_be_described_fails_with_one_message_and_no_retry(reassignme
     assert reassignments.wait_for_run(DESCRIBE_DAG_ID, "not-describable") == "failed"
     assert reassignments.airflow.tasks(DESCRIBE_DAG_ID, "not-describable")["describe"]["try_number"] == 1
     log = reassignments.log_of(DESCRIBE_DAG_ID, "not-describable", "describe")
-    assert "'partitions': 'orders' is not a partition, expected the form 'topic-0'" in log
+    assert "'Partitions' (partitions): 'orders' is not a partition, expected the form 'topic-0'" in log
