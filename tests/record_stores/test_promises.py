@@ -57,6 +57,18 @@ def test_an_empty_object_is_created_once_too(base):
     assert read_object(base.folder / "empty") == b""
 
 
+def test_what_another_process_creates_after_the_folder_was_listed_is_found_by_its_name(base):
+    """Clients of stores keep listings: an end of a batch that one hides would be waited for for ever."""
+    folder = base.folder / "listed"
+    write_object(folder / "1.json", b"one")
+    assert names_in(folder) == ["1.json"]
+    assert read_object(folder / "2.json") is None
+    own = folder.fs
+    other = type(own)(*own.storage_args, **own.storage_options, skip_instance_cache=True)
+    other.pipe_file((folder / "2.json").path, b"two")
+    assert read_object(folder / "2.json") == b"two"
+
+
 def test_no_two_writers_of_a_series_get_one_number(base):
     series = [Series(base.folder / "notes", Note) for _ in range(2)]
     claimed = at_once(*(lambda s=s: [s.claim(Note(by="x")) for _ in range(15)] for s in series))

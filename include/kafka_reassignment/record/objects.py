@@ -225,11 +225,24 @@ def names_in(folder: UPath) -> list[str]:
         RecordUnavailableError: the store does not answer.
     """
     try:
-        with store_errors("list", folder, (FileNotFoundError,)):
-            folder.fs.invalidate_cache(folder.path)  # object stores keep listings, which hide what others wrote since
+        with store_errors("list", folder, (FileNotFoundError,)), _without_listings(folder):
             return [str(name).rstrip("/").rpartition("/")[2] for name in folder.fs.ls(folder.path, detail=False)]
     except FileNotFoundError:
         return []
+
+
+@contextmanager
+def _without_listings(folder: UPath) -> Iterator[None]:
+    """Forget what the client has listed of a folder, before and after.
+
+    Clients of object stores keep listings. An old one hides what others wrote since, also from a read by name: s3fs 2026.9
+    answers that by the listing it has.
+    """
+    folder.fs.invalidate_cache(folder.path)
+    try:
+        yield
+    finally:
+        folder.fs.invalidate_cache(folder.path)
 
 
 def last_number(folder: UPath) -> int:
