@@ -132,7 +132,7 @@ def message_of(event: Happened, reassignment_id: str, text: str, what: str = "")
 
 
 def notifiers(event: Happened) -> list[Callable[[Any], None]]:
-    """Return the configured notifiers of an event, made anew.
+    """Return the configured notifiers of an event, new ones each time.
 
     Raises:
         InvalidRequestError: the setting cannot be read, or names a class that is not there or takes other arguments.

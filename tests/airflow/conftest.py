@@ -8,7 +8,7 @@ from tests.airflow.lab import two_batches
 from tests.airflow.mailbox import Mailbox
 from tests.airflow.reassignments import Reassignments
 
-from kafka_lab.airflow import LocalAirflow, kafka_connection
+from kafka_lab.airflow import PROJECT, LocalAirflow, kafka_connection
 from kafka_lab.airflow_client import AirflowClient
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
@@ -19,6 +19,16 @@ __all__ = ["two_batches"]
 
 EXAMPLES = Path(example_dags.__file__).parent
 """DAGs of a user's own: a bundle beside the project's."""
+
+
+@pytest.fixture(scope="module")
+def dags():
+    """The project's DAGs, as Airflow parses them."""
+    from airflow.dag_processing.dagbag import DagBag  # after tests/conftest.py has configured Airflow
+
+    bag = DagBag(str(PROJECT / "dags"))
+    assert bag.import_errors == {}
+    return bag.dags
 
 
 @pytest.fixture(scope="package")

@@ -12,7 +12,6 @@ from airflow.sdk.definitions.mappedoperator import MappedOperator
 from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 from jsonschema import Draft202012Validator
 
-from kafka_lab.airflow import PROJECT
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     InvalidRequestError,
@@ -41,13 +40,6 @@ from kafka_reassignment_airflow.triggers.catch_up import CatchUpTrigger
 from kafka_reassignment_airflow.triggers.reassignment import BatchesTrigger
 
 pytestmark = pytest.mark.quick
-
-
-@pytest.fixture(scope="module")
-def dags():
-    bag = DagBag(str(PROJECT / "dags"))
-    assert bag.import_errors == {}
-    return bag.dags
 
 
 def test_the_example_dags_parse():

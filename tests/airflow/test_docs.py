@@ -7,7 +7,6 @@ from copy import deepcopy
 from pathlib import Path
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from typer.main import get_command
 
 from kafka_lab.airflow import PROJECT
@@ -25,11 +24,6 @@ def commands():
         for block in BLOCK.finditer(page.read_text()):
             for line in filter(None, map(str.strip, block[2].splitlines())):
                 yield pytest.param(page, shlex.split(line), id=f"{page.stem}: {line[:60]}")
-
-
-@pytest.fixture(scope="module")
-def dags():
-    return DagBag(str(PROJECT / "dags")).dags
 
 
 @pytest.mark.parametrize(("page", "command"), commands())

@@ -4,11 +4,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import TriggerRule
 from tests.airflow.dag_runs import cleared_with, counted_tasks, ends_green
 
-from kafka_lab.airflow import PROJECT
 from kafka_reassignment.advice import Rerun
 from kafka_reassignment.errors import BatchIncompleteError
 from kafka_reassignment.steps.batch import BATCH_STEPS
@@ -17,13 +15,6 @@ from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID
 pytestmark = pytest.mark.quick
 
 GREEN = dict.fromkeys(BATCH_STEPS, "success")
-
-
-@pytest.fixture(scope="module")
-def dags():
-    bag = DagBag(str(PROJECT / "dags"))
-    assert bag.import_errors == {}
-    return bag.dags
 
 
 @pytest.fixture

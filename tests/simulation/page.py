@@ -268,7 +268,7 @@ class PageReader:
         if play.touched or any(play.world.truth.begun(other) for other in others_than(play, own.reassignment_id)):
             return  # others may have moved it since
         if play.world.truth.owner() not in (None, own.reassignment_id):
-            return
+            return  # another one may, though its submission has no answer
         if run.ended_at is None or play.world.time.now - run.ended_at > A_LOOK:
             return
         for violation in reassignment_is_done(play, run, at=run.ended_at):

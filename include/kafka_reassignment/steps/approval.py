@@ -22,7 +22,7 @@ LONGEST_REASON = 500
 class ApprovalRules:
     """When a person is asked although the request does not ask for it: from these sizes on; None is never.
 
-    ``second_approver``: whoever is asked, a second person is asked as well.
+    ``second_approver``: two different people have to approve.
     """
 
     from_gb: float | None = None

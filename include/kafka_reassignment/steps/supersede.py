@@ -1,6 +1,6 @@
 """A new target over moves in flight (KIP-236): cancel them where that is safe, then the usual steps begin.
 
-What the superseded reassignment has in flight is cancelled by the batch that moves it anew. What it has left half-way and this
+What the superseded reassignment has in flight is cancelled by the batch that moves it again. What it has left half-way and this
 one does not move is settled before the first batch: else nobody would ever drop the replicas that are too many.
 """
 
