@@ -16,7 +16,10 @@ PYTEST := $(BIN)/python -m pytest
 #   browser    the page in a real browser (skipped where there is no Chromium)
 #   faults_airflow  whole reassignments on a real Airflow with acts at cues; `make faults-airflow` runs them
 #   record_stores  the record's promises: the same tests on a disk, S3, Google's and Azure's (servers from packages)
+#   install    the pages about installing, followed line by line; `make follow-install` runs it (slow), test_pages.py is quick
+#   celery     a reassignment on two Celery workers that share no file; `make celery` runs it (slow)
 #   lab        the lab itself (kafka)
+#   compose    docker-compose.yml as a file, its secrets (quick), the plan of its demo (spark); `make compose-check` brings it up
 #   simulation reassignments in a simulated world (simulation): a seed each; `make simulate` runs more
 #   fakes      no tests: the fake cluster
 # Marks: quick (in-process, all of them under a minute), simulation (in-process, minutes), kafka, spark, airflow (what is started), slow (only by `make test-slow`).
@@ -24,10 +27,10 @@ PYTEST := $(BIN)/python -m pytest
 TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow simulate faults faults-airflow quick lint docs lock bounds clean bench-plan bench-move bench-rate bench-drop bench-auto-rate record-stores bench-page pictures
+.PHONY: help setup demo env compose-check test test-slow simulate faults faults-airflow quick lint docs lock bounds resolve clean bench-plan bench-move bench-rate bench-drop bench-auto-rate record-stores bench-page pictures follow-install celery
 
 help:  ## list the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 setup: $(VENV)/.warm  ## make the virtual environment from the locked dependencies
 
@@ -46,6 +49,12 @@ $(VENV)/.warm: $(VENV)/.installed
 
 demo: setup  ## a throttled decommission on six real brokers, run by Airflow (ARGS="--help" for options)
 	@$(BIN)/python -m kafka_lab.demo $(ARGS)
+
+env:  ## write .env for docker compose, with random secrets (docs/compose.md)
+	@PYTHONPATH=lab $(PYTHON) -m kafka_lab.compose.env
+
+compose-check:  ## bring docker-compose.yml up, empty a broker by it, take it down (ARGS="--profile secured --keep"; needs Docker alone)
+	@PYTHONPATH=lab $(PYTHON) -m kafka_lab.compose.check $(ARGS)
 
 lint: setup  ## format check, lint, strict types, import contracts; what is installed fits pyproject.toml
 	$(BIN)/ruff format --check .
@@ -92,6 +101,12 @@ bench-page: setup  ## what each view of the page costs with 1,000 reassignments,
 pictures: setup  ## the pictures of the page in docs/images, from a browser in a real Airflow
 	@$(BIN)/python -m tests.browser.pictures
 
+follow-install: setup  ## follow docs/install.md line by line on a cluster secured by SCRAM over TLS
+	$(PYTEST) -m slow tests/install --capture=no
+
+celery: setup  ## a reassignment on two Celery workers, each killed in the middle of steps (needs redis-server and unshare)
+	$(PYTEST) -m slow tests/celery
+
 faults: setup  ## reassignments with faults at seeded points (SEEDS=1-200; ARGS=-v prints every step)
 	@$(BIN)/python -m tests.faults --seeds $(or $(SEEDS),1-20) $(ARGS)
 
@@ -104,7 +119,7 @@ simulate: setup  ## reassignments in a simulated world, a seed each (SEEDS=1-100
 lock: setup  ## resolve the locked dependencies again, newest releases first
 	$(UV) lock --upgrade
 	$(UV) export $(EXPORT) --extra lab --extra s3 --group dev -o requirements/dev.lock
-	$(UV) export $(EXPORT) --no-dev -o requirements/runtime.lock
+	$(UV) export $(EXPORT) --extra s3 --no-dev -o requirements/runtime.lock
 
 bounds: bounds-lowest-direct bounds-highest  ## quick and planner tests on the lowest and on the newest releases that pyproject.toml allows
 
@@ -112,6 +127,9 @@ bounds-%: setup
 	$(BIN)/uv venv -q --clear --python $(BIN)/python .bounds/$*
 	$(BIN)/uv pip install -q --python .bounds/$*/bin/python --resolution $* --group dev -e . -e lab
 	.bounds/$*/bin/python -m pytest -m "quick or (spark and not (kafka or airflow or slow))" $(TWO_LANES)
+
+resolve: setup  ## whether this package fits beside Airflow 3.2 and 3.3 with all their providers (ARGS="--help")
+	@$(BIN)/python requirements/resolve.py $(ARGS)
 
 clean:  ## remove the virtual environment and caches inside the checkout
 	rm -rf $(VENV) site .bounds .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

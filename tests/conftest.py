@@ -26,7 +26,7 @@ settings.load_profile("lanes")
 
 TURNS = ("quick", "airflow", "kafka", "spark", "")
 """The order of modules, by the strongest of their marks (Airflow, brokers, Spark). What takes longest comes first, so that
-lanes end together; Spark comes after the brokers, because a plan step in a test on brokers ends the session's Spark."""
+lanes end together."""
 
 LONGEST = ("kips/test_zookeeper_era.py", "contract/test_zookeeper.py", "faults/test_faults.py")
 """Modules on brokers that take minutes, the longest first."""

@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need it, and small clusters to plan for."""
+"""A Spark session for the tests of a module, and small clusters to plan for."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    """A local session with two cores, started when first asked for."""
+    """A local session with two cores, started when first asked for; a plan step of another module would end it."""
     with planner_session("local[2]", memory="512m", settings={"spark.sql.shuffle.partitions": "2"}) as session:
         yield session
 

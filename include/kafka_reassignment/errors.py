@@ -35,16 +35,17 @@ class ReassignmentError(Exception):
 
     def add_advice(self, *advice: Advice) -> None:
         """Add what is to be done after the rest, for a caller that knows more than the raiser."""
-        self._set_advice(*self.advice, *advice)
+        self.set_advice(*self.advice, *advice)
 
     def name_connection(self, kafka_conn_id: str) -> None:
         """Let what is to be triggered be triggered for this cluster, not for that of the form's default connection."""
         if any(isinstance(item, Trigger) for item in self.advice):
-            self._set_advice(*(with_connection(item, kafka_conn_id) for item in self.advice))
+            self.set_advice(*(with_connection(item, kafka_conn_id) for item in self.advice))
 
-    def _set_advice(self, *advice: Advice) -> None:
+    def set_advice(self, *advice: Advice) -> None:
+        """Put other advice in its place."""
         self.advice = advice
-        self.args = (f"{self.problem.removesuffix('.')}. {sentence(advice)}",)
+        self.args = (f"{self.problem.removesuffix('.')}. {sentence(advice)}" if advice else self.problem,)
 
 
 class InvalidRequestError(ReassignmentError):

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
@@ -61,6 +61,7 @@ class LocalAirflow(AirflowClient):
         home: AIRFLOW_HOME; a temporary folder when None.
         environment: further settings, such as ``AIRFLOW__CORE__PARALLELISM``.
         fast: shorten the scheduler's idle sleep, so that short steps follow each other quickly.
+        python: the interpreter whose Airflow runs.
     """
 
     def __init__(
@@ -70,11 +71,13 @@ class LocalAirflow(AirflowClient):
         home: Path | None = None,
         environment: Mapping[str, str] | None = None,
         fast: bool = True,
+        python: Path = Path(sys.executable),
     ) -> None:
         self.home = home or Path(tempfile.mkdtemp(prefix="kafka-reassignment-airflow-"))
         self.home.mkdir(parents=True, exist_ok=True)
         self.port = _free_port()
         super().__init__(f"http://127.0.0.1:{self.port}", user="admin", password=secrets.token_urlsafe(9))
+        self._python = python
         self._components: dict[str, _Component] = {}
         self._home_lifeline = Lifeline(None if home is not None else self.home)
         self._environment = self._settings(connections or {}, fast) | dict(environment or {})
@@ -107,19 +110,31 @@ class LocalAirflow(AirflowClient):
 
     def start_component(self, component: str) -> None:
         """Start one of api-server, scheduler, dag-processor, triggerer."""
+        self._start(component, [component])
+
+    def _start(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        *,
+        within: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        """Start an ``airflow`` command that goes on, under a name; ``within`` is a command that runs it."""
         lifeline = Lifeline(None)
-        log_path = self.home / "logs" / f"{component}.log"
+        log_path = self.home / "logs" / f"{name}.log"
         with log_path.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "airflow", component],
-                env=self._environment,
-                cwd=self.home,
+                [*within, str(self._python), "-m", "airflow", *arguments],
+                env=self._environment | dict(environment or {}),
+                cwd=cwd or self.home,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 process_group=lifeline.group,
             )
-        self._components[component] = _Component(process, lifeline)
+        self._components[name] = _Component(process, lifeline)
 
     def kill_component(self, component: str) -> None:
         """SIGKILL a component with all its children, its running tasks among them: what a crash of its machine does."""
@@ -192,7 +207,7 @@ class LocalAirflow(AirflowClient):
 
     def _run(self, arguments: list[str], log: IO[bytes]) -> None:
         done = subprocess.run(
-            [sys.executable, "-m", "airflow", *arguments],
+            [str(self._python), "-m", "airflow", *arguments],
             env=self._environment,
             cwd=self.home,
             stdin=subprocess.DEVNULL,

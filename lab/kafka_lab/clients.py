@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -18,14 +19,15 @@ QUIET.addHandler(logging.NullHandler())
 QUIET.propagate = False
 
 
-def admin_client(bootstrap_servers: str) -> AdminClient:
-    """Return an admin client that comes back quickly when brokers do."""
+def admin_client(bootstrap_servers: str, client: Mapping[str, str] | None = None) -> AdminClient:
+    """Return an admin client that comes back quickly when brokers do; ``client`` are further librdkafka keys."""
     return AdminClient(
         {
             "bootstrap.servers": bootstrap_servers,
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 500,
             "socket.connection.setup.timeout.ms": 2_000,
+            **(client or {}),
         },
         logger=QUIET,
     )

@@ -53,6 +53,7 @@ def fill_topics(
     *,
     message_bytes: int = 10_000,
     batch_bytes: int = 900_000,
+    client: Mapping[str, str] | None = None,
 ) -> None:
     """Write ``size_bytes`` of incompressible messages with acks=all, the same share to each partition.
 
@@ -63,6 +64,7 @@ def fill_topics(
         progress: takes the bytes acknowledged so far, several times a second.
         message_bytes: size of one message.
         batch_bytes: size of a record batch, at most; the default is just under the 1 MB a broker takes.
+        client: further librdkafka keys, such as those of a secured cluster.
 
     Raises:
         LocalClusterError: a topic is unknown, or a message was not acknowledged.
@@ -77,7 +79,7 @@ def fill_topics(
         else:
             failures[error.name()] += 1
 
-    partitions = partitions_of(bootstrap_servers, topics)
+    partitions = partitions_of(bootstrap_servers, topics, client)
     producer = Producer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -85,6 +87,7 @@ def fill_topics(
             "linger.ms": 50,
             "batch.size": batch_bytes,
             "queue.buffering.max.kbytes": 64 * 1024,
+            **(client or {}),
         },
         logger=QUIET,
     )
@@ -116,10 +119,12 @@ def fill_topics(
         progress(size_bytes)
 
 
-def partitions_of(bootstrap_servers: str, topics: Sequence[str]) -> list[TopicPartition]:
+def partitions_of(
+    bootstrap_servers: str, topics: Sequence[str], client: Mapping[str, str] | None = None
+) -> list[TopicPartition]:
     """Every partition of the topics, those of different topics in turns."""
     try:
-        shown = admin_client(bootstrap_servers).list_topics(timeout=_ANSWER_SECONDS).topics
+        shown = admin_client(bootstrap_servers, client).list_topics(timeout=_ANSWER_SECONDS).topics
     except KafkaException as failed:
         raise LocalClusterError(
             f"Cannot see the topics at {bootstrap_servers}: expected an answer, found: {failed}. Is the cluster up?"

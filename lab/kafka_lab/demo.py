@@ -23,15 +23,15 @@ from upath import UPath
 from kafka_lab.airflow import LocalAirflow, kafka_connection
 from kafka_lab.cluster import LocalCluster
 from kafka_lab.data import create_topic, fill_topics
-from kafka_lab.demo_view import Load, bar, console, grid, load_table, print_dim, say
+from kafka_lab.demo_view import Load, bar, console, grid, load_table, print_dim, print_failure, say
 from kafka_lab.ledger import Ledger
+from kafka_lab.throttles import throttle_configs
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
-from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Replicas
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
-from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID
+from kafka_reassignment_airflow.runs import DAG_ID
 
 TOPICS = {"orders": 12, "payments": 12, "clicks": 12}
 
@@ -99,7 +99,7 @@ def _reassign(
 ) -> bool:
     last = cluster.brokers[-1]
     with _open(cluster) as port, Ledger(cluster.bootstrap_servers, list(TOPICS)) as ledger:
-        before, configs_before = _loads(port), _throttle_configs(port)
+        before, configs_before = _loads(port), throttle_configs(port, TOPICS)
         conf: dict[str, object] = {
             "kafka_conn_id": "kafka_default",
             "job": str(job),
@@ -116,11 +116,11 @@ def _reassign(
         record = RecordStore(UPath(airflow.record_uri)).record(port.describe_cluster().cluster_id, run_id)
         state = _watch(airflow, record, run_id)
         if state != "success":
-            _print_failure(airflow, run_id)
+            print_failure(airflow, run_id)
         ledger.stop()
         messages = ledger.verify()
         console.print(load_table(before, _loads(port)))
-        restored = configs_before == _throttle_configs(port)
+        restored = configs_before == throttle_configs(port, TOPICS)
     console.print((record.read_file("report.txt") or b"There is no report").decode(), markup=False)
     console.print(f"Throttle configs as before the run: {'yes' if restored else 'NO'}")
     console.print(
@@ -181,17 +181,6 @@ def _watch(airflow: LocalAirflow, record: Record, run_id: str) -> str:
             time.sleep(1)
 
 
-def _print_failure(airflow: LocalAirflow, run_id: str) -> None:
-    runs = [(DAG_ID, run_id), *((BATCH_DAG_ID, r) for r in airflow.runs(BATCH_DAG_ID))]
-    for dag_id, run in runs:
-        for task_id, task in airflow.tasks(dag_id, run).items():
-            if task["state"] == "failed":
-                log = airflow.task_log(dag_id, run, task_id, task["try_number"])
-                console.print(
-                    f"[red]{dag_id} {run} {task_id} failed[/]:\n" + "\n".join(log.splitlines()[-15:]), markup=True
-                )
-
-
 def _loads(port: ClusterPort) -> dict[int, Load]:
     """Return what each broker has of the demo's topics."""
     description = port.describe_cluster()
@@ -214,11 +203,6 @@ def _moving(loads: dict[int, Load], job: DemoJob, last: int) -> int:
         return total // len(loads)
     mean = total / len(loads)
     return round(sum(max(0.0, load.replicas - mean) for load in loads.values()))
-
-
-def _throttle_configs(port: ClusterPort) -> object:
-    brokers = [ConfigResource.broker(b) for b in sorted(port.describe_cluster().live_brokers)]
-    return port.describe_configs([*brokers, *(ConfigResource.topic(t) for t in TOPICS)], THROTTLE_KEYS)
 
 
 @contextmanager

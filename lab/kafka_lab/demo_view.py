@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from kafka_lab.airflow import LocalAirflow
+from kafka_lab.airflow_client import AirflowClient
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
@@ -41,7 +41,7 @@ class Load:
     size_bytes: int
 
 
-def grid(airflow: LocalAirflow, record: Record, run_id: str, batches: int) -> tuple[Table, str]:
+def grid(airflow: AirflowClient, record: Record, run_id: str, batches: int) -> tuple[Table, str]:
     """Return the grid as Airflow draws it, and a line on what is going on."""
     table = Table(title=f"{run_id}: rows are steps, columns are batches", title_justify="left")
     table.add_column("step")
@@ -78,6 +78,17 @@ def load_table(before: dict[int, Load], after: dict[int, Load]) -> Table:
             f"{b.size_bytes / 1e6:.0f} → {a.size_bytes / 1e6:.0f}",
         )
     return table
+
+
+def print_failure(airflow: AirflowClient, run_id: str) -> None:
+    """Print the end of the log of each task that failed, in the reassignment and in its batches."""
+    runs = [(DAG_ID, run_id), *((BATCH_DAG_ID, r) for r in airflow.runs(BATCH_DAG_ID))]
+    for dag_id, run in runs:
+        for task_id, task in airflow.tasks(dag_id, run).items():
+            if task["state"] == "failed":
+                log = airflow.task_log(dag_id, run, task_id, task["try_number"])
+                console.print(f"{dag_id} {run} {task_id} failed:", style="red", markup=False)
+                console.print("\n".join(log.splitlines()[-15:]), markup=False)
 
 
 @contextmanager

@@ -1,4 +1,9 @@
-"""What the documentation tells people to type is what the DAGs and the command take."""
+"""What the documentation tells people to type is what the DAGs and the command take.
+
+The pages about installing are followed line by line by tests/install (`make follow-install`): it types each of their commands
+and compares what they print. Of those, only the triggers are checked here too, and tests/install/test_pages.py says that no
+block is left out.
+"""
 
 import json
 import re
@@ -7,6 +12,8 @@ from copy import deepcopy
 from pathlib import Path
 
 import pytest
+from tests.install.pages import PAGES, followed
+from tests.install.shell import commands as split_commands
 from typer.main import get_command
 
 from kafka_lab.airflow import PROJECT
@@ -18,6 +25,10 @@ DOCS = PROJECT / "docs"
 BLOCK = re.compile(r"^( *)```sh\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 
 
+def followed_commands():
+    return {shlex.join(shlex.split(c)) for b in followed() if b.is_commands for c in split_commands(b.text)}
+
+
 def commands():
     """Every command of a shell block, with its page."""
     for page in sorted(DOCS.rglob("*.md")):
@@ -27,9 +38,18 @@ def commands():
 
 
 @pytest.mark.parametrize(("page", "command"), commands())
-def test_a_command_of_the_docs_is_accepted(dags, page: Path, command: list[str]) -> None:
+def test_a_command_of_the_docs_is_accepted(dags, monkeypatch, page: Path, command: list[str]) -> None:
     match command:
-        case ["airflow", "dags", "trigger", dag_id, "--conf", conf]:
+        case ["airflow", "dags", "trigger", dag_id, "--conf", conf] | [
+            "airflow",
+            "dags",
+            "trigger",
+            dag_id,
+            "--run-id",
+            _,
+            "--conf",
+            conf,
+        ]:
             given = json.loads(conf)
             assert set(given) <= set(dags[dag_id].params), page
             params = deepcopy(dags[dag_id].params)
@@ -37,11 +57,16 @@ def test_a_command_of_the_docs_is_accepted(dags, page: Path, command: list[str])
             params.validate()
             if dag_id == "kafka_reassignment":
                 parse_request(given)
+        case _ if page.parent == DOCS and page.stem in PAGES:
+            assert shlex.join(command) in followed_commands(), page
         case ["airflow", "variables", "set", "kafka_maintenance_requests", requests]:
             assert [parse_request(request).job for request in json.loads(requests)], page
         case ["kafka-reassignment", name, *options]:
-            known = get_command(app).commands[name].params
-            assert {o for o in options if o.startswith("--")} <= {o for param in known for o in param.opts}, page
+            monkeypatch.setenv("AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI", "/records")
+            known = get_command(app).commands[name]
+            while hasattr(known, "commands"):
+                known = known.commands[options.pop(0)]
+            known.make_context(name, options)  # reads all of it, and runs nothing
         case _:
             pytest.fail(f"{page}: nobody checks {command}")
 

@@ -1,6 +1,9 @@
 """From Airflow's connections and configuration to a cluster, a Spark master and a record store."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from tests.fakes.cluster import FakeCluster
@@ -71,3 +74,10 @@ def test_records_are_where_the_configuration_says_and_in_airflows_home_otherwise
     assert str(record_store().record("c", "r").root) == f"file://{tmp_path}/kafka_reassignments/c/r"
     monkeypatch.setenv("AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI", f"file://{tmp_path}/elsewhere")
     assert str(record_store().record("c", "r").root) == f"file://{tmp_path}/elsewhere/c/r"
+
+
+def test_a_command_outside_of_tasks_loads_the_plugin_as_tasks_do(tmp_path):
+    environment = {**os.environ, "AIRFLOW_HOME": str(tmp_path), "AIRFLOW__CORE__LAZY_LOAD_PLUGINS": "False"}
+    command = [sys.executable, "-c", "import kafka_reassignment_airflow.hooks.record"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "Failed to import plugin" not in done.stdout + done.stderr

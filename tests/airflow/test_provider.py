@@ -12,6 +12,7 @@ from airflow.plugins_manager import AirflowPlugin
 from jsonschema import validate
 
 from kafka_lab.airflow import PROJECT
+from kafka_reassignment.cli.dags import BUNDLES, dag_folder
 from kafka_reassignment_airflow.bundle import KafkaReassignmentDagBundle
 from kafka_reassignment_airflow.provider_info import OPTIONS, get_provider_info
 from kafka_reassignment_airflow.settings import instance, plan_arguments, setting, step_defaults
@@ -47,6 +48,12 @@ def test_the_entry_point_of_the_plugin_is_a_plugin_with_the_page():
     assert issubclass(plugin, AirflowPlugin)
     assert [app["url_prefix"] for app in plugin.fastapi_apps] == ["/kafka-reassignment"]
     assert [view["destination"] for view in plugin.external_views] == ["nav", "dag_run"]
+
+
+def test_the_command_prints_the_name_of_the_bundle():
+    classpath = f"{KafkaReassignmentDagBundle.__module__}.{KafkaReassignmentDagBundle.__qualname__}"
+    assert BUNDLES[1]["classpath"] == classpath
+    assert dag_folder() == KafkaReassignmentDagBundle(name="b").path
 
 
 def test_the_bundle_of_a_checkout_has_its_dags():

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 from tests.contract.lab import eventually
+from tests.secured import SecuredCluster, right, rights, unsecured_token
 from tests.unit.cluster.certificates import Certificates
 
 from kafka_lab import data
-from kafka_lab.cluster import LocalCluster
-from kafka_lab.nodes import Node, Role, free_ports
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
@@ -33,41 +22,7 @@ from kafka_reassignment.ports import ClusterPort
 
 pytestmark = pytest.mark.kafka
 
-USERS = 'user_mover="hunter2" user_nobody="hunter3"'
 P = TopicPartition("orders", 0)
-
-
-class SecuredCluster(LocalCluster):
-    """Two brokers with a SASL_SSL listener beside the plain one; nobody but ``mover`` has any right on it."""
-
-    def __init__(self, pki: Certificates, identity: Path) -> None:
-        self.secure_ports = dict(zip((1, 2), free_ports(2), strict=True))
-        plain = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-        bearer = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
-        super().__init__(
-            brokers=2,
-            racks=2,
-            configs={
-                "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL",
-                "ssl.keystore.type": "PEM",
-                "ssl.keystore.location": str(identity),
-                "ssl.truststore.type": "PEM",
-                "ssl.truststore.location": str(pki.ca),
-                "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
-                "listener.name.sasl_ssl.plain.sasl.jaas.config": f"{plain} {USERS};",
-                "listener.name.sasl_ssl.oauthbearer.sasl.jaas.config": f"{bearer};",
-                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-                "super.users": "User:ANONYMOUS;User:mover",
-            },
-        )
-
-    def _properties(self, node: Node) -> dict[str, object]:
-        properties = super()._properties(node)
-        if node.role is Role.BROKER:
-            secure = f",SASL_SSL://127.0.0.1:{self.secure_ports[node.node_id]}"
-            for key in ("listeners", "advertised.listeners"):
-                properties[key] = f"{properties[key]}{secure}"
-        return properties
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +32,8 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture(scope="module")
 def secured(pki: Certificates) -> Iterator[SecuredCluster]:
-    identity = pki.key.with_name("identity.pem")
-    identity.write_text(pki.key.read_text() + pki.certificate.read_text() + pki.ca.read_text())
-    with SecuredCluster(pki, identity) as cluster:
+    users = {"mover": "hunter2", "nobody": "hunter3"}
+    with SecuredCluster(pki, brokers=2, users=users, super_users=("mover",)) as cluster:
         data.create_topic(cluster.bootstrap_servers, P.topic, [(1,)])
         yield cluster
 
@@ -87,23 +41,13 @@ def secured(pki: Certificates) -> Iterator[SecuredCluster]:
 @pytest.fixture
 def connection(secured: SecuredCluster, pki: Certificates) -> dict[str, Any]:
     return {
-        "bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in secured.secure_ports.values()),
+        "bootstrap.servers": secured.servers(secured.secure_ports),
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "PLAIN",
         "sasl.username": "mover",
         "sasl.password": "hunter2",
         "ssl.ca.location": str(pki.ca),
     }
-
-
-def unsecured_token(principal: str) -> str:
-    """A JWT without a signature, as a broker without a validator takes it (KIP-255)."""
-
-    def part(content: dict[str, object]) -> str:
-        return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
-
-    now = int(time.time())
-    return f"{part({'alg': 'none'})}.{part({'sub': principal, 'iat': now, 'exp': now + 600})}."
 
 
 def test_everything_goes_through_tls_and_sasl(connection: dict[str, Any]) -> None:
@@ -167,43 +111,21 @@ def test_reads_share_their_logins_until_the_cluster_is_closed(connection: dict[s
 def test_auto_rate_needs_to_write_to_the_canary_topic_and_to_describe_the_groups(
     secured: SecuredCluster, connection: dict[str, Any]
 ) -> None:
-    admin = AdminClient({"bootstrap.servers": secured.bootstrap_servers})
-
-    def right(kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
-        anywhere = (ResourcePatternType.LITERAL, "User:nobody", "*")
-        return AclBinding(kind, name, *anywhere, operation, AclPermissionType.ALLOW)
-
-    def give(*rights: AclBinding) -> None:
-        for done in admin.create_acls(list(rights)).values():
-            done.result(10)
-
-    group = right(ResourceType.GROUP, "billing", AclOperation.DESCRIBE)
-    write = right(ResourceType.TOPIC, P.topic, AclOperation.WRITE)
-    describe = right(ResourceType.TOPIC, P.topic, AclOperation.DESCRIBE)
+    servers = secured.bootstrap_servers
+    group = right("nobody", ResourceType.GROUP, "billing", AclOperation.DESCRIBE)
+    write = right("nobody", ResourceType.TOPIC, P.topic, AclOperation.WRITE)
+    describe = right("nobody", ResourceType.TOPIC, P.topic, AclOperation.DESCRIBE)
     nobody = ClusterSettings.of({**connection, "sasl.username": "nobody", "sasl.password": "hunter3"})
-    try:
-        with open_cluster(nobody) as cluster:
-            give(describe)
+    with open_cluster(nobody) as cluster:
+        with rights(servers, "nobody", describe):
             eventually(lambda: cluster.describe_partitions([P.topic]).keys(), lambda seen: seen == {P})
             with pytest.raises(NotAuthorizedError, match="canary messages to orders .* WRITE on the canary topic"):
                 cluster.produce_latencies([P])
             with pytest.raises(NotAuthorizedError, match="consumer group billing .* DESCRIBE on the group"):
                 cluster.committed_offsets("billing")
-            give(write, group)
+        with rights(servers, "nobody", describe, write, group):
             eventually(lambda: _is_allowed(lambda: cluster.produce_latencies([P])), bool)
             eventually(lambda: _is_allowed(lambda: cluster.committed_offsets("billing")), bool)
-    finally:
-        of_nobody = AclBindingFilter(
-            ResourceType.ANY,
-            None,
-            ResourcePatternType.ANY,
-            "User:nobody",
-            None,
-            AclOperation.ANY,
-            AclPermissionType.ANY,
-        )
-        for done in admin.delete_acls([of_nobody]).values():
-            done.result(10)
 
 
 def _is_allowed(ask: Callable[[], object]) -> bool:

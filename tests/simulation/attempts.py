@@ -10,19 +10,18 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from airflow.sdk.exceptions import (
-    AirflowFailException,
-    AirflowSkipException,
-    DagRunTriggerException,
-    TaskAwaitingInput,
-    TaskDeferred,
-)
+from airflow.providers.standard.triggers.hitl import HITLTrigger
+from airflow.sdk import exceptions
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DagRunTriggerException, TaskDeferred
 from greenlet import GreenletExit, greenlet
 from tests.simulation.activities import Activity, WorkerDied
 
 if TYPE_CHECKING:
     from tests.simulation.airflow import SimAirflow
     from tests.simulation.runs import Ti
+
+AWAITING_INPUT = getattr(exceptions, "TaskAwaitingInput", ())
+"""What parks a task for an answer since Airflow 3.3; before, a task is deferred to a ``HITLTrigger``."""
 
 
 @dataclass
@@ -142,13 +141,15 @@ class Attempt(Activity):
         except WorkerDied:
             return Outcome("died")
         except TaskDeferred as deferred:
+            if isinstance(deferred.trigger, HITLTrigger):
+                return Outcome("awaiting_input", method=deferred.method_name)
             return Outcome(
                 "deferred",
                 trigger=deferred.trigger.serialize(),
                 method=deferred.method_name,
                 kwargs=dict(deferred.kwargs or {}),
             )
-        except TaskAwaitingInput as asked:
+        except AWAITING_INPUT as asked:
             return Outcome("awaiting_input", method=asked.method_name)
         except DagRunTriggerException as asked:
             return self._trigger(asked)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from kafka_reassignment.cli.common import ClusterId, ReassignmentId, RecordUri, console, errors_to_stderr, store_at
+from kafka_reassignment.cli.common import AsJson, ClusterId, ReassignmentId, RecordUri, console, print_json, store_at
 
 audit_app = typer.Typer(no_args_is_help=True, help="The audit trail of a reassignment.")
 
@@ -21,28 +21,31 @@ def show_audit(
 ) -> None:
     """Print the events of a reassignment, oldest first."""
     table = Table("#", "at", "step", "batch", "try", "outcome", "what")
-    with errors_to_stderr():
-        for event in store_at(record_uri).record(cluster_id, reassignment_id).existing_audit():
-            if json_lines:
-                typer.echo(event.model_dump_json())
-                continue
-            table.add_row(
-                str(event.sequence),
-                f"{event.finished_at:%Y-%m-%d %H:%M:%S}",
-                event.step,
-                str(event.batch or ""),
-                str(event.actor.try_number),
-                event.outcome,
-                event.summary,
-            )
+    for event in store_at(record_uri).record(cluster_id, reassignment_id).existing_audit():
+        if json_lines:
+            typer.echo(event.model_dump_json())
+            continue
+        table.add_row(
+            str(event.sequence),
+            f"{event.finished_at:%Y-%m-%d %H:%M:%S}",
+            event.step,
+            str(event.batch or ""),
+            str(event.actor.try_number),
+            event.outcome,
+            event.summary,
+        )
     if not json_lines:
         console.print(table)
 
 
 @audit_app.command("verify")
-def verify_audit(cluster_id: ClusterId, reassignment_id: ReassignmentId, record_uri: RecordUri) -> None:
-    """Check that every event is there and unaltered; exit with 1 when not, or when there is no such run."""
-    with errors_to_stderr():
-        record = store_at(record_uri).record(cluster_id, reassignment_id)
-        count, last = record.verify_audit(), record.audit.last_hash()
-    console.print(f"{count} events, chain intact; hash of the last one: {last}", soft_wrap=True)
+def verify_audit(
+    cluster_id: ClusterId, reassignment_id: ReassignmentId, record_uri: RecordUri, as_json: AsJson = False
+) -> None:
+    """Check that every event is there and unaltered."""
+    record = store_at(record_uri).record(cluster_id, reassignment_id)
+    count, last = record.verify_audit(), record.audit.last_hash()
+    if as_json:
+        print_json({"events": count, "last_hash": last})
+    else:
+        console.print(f"{count} events, chain intact; hash of the last one: {last}", soft_wrap=True)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from getpass import getuser
 from typing import Annotated
 
 import typer
 
-from kafka_reassignment.cli.common import ClusterId, RecordUri, console, errors_to_stderr, store_at
+from kafka_reassignment.cli.common import AsJson, ClusterId, RecordUri, console, err, person, print_json, store_at
+from kafka_reassignment.cli.exit_codes import ExitCode
 from kafka_reassignment.record.models import ClusterLock
 
 lock_app = typer.Typer(no_args_is_help=True, help="Which reassignment has locked a cluster.")
 
 
 @lock_app.command("show")
-def show_lock(cluster_id: ClusterId, record_uri: RecordUri) -> None:
-    """Print which reassignment has locked a cluster, and since when; exit with 1 when the lock is damaged."""
-    with errors_to_stderr():
-        number, owner = store_at(record_uri).lock(cluster_id).last()
-    console.print(_in_words(cluster_id, number, owner), markup=False)
+def show_lock(cluster_id: ClusterId, record_uri: RecordUri, as_json: AsJson = False) -> None:
+    """Print which reassignment has locked a cluster, and since when."""
+    number, owner = store_at(record_uri).lock(cluster_id).last()
+    if as_json:
+        fields = owner.model_dump(mode="json") if owner else {}
+        print_json({"cluster_id": cluster_id, "number": number, "locked": owner is not None, **fields})
+    else:
+        console.print(_in_words(cluster_id, number, owner), markup=False, soft_wrap=True)
 
 
 @lock_app.command("release")
@@ -34,6 +37,7 @@ def release_lock(
         int | None, typer.Option(help="with --force: number of the lock that was seen; asked for when not given")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Release the lock of a reassignment that will not go on, for example because its run was deleted.
 
@@ -41,42 +45,48 @@ def release_lock(
     """
     if bool(reassignment_id) is force:
         raise typer.BadParameter("name the reassignment, or give --force")
-    with errors_to_stderr():
-        if force:
-            _release_by_force(cluster_id, record_uri, number, yes=yes)
-        else:
-            _release(cluster_id, reassignment_id, record_uri, yes=yes)
-    console.print("Released")
+    not_released = (
+        _release_by_force(cluster_id, record_uri, number, yes=yes)
+        if force
+        else _release(cluster_id, reassignment_id, record_uri, yes=yes)
+    )
+    if as_json:
+        print_json({"cluster_id": cluster_id, "released": not not_released, "reason": not_released})
+    else:
+        console.print(not_released or "Released", markup=False, soft_wrap=True)
+    if not_released:
+        raise typer.Exit(ExitCode.NOT_SO)
 
 
-def _release(cluster_id: str, reassignment_id: str, record_uri: str, *, yes: bool) -> None:
+def _release(cluster_id: str, reassignment_id: str, record_uri: str, *, yes: bool) -> str:
+    """Return why nothing was released; empty where it was."""
     store = store_at(record_uri)
     for text in store.record(cluster_id, reassignment_id).journal().owed_texts():
-        console.print(f"Still owed: {text}", style="yellow", markup=False)
+        err.print(f"Still owed: {text}", style="yellow", markup=False, soft_wrap=True)
     if not yes:
-        typer.confirm(f"Release cluster {cluster_id} from {reassignment_id}?", abort=True)
-    if not store.release(cluster_id, reassignment_id, at=datetime.now(UTC), by=_person()):
-        console.print(f"{reassignment_id} has not locked cluster {cluster_id}: nothing was released", markup=False)
-        raise typer.Exit(1)
+        typer.confirm(f"Release cluster {cluster_id} from {reassignment_id}?", abort=True, err=True)
+    if store.release(cluster_id, reassignment_id, at=datetime.now(UTC), by=person()):
+        return ""
+    return f"{reassignment_id} has not locked cluster {cluster_id}: nothing was released"
 
 
-def _release_by_force(cluster_id: str, record_uri: str, number: int | None, *, yes: bool) -> None:
+def _release_by_force(cluster_id: str, record_uri: str, number: int | None, *, yes: bool) -> str:
+    """Return why nothing was released; empty where it was."""
     store = store_at(record_uri)
     if number is None:
-        number = typer.prompt("Number of the lock, as 'lock show' prints it", type=int)
+        number = typer.prompt("Number of the lock, as 'lock show' prints it", type=int, err=True)
     if (
         not yes
-        and typer.prompt(f"Id of the cluster that is released from lock {number}, whose owner does not matter")
+        and typer.prompt(
+            f"Id of the cluster that is released from lock {number}, whose owner does not matter", err=True
+        )
         != cluster_id
     ):
         raise typer.Abort
-    if not store.release_by_force(cluster_id, number, at=datetime.now(UTC), by=_person()):
-        in_force = store.lock(cluster_id).last_number()
-        console.print(
-            f"Lock {number} of cluster {cluster_id} is not in force, expected {in_force}: nothing was released",
-            markup=False,
-        )
-        raise typer.Exit(1)
+    if store.release_by_force(cluster_id, number, at=datetime.now(UTC), by=person()):
+        return ""
+    in_force = store.lock(cluster_id).last_number()
+    return f"Lock {number} of cluster {cluster_id} is not in force, expected {in_force}: nothing was released"
 
 
 def _in_words(cluster_id: str, number: int, owner: ClusterLock | None) -> str:
@@ -88,7 +98,3 @@ def _in_words(cluster_id: str, number: int, owner: ClusterLock | None) -> str:
         f"Cluster {cluster_id} is locked by {owner.reassignment_id}{airflow}, asked for by {owner.requested_by}, since "
         f"{owner.since} ({which})"
     )
-
-
-def _person() -> str:
-    return f"{getuser()} by the command line"

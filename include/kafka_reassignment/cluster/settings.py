@@ -7,11 +7,13 @@ said to every client is refused: two clients that reach a cluster in two differe
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
+from urllib.parse import quote
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster.kafka.tls import TlsOptions
@@ -62,6 +64,9 @@ _UNDERSTOOD = frozenset(
     }
 )
 _SECRET_WORDS = ("password", "secret", ".pem", "oauthbearer.config", "token", "jwt", "assertion", "jaas")
+
+_LINE_OF_A_SECRET = 16
+"""Shorter lines, such as an empty one, stand in other texts too."""
 
 RECEIVE_MAX_BYTES = 500_000_000
 """Largest reply taken; the metadata of two million partitions is 92 MB."""
@@ -120,6 +125,19 @@ class ClusterSettings:
         return str(next((self.librdkafka[k] for k in _MECHANISM if self.librdkafka.get(k)), "GSSAPI")).upper()
 
     @property
+    def login_keys(self) -> tuple[str, ...]:
+        """The keys that say who we are, for messages."""
+        match self.sasl_mechanism:
+            case None:
+                return tuple(key for key in self.librdkafka if key.startswith(("ssl.certificate.", "ssl.key.")))
+            case "OAUTHBEARER":
+                return ("sasl.mechanism", *(key for key in self.librdkafka if key.startswith("sasl.oauthbearer.")))
+            case "GSSAPI":
+                return ("sasl.mechanism", "sasl.kerberos.service.name")
+            case _:
+                return ("sasl.mechanism", "sasl.username", "sasl.password")
+
+    @property
     def request_seconds(self) -> float:
         """How long one request may take."""
         return float(self.librdkafka.get("socket.timeout.ms", REQUEST_SECONDS * 1000)) / 1000
@@ -137,7 +155,8 @@ class ClusterSettings:
         shown = str(text)
         for key, value in self.librdkafka.items():
             if isinstance(value, str) and value and any(word in key for word in _SECRET_WORDS):
-                shown = shown.replace(value, "***")
+                for written in _as_written(value):
+                    shown = shown.replace(written, "***")
         return shown
 
     def confluent_config(self) -> dict[str, Any]:
@@ -261,6 +280,12 @@ class ClusterSettings:
             f"Kafka connection '{self.name}': '{key}' cannot be used here{shown}: {why}",
             Correct("correct the connection"),
         )
+
+
+def _as_written(secret: str) -> list[str]:
+    """Return how a secret may stand in a message: as it is, quoted, in a URL, or one line of several; longest first."""
+    lines = [line for line in secret.splitlines() if len(line) >= _LINE_OF_A_SECRET]
+    return sorted({secret, repr(secret)[1:-1], json.dumps(secret)[1:-1], quote(secret, safe=""), *lines}, key=len)[::-1]
 
 
 def _pairs(text: str) -> dict[str, str]:

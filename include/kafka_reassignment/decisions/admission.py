@@ -100,7 +100,7 @@ def admission(
         keep_free_share: the part of each log dir that has to stay free.
         allowed_unhealthy_partitions: this many partitions elsewhere may be unhealthy; any number when None.
         goes_without_blocked: start although no step can start now; all of them are left for later.
-        other_reasons: found elsewhere: the maintenance window, ``throttle_can_finish``.
+        other_reasons: found elsewhere: the maintenance window, ``outpaced``.
     """
     due = expansions_to_submit(batch, seen)
     waiting = Batch(batch.number, tuple(s for s in batch.steps if s.partition in due.to_submit))
@@ -151,14 +151,10 @@ def inbound_bytes_per_second(batch: Batch, seen: View, samples: Sequence[Sample]
     return result
 
 
-def throttle_can_finish(
-    batch: Batch, seen: View, inbound: Mapping[TopicPartition, float], *, asked_bytes_per_second: int
-) -> tuple[str, ...]:
-    """Return why the rate can never finish, one line per broker and direction; nothing when it can.
+def new_writes(batch: Batch, seen: View, inbound: Mapping[TopicPartition, float]) -> dict[tuple[str, int], float]:
+    """Return the new writes that each broker would have to ``send`` and ``receive`` for a batch, in bytes per second.
 
-    A new replica joins the ISR only when it copies faster than producers write. The rate is per broker and
-    shared by all that it sends or receives (F2), so the writes to all moving partitions of a broker together have
-    to stay below it (F1).
+    Each new replica of a partition is sent all that producers write to it.
     """
     load: dict[tuple[str, int], float] = {}
     for step in batch.steps:
@@ -168,6 +164,16 @@ def throttle_can_finish(
             load["receive", broker] = load.get(("receive", broker), 0.0) + written
         if state is not None and state.leader is not None:
             load["send", state.leader] = load.get(("send", state.leader), 0.0) + written * len(adding)
+    return load
+
+
+def outpaced(load: Mapping[tuple[str, int], float], asked_bytes_per_second: int) -> tuple[str, ...]:
+    """Return why the rate can never finish, one line per broker and direction of ``load``; nothing when it can.
+
+    A new replica joins the ISR only when it copies faster than producers write. The rate is per broker and
+    shared by all that it sends or receives (F2), so the writes to all moving partitions of a broker together have
+    to stay below it (F1).
+    """
     return tuple(
         f"at {format_bytes(asked_bytes_per_second)}/s the batch can never finish: broker {broker} would have to {what} "
         f"{format_bytes(written)}/s of new writes alone. Raise the rate above that, or move fewer partitions at once"

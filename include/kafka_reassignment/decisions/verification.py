@@ -25,6 +25,15 @@ class Verification:
     under_replicated: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
     wrong_leader: Mapping[TopicPartition, str] = field(default_factory=dict)
 
+    @property
+    def not_yet(self) -> dict[TopicPartition, str]:
+        """What is not so yet, in words: in flight, or at the target with a replica out of sync."""
+        out_of_sync = {
+            p: f"{p} is under-replicated: {format_brokers(brokers)} out of sync"
+            for p, brokers in self.under_replicated.items()
+        }
+        return out_of_sync | {p: f"{p} is still being reassigned" for p in self.in_flight}
+
 
 def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verification:
     """Compare targets with what the cluster shows: a move that is not in flight may still have failed (F32, F33)."""

@@ -154,7 +154,8 @@ class ProgressNote(Versioned):
     """The latest progress of the batch in flight; overwritten each time. ``watch`` is what auto rate keeps for its next look.
 
     ``ends_at`` is when the last batch is expected to end, None when that is not known; ``shown`` is for people, while the
-    batch copies. ``waits`` has the reasons for which the batch is not started yet.
+    batch copies. ``waits`` has the reasons for which the batch is not started yet; ``outpaced_since`` is when the present one
+    began that producers write faster than the rate.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -170,4 +171,5 @@ class ProgressNote(Versioned):
     watch: Watch | None = None
     ends_at: datetime | None = None
     waits: tuple[str, ...] = ()
+    outpaced_since: datetime | None = None
     shown: ProgressShown | None = None

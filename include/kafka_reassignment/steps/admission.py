@@ -13,7 +13,8 @@ from kafka_reassignment.decisions.admission import (
     admission,
     hung_moves,
     inbound_bytes_per_second,
-    throttle_can_finish,
+    new_writes,
+    outpaced,
 )
 from kafka_reassignment.decisions.auto_rate import reachable_rate
 from kafka_reassignment.decisions.moves import (
@@ -27,6 +28,7 @@ from kafka_reassignment.errors import (
     BatchIncompleteError,
     DeadlinePassedError,
     InfeasiblePlanError,
+    InvalidThrottleError,
     ReassignmentInProgressError,
     name_some,
 )
@@ -72,6 +74,7 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
         StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
         InfeasiblePlanError, DeadlinePassedError: the maintenance windows never let it in.
         ReassignmentInProgressError: another client's move does not end by itself, and the time that a batch may take is over.
+        InvalidThrottleError: producers write faster than the rate, and that time is over.
     """
     if done := finished_batch(run, number):
         return done
@@ -103,10 +106,15 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
     now = run.now()
     if held.hung and now >= deadline_of(run, began):
         raise _hung_too_long(run, batch, held)
+    outpaced_since = _outpaced_since(recorded, number, held, began, now)
+    if outpaced_since and now >= deadline_of(run, outpaced_since):
+        raise _outpaced_too_long(run, batch, held)
     text = f"batch {number} waits: {'; '.join(held.reasons)}{about_throttle}"
     end = expected_end(run, recorded)
     text += f"; {end.words}" if end.words else ""
-    run.record.write_progress(ProgressNote(batch=number, at=now, text=text, ends_at=end.at, waits=held.reasons))
+    run.record.write_progress(
+        ProgressNote(batch=number, at=now, text=text, ends_at=end.at, waits=held.reasons, outpaced_since=outpaced_since)
+    )
     return Waiting(text, until=now + LONGEST_WAIT)
 
 
@@ -114,10 +122,13 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
 class Held:
     """Why a batch cannot start now: every reason, and the moves of other clients among them that do not end by themselves.
 
-    ``goes_without``: none of its partitions can be moved now, and that is no reason.
+    ``goes_without``: none of its partitions can be moved now, and that is no reason. ``outpaced`` has the reasons why the rate
+    can never finish, and ``new_writes`` what the busiest broker would have to copy of new writes alone, in bytes per second.
     """
 
     reasons: tuple[str, ...]
+    outpaced: tuple[str, ...]
+    new_writes: float
     goes_without: bool
     hung: Mapping[TopicPartition, str]
     foreign: Mapping[TopicPartition, InFlight]
@@ -152,6 +163,9 @@ def why_held(
     hung = hung_moves(foreign, view.live_brokers)
     goes_without = expansions_to_submit(batch, view).none_can_move and goes_without_blocked()
     receivers = {b for s in batch.steps for b in s.reassignment.adding} & view.live_brokers
+    # What is moving already is completed, whatever the clock says.
+    about_window = () if is_moving else _about_window(run, recorded, batch)
+    about_rate, written = ((), 0.0) if is_moving else _about_rate(run, recorded, batch, view, samples)
     reasons = admission(
         batch,
         view,
@@ -162,12 +176,9 @@ def why_held(
         keep_free_share=request.keep_free_share,
         goes_without_blocked=goes_without,
         allowed_unhealthy_partitions=request.allowed_unhealthy_partitions if request.pause_while_unhealthy else None,
-        # What is moving already is completed, whatever the clock says.
-        other_reasons=()
-        if is_moving
-        else (*_about_window(run, recorded, batch), *_about_rate(run, recorded, batch, view, samples)),
+        other_reasons=(*about_window, *about_rate),
     ).reasons
-    return Held(reasons, goes_without, hung, foreign, view.live_brokers)
+    return Held(reasons, about_rate, written, goes_without, hung, foreign, view.live_brokers)
 
 
 def _health(run: RunContext, recorded: RecordView) -> Health:
@@ -214,16 +225,17 @@ def _raise_rate(
 
 def _about_rate(
     run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples
-) -> tuple[str, ...]:
+) -> tuple[tuple[str, ...], float]:
+    """Return why the rate can never finish, and the bytes per second of new writes that the busiest broker would have to copy."""
     rate = reachable_rate(run.request, recorded.journal())
     due = expansions_to_submit(batch, view).to_submit
     if rate is None or not due:
-        return ()
+        return (), 0.0
     leaders = {s.leader for s in view.partitions.values() if s.leader is not None}
     take_sizes(run, batch, leaders, samples)
     starting = Batch(batch.number, tuple(s for s in batch.steps if s.partition in due))
-    inbound = inbound_bytes_per_second(starting, view, samples.seen)
-    return throttle_can_finish(starting, view, inbound, asked_bytes_per_second=rate)
+    load = new_writes(starting, view, inbound_bytes_per_second(starting, view, samples.seen))
+    return outpaced(load, rate), max(load.values(), default=0.0)
 
 
 def _hung_too_long(run: RunContext, batch: Batch, held: Held) -> ReassignmentInProgressError:
@@ -249,3 +261,23 @@ def _foreign(run: RunContext, recorded: RecordView, batch: Batch, view: View) ->
         planned = read_targets_of(run.record.plan_ref(), list(foreign))
         foreign = {p: flight for p, flight in foreign.items() if p not in planned}
     return foreign
+
+
+def _outpaced_since(recorded: RecordView, number: int, held: Held, began: datetime, now: datetime) -> datetime | None:
+    """Since when every look has found that the rate can never finish, and no other reason to wait."""
+    if not held.outpaced or held.reasons != held.outpaced:
+        return None
+    before = recorded.progress()
+    return max(before.outpaced_since, began) if before and before.batch == number and before.outpaced_since else now
+
+
+def _outpaced_too_long(run: RunContext, batch: Batch, held: Held) -> InvalidThrottleError:
+    """The batch waits for producers to write less, which they may never do: a person has to choose."""
+    # Half of the rate is left for what is behind.
+    needed = ceil(2 * held.new_writes / MEGABYTE)
+    params = {"reassignment_id": run.record.reassignment_id, "throttle_mb_per_second": needed}
+    return InvalidThrottleError(
+        f"Batch {batch.number} waited {run.request.catch_up_timeout_minutes} min in vain: {'; '.join(held.outpaced)}",
+        Trigger(THROTTLE_DAG_ID, params),
+        Rerun("admit", batch=batch.number),
+    )

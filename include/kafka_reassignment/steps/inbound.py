@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kafka_reassignment.decisions.samples import sample_of
+from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, sample_of
 from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.model import Batch, TopicPartition
 from kafka_reassignment.record.models import SizesNote
@@ -12,7 +12,7 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.waiting import SizeSamples
 
 BETWEEN_SAMPLES_SECONDS = 2.0
-"""Over how long the first look measures, at least; later looks measure over all samples."""
+"""Over how long a look without a fresh sample measures, at least; the others measure over all that are fresh."""
 
 LONGEST_GAP_SECONDS = 30.0
 """Sizes that were noted longer ago say little about what is written now."""
@@ -37,8 +37,8 @@ def note_sizes(run: RunContext, number: int) -> None:
 
 
 def take_sizes(run: RunContext, batch: Batch, leaders: Collection[int], samples: SizeSamples) -> None:
-    """Take a sample of a batch's leaders; the first time, so long after an earlier one that a growth can be seen."""
-    if not samples.seen:
+    """Take a sample of a batch's leaders, so long after a fresh one that a growth can be seen."""
+    if not samples.has_seen_within(SPEED_WINDOW_SECONDS - BETWEEN_SAMPLES_SECONDS):
         early = BETWEEN_SAMPLES_SECONDS
         if (noted := _noted(run, batch.number)) is not None:
             seconds = (run.now() - noted.at).total_seconds()

@@ -117,9 +117,8 @@ def _look_at(run: RunContext, moves: Sequence[Reassignment], found: _Found) -> N
     for partition in too_cold(run, seen, list(led)):
         del led[partition]
     passing: dict[TopicPartition, list[str]] = {p: [text] for p, text in led.items()}
-    for p, brokers in result.under_replicated.items():
-        passing.setdefault(p, []).append(f"{p} is under-replicated: {format_brokers(brokers)} out of sync")
-    passing |= {p: [f"{p} is still being reassigned"] for p in result.in_flight}
+    for p, text in result.not_yet.items():
+        passing.setdefault(p, []).append(text)
     found.wrong |= {p: "; ".join(texts) for p, texts in passing.items()}
     found.wrong |= {p: text.removesuffix(".") for p, text in result.elsewhere.items()}
     found.elsewhere |= {p: by_partition[p].target for p in (*result.elsewhere, *result.in_flight)}

@@ -161,6 +161,10 @@ class SizeSamples:
         """In order of time."""
         return tuple(self._samples)
 
+    def has_seen_within(self, seconds: float) -> bool:
+        """Whether the latest sample is that fresh."""
+        return bool(self._samples) and self._clock() - self._samples[-1].at_seconds <= seconds
+
     def begin_with(self, sizes: Mapping[TopicPartition, Mapping[int, int]], *, seconds_ago: float) -> None:
         """Take over what was seen before the first look: sizes by partition and broker."""
         self._samples = [Sample(self._clock() - seconds_ago, sizes)]

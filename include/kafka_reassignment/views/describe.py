@@ -122,7 +122,7 @@ def describe(
     selection = select(cluster, store, query)
     samples: list[Sample] = []
     if selection.steps and watch_seconds:
-        samples.append(_sample(cluster, selection, observe(cluster, selection.partitions), now))
+        samples.append(sample_steps(cluster, selection.steps, observe(cluster, selection.partitions), now))
         sleep(watch_seconds)
     view = observe_twice(
         cluster,
@@ -130,7 +130,7 @@ def describe(
         lambda seen: any(s.status in DOUBTFUL for s in selection.move_statuses(seen).values()),
         sleep,
     )
-    samples.append(_sample(cluster, selection, view, now))
+    samples.append(sample_steps(cluster, selection.steps, view, now))
     configs = _configs(cluster, selection, view)
     overall = progress(
         Batch(1, selection.steps),
@@ -152,8 +152,9 @@ def describe(
     )
 
 
-def _sample(cluster: ClusterPort, selection: Selection, view: View, now: Callable[[], datetime]) -> Sample:
-    hosts = {b for s in selection.steps for b in s.reassignment.expanded}
+def sample_steps(cluster: ClusterPort, steps: Sequence[Step], view: View, now: Callable[[], datetime]) -> Sample:
+    """Measure the replicas of what is moved: one request to each broker that takes part."""
+    hosts = {b for s in steps for b in s.reassignment.expanded}
     hosts |= {b for state in view.partitions.values() for b in state.replicas}
     existing = sorted(view.partitions)
     report = cluster.describe_log_dirs(sorted(hosts & view.live_brokers), existing)

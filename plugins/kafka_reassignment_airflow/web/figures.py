@@ -1,34 +1,13 @@
-"""Figures of the page: how much is done, and what each broker carries beside its rates."""
+"""Figures of the page: what each broker carries beside its rates."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from kafka_reassignment.decisions.progress_shown import MOST_BROKERS, ProgressShown
 from kafka_reassignment.decisions.throttle import Journal, Side
 from kafka_reassignment.decisions.throttle.wanted import asked_rate
-from kafka_reassignment.plan.summary import PlanSummary
-from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.request import ReassignmentRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Bytes to copy of all batches, and those of them that are copied, as the record shows."""
-
-    bytes_to_copy: int
-    bytes_done: int
-
-    @property
-    def bytes_left(self) -> int:
-        """Bytes that are still to be copied."""
-        return self.bytes_to_copy - self.bytes_done
-
-    @property
-    def share(self) -> float:
-        """Copied part, 0 to 1; 1 where nothing is to be copied."""
-        return self.bytes_done / self.bytes_to_copy if self.bytes_to_copy else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +35,6 @@ class BrokerNow:
     broker: int
     receives: Flow | None
     sends: Flow | None
-
-
-def work_of(plan: PlanSummary, finished: Collection[int], note: ProgressNote | None) -> Work:
-    """Return how much of a plan is done: finished batches, and what the latest look at the current one has seen."""
-    done = sum(b.bytes_to_copy for b in plan.batches if b.number in finished)
-    current = next((b for b in plan.batches if note is not None and b.number == note.batch), None)
-    if current is not None and note is not None and note.bytes_left is not None and current.number not in finished:
-        done += max(0, current.bytes_to_copy - note.bytes_left)
-    return Work(sum(b.bytes_to_copy for b in plan.batches), done)
 
 
 def brokers_now(request: ReassignmentRequest, journal: Journal, shown: ProgressShown | None) -> tuple[BrokerNow, ...]:

@@ -25,9 +25,10 @@ from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.batch import root_failure
 from kafka_reassignment.steps.left_open import left_open_reasons
+from kafka_reassignment.views.work import Work, work_of
 from kafka_reassignment_airflow.runs import batch_run_id, reassignment_of
 from kafka_reassignment_airflow.web.drawn import Load, TimeChart, finished_numbers, loads, time_chart
-from kafka_reassignment_airflow.web.figures import BrokerNow, Work, brokers_now, work_of
+from kafka_reassignment_airflow.web.figures import BrokerNow, brokers_now
 from kafka_reassignment_airflow.web.kept import Audit, AuditQuery, Kept
 from kafka_reassignment_airflow.web.rows import Row, row_of
 
@@ -147,7 +148,9 @@ class Pages:
                 | (submitted.left_open if submitted else {})
             ),
             plan=plan,
-            work=work_of(plan, done, row.note) if plan else None,
+            work=work_of(plan, done, row.note.batch if row.note else None, row.note.bytes_left if row.note else None)
+            if plan
+            else None,
             chart=time_chart(
                 ends,
                 plan.batches,

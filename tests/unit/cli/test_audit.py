@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from upath import UPath
 
 from kafka_reassignment.cli import app
+from kafka_reassignment.cli.exit_codes import ExitCode
 
 pytestmark = pytest.mark.quick
 
@@ -44,8 +45,13 @@ def test_an_intact_trail_is_confirmed_and_an_altered_one_found(run):
     event = UPath(run.record.root) / "audit" / "000002.json"
     event.write_text(event.read_text().replace("succeeded", "succeeded "))
     altered = audit(run, "verify")
-    assert altered.exit_code == 1
+    assert altered.exit_code == ExitCode.DAMAGED
     assert "altered" in altered.stderr
+
+
+def test_what_verify_finds_is_there_for_programs_too(run):
+    found = json.loads(audit(run, "verify", "--json").stdout)
+    assert found == {"events": run.record.audit.last_number(), "last_hash": run.record.audit.last_hash()}
 
 
 def test_a_trail_that_was_removed_from_a_reassignment_with_a_plan_is_an_error(run):
@@ -53,7 +59,7 @@ def test_a_trail_that_was_removed_from_a_reassignment_with_a_plan_is_an_error(ru
         event.unlink()
     (run.store._base / run.cluster_id / "audit-heads" / "r.json").unlink()
     removed = audit(run, "verify")
-    assert removed.exit_code == 1
+    assert removed.exit_code == ExitCode.DAMAGED
     assert "has a frozen plan and no audit event" in removed.stderr
 
 
@@ -62,5 +68,5 @@ def test_a_run_that_does_not_exist_is_an_error(run):
         mistyped = CliRunner().invoke(
             app, ["audit", command, run.cluster_id, "mistyped", "--record-uri", str(run.store._base)]
         )
-        assert mistyped.exit_code == 1
+        assert mistyped.exit_code == ExitCode.NOT_FOUND
         assert "There is no record of run mistyped of cluster fake-cluster" in mistyped.stderr

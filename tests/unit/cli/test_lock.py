@@ -1,5 +1,7 @@
 """The lock of a cluster in a terminal."""
 
+import json
+
 import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Run, move
@@ -7,6 +9,7 @@ from typer.testing import CliRunner
 from upath import UPath
 
 from kafka_reassignment.cli import app
+from kafka_reassignment.cli.exit_codes import ExitCode
 
 pytestmark = pytest.mark.quick
 
@@ -41,7 +44,7 @@ def test_by_force_the_lock_is_taken_from_whoever_has_it_if_its_number_is_the_one
 def test_a_damaged_lock_is_reported_and_released_by_the_command_that_the_report_names(run):
     (run.store._base / run.cluster_id / "lock" / "000001.json").write_bytes(b"")
     shown = lock(run, "show")
-    assert shown.exit_code == 1
+    assert shown.exit_code == ExitCode.DAMAGED
     command = f"kafka-reassignment lock release {run.cluster_id} --force --number 1"
     assert f"cluster {run.cluster_id} cannot be read" in shown.stderr
     assert command in shown.stderr
@@ -63,3 +66,17 @@ def test_only_the_owners_lock_is_released(run):
     assert refused.exit_code == 1
     assert "other has not locked cluster fake-cluster: nothing was released" in refused.stdout
     assert "is locked by r" in lock(run, "show").stdout
+
+
+def test_programs_read_the_lock_and_its_release(run):
+    shown = json.loads(lock(run, "show", "--json").stdout)
+    assert (shown["locked"], shown["number"], shown["reassignment_id"]) == (True, 1, "r")
+    refused = lock(run, "release", "other", "--yes", "--json")
+    assert (refused.exit_code, json.loads(refused.stdout)["released"]) == (ExitCode.NOT_SO, False)
+    released = lock(run, "release", "r", "--yes", "--json")
+    assert (released.exit_code, json.loads(released.stdout)["released"]) == (ExitCode.DONE, True)
+    assert json.loads(lock(run, "show", "--json").stdout) == {
+        "cluster_id": run.cluster_id,
+        "number": 2,
+        "locked": False,
+    }

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kafka_reassignment.cli import app
+from kafka_reassignment.cli.exit_codes import ExitCode
 
 pytestmark = pytest.mark.quick
 
@@ -23,7 +24,7 @@ def run(monkeypatch):
 @pytest.mark.parametrize("options", [[], [*BOOTSTRAP, "--connection", "file.json"]], ids=["none", "both"])
 def test_one_way_to_the_cluster_is_expected(run, command, options):
     result = run(command, *options)
-    assert result.exit_code == 1
+    assert result.exit_code == ExitCode.USAGE
     assert "Expected either --bootstrap-server or --connection" in result.stderr
     assert result.stdout == ""
 
@@ -43,13 +44,13 @@ def test_a_connection_file_that_cannot_be_used_is_refused_with_the_reason(run, t
     if content is not None:
         file.write_text(content)
     result = run("list", "--connection", str(file))
-    assert result.exit_code == 1
+    assert result.exit_code == ExitCode.USAGE
     assert message in result.stderr
 
 
 def test_a_cluster_that_does_not_answer_is_one_message(run):
     result = run("list", *BOOTSTRAP)
-    assert result.exit_code == 1
+    assert result.exit_code == ExitCode.UNREACHABLE
     assert "127.0.0.1:1" in result.stderr
     assert "Traceback" not in result.stderr
 

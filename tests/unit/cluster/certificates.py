@@ -42,6 +42,14 @@ class Certificates:
         files.key.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, encryption))
         return files
 
+    def encrypted_key(self, password: str) -> Path:
+        """Write the same key in a file that takes a password to read."""
+        key = serialization.load_pem_private_key(self.key.read_bytes(), None)
+        file = self.key.with_name("encrypted-key.pem")
+        how = serialization.BestAvailableEncryption(password.encode())
+        file.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, how))
+        return file
+
 
 def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])

@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from tests.token_endpoint import Endpoint, Reply
 
 from kafka_reassignment.cluster.kafka.tokens import OAuthToken, OidcTokens, TokensOfCallback
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
 
 pytestmark = pytest.mark.quick
-
-Reply = tuple[int, object]
-
-
-class Endpoint:
-    """A token endpoint; ``reply`` is its answer, ``asked`` the requests it got."""
-
-    def __init__(self) -> None:
-        self.reply: Reply = (200, {"access_token": "token-1", "expires_in": 3600})
-        self.asked: list[tuple[str | None, str]] = []
-        endpoint = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                endpoint.asked.append((self.headers["Authorization"], body))
-                status, content = endpoint.reply
-                self.send_response(status)
-                self.end_headers()
-                self.wfile.write(content if isinstance(content, bytes) else json.dumps(content).encode())
-
-            def log_message(self, *args: object) -> None:
-                """Say nothing."""
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/token"
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from kafka_reassignment.decisions.admission import (
     admission,
     health,
     inbound_bytes_per_second,
-    throttle_can_finish,
+    new_writes,
+    outpaced,
 )
 from kafka_reassignment.decisions.samples import Sample
 from kafka_reassignment.model import (
@@ -188,8 +189,8 @@ def test_writes_to_all_moving_partitions_of_a_broker_have_to_stay_below_its_rate
     """Three partitions with 2 MB/s each to broker 3: 6 MB/s never finish at 6, they do at 7 (F2)."""
     batch, view = moving(3)
     inbound = dict.fromkeys(batch.partitions, 2.0 * MB)
-    assert throttle_can_finish(batch, view, inbound, asked_bytes_per_second=7 * MB) == ()
-    assert throttle_can_finish(batch, view, inbound, asked_bytes_per_second=6 * MB) == (
+    assert outpaced(new_writes(batch, view, inbound), 7 * MB) == ()
+    assert outpaced(new_writes(batch, view, inbound), 6 * MB) == (
         (
             "at 6.0 MB/s the batch can never finish: broker 3 would have to receive 6.0 MB/s of new writes alone. Raise the "
             "rate above that, or move fewer partitions at once"
@@ -203,14 +204,14 @@ def test_writes_to_all_moving_partitions_of_a_broker_have_to_stay_below_its_rate
 
 def test_a_leader_sends_once_for_each_new_replica() -> None:
     batch, view = moving(1, adding=(3, 4))
-    found = throttle_can_finish(batch, view, {batch.partitions[0]: 2.0 * MB}, asked_bytes_per_second=3 * MB)
+    found = outpaced(new_writes(batch, view, {batch.partitions[0]: 2.0 * MB}), 3 * MB)
     assert len(found) == 1
     assert "broker 1 would have to send 4.0 MB/s" in found[0]
 
 
 def test_partitions_without_writes_finish_at_any_rate() -> None:
     batch, view = moving(3)
-    assert throttle_can_finish(batch, view, {}, asked_bytes_per_second=1) == ()
+    assert outpaced(new_writes(batch, view, {}), 1) == ()
 
 
 def test_inbound_is_the_growth_of_the_leader() -> None:

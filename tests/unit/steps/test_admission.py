@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.steps_lab import OWN_STEPS, StillWaiting, move
@@ -12,6 +13,7 @@ from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.errors import (
     DeadlinePassedError,
     InvalidRequestError,
+    InvalidThrottleError,
     ReassignmentInProgressError,
     UnhealthyClusterError,
 )
@@ -24,7 +26,7 @@ from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.inbound import note_sizes
 from kafka_reassignment.steps.preflight import preflight
-from kafka_reassignment.steps.waiting import SizeSamples
+from kafka_reassignment.steps.waiting import SizeSamples, Waiting
 
 pytestmark = pytest.mark.quick
 
@@ -107,6 +109,42 @@ def test_sizes_that_were_noted_before_the_run_save_the_wait_for_a_second_sample(
     result = run.look("admit", samples=SizeSamples.by_clock_of(run.context))
     assert "can never finish" in result.reason
     assert (run.clock.now - began).total_seconds() == pytest.approx(slept)
+
+
+def test_writes_are_measured_again_after_a_pause_between_looks(reassignment, cluster):
+    """With looks two minutes apart no sample of an earlier one is fresh."""
+    run = reassignment(MOVES, throttle_mb_per_second=1)
+    samples = SizeSamples.by_clock_of(run.context)
+    run.clock.on_sleep.append(lambda: cluster.produce(ORDERS_0, messages=10, size_bytes=6_000_000))
+    for _ in range(3):
+        assert "can never finish" in run.look("admit", samples=samples).reason
+        run.clock.now += timedelta(seconds=120)
+
+
+def test_producers_that_outrun_the_rate_for_the_time_a_batch_may_take_fail_it_with_a_rate_that_is_enough(
+    reassignment, cluster
+):
+    """The wait for a window before that does not count, nor does the wait of an earlier try."""
+    run = reassignment(
+        MOVES, throttle_mb_per_second=1, catch_up_timeout_minutes=60, windows=["sat 22:00-sun 22:00"], time_zone="UTC"
+    )
+    began, samples = run.clock.now, SizeSamples.by_clock_of(run.context)
+    run.clock.on_sleep.append(lambda: cluster.produce(ORDERS_0, messages=10, size_bytes=6_000_000))
+
+    def look(started_at=began):
+        run.clock.now += timedelta(seconds=15)
+        cluster.produce(ORDERS_0, messages=10, size_bytes=15 * 3_000_000)
+        return run.look("admit", samples=samples, started_at=started_at)
+
+    assert "the maintenance window" in look().reason
+    run.clock.now = datetime(2026, 8, 1, 22, 0, tzinfo=UTC)
+    assert [type(look()) for _ in range(60 * 4)] == [Waiting] * 240
+    failed = look()
+    assert isinstance(failed.error, InvalidThrottleError)
+    assert "Batch 1 waited 60 min in vain: at 1.0 MB/s the batch can never finish" in str(failed.error)
+    raised, rerun = failed.error.advice
+    assert (raised.params["throttle_mb_per_second"], rerun.task, rerun.batch) == (6, "admit", 1)
+    assert isinstance(look(started_at=run.clock.now), Waiting)
 
 
 def test_sizes_of_another_batch_and_a_cluster_that_is_away_are_no_obstacle(reassignment, cluster):

@@ -181,9 +181,9 @@ class AdminConversation:
         self._client.poll(_POLL_SECONDS)
         for error in self._errors:
             if error.code() == KafkaError._AUTHENTICATION:
-                raise credentials_refused(
-                    f"A broker of {self._settings}", self._settings, self._settings.redact(error.str())
-                )
+                words = self._settings.redact(error.str())
+                who = f"A broker of {self._settings}"
+                raise credentials_refused(who, self._settings, words, self._settings.login_keys)
         all_down = KafkaError._ALL_BROKERS_DOWN
         if not self._metadata and any(e.code() == all_down for e in self._errors):
             reasons = [self._settings.redact(e.str()) for e in self._errors if e.code() != all_down]

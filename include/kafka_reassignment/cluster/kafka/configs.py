@@ -20,6 +20,7 @@ from kafka_reassignment.cluster.kafka.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
     UNREACHABLE,
     NothingSentError,
+    Right,
     raise_for,
     raise_if_general,
     refusal_of,
@@ -212,7 +213,8 @@ def _values(
     if isinstance(answer, ReassignmentError):
         raise answer
     if isinstance(answer, KafkaError):
-        raise_for(answer.code(), conversation.words_of(answer), f"describing configs of {resource}")
+        right = Right.DESCRIBE_CONFIGS_TOPICS if resource.kind is ResourceKind.TOPIC else Right.DESCRIBE_CONFIGS_CLUSTER
+        raise_for(answer.code(), conversation.words_of(answer), f"describing configs of {resource}", right)
         return {}
     return {
         key: ConfigValue(answer[key].value, SOURCES.get(int(answer[key].source), ConfigSource.UNKNOWN))  # type: ignore[call-overload]
@@ -227,5 +229,6 @@ def _reply(conversation: AdminConversation, resource: ConfigResource, answer: An
     if not isinstance(answer, KafkaError):
         return None
     words = conversation.words_of(answer)
-    raise_if_general(answer.code(), words, f"changing configs of {resource}")
+    right = Right.ALTER_CONFIGS_TOPICS if resource.kind is ResourceKind.TOPIC else Right.ALTER_CONFIGS_CLUSTER
+    raise_if_general(answer.code(), words, f"changing configs of {resource}", right)
     return refusal_of(answer.code(), words)

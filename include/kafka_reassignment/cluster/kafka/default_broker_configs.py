@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
-from kafka_reassignment.cluster.kafka.errors import raise_for, raise_if_general, refusal_of
+from kafka_reassignment.cluster.kafka.errors import Right, raise_for, raise_if_general, refusal_of
 from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
 from kafka_reassignment.errors import ClusterUnavailableError
 from kafka_reassignment.model import (
@@ -52,7 +52,8 @@ def describe_default(
         include_synonyms=False,
     )
     [result] = conversation.ask(request, seconds=seconds).results
-    raise_for(result.error_code, result.error_message, f"describing configs of {DEFAULT_OF_BROKERS}")
+    doing = f"describing configs of {DEFAULT_OF_BROKERS}"
+    raise_for(result.error_code, result.error_message, doing, Right.DESCRIBE_CONFIGS_CLUSTER)
     return {c.name: ConfigValue(c.value, SOURCES.get(c.config_source, ConfigSource.UNKNOWN)) for c in result.configs}
 
 
@@ -78,5 +79,6 @@ def alter_default(
             f"No answer to the changes of {DEFAULT_OF_BROKERS} ({lost}). They may have been applied or not: "
             "describe the configs and compare before asking again."
         ) from None
-    raise_if_general(result.error_code, result.error_message, f"changing configs of {DEFAULT_OF_BROKERS}")
+    doing = f"changing configs of {DEFAULT_OF_BROKERS}"
+    raise_if_general(result.error_code, result.error_message, doing, Right.ALTER_CONFIGS_CLUSTER)
     return refusal_of(result.error_code, result.error_message)

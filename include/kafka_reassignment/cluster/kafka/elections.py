@@ -13,6 +13,7 @@ from kafka.protocol.admin import ElectLeadersRequest
 from kafka_reassignment.cluster.kafka.errors import (
     ELECTION_NOT_NEEDED,
     NO_ERROR,
+    Right,
     raise_for,
     refusal_of,
     server_seconds,
@@ -33,9 +34,8 @@ def elect_preferred_leaders(
         timeout_ms=int(server_seconds(seconds) * 1000),
     )
     response = conversation.ask_controller(request, seconds=seconds)
-    raise_for(
-        getattr(response, "error_code", NO_ERROR) or NO_ERROR, None, f"electing leaders of {name_some(partitions)}"
-    )
+    code = getattr(response, "error_code", NO_ERROR) or NO_ERROR
+    raise_for(code, None, f"electing leaders of {name_some(partitions)}", Right.ALTER_CLUSTER)
     return {
         TopicPartition(t.topic, p.partition_id): (
             None if p.error_code == ELECTION_NOT_NEEDED else refusal_of(p.error_code, p.error_message)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from enum import StrEnum
+
 import kafka.errors as kafka_errors
 
 from kafka_reassignment.advice import Correct
@@ -31,6 +34,20 @@ UNREACHABLE = "UNREACHABLE"
 _ANSWER_MARGIN_SECONDS = 5.0
 
 
+class Right(StrEnum):
+    """What the principal of the connection needs, as docs/connect.md lists it; in Kafka's words, as its ACL tool takes them."""
+
+    ALTER_CLUSTER = "Alter on the cluster"
+    DESCRIBE_CLUSTER = "Describe on the cluster (Alter includes it)"
+    ALTER_CONFIGS_CLUSTER = "AlterConfigs on the cluster"
+    DESCRIBE_CONFIGS_CLUSTER = "DescribeConfigs on the cluster (AlterConfigs includes it)"
+    DESCRIBE_TOPICS = "Describe on all topics"
+    ALTER_CONFIGS_TOPICS = "AlterConfigs on all topics"
+    DESCRIBE_CONFIGS_TOPICS = "DescribeConfigs on all topics (AlterConfigs includes it)"
+    ALTER_TOPIC = "Alter on the topic"
+    DESCRIBE_GROUP = "Describe on the group"
+
+
 class NothingSentError(ClusterUnavailableError):
     """No broker could be connected to, so the request certainly had no effect."""
 
@@ -43,13 +60,14 @@ def code_name(code: int) -> str:
     return str(known.message) if known is not None else f"ERROR_{code}"
 
 
-def raise_if_general(code: int, message: str | None, doing: str) -> None:
+def raise_if_general(code: int, message: str | None, doing: str, right: Right) -> None:
     """Raise if an error code means the cluster or our rights as a whole, not the one item it came with.
 
     Args:
         code: Kafka's error code.
         message: the broker's own words, if any.
         doing: what was asked, for the message: ``listing reassignments``.
+        right: what it takes.
 
     Raises:
         NotAuthorizedError: an ACL is missing.
@@ -59,17 +77,15 @@ def raise_if_general(code: int, message: str | None, doing: str) -> None:
     if code in _AUTHORIZATION:
         raise NotAuthorizedError(
             f"Not authorised for {doing} ({answer})",
-            Correct(
-                "give the connection's principal ALTER, ALTER_CONFIGS, DESCRIBE and DESCRIBE_CONFIGS on the cluster and the topics (KIP-455)"
-            ),
+            Correct(f"give the connection's principal the right {right}"),
         )
     if code in _UNAVAILABLE:
         raise ClusterUnavailableError(f"The cluster could not answer while {doing} ({answer}). Try again.")
 
 
-def raise_for(code: int, message: str | None, doing: str) -> None:
+def raise_for(code: int, message: str | None, doing: str, right: Right) -> None:
     """Raise if an error code is anything but success; arguments as in ``raise_if_general``."""
-    raise_if_general(code, message, doing)
+    raise_if_general(code, message, doing, right)
     if code != NO_ERROR:
         answer = f"{code_name(code)}: {message}" if message else code_name(code)
         raise ReassignmentError(f"The cluster refused {doing} ({answer}).")
@@ -80,11 +96,12 @@ def refusal_of(code: int, message: str | None) -> Refusal | None:
     return None if code == NO_ERROR else Refusal(code_name(code), message or "")
 
 
-def credentials_refused(who: str, connection: object, why: str) -> NotAuthorizedError:
-    """The error of a broker that does not take our credentials; ``why`` is without secrets."""
+def credentials_refused(who: str, connection: object, why: str, keys: Iterable[str]) -> NotAuthorizedError:
+    """The error of a broker that does not take our credentials; ``why`` is without secrets, ``keys`` are those to check."""
+    *first, last = ("security.protocol", *keys)
     return NotAuthorizedError(
         f"{who} refused the credentials of {connection}: {why}",
-        Correct("check security.protocol, sasl.mechanism, sasl.username and sasl.password of the connection"),
+        Correct(f"check {' and '.join(filter(None, (', '.join(first), last)))} of the connection"),
     )
 
 

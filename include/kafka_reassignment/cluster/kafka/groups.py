@@ -10,7 +10,7 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from kafka_reassignment.advice import Correct
-from kafka_reassignment.cluster.kafka.errors import NO_ERROR, raise_for
+from kafka_reassignment.cluster.kafka.errors import NO_ERROR, Right, raise_for
 from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
 from kafka_reassignment.model import TopicPartition
@@ -44,4 +44,4 @@ def _raise_for(code: int, group: str) -> None:
         )
     if code in _COORDINATOR_AWAY:
         raise ClusterUnavailableError(f"The coordinator of the consumer group {group} could not answer. Try again.")
-    raise_for(code, None, f"describing the offsets of the consumer group {group}")
+    raise_for(code, None, f"describing the offsets of the consumer group {group}", Right.DESCRIBE_GROUP)

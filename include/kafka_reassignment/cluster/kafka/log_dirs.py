@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from kafka.protocol.admin import DescribeLogDirsRequest
 
-from kafka_reassignment.cluster.kafka.errors import NO_ERROR, code_name, raise_for
+from kafka_reassignment.cluster.kafka.errors import NO_ERROR, Right, code_name, raise_for
 from kafka_reassignment.cluster.kafka.offsets import end_offsets, log_end_offsets
 from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
 from kafka_reassignment.model import LogDir, LogDirsReport, LogReplica, TopicPartition
@@ -42,7 +42,8 @@ def describe_log_dirs(
         if isinstance(answer, Exception):
             unreachable[broker] = str(answer)
             continue
-        raise_for(getattr(answer, "error_code", NO_ERROR) or NO_ERROR, None, f"describing log dirs of broker {broker}")
+        code = getattr(answer, "error_code", NO_ERROR) or NO_ERROR
+        raise_for(code, None, f"describing log dirs of broker {broker}", Right.DESCRIBE_CLUSTER)
         for found in answer.results:
             log_dirs.append(
                 LogDir(

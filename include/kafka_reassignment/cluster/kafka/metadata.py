@@ -9,7 +9,7 @@ from confluent_kafka.admin import TopicMetadata
 from kafka.protocol.admin import DescribeClusterRequest
 
 from kafka_reassignment.cluster.kafka.admin import AdminConversation
-from kafka_reassignment.cluster.kafka.errors import INVALID_TOPIC, UNKNOWN_TOPIC_OR_PARTITION, raise_for
+from kafka_reassignment.cluster.kafka.errors import INVALID_TOPIC, UNKNOWN_TOPIC_OR_PARTITION, Right, raise_for
 from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
 from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.model import Broker, ClusterDescription, PartitionState, Replicas, TopicPartition
@@ -27,7 +27,7 @@ def describe_cluster(conversation: ProtocolConversation) -> ClusterDescription:
     brokers = conversation.brokers
     if conversation.versions.get(_DESCRIBE_CLUSTER, -1) >= 2:
         response = conversation.ask(DescribeClusterRequest(include_fenced_brokers=True))
-        raise_for(response.error_code, response.error_message, "describing the cluster")
+        raise_for(response.error_code, response.error_message, "describing the cluster", Right.DESCRIBE_CLUSTER)
         brokers = {b.broker_id: Broker(b.broker_id, b.rack or None, not b.is_fenced) for b in response.brokers}
     highest_alter = conversation.versions.get(_ALTER)
     return ClusterDescription(
@@ -59,7 +59,9 @@ def describe_partitions(
             raise answer
         if isinstance(answer, KafkaError):
             if answer.code() not in _NO_SUCH_TOPIC:
-                raise_for(answer.code(), conversation.words_of(answer), f"describing topic {topic}")
+                raise_for(
+                    answer.code(), conversation.words_of(answer), f"describing topic {topic}", Right.DESCRIBE_TOPICS
+                )
             continue
         for p in answer.partitions:
             leader = p.leader.id if p.leader is not None else None
@@ -74,7 +76,12 @@ def _listed(conversation: AdminConversation, seconds: float) -> dict[TopicPartit
     for name, topic in topics.items():
         if topic.error is not None:
             if topic.error.code() not in _NO_SUCH_TOPIC:
-                raise_for(topic.error.code(), conversation.words_of(topic.error), f"describing topic {name}")
+                raise_for(
+                    topic.error.code(),
+                    conversation.words_of(topic.error),
+                    f"describing topic {name}",
+                    Right.DESCRIBE_TOPICS,
+                )
             continue
         for p in topic.partitions.values():
             found[TopicPartition(name, p.id)] = _state(tuple(p.replicas), frozenset(p.isrs), p.leader)

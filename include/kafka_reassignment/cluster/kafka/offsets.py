@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from kafka_reassignment.cluster.kafka.errors import NO_ERROR, UNKNOWN_TOPIC_OR_PARTITION, raise_if_general
+from kafka_reassignment.cluster.kafka.errors import NO_ERROR, UNKNOWN_TOPIC_OR_PARTITION, Right, raise_if_general
 from kafka_reassignment.cluster.kafka.protocol import Message, ProtocolConversation
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.ports import by_topic
@@ -65,7 +65,9 @@ def log_end_offsets(
                 elif p.error_code in _NOT_HERE:
                     found[broker, partition] = None
                 elif p.error_code != UNKNOWN_TOPIC_OR_PARTITION:
-                    raise_if_general(p.error_code, None, f"asking for the end offset of {partition}")
+                    raise_if_general(
+                        p.error_code, None, f"asking for the end offset of {partition}", Right.DESCRIBE_TOPICS
+                    )
     return found
 
 

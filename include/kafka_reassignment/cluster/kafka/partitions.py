@@ -15,6 +15,7 @@ from kafka_reassignment.cluster.kafka.errors import (
     NOT_CONTROLLER,
     THROTTLING_QUOTA_EXCEEDED,
     NothingSentError,
+    Right,
     raise_if_general,
     refusal_of,
     server_seconds,
@@ -69,7 +70,7 @@ def create_partitions(
             f"The controller's quota for mutations (KIP-599) is used up; {doing} was not done. Try again later."
         )
     try:
-        raise_if_general(result.error_code, result.error_message, doing)
+        raise_if_general(result.error_code, result.error_message, doing, Right.ALTER_TOPIC)
     except ClusterUnavailableError as lost:
         raise ClusterUnavailableError(_ambiguous(doing, str(lost))) from None
     return refusal_of(result.error_code, result.error_message)

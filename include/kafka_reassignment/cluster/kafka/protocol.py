@@ -252,7 +252,8 @@ class ProtocolConversation:
             kafka_errors.AuthorizationError,
             kafka_errors.UnsupportedSaslMechanismError,
         ) as refused:
-            raise credentials_refused(who, self._settings, self._settings.redact(_reason(refused))) from None
+            words = self._settings.redact(_reason(refused))
+            raise credentials_refused(who, self._settings, words, self._settings.login_keys) from None
         except (kafka_errors.KafkaError, OSError) as failed:
             raise ClusterUnavailableError(f"{who} did not answer: {self._settings.redact(_reason(failed))}") from None
 

@@ -11,6 +11,7 @@ from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster.kafka.errors import (
     NOT_CONTROLLER,
     NothingSentError,
+    Right,
     raise_for,
     refusal_of,
     server_seconds,
@@ -38,7 +39,7 @@ def list_reassignments(
         ListPartitionReassignmentsRequest(timeout_ms=int(server_seconds(seconds) * 1000), topics=topics),
         seconds=seconds,
     )
-    raise_for(response.error_code, response.error_message, "listing reassignments")
+    raise_for(response.error_code, response.error_message, "listing reassignments", Right.DESCRIBE_CLUSTER)
     return {
         TopicPartition(topic.name, p.partition_index): InFlight(
             tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas)
@@ -86,7 +87,8 @@ def alter_reassignments(
             f"The controller is moving; the request for {name_some(targets)} was not applied. Try again."
         )
     try:
-        raise_for(response.error_code, response.error_message, f"altering reassignments of {name_some(targets)}")
+        doing = f"altering reassignments of {name_some(targets)}"
+        raise_for(response.error_code, response.error_message, doing, Right.ALTER_CLUSTER)
     except ClusterUnavailableError as lost:
         raise ClusterUnavailableError(_ambiguous(targets, str(lost))) from None
     replies = {

@@ -14,6 +14,10 @@ from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError
 
 
+class _WrongPasswordError(ValueError):
+    """OpenSSL says no more than that it cannot read the file."""
+
+
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
     """What to trust, and who we are. Files are PEM; ``*_pem`` hold the same text inline."""
@@ -106,15 +110,21 @@ class TlsOptions:
             # Python loads a certificate chain from files only; these are readable by us alone and gone at once.
             certificate = self.certificate_location or _as_file(stack, self.certificate_pem or "")
             key = self.key_location or (_as_file(stack, self.key_pem) if self.key_pem else None)
-            # Without a password OpenSSL would ask the terminal for one, and hang a worker.
-            context.load_cert_chain(certificate, key, password=self.key_password or "")
+            try:
+                # Without a password OpenSSL would ask the terminal for one, and hang a worker.
+                context.load_cert_chain(certificate, key, password=self.key_password or "")
+            except ssl.SSLError:
+                if "ENCRYPTED" not in Path(key or certificate).read_text(errors="replace"):
+                    raise
+                raise _WrongPasswordError("the key is encrypted, and ssl.key.password is not its password") from None
 
     @contextlib.contextmanager
     def _translate_errors(self, keys: str) -> Iterator[None]:
         try:
             yield
         except (OSError, ValueError) as problem:  # ssl.SSLError is an OSError
-            reason = getattr(problem, "reason", None) or getattr(problem, "strerror", None) or type(problem).__name__
+            told = getattr(problem, "reason", None) or getattr(problem, "strerror", None)
+            reason = told or (str(problem) if type(problem) is _WrongPasswordError else type(problem).__name__)
             raise InvalidRequestError(
                 f"Kafka connection '{self.connection}': {keys} cannot be used: {reason}. Expected PEM, readable by "
                 "this process",

@@ -1,0 +1,192 @@
+"""Whether a reassignment is complete: every partition at its target and in sync, nothing in flight, no throttle left.
+
+As ``--verify`` of Kafka's tool, but it only reads: that one removes the throttles of every client.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka_reassignment.advice import Correct
+from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE, THROTTLE_KEYS, Side, partition_of
+from kafka_reassignment.decisions.throttle.wanted import EVERY_REPLICA, entries_of
+from kafka_reassignment.decisions.verification import verification
+from kafka_reassignment.errors import InvalidRequestError, RecordError, name_some
+from kafka_reassignment.model import ConfigResource, ConfigSource, Reassignment, Replicas, TopicPartition
+from kafka_reassignment.plan.store import read_target
+from kafka_reassignment.ports import ClusterPort, in_slices
+from kafka_reassignment.record.catalogue import RecordedReassignment, find_reassignment
+from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.steps.moves import SLICE
+from kafka_reassignment.steps.view import observe_twice
+
+SHOWN = 20
+"""Partitions that are not at their target, in the text; the JSON has all."""
+
+
+@dataclass(slots=True)
+class Verified:
+    """What was compared. ``wrong`` says of each partition why it is not complete, ``throttles`` what is left of throttles.
+
+    ``gone`` were deleted since the plan was made, ``withdrawn`` are not moved any more: neither counts. ``led_by_others`` are at
+    their target with another leader than the preferred one, which an election changes without a copy.
+    """
+
+    cluster_id: str
+    reassignment_id: str | None
+    at_target: int = 0
+    gone: list[str] = field(default_factory=list)
+    withdrawn: list[str] = field(default_factory=list)
+    wrong: dict[str, str] = field(default_factory=dict)
+    led_by_others: list[str] = field(default_factory=list)
+    throttles: list[str] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all is as it was asked for."""
+        return not self.wrong and not self.throttles
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return {
+            "cluster_id": self.cluster_id,
+            "reassignment_id": self.reassignment_id,
+            "complete": self.is_complete,
+            "at_target": self.at_target,
+            "wrong": self.wrong,
+            "throttles": self.throttles,
+            "gone": self.gone,
+            "withdrawn": self.withdrawn,
+            "led_by_others": self.led_by_others,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Describe it in words, the answer first."""
+        whose = f"Reassignment {self.reassignment_id} of cluster" if self.reassignment_id else "The plan for cluster"
+        answer = "is complete" if self.is_complete else "is not complete"
+        of = self.at_target + len(self.wrong)
+        yield f"{whose} {self.cluster_id} {answer}: {self.at_target} of {of} partitions are at their target and in sync"
+        yield from list(self.wrong.values())[:SHOWN]
+        if len(self.wrong) > SHOWN:
+            yield f"and {len(self.wrong) - SHOWN} more partitions; --json has all"
+        yield from (f"Throttle left: {text}" for text in self.throttles)
+        for partitions, what in (
+            (self.gone, "deleted since the plan was made"),
+            (self.withdrawn, "withdrawn from the reassignment"),
+            (self.led_by_others, "at the target, led by another broker than the preferred one"),
+        ):
+            if partitions:
+                yield f"{len(partitions)} {what}: {name_some(partitions)}"
+
+
+def verify_reassignment(
+    cluster: ClusterPort,
+    store: RecordStore,
+    reassignment_id: str | None = None,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Verified:
+    """Compare a cluster with the plan in a record, and the throttle journal with what is still to be restored.
+
+    Args:
+        cluster: the cluster.
+        store: the records.
+        reassignment_id: the one to compare with; by default the one that has locked the cluster.
+        sleep: waits between two looks at what may only be a broker's old news.
+
+    Raises:
+        RecordError: there is no such reassignment, or it has no plan.
+    """
+    cluster_id = cluster.describe_cluster().cluster_id
+    found = require_reassignment(store, cluster_id, reassignment_id)
+    withdrawn = found.record.withdrawn_partitions()
+    verified = Verified(cluster_id, found.reassignment_id, withdrawn=sorted(withdrawn))
+    moves = (m for m in read_target(found.record.plan_ref()) if str(m.partition) not in withdrawn)
+    _compare(cluster, moves, verified, sleep)
+    verified.throttles += found.record.journal().owed_texts()
+    return verified
+
+
+def verify_targets(
+    cluster: ClusterPort, targets: Mapping[TopicPartition, Replicas], *, sleep: Callable[[float], None] = time.sleep
+) -> Verified:
+    """Compare a cluster with the targets of a kafka-reassign-partitions file, whoever carries it out.
+
+    A partition that does not exist is not complete. Throttles left are the lists that name one of its partitions and, while
+    nothing at all is in flight in the cluster, every broker's rate.
+
+    Raises:
+        InvalidRequestError: none of the partitions exists, so that the file is for another cluster.
+    """
+    verified = Verified(cluster.describe_cluster().cluster_id, None)
+    _compare(cluster, (Reassignment(p, replicas, replicas) for p, replicas in targets.items()), verified, sleep)
+    if len(verified.gone) == len(targets):
+        raise InvalidRequestError(
+            f"None of the partitions exists in cluster {verified.cluster_id}: {name_some(verified.gone)}",
+            Correct("give the file of this cluster, or connect to the other one"),
+        )
+    verified.wrong |= {p: f"{p} does not exist" for p in verified.gone}
+    verified.gone = []
+    verified.throttles += _throttles_left(cluster, targets)
+    return verified
+
+
+def require_reassignment(store: RecordStore, cluster_id: str, reassignment_id: str | None) -> RecordedReassignment:
+    """Return a reassignment, by default the one that has locked the cluster.
+
+    Raises:
+        RecordError: there is none.
+    """
+    found = find_reassignment(store, cluster_id, reassignment_id)
+    if found is None:
+        raise RecordError(
+            f"No reassignment has locked cluster {cluster_id}, expected one, or the run id of another one",
+            Correct("name it with --reassignment; 'kafka-reassignment list --json' has the run ids"),
+        )
+    return found
+
+
+def _compare(
+    cluster: ClusterPort, moves: Iterable[Reassignment], verified: Verified, sleep: Callable[[float], None]
+) -> None:
+    for some in in_slices(moves, SLICE):
+        seen = observe_twice(
+            cluster,
+            [m.partition for m in some],
+            lambda view, some=some: bool(verification(some, view).elsewhere),  # type: ignore[misc]
+            sleep,
+        )
+        result = verification(some, seen)
+        wrong = {**result.elsewhere, **result.not_yet}
+        verified.wrong |= {str(p): text.removesuffix(".") for p, text in wrong.items()}
+        verified.at_target += len([p for p in result.at_target if p not in wrong])
+        verified.gone += map(str, result.gone)
+        verified.led_by_others += map(str, result.wrong_leader)
+
+
+def _throttles_left(cluster: ClusterPort, partitions: Collection[TopicPartition]) -> Iterator[str]:
+    numbers: dict[str, set[int]] = {}
+    for p in partitions:
+        numbers.setdefault(p.topic, set()).add(p.partition)
+    configs = cluster.describe_configs([ConfigResource.topic(t) for t in sorted(numbers)], THROTTLE_KEYS)
+    for resource, values in configs.items():
+        for side in Side:
+            value = values.get(side.replicas_key)
+            if value is None or value.source is not ConfigSource.DYNAMIC_TOPIC:
+                continue
+            named = [
+                e for e in entries_of(value.value) if e == EVERY_REPLICA or partition_of(e) in numbers[resource.name]
+            ]
+            if named:
+                yield f"{resource}: {side.replicas_key} has {name_some(named)}"
+    if cluster.list_reassignments():
+        return
+    brokers = sorted(cluster.describe_cluster().live_brokers)
+    for resource, values in cluster.describe_configs([*map(ConfigResource.broker, brokers)], THROTTLE_KEYS).items():
+        for key in (LEADER_RATE, FOLLOWER_RATE):
+            rate = values.get(key)
+            if rate is not None and rate.source is ConfigSource.DYNAMIC_BROKER:
+                yield f"{resource}: {key} is {'hidden' if rate.value is None else rate.value}"

@@ -1,0 +1,164 @@
+"""docker-compose.yml as a file: nothing of it needs Docker."""
+
+import json
+import re
+from importlib import import_module
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from kafka_lab.airflow import PROJECT
+from kafka_lab.compose import secured
+from kafka_lab.compose.check import AFTERWARDS, CLUSTERS
+from kafka_lab.compose.env import EXAMPLE
+
+pytestmark = pytest.mark.quick
+
+TEXT = (PROJECT / "docker-compose.yml").read_text()
+FILE = yaml.safe_load(TEXT)
+SERVICES = FILE["services"]
+ONE_SHOTS = {"store-init", "airflow-init", "demo", "kafka-secured-keys", "kafka-secured-users"}
+BUILT_HERE = "kafka-reassignment:local"
+SECRET = re.compile(r"(?i)(password|secret|fernet_key|secret_key|token)$")
+VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)(?:(:[?-])([^}]*))?\}")
+EXAMPLE_VALUES = dict(re.findall(r"^(\w+)=(.*)$", (PROJECT / EXAMPLE).read_text(), re.MULTILINE))
+services = pytest.mark.parametrize("name", SERVICES)
+
+
+@services
+def test_a_service_says_whether_it_is_healthy_or_ends_by_itself(name):
+    service = SERVICES[name]
+    assert ("healthcheck" in service) != (name in ONE_SHOTS)
+    assert service["restart"] == ("no" if name in ONE_SHOTS else "unless-stopped")
+
+
+@services
+def test_an_image_has_the_tag_of_one_version(name):
+    image = SERVICES[name]["image"]
+    assert image == BUILT_HERE or re.fullmatch(r"[\w./-]+:v?\d+\.\d+(\.\d+)?", image)
+    assert (image == BUILT_HERE) == ("build" in SERVICES[name])
+
+
+def test_the_image_of_the_dockerfile_begins_with_one_version():
+    [base] = re.findall(r"^FROM (\S+)", (PROJECT / "Dockerfile").read_text(), re.MULTILINE)
+    assert re.fullmatch(r"apache/airflow:\d+\.\d+\.\d+-python3\.\d+", base)
+
+
+@services
+def test_a_service_is_not_root_and_cannot_become_it(name):
+    service = SERVICES[name]
+    uid, _, _ = service["user"].partition(":")
+    assert int(uid) > 0
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+def test_what_is_published_is_published_on_this_machine_alone():
+    ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert len(ports) == 2
+    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
+
+
+def test_every_variable_is_in_the_example_and_a_missing_secret_is_refused_with_the_command_that_makes_it():
+    used = {}
+    for name, operator, rest in VARIABLE.findall(TEXT):
+        used.setdefault(name, set()).add((operator, rest))
+    assert used.keys() == EXAMPLE_VALUES.keys()
+    for name, ways in used.items():
+        default = EXAMPLE_VALUES[name]
+        wanted = (":-", default) if name.endswith("_PORT") else (":?", "run 'make env'")
+        assert ways == {wanted}, name
+
+
+def secrets_of(service):
+    """The values of a service's environment that are secrets by their names, those in connections and URLs among them."""
+    for name, value in service.get("environment", {}).items():
+        if SECRET.search(name):
+            yield value
+        if name.startswith("AIRFLOW_CONN_"):
+            connection = json.loads(value)
+            yield from (v for key, v in {**connection, **connection.get("extra", {})}.items() if SECRET.search(key))
+        if in_url := re.search(r"://\w+:([^@]*)@", str(value)):
+            yield in_url[1]
+
+
+@services
+def test_no_secret_is_in_the_file(name):
+    assert [value for value in secrets_of(SERVICES[name]) if not re.fullmatch(r"\$\{\w+:\?[^}]+\}", value)] == []
+
+
+def test_secrets_are_found_wherever_they_are():
+    assert len(list(secrets_of(SERVICES["airflow-scheduler"]))) == 6
+    assert list(secrets_of({"environment": {"POSTGRES_PASSWORD": "airflow"}})) == ["airflow"]
+
+
+def test_the_example_has_no_secret():
+    assert {name: v for name, v in EXAMPLE_VALUES.items() if v} == {
+        "STORE_ACCESS_KEY": "records",
+        "AIRFLOW_PORT": "8080",
+        "SPARK_PORT": "8081",
+    }
+
+
+def test_volumes_and_services_that_are_named_exist():
+    mounted = {volume.partition(":")[0] for s in SERVICES.values() for volume in s.get("volumes", [])}
+    assert mounted == FILE["volumes"].keys()
+    for name, service in SERVICES.items():
+        for other, condition in service.get("depends_on", {}).items():
+            ends = condition == {"condition": "service_completed_successfully"}
+            assert ends == (other in ONE_SHOTS), (name, other)
+            of_same_profile = SERVICES[other].get("profiles", service.get("profiles"))
+            assert of_same_profile == service.get("profiles"), (name, other)
+    profiles = {profile for service in SERVICES.values() for profile in service.get("profiles", [])}
+    assert profiles == CLUSTERS.keys() >= AFTERWARDS.keys()
+    assert {one for ones in AFTERWARDS.values() for one in ones} <= ONE_SHOTS
+
+
+def test_brokers_have_an_id_and_a_rack_each_and_the_names_that_certificates_and_connections_have():
+    for connection, prefix in (("default", "kafka"), ("secured", "kafka-secured"), ("zookeeper", "kafka-zookeeper")):
+        brokers = [f"{prefix}-{number}" for number in (1, 2, 3)]
+        environments = [SERVICES[broker]["environment"] for broker in brokers]
+        assert [e["KAFKA_BROKER_RACK"] for e in environments] == ["a", "b", "c" if connection == "default" else "b"]
+        assert [e.get("KAFKA_NODE_ID", e.get("KAFKA_BROKER_ID")) for e in environments] == [1, 2, 3]
+        extra = SERVICES["airflow-scheduler"]["environment"][f"AIRFLOW_CONN_KAFKA_{connection.upper()}"]
+        assert ",".join(f"{broker}:9092" for broker in brokers) in extra
+    assert {f"kafka-secured-{number}" for number in (1, 2, 3)} == set(secured.BROKERS)
+
+
+def test_the_image_has_the_files_that_the_services_run():
+    ignored = (PROJECT / ".dockerignore").read_text().splitlines()
+    assert "*" in ignored
+    taken = {line[1:] for line in ignored if line.startswith("!")}
+    assert {"pyproject.toml", "requirements/runtime.lock", "include", "plugins", "dags", "lab"} <= taken
+    assert not any(Path(entry).name.startswith(".") for entry in taken)
+    for entry in taken:
+        assert (PROJECT / entry).exists(), entry
+    for name in ("demo", "kafka-secured-keys", "kafka-secured-users"):
+        module = SERVICES[name]["command"][0]
+        assert SERVICES[name]["working_dir"] == "/opt/kafka-reassignment/lab"
+        assert (PROJECT / "lab" / Path(*module.split(".")).with_suffix(".py")).exists()
+
+
+def test_airflow_loads_the_dags_and_finds_what_its_settings_name():
+    environment = SERVICES["airflow-scheduler"]["environment"]
+    [bundle] = json.loads(environment["AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST"])
+    module, _, name = bundle["classpath"].rpartition(".")
+    loaded = getattr(import_module(module), name)(name=bundle["name"])
+    assert {file.name for file in Path(loaded.path).glob("*_dag.py")} == {
+        file.name for file in (PROJECT / "dags").glob("*_dag.py")
+    }
+    record = urlsplit(environment["AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI"])
+    store = json.loads(environment[f"AIRFLOW_CONN_{record.username.upper()}"])
+    assert store["extra"]["endpoint_url"] == "http://store:7070"
+    assert SERVICES["store"]["environment"]["VGW_PORT"] == ":7070"
+    assert SERVICES["store-init"]["entrypoint"][-1] == f"/opt/volumes/store/{record.hostname}"
+    spark = json.loads(environment["AIRFLOW_CONN_SPARK_DEFAULT"])
+    for worker in ("spark-worker-1", "spark-worker-2"):
+        assert SERVICES[worker]["command"][-1] == f"{spark['host']}:{spark['port']}"
+    offered = {
+        entry.partition(" = ")[0] for entry in environment["AIRFLOW__KAFKA_REASSIGNMENT__CONNECTIONS"].split("; ")
+    }
+    assert offered == {*CLUSTERS.values()}
+    assert {f"AIRFLOW_CONN_{connection.upper()}" for connection in offered} <= environment.keys()

@@ -1,0 +1,146 @@
+"""Each right of docs/connect.md is needed, all of them are enough, and an error names the one that is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka.admin import AclBinding, AclOperation, ResourceType
+from tests.contract.lab import eventually
+from tests.secured import SecuredCluster, right, rights
+from tests.unit.cluster.certificates import Certificates
+
+from kafka_lab import data
+from kafka_lab.airflow import PROJECT
+from kafka_reassignment.cluster import ClusterSettings
+from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
+from kafka_reassignment.errors import NotAuthorizedError
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
+from kafka_reassignment.ports import ClusterPort
+
+pytestmark = pytest.mark.kafka
+
+P = TopicPartition("orders", 0)
+RATE, REPLICAS = "leader.replication.throttled.rate", "leader.replication.throttled.replicas"
+CLUSTER = (ResourceType.BROKER, "kafka-cluster")
+TOPICS = (ResourceType.TOPIC, "*")
+TABLE: dict[str, AclBinding] = {
+    "Alter on the cluster": right("mover", *CLUSTER, AclOperation.ALTER),
+    "AlterConfigs on the cluster": right("mover", *CLUSTER, AclOperation.ALTER_CONFIGS),
+    "Describe on all topics": right("mover", *TOPICS, AclOperation.DESCRIBE),
+    "AlterConfigs on all topics": right("mover", *TOPICS, AclOperation.ALTER_CONFIGS),
+}
+"""The ACL of each right that every reassignment needs, in the words of the page."""
+
+Ask = Callable[[ClusterPort], object]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of this project, and the rows of the table that it needs, with the right that its error names then."""
+
+    ask: Ask
+    needs: Mapping[str, str]
+
+
+def _set(resource: ConfigResource, key: str, value: str) -> Ask:
+    return lambda cluster: cluster.alter_configs([ConfigChange(resource, key, ConfigOperation.SET, value)])
+
+
+ALTER = {"Alter on the cluster": "Alter on the cluster"}
+DESCRIBE = {"Alter on the cluster": "Describe on the cluster (Alter includes it)"}
+ALTER_CONFIGS = {"AlterConfigs on the cluster": "AlterConfigs on the cluster"}
+DESCRIBE_CONFIGS = {"AlterConfigs on the cluster": "DescribeConfigs on the cluster (AlterConfigs includes it)"}
+DESCRIBE_TOPICS = {"Describe on all topics": "Describe on all topics"}
+ALTER_TOPICS = {"AlterConfigs on all topics": "AlterConfigs on all topics"}
+DESCRIBE_TOPIC_CONFIGS = {"AlterConfigs on all topics": "DescribeConfigs on all topics (AlterConfigs includes it)"}
+CALLS = {
+    "list reassignments": Call(lambda c: c.list_reassignments(), DESCRIBE),
+    "log dirs": Call(lambda c: c.describe_log_dirs([1, 2], [P]), DESCRIBE | DESCRIBE_TOPICS),
+    "submit moves": Call(lambda c: c.alter_reassignments({P: (1, 2)}), ALTER),
+    "elect leaders": Call(lambda c: c.elect_preferred_leaders([P]), ALTER),
+    "read rates": Call(lambda c: c.describe_configs([ConfigResource.broker(1)], [RATE]), DESCRIBE_CONFIGS),
+    "set rates": Call(_set(ConfigResource.broker(1), RATE, "9000000"), ALTER_CONFIGS),
+    "partitions": Call(lambda c: c.describe_partitions([P.topic]), DESCRIBE_TOPICS),
+    "end offsets": Call(lambda c: c.end_offsets([P]), DESCRIBE_TOPICS),
+    "read throttled replicas": Call(
+        lambda c: c.describe_configs([ConfigResource.topic(P.topic)], [REPLICAS]), DESCRIBE_TOPIC_CONFIGS
+    ),
+    "set throttled replicas": Call(_set(ConfigResource.topic(P.topic), REPLICAS, "0:1"), ALTER_TOPICS),
+}
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
+    pki = Certificates.make(tmp_path_factory.mktemp("pki"))
+    with SecuredCluster(pki, brokers=2, users={}, super_users=()) as cluster:
+        cluster.let_in({"mover": "hunter2"})
+        data.create_topic(cluster.bootstrap_servers, P.topic, [(1, 2)])
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def settings(secured: SecuredCluster) -> ClusterSettings:
+    return ClusterSettings.of(
+        {
+            "bootstrap.servers": secured.servers(secured.secure_ports),
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "mover",
+            "sasl.password": "hunter2",
+            "ssl.ca.location": secured.authority,
+        }
+    )
+
+
+def refusal(cluster: ClusterPort, ask: Ask) -> str:
+    """What a call is refused with for want of a right; empty when it is not."""
+    try:
+        ask(cluster)
+    except NotAuthorizedError as refused:
+        return str(refused)
+    return ""
+
+
+def test_the_table_of_the_page_is_what_is_tried() -> None:
+    page = (PROJECT / "docs" / "connect.md").read_text()
+    rows = re.findall(r"^\| (`.+?) \|", page[page.index("| Right |") : page.index("In Kafka, `Alter`")], re.MULTILINE)
+    needed = {row.replace("`", "") for row in rows}
+    assert needed - set(TABLE) == {"Alter on a topic", "Write on the canary topic", "Describe on the group"}
+    assert set(TABLE) < needed
+
+
+def works(cluster: ClusterPort, name: str) -> None:
+    """Wait until a call is allowed: the brokers learn of an ACL a moment after the controller."""
+    eventually(lambda: refusal(cluster, CALLS[name].ask), lambda refused: not refused)
+
+
+def test_all_rights_of_the_table_are_enough(secured: SecuredCluster, settings: ClusterSettings) -> None:
+    with rights(secured.bootstrap_servers, "mover", *TABLE.values()), KafkaCluster(settings) as cluster:
+        for name in CALLS:
+            works(cluster, name)
+
+
+@pytest.mark.parametrize("missing", TABLE)
+def test_what_needs_a_missing_right_names_it_and_the_rest_works(
+    secured: SecuredCluster, settings: ClusterSettings, missing: str
+) -> None:
+    others = [binding for name, binding in TABLE.items() if name != missing]
+    with rights(secured.bootstrap_servers, "mover", *others), KafkaCluster(settings) as cluster:
+        for name, call in CALLS.items():
+            if missing not in call.needs:
+                works(cluster, name)
+        for call in CALLS.values():
+            if missing in call.needs:
+                named = f"Give the connection's principal the right {call.needs[missing]}"
+                eventually(lambda ask=call.ask: refusal(cluster, ask), lambda text, named=named: named in text)
+
+
+def test_adding_partitions_names_the_right_on_the_topic(secured: SecuredCluster, settings: ClusterSettings) -> None:
+    with rights(secured.bootstrap_servers, "mover", *TABLE.values()), KafkaCluster(settings) as cluster:
+        add: Ask = lambda c: c.create_partitions(P.topic, {1: (1, 2)}, validate_only=True)  # noqa: E731
+        assert "the right Alter on the topic" in refusal(cluster, add)
+        with rights(secured.bootstrap_servers, "mover", right("mover", *TOPICS, AclOperation.ALTER)):
+            eventually(lambda: refusal(cluster, add), lambda refused: not refused)
