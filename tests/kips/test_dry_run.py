@@ -25,7 +25,13 @@ def test_a_plan_is_made_carried_out_by_kafkas_tool_and_verified(views):
     topic = partitions[0].topic
     resources = [*map(ConfigResource.broker, range(1, 7)), ConfigResource.topic(topic)]
     before = views.cluster.describe_configs(resources, THROTTLE_KEYS)
-    request = {"job": "move_topics", "topics": [topic], "brokers": [4, 5], "throttle_mb_per_second": 50, "keep_free_share": 0}
+    request = {
+        "job": "move_topics",
+        "topics": [topic],
+        "brokers": [4, 5],
+        "throttle_mb_per_second": 50,
+        "keep_free_share": 0,
+    }
 
     planned = views.json("plan", views.file(json.dumps(request)), "--folder", str(views.folder / "planned"))
 
