@@ -12,7 +12,7 @@ from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID, batch_run_id
 
-pytestmark = [pytest.mark.airflow, pytest.mark.kafka]
+pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.slow]
 
 
 class ThrottleWatch(Watcher):

@@ -110,6 +110,7 @@ def test_rate_and_limits_are_changed_while_it_runs(reassignments, port, configs,
     assert throttled(configs(topic)) == {}
 
 
+@pytest.mark.slow
 def test_one_partition_is_cancelled_and_a_new_reassignment_supersedes_the_rest(reassignments, port, slow):
     run, topic = slow("superseded")
     outcome = companion(reassignments, CANCEL_DAG_ID, "one-4", reassignment_id=run, partitions=[f"{topic}-0"])
@@ -130,6 +131,7 @@ def test_one_partition_is_cancelled_and_a_new_reassignment_supersedes_the_rest(r
     assert reassignments.record(run).journal().is_settled
 
 
+@pytest.mark.slow
 def test_a_maintenance_window_opens_what_is_asked_for(reassignments, port, create_topic):
     topic = create_topic({0: (1, 2)})
     request = {
@@ -147,6 +149,7 @@ def test_a_maintenance_window_opens_what_is_asked_for(reassignments, port, creat
     assert "no throttle: expected" in reassignments.log_of(MAINTENANCE_DAG_ID, "window-7", "choose_requests")
 
 
+@pytest.mark.slow
 def test_a_rate_that_makes_no_sense_is_refused_in_the_form_and_in_the_task(reassignments, slow):
     run, _ = slow("refused")
     asked = [{"job": "rebalance", "throttle_mb_per_second": 50}]

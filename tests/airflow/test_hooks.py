@@ -11,7 +11,7 @@ from tests.fakes.cluster import FakeCluster
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.hooks.record import record_store
-from kafka_reassignment_airflow.hooks.spark import spark_master
+from kafka_reassignment_airflow.hooks.spark import SparkCluster, spark_cluster
 
 pytestmark = pytest.mark.quick
 
@@ -47,7 +47,7 @@ def test_testing_a_connection_that_names_no_broker_says_what_to_fill_in(connecti
 
 @pytest.mark.parametrize("conn_id", [None, ""])
 def test_without_a_spark_connection_the_worker_plans(conn_id):
-    assert spark_master(conn_id) == "local[*]"
+    assert spark_cluster(conn_id) == SparkCluster("local[*]", {})
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,44 @@ def test_without_a_spark_connection_the_worker_plans(conn_id):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_the_spark_master_is_the_host_of_the_connection(connection, fields, master):
-    assert spark_master(connection("spark_plans", conn_type="spark", **fields)) == master
+    assert spark_cluster(connection("spark_plans", conn_type="spark", **fields)).master == master
 
 
 def test_a_spark_connection_without_a_host_is_refused_with_what_to_fill_in(connection):
     with pytest.raises(InvalidRequestError, match=r"Spark connection 'spark_empty' has no host, expected a master"):
-        spark_master(connection("spark_empty", conn_type="spark"))
+        spark_cluster(connection("spark_empty", conn_type="spark"))
+
+
+def test_the_extra_of_a_spark_connection_has_settings_of_spark(connection):
+    extra = {
+        "spark.executor.instances": 4,
+        "spark.kubernetes.container.image": "registry.example.com/planner:1",
+        "namespace": "planning",
+        "queue": "nightly",
+        "deploy-mode": "client",
+        "spark-binary": "spark-submit",
+        "keytab": None,
+    }
+    conn_id = connection("spark_plans", conn_type="spark", host="k8s://https://api", extra=json.dumps(extra))
+    assert spark_cluster(conn_id).settings == {
+        "spark.executor.instances": "4",
+        "spark.kubernetes.container.image": "registry.example.com/planner:1",
+        "spark.kubernetes.namespace": "planning",
+        "spark.yarn.queue": "nightly",
+    }
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        ({"deploy-mode": "cluster"}, "'deploy-mode' in its extra, expected 'client'"),
+        ({"jars": "a.jar"}, "'jars' in its extra, expected a setting of Spark"),
+    ],
+)
+def test_what_a_spark_connection_asks_for_in_vain_is_refused(connection, extra, expected):
+    conn_id = connection("spark_plans", conn_type="spark", host="yarn", extra=json.dumps(extra))
+    with pytest.raises(InvalidRequestError, match=expected):
+        spark_cluster(conn_id)
 
 
 def test_records_are_where_the_configuration_says_and_in_airflows_home_otherwise(monkeypatch, tmp_path):

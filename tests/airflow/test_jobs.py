@@ -20,7 +20,7 @@ from kafka_lab.data import fill_topics
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.plan.store import read_summary
 
-pytestmark = [pytest.mark.airflow, pytest.mark.kafka]
+pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.slow]
 
 CONNECTION = "kafka_jobs"
 DEAD = 5

@@ -6,7 +6,6 @@ import json
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.environments import build, environment
 
 from kafka_lab.airflow import PROJECT, LocalAirflow
 from kafka_lab.processes import Lifeline
@@ -130,16 +130,7 @@ def redis() -> Iterator[int]:
 
 def install(folder: Path) -> Path:
     """Install the project's wheel, its S3 clients and Celery in an environment of its own; its interpreter."""
-
-    def uv(*arguments: object) -> None:
-        subprocess.run([sys.executable, "-m", "uv", *map(str, arguments)], check=True, timeout=900)
-
-    python = folder / "venv" / "bin" / "python"
-    uv("build", "--quiet", "--wheel", "--out-dir", folder / "dist", PROJECT)
-    (wheel,) = (folder / "dist").glob("*.whl")
-    uv("venv", "--quiet", "--python", sys.executable, folder / "venv")
-    locked = PROJECT / "requirements" / "dev.lock"
+    wheel = build(folder / "dist")
     # celery 5.7.0 has no celery.backends.database.retry, which the provider 3.26.0 imports.
     needed = (f"{wheel}[s3]", "apache-airflow-providers-celery", "celery<5.7", "redis")
-    uv("pip", "install", "--quiet", "--no-verify-hashes", "--python", python, "--constraints", locked, *needed)
-    return python
+    return environment(folder / "venv", *needed)

@@ -8,7 +8,6 @@ said to every client is refused: two clients that reach a cluster in two differe
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any, Self, cast
 from urllib.parse import quote
 
 from kafka_reassignment.advice import Correct
+from kafka_reassignment.cluster.client_logs import client_logger
 from kafka_reassignment.cluster.kafka.tls import TlsOptions
 from kafka_reassignment.cluster.kafka.tokens import OAuthToken, OidcTokens, TokensOfCallback, TokenSource
 from kafka_reassignment.cluster.zookeeper.settings import ZookeeperSettings
@@ -71,11 +71,7 @@ _LINE_OF_A_SECRET = 16
 RECEIVE_MAX_BYTES = 500_000_000
 """Largest reply taken; the metadata of two million partitions is 92 MB."""
 
-# What fails is raised here with its reason; librdkafka's own lines, one for each try to connect, would bury the task's
-# log. An operator may still set the level.
-_librdkafka_log = logging.getLogger("kafka_reassignment.librdkafka")
-if _librdkafka_log.level == logging.NOTSET:
-    _librdkafka_log.setLevel(logging.CRITICAL)
+_librdkafka_log = client_logger("kafka_reassignment.librdkafka")
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,21 @@ def _version_of_files() -> str | None:
     return found[1] if found else None
 
 
+def require_hadoop(master: str) -> None:
+    """Make sure that a YARN master can be found.
+
+    Spark itself says so on stderr only, and then that its Java process has ended.
+
+    Raises:
+        PlannerMissingError: the master is YARN, and nothing says where it is.
+    """
+    if master.startswith("yarn") and not (os.environ.get("HADOOP_CONF_DIR") or os.environ.get("YARN_CONF_DIR")):
+        raise PlannerMissingError(
+            "Neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set here, and the Spark master is 'yarn'",
+            Correct(f"set HADOOP_CONF_DIR to the folder that has yarn-site.xml and core-site.xml, {ELSEWHERE}"),
+        )
+
+
 def why_no_java() -> PlannerMissingError | None:
     """Return what is wrong with Java, after Spark has failed to start; None when nothing is."""
     home = os.environ.get("JAVA_HOME")

@@ -213,7 +213,7 @@ class ReassignmentRequest(BaseModel):
         default=None,
         max_length=250,
         title="Spark connection",
-        description="Airflow connection of type Spark whose host is the master for the planner. Empty: the worker plans (local[*]).",
+        description="Airflow connection of type Spark: its host is the master for the planner, its extra has settings of Spark. Empty: the worker plans (local[*]).",
     )
     auto: AutoRate = AutoRate()
     maintenance: MaintenanceWindows = MaintenanceWindows()

@@ -17,7 +17,7 @@ from kafka_reassignment.plan.report import plan_page, title_of
 from kafka_reassignment.plan.score_card import headline, score_card
 from kafka_reassignment.plan.store import PlanRef, read_summary, read_target_table
 from kafka_reassignment.plan.summary import PlanSummary
-from kafka_reassignment.planner.environment import require_pyspark
+from kafka_reassignment.planner.environment import require_hadoop, require_pyspark
 from kafka_reassignment.planner.snapshot import TopicFacts, write_snapshot
 from kafka_reassignment.record.models import REPORT, FrozenPlan
 from kafka_reassignment.record.view import RecordView
@@ -30,24 +30,29 @@ from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_
 TOPIC_KEYS = (MIN_ISR, REMOTE_STORAGE)
 
 
-def make_plan(run: RunContext, *, master: str) -> str:
+def make_plan(run: RunContext, *, master: str, spark_settings: Mapping[str, str] | None = None) -> str:
     """Take a snapshot, plan on Spark, freeze, write the JSON files and the report; return the plan in words.
 
     Each try plans at a place of its own, and the first one that freezes its plan is the one whose plan runs. A frozen plan
     is kept as it is, and what people see is read from it. An error that does not pass releases the cluster's lock while
     nothing was started.
 
+    Args:
+        run: the reassignment.
+        master: Spark's.
+        spark_settings: Spark's, by name; they override the planner's.
+
     Raises:
         InvalidRequestError: no plan meets the request; the message says why.
         RecordDamagedError: the frozen plan was altered.
-        PlannerMissingError: PySpark or Java is missing here.
+        PlannerMissingError: PySpark, Java or what the master needs is missing here.
     """
     with run.audited("plan") as event:
         if run.record.frozen_plan() is None:
             run.require_go_ahead()
         with _releasing_lock(run):
             if run.record.frozen_plan() is None:
-                _plan_and_freeze(run, master)
+                _plan_and_freeze(run, master, spark_settings)
             plan = run.record.plan_ref()
             summary = read_summary(plan)
             if not run.record.has_file(REPORT):
@@ -76,14 +81,14 @@ def _releasing_lock(run: RunContext) -> Iterator[None]:
         raise
 
 
-def _plan_and_freeze(run: RunContext, master: str) -> None:
+def _plan_and_freeze(run: RunContext, master: str, spark_settings: Mapping[str, str] | None) -> None:
     request = run.request
     place = run.record.new_plan_place(run.now(), f"plan, try {run.actor.try_number}")
     out_uri = run.record.uri_of(place)
     if request.job is Job.ROLL_BACK:
         summary = _roll_back(run, request, out_uri)
     else:
-        summary = _plan_on_spark(run, request, out_uri, master)
+        summary = _plan_on_spark(run, request, out_uri, master, spark_settings)
     run.record.freeze_plan(
         FrozenPlan(
             plan_hash=summary.plan_hash,
@@ -95,17 +100,24 @@ def _plan_and_freeze(run: RunContext, master: str) -> None:
     )
 
 
-def _plan_on_spark(run: RunContext, request: ReassignmentRequest, out_uri: str, master: str) -> PlanSummary:
+def _plan_on_spark(
+    run: RunContext,
+    request: ReassignmentRequest,
+    out_uri: str,
+    master: str,
+    spark_settings: Mapping[str, str] | None,
+) -> PlanSummary:
     # Imported here, so that the other steps need neither PySpark nor Java; and before Spark starts in another thread: two
     # threads that import PySpark at once find it half imported.
     require_pyspark()
+    require_hadoop(master)
     from kafka_reassignment.planner.pipeline import plan  # noqa: PLC0415
     from kafka_reassignment.planner.session import planner_session  # noqa: PLC0415
 
     snapshot_uri = f"{out_uri}/snapshot"
     # Spark starts while the brokers are asked: each takes seconds, and neither needs the other.
     with ExitStack() as at_end, ThreadPoolExecutor(1) as background:
-        starting = background.submit(at_end.enter_context, planner_session(master))
+        starting = background.submit(at_end.enter_context, planner_session(master, settings=spark_settings))
         take_snapshot(run, snapshot_uri, as_if_cancelled=request.supersede)
         run.log.info("Snapshot written to %s; planning on Spark master %s", snapshot_uri, master)
         return plan(starting.result(), snapshot_uri, request, out_uri)

@@ -1,22 +1,45 @@
-"""The Spark master behind an Airflow connection."""
+"""The Spark cluster behind an Airflow connection."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment_airflow.hooks.connection import find_connection
 
-DEFAULT_SPARK_MASTER = "local[*]"
+_SETTING_OF = {
+    "queue": "spark.yarn.queue",
+    "namespace": "spark.kubernetes.namespace",
+    "principal": "spark.kerberos.principal",
+    "keytab": "spark.kerberos.keytab",
+}
+"""Spark's setting, by the key of a connection of Airflow's Spark provider."""
+
+_DRIVER_IS_THE_TASK = {"deploy-mode": "client", "spark-binary": "spark-submit"}
+"""Keys of that provider's form that have no effect, with the one value that is true here."""
 
 
-def spark_master(spark_conn_id: str | None) -> str:
-    """Return the master that the planner connects to: the connection's host, with its port where it has one.
+@dataclass(frozen=True)
+class SparkCluster:
+    """Where the planner runs.
 
-    :param spark_conn_id: id of a connection of type ``spark``; None or empty means ``local[*]``, the worker itself.
-    :raises InvalidRequestError: there is no such connection, or it has no host.
+    ``settings`` are Spark's, by name.
+    """
+
+    master: str = "local[*]"
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def spark_cluster(spark_conn_id: str | None) -> SparkCluster:
+    """Return where the planner runs: the connection's host, with its port where it has one, and the settings of its extra.
+
+    :param spark_conn_id: id of a connection of type ``spark``; None or empty means this worker, all its cores.
+    :raises InvalidRequestError: there is no such connection, it has no host, or its extra has a key that would have no effect.
     """
     if not spark_conn_id:
-        return DEFAULT_SPARK_MASTER
+        return SparkCluster()
     connection = find_connection(spark_conn_id, "Spark")
     if not connection.host:
         raise InvalidRequestError(
@@ -24,4 +47,23 @@ def spark_master(spark_conn_id: str | None) -> str:
             "'spark://host:7077' there",
             Correct("fill it in"),
         )
-    return f"{connection.host}:{connection.port}" if connection.port else connection.host
+    master = f"{connection.host}:{connection.port}" if connection.port else connection.host
+    return SparkCluster(master, _settings(spark_conn_id, connection.extra_dejson))
+
+
+def _settings(spark_conn_id: str, extra: Mapping[str, object]) -> dict[str, str]:
+    settings = {}
+    for key, value in extra.items():
+        if value in (None, ""):
+            continue
+        if key.startswith("spark."):
+            settings[key] = str(value)
+        elif key in _SETTING_OF:
+            settings[_SETTING_OF[key]] = str(value)
+        elif value != (expected := _DRIVER_IS_THE_TASK.get(key)):
+            raise InvalidRequestError(
+                f"Spark connection '{spark_conn_id}' has {key!r} in its extra, expected "
+                + (f"'{expected}': the task is Spark's driver" if expected else "a setting of Spark, 'spark.…'"),
+                Correct("correct the connection"),
+            )
+    return settings

@@ -29,7 +29,7 @@ from kafka_reassignment_airflow.base import (
     requested_by,
     translate_errors,
 )
-from kafka_reassignment_airflow.hooks.spark import spark_master
+from kafka_reassignment_airflow.hooks.spark import spark_cluster
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_note, batch_run_id
 from kafka_reassignment_airflow.settings import approval_rules
 from kafka_reassignment_airflow.told import Happened, tell
@@ -77,7 +77,7 @@ class PlanOperator(ReassignmentStepOperator):
     tables. Safe to retry: a frozen plan is kept, an unfinished one is planned again. Left behind when it dies
     half-way: an unfrozen plan, which nothing carries out.
 
-    :param spark_conn_id: Spark connection whose host is the master; ``local[*]`` when None (templated).
+    :param spark_conn_id: Spark connection whose host is the master, its extra Spark's settings; ``local[*]`` when None (templated).
     """
 
     template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "spark_conn_id")
@@ -88,7 +88,8 @@ class PlanOperator(ReassignmentStepOperator):
 
     def run_step(self, run: RunContext, context: Context) -> str:
         """Plan, and return the plan's summary for people."""
-        summary = make_plan(run, master=spark_master(self.spark_conn_id))
+        spark = spark_cluster(self.spark_conn_id)
+        summary = make_plan(run, master=spark.master, spark_settings=spark.settings)
         context["ti"].xcom_push(key="plan_uri", value=run.record.plan_uri)
         return summary
 

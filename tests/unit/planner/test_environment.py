@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafka_reassignment.errors import PlannerMissingError, is_worth_a_retry
-from kafka_reassignment.planner.environment import require_pyspark, why_no_java
+from kafka_reassignment.planner.environment import require_hadoop, require_pyspark, why_no_java
 
 pytestmark = pytest.mark.quick
 
@@ -76,3 +76,14 @@ def test_java_that_is_not_there_is_named(tmp_path, monkeypatch):
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert str(why_no_java()).startswith("Java is not installed here, and plans")
+
+
+@pytest.mark.parametrize("master", ["yarn"])
+def test_a_yarn_master_without_hadoops_configuration_is_refused(monkeypatch, tmp_path, master):
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+    with pytest.raises(PlannerMissingError, match="Neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set here"):
+        require_hadoop(master)
+    require_hadoop("local[*]")
+    monkeypatch.setenv("YARN_CONF_DIR", str(tmp_path))
+    require_hadoop(master)

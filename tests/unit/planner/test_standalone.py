@@ -21,7 +21,7 @@ from kafka_reassignment.planner.pipeline import plan
 from kafka_reassignment.planner.session import planner_session
 from kafka_reassignment.request import Job, Limits, ReassignmentRequest
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 
 HOST = "127.0.0.1"
 

@@ -148,7 +148,7 @@ class Planner:
         self.after = lambda: None
         pipeline, session = ModuleType("pipeline"), ModuleType("session")
         pipeline.plan = self.plan
-        session.planner_session = lambda _: nullcontext()
+        session.planner_session = lambda *_, **__: nullcontext()
         monkeypatch.setitem(sys.modules, "kafka_reassignment.planner.pipeline", pipeline)
         monkeypatch.setitem(sys.modules, "kafka_reassignment.planner.session", session)
         monkeypatch.setattr(plan_step, "plan_page", lambda summary, **_: f"page of {summary.plan_hash}")

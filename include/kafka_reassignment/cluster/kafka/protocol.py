@@ -10,7 +10,6 @@ one that is kept for the next question asks who is in the cluster first, so noth
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ import kafka.errors as kafka_errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
+from kafka_reassignment.cluster.client_logs import client_logger
 from kafka_reassignment.cluster.kafka.errors import NothingSentError, credentials_refused, no_broker_answers
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.errors import (
@@ -33,11 +33,9 @@ from kafka_reassignment.model import Broker
 Message: TypeAlias = Any
 """A request or response of kafka-python, which publishes no types."""
 
-# Each failure is raised to us with its reason, or asked for below; kafka-python's own log lines (five
-# for a healthy connection) would only bury the task's log. An operator may still set the level.
-for _name in ("kafka.net", "kafka.cluster"):
-    if logging.getLogger(_name).level == logging.NOTSET:
-        logging.getLogger(_name).setLevel(logging.CRITICAL)
+client_logger("kafka.cluster")
+client_logger("kafka.net", "kafka.net.connection")
+client_logger("kafka.protocol", "kafka.protocol.parser")
 
 _HUNG_UP = "socket disconnected"
 """kafka-python 3.0.12: the broker closed the connection."""

@@ -6,7 +6,6 @@ A plain kazoo call waits for ever while disconnected, so every operation here is
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, Permissions
 
 from kafka_reassignment.advice import Correct
+from kafka_reassignment.cluster.client_logs import client_logger
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.cluster.zookeeper.settings import ZookeeperSettings
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError, ReassignmentError
@@ -27,10 +27,7 @@ from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedErro
 CONNECT_SECONDS = 5.0
 OPERATION_SECONDS = 10.0
 
-# Its failures are raised here; its own lines would only bury the task's log.
-_log = logging.getLogger("kafka_reassignment.kazoo")
-if _log.level == logging.NOTSET:
-    _log.setLevel(logging.CRITICAL)
+_log = client_logger("kafka_reassignment.kazoo")
 
 _OWN_ACL = [ACL(Permissions.ALL, Id("auth", "")), ACL(Permissions.READ, Id("world", "anyone"))]
 _Result = TypeVar("_Result")
