@@ -26,6 +26,7 @@ from kafka_reassignment.errors import (
     RecordUnavailableError,
     UnsupportedClusterError,
 )
+from kafka_reassignment.interrupts import CTRL_C_EXIT_CODE, ctrl_c_raises
 
 
 class ExitCode(IntEnum):
@@ -58,7 +59,7 @@ class ExitCode(IntEnum):
     BUG = 70
     """An error of the command itself; its stack is on stderr."""
 
-    INTERRUPTED = 130
+    INTERRUPTED = CTRL_C_EXIT_CODE
     """Ctrl-C."""
 
     PIPE_CLOSED = 141
@@ -90,7 +91,7 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as in the class above
         """Run a command."""
-        with _exit_codes():
+        with ctrl_c_raises(), _exit_codes():
             return super().invoke(ctx)
 
 

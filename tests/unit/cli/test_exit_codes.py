@@ -4,11 +4,13 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from kafka_lab.airflow import PROJECT
 from kafka_reassignment import errors
 from kafka_reassignment.cli import app
 from kafka_reassignment.cli.exit_codes import Commands, ExitCode, exit_code
@@ -111,3 +113,41 @@ def test_ctrl_c_while_the_cluster_does_not_answer():
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=60)
     assert (running.returncode, said) == (ExitCode.INTERRUPTED, "Interrupted\n")
+
+
+PRESSED_IN = """
+import os, signal, sys
+class Presser:
+    "Presses Ctrl-C when a module is looked for."
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Presser())
+sys.argv = ["kafka-reassignment", "--version"]
+from kafka_reassignment.command import main
+main()
+"""
+
+
+def run_pressing_in(module, **how):
+    command = [sys.executable, "-c", PRESSED_IN.format(module=module)]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, **how)
+
+
+def start_of_the_command():
+    scripts = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["scripts"]
+    return scripts["kafka-reassignment"]
+
+
+@pytest.mark.parametrize(
+    "module", ["kafka_reassignment.cli", "typer", "pydantic_core", "kafka_reassignment.cli.watch", "rich.console"]
+)
+def test_ctrl_c_while_the_command_imports_what_it_needs(module):
+    assert start_of_the_command() == "kafka_reassignment.command:main"
+    ended = run_pressing_in(module)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (ExitCode.INTERRUPTED, "", "Interrupted\n")
+
+
+def test_ctrl_c_that_is_ignored_stays_so():
+    running = run_pressing_in("typer", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    assert (running.returncode, running.stderr) == (ExitCode.DONE, "")
