@@ -1,8 +1,8 @@
 """Open reassignments on a schedule, such as a rebalance each Saturday night, without anybody at the console.
 
 When: `[kafka_reassignment] maintenance_schedule`, a cron expression on the clocks of `maintenance_time_zone` (default UTC); without
-it only by hand. What: the Airflow variable `kafka_maintenance_requests`, a JSON list of requests, one per cluster, as for
-`kafka_reassignment`, with the maintenance windows of each. A reassignment that is not done when its window
+it only by hand. What: the Airflow variable `kafka_maintenance_requests`: requests, one per cluster, as for
+`kafka_reassignment`, with the maintenance windows of each; a JSON list, or text with a line for each field. A reassignment that is not done when its window
 ends waits and goes on in the next one by itself, so a cluster that has one gets no second one.
 """
 

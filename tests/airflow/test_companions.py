@@ -5,6 +5,7 @@ from tests.airflow.lab import move_json, replicas
 
 from kafka_lab.data import fill_topics
 from kafka_reassignment.plan.store import read_summary
+from kafka_reassignment_airflow.operators.maintenance_window import REQUESTS_VARIABLE
 from kafka_reassignment_airflow.runs import (
     CANCEL_DAG_ID,
     DAG_ID,
@@ -140,13 +141,32 @@ def test_a_maintenance_window_opens_what_is_asked_for(reassignments, port, creat
         "throttle_mb_per_second": 200,
         "keep_free_share": 0,
     }
-    assert companion(reassignments, MAINTENANCE_DAG_ID, "window-6", requests=[request]) == "success"
+    written = "\n".join(f"{field}: {value}" for field, value in request.items())
+    assert companion(reassignments, MAINTENANCE_DAG_ID, "window-6", requests=written) == "success"
     assert reassignments.wait_for_run(DAG_ID, "window-6__0") == "success", reassignments.story("window-6__0")
     assert replicas(port, topic) == {0: (1, 3)}
     assert companion(reassignments, SWEEP_DAG_ID, "sweep-6") == "success"
     assert reassignments.result(SWEEP_DAG_ID, "sweep-6", "sweep_throttles") == {"summaries": {}, "left": []}
     assert companion(reassignments, MAINTENANCE_DAG_ID, "window-7", requests=[{"job": "rebalance"}]) == "failed"
     assert "no throttle: expected" in reassignments.log_of(MAINTENANCE_DAG_ID, "window-7", "choose_requests")
+
+
+@pytest.mark.slow
+def test_a_maintenance_window_reads_its_variable_as_people_have_written_it(reassignments, slow):
+    """A cluster that is busy gets nothing, so what was read is seen in the log."""
+    run, _ = slow("busy")
+    airflow = reassignments.airflow
+    for name, value in (
+        ("json", '[{"job": "leaders", "throttle_mb_per_second": 9}]'),
+        ("text", "job: leaders\nThrottle (MB/s): 9"),
+    ):
+        airflow.post("/variables", {"key": REQUESTS_VARIABLE, "value": value})
+        assert companion(reassignments, MAINTENANCE_DAG_ID, f"variable-{name}") == "success"
+        airflow.delete(f"/variables/{REQUESTS_VARIABLE}")
+        assert f"is locked by {run} since" in reassignments.log_of(
+            MAINTENANCE_DAG_ID, f"variable-{name}", "choose_requests"
+        )
+    assert companion(reassignments, CANCEL_DAG_ID, "stop-busy", reassignment_id=run) == "success"
 
 
 @pytest.mark.slow

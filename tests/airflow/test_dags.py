@@ -169,7 +169,15 @@ def test_the_pace_fills_the_limits_that_are_left_empty():
 def texts(dags):
     """The fields that are a line of text in the form and a list or a number in the API."""
     params = [(name, dag.params.get_param(name)) for dag in dags.values() for name in dag.params]
-    return [(n, p) for n, p in params if isinstance(p.schema["type"], list) and len(p.schema["type"]) > 2]
+    return [(n, p) for n, p in params if is_of_several_types(p.schema) and "examples" in p.schema]
+
+
+def _types(schema):
+    return schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+
+
+def is_of_several_types(schema):
+    return len(set(_types(schema)) - {"null"}) > 1
 
 
 def test_brokers_and_sizes_are_lines_of_text_with_an_example_and_the_api_takes_their_values_as_before(dags):
@@ -186,10 +194,21 @@ def test_brokers_and_sizes_are_lines_of_text_with_an_example_and_the_api_takes_t
                 param.resolve(wrong)
 
 
-def test_no_field_is_an_editor_for_json_but_the_list_of_requests(dags):
+def test_no_field_is_an_editor_for_json(dags):
+    """Airflow's form has one for an object, and for a list of anything but texts; several types make a box for text."""
     shown = {n: p.schema for dag in dags.values() for n in dag.params for p in [dag.params.get_param(n)]}
-    lists = {n: s for n, s in shown.items() if "array" in s["type"] and "examples" not in s}
-    assert [n for n, s in lists.items() if s["items"]["type"] != "string"] == ["requests"]
+    editors = {n: s for n, s in shown.items() if {"array", "object"} & set(_types(s)) and "examples" not in s}
+    assert [
+        n for n, s in editors.items() if s.get("items", {}).get("type") != "string" and not is_of_several_types(s)
+    ] == []
+
+
+def test_maintenance_requests_are_a_text_and_the_api_takes_a_list_as_before(dags):
+    param = dags["kafka_maintenance_window"].params.get_param("requests")
+    for given in (None, "job: rebalance\nthrottle_mb_per_second: 50", [{"job": "rebalance"}]):
+        assert param.resolve(given) == given
+    with pytest.raises(ParamValidationError):
+        param.resolve(["rebalance"])
 
 
 def test_known_connections_are_offered_and_any_other_can_be_typed(monkeypatch):

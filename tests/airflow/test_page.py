@@ -7,6 +7,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
 from tests.airflow.lab import move_json
+from tests.browser.airflow_form import AirflowForm
 from tests.browser.airflow_window import frame_of, open_airflow
 from tests.unit.plan.test_report import CHROMIUM
 
@@ -71,17 +72,13 @@ def test_a_reassignment_is_watched_and_its_rate_changed_from_its_page(
     frame.get_by_role("link", name="Change the rate…").first.click()
     frame.get_by_role("button", name="Copy the values").click()
     expect(frame.locator("#said")).to_have_text("Copied")
-    values = json.loads(window.evaluate("navigator.clipboard.readText()")) | {"throttle_mb_per_second": 40}
-    window.evaluate("text => navigator.clipboard.writeText(text)", json.dumps(values))
     frame.get_by_role("link", name="Open kafka_throttle").click()
     window.wait_for_url("**/dags/kafka_throttle")
-    window.get_by_test_id("trigger-dag-button").click()
-    window.get_by_role("button", name="Advanced Options").click()
-    window.locator(".monaco-editor").last.click()
-    window.keyboard.press("Control+A")
-    window.keyboard.press("Control+V")
-    window.get_by_role("dialog").click(position={"x": 8, "y": 8})  # the editor's text counts when it is left
-    window.get_by_test_id("trigger-dag-submit").click()
+    form = AirflowForm(window)
+    form.paste_json()
+    assert (form.shown("reassignment_id"), form.shown("throttle_mb_per_second")) == (run, "1")
+    form.fill("throttle_mb_per_second", "40")
+    form.trigger()
     window.goto(f"{airflow.url}/dags/kafka_reassignment/runs/{run}/plugin/kafka_reassignment_run")
     frame = frame_of(window)
     expect(frame.locator(".figures")).to_contain_text("40 MB/s", timeout=60_000)

@@ -17,6 +17,7 @@ def open_airflow(
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]}, permissions=["clipboard-read", "clipboard-write"]
     )
+    context.set_default_timeout(120_000)  # Airflow beside brokers on a busy machine
     context.add_init_script(f"localStorage.setItem('theme', localStorage.getItem('theme') || '{theme}')")
     window = context.new_page()
     window.goto(f"{airflow.url}/")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 from tests.browser.frame import served
 from tests.browser.night import night
 from tests.unit.plan.test_report import CHROMIUM
 from upath import UPath
 
 from kafka_reassignment_airflow.web import app as web
+
+expect.set_options(timeout=30_000)
 
 
 @pytest.fixture(scope="module")

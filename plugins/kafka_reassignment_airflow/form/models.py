@@ -10,6 +10,9 @@ from kafka_reassignment.advice import RUNNING
 from kafka_reassignment.request.names import DEFAULT_KAFKA_CONNECTION_ID, BrokerIds, KafkaConnectionId
 from kafka_reassignment.request.rate import AllowLowThrottle, Rate
 
+LISTED = "Browse, Kafka reassignments lists them; the page of each has the values to paste into the forms."
+"""Where ids are found: a form is made when its file is parsed, and so cannot offer what runs now."""
+
 
 class ClusterForm(BaseModel):
     """Which cluster."""
@@ -33,7 +36,7 @@ class RunningForm(ClusterForm):
     reassignment_id: str | None = Field(
         default=None,
         title="Reassignment id",
-        description="Run id of the kafka_reassignment run. Empty: the run that has the lock on the cluster.",
+        description=f"Run id of the kafka_reassignment run. Empty: the run that has the lock on the cluster. {LISTED}",
     )
 
 
@@ -53,7 +56,7 @@ class CancelForm(ClusterForm):
         min_length=1,
         title="Reassignment id",
         description=(
-            f"Run id of the kafka_reassignment run that is stopped, or '{RUNNING}': the one that has the lock on the cluster."
+            f"Run id of the kafka_reassignment run that is stopped, or '{RUNNING}': the one that has the lock on the cluster. {LISTED}"
         ),
         examples=[RUNNING],
     )
@@ -94,7 +97,7 @@ class ResumeForm(RunningForm):
     reassignment_id: str = Field(
         min_length=1,
         title="Reassignment id",
-        description="Run id of the stopped kafka_reassignment run.",
+        description=f"Run id of the stopped kafka_reassignment run. {LISTED}",
     )
     reason: str | None = Field(default=None, title="Reason", description="Why, for the audit trail.")
 
@@ -147,11 +150,12 @@ class RateForm(RunningForm):
 class MaintenanceForm(BaseModel):
     """What a maintenance window starts."""
 
-    requests: tuple[dict[str, Any], ...] = Field(
-        default=(),
+    requests: str | tuple[dict[str, Any], ...] | None = Field(
+        default=None,
         title="Requests",
         description=(
-            "JSON list of requests, each with the fields of kafka_reassignment, one per cluster. "
+            "A line 'field: value' for each field of kafka_reassignment, by its name or its title, such as 'job: rebalance'; "
+            "an empty line, then the request for the next cluster. JSON will do too. "
             "Empty: those of the Airflow variable kafka_maintenance_requests."
         ),
     )

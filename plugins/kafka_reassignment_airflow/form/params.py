@@ -134,8 +134,10 @@ def _flat(properties: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict
 def _param(name: str, field: dict[str, Any]) -> Param:
     """Return the param of one field. Airflow's form knows no ``anyOf``, and gives null for an empty list."""
     if "anyOf" in field:
-        (some,) = (option for option in field.pop("anyOf") if option["type"] != "null")
-        field |= some | {"type": _or_null(some["type"])}
+        options = [option for option in field.pop("anyOf") if option["type"] != "null"]
+        for option in options:
+            field |= option
+        field["type"] = ["null", *(option["type"] for option in options)]
     if field["type"] == "array":
         field |= {"type": _or_null("array"), "default": field["default"] or None}
     if field["type"] == ["null", "array"] and field["items"]["type"] == "integer":

@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator, Context, Variable
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError
-from kafka_reassignment.request import parse_request
+from kafka_reassignment.request import parse_request, written_requests
 from kafka_reassignment_airflow.arguments import read_json
 from kafka_reassignment_airflow.base import translate_errors
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
@@ -24,9 +24,9 @@ class ChooseRequestsOperator(BaseOperator):
     A reassignment that waits for its next window goes on by itself when the window opens, so a cluster that has one gets
     no second one. Changes nothing, so nothing is left behind. The result is the requests to start.
 
-    :param requests: requests, each with the fields of ``kafka_reassignment``, at most one per connection; a list or JSON
-        of one (templated). When empty, those of the Airflow variable ``kafka_maintenance_requests``, a JSON list of the
-        same kind.
+    :param requests: requests, each with the fields of ``kafka_reassignment``, at most one per connection; a list, JSON of
+        one, or a text as :func:`~kafka_reassignment.request.written_requests` reads it (templated). When empty, those of the
+        Airflow variable ``kafka_maintenance_requests``, which is JSON or such a text.
     """
 
     template_fields: Sequence[str] = ("requests",)
@@ -39,7 +39,7 @@ class ChooseRequestsOperator(BaseOperator):
         """Return the requests to open."""
         with translate_errors(self.log):
             given = read_json(self.requests)
-            requests = given if given is not None else Variable.get(REQUESTS_VARIABLE, None, deserialize_json=True)
+            requests = given if given is not None else read_json(Variable.get(REQUESTS_VARIABLE, None))
             if not requests:
                 self.log.info("Nothing is asked for: fill the Airflow variable '%s'", REQUESTS_VARIABLE)
                 return []
@@ -63,6 +63,8 @@ class ChooseRequestsOperator(BaseOperator):
 
 def _checked(requests: object) -> list[Mapping[str, Any]]:
     """Return the requests, each of them one that can be read, at most one per connection."""
+    if isinstance(requests, str):
+        requests = written_requests(requests)
     if not isinstance(requests, list) or not all(isinstance(r, Mapping) for r in requests):
         raise InvalidRequestError(
             f"The maintenance requests are {str(requests)[:60]!r}, expected a JSON list of objects such as "

@@ -14,8 +14,15 @@ from typing import Any
 from kafka_reassignment.decisions.rate import rate_in_force, rate_to_roll_back
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment
-from kafka_reassignment.request import MEGABYTE
-from kafka_reassignment_airflow.runs import CANCEL_DAG_ID, DAG_ID, RESUME_DAG_ID, THROTTLE_DAG_ID, roll_back_conf
+from kafka_reassignment.request import MEGABYTE, Limits
+from kafka_reassignment_airflow.runs import (
+    CANCEL_DAG_ID,
+    DAG_ID,
+    LIMITS_DAG_ID,
+    RESUME_DAG_ID,
+    THROTTLE_DAG_ID,
+    roll_back_conf,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +45,7 @@ class Form:
 def forms_of(found: RecordedReassignment) -> dict[str, Form]:
     """Return the forms that are of use for a reassignment as it is now, by name."""
     made = {
-        ReassignmentStatus.ACTIVE: (_rate, _stop, _stop_and_roll_back),
+        ReassignmentStatus.ACTIVE: (_rate, _limits, _stop, _stop_and_roll_back),
         ReassignmentStatus.STOPPED: (_resume, _roll_back),
         ReassignmentStatus.FINISHED: (_roll_back,),
         ReassignmentStatus.ENDED: (),
@@ -82,6 +89,19 @@ def _rate(found: RecordedReassignment) -> Form | None:
         "Each broker may send and receive this much of the copies, now and in later batches. A raise takes eleven seconds. "
         "Auto rate ends, where it was on.",
         ("throttle_mb_per_second",),
+    )
+
+
+def _limits(found: RecordedReassignment) -> Form:
+    asked = found.record.limits_requested().model_dump(exclude_none=True)
+    return Form(
+        "limits",
+        "Change the limits",
+        LIMITS_DAG_ID,
+        _named(found),
+        "How much one batch does, from the next batch on: what has not begun is cut into batches anew. A limit that is left "
+        f"empty does not change. Asked for now: {', '.join(f'{name} {value}' for name, value in asked.items())}.",
+        ("pace", *Limits.model_fields),
     )
 
 
