@@ -1,7 +1,9 @@
 """What the page's list and its first screen say, and what they cost, in process."""
 
 import json
+import re
 from datetime import timedelta
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,9 @@ from tests.browser.night import AT_WORK, CLUSTER, event, night
 from tests.steps_lab import StillWaiting
 from upath import UPath
 
+from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.plan.store import forget_read_plans
 from kafka_reassignment.record.models import ClusterLock, FinishedBatch
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.steps import cancel
@@ -58,6 +62,7 @@ def test_when_a_broker_dies_the_first_screen_says_which_and_what_to_do(run):
     assert said["Why does it wait?"] == "1 new replica does not get on"
     assert more["Why does it wait?"] == ("orders-0 to broker 3, stuck: broker 3 is down",)
     assert said["What do I do now?"] == "Help what does not get on"
+    assert more["When is it done?"][-1] == "Without the replicas that do not get on."
 
 
 def test_when_nobody_looks_any_more_the_first_screen_says_so(run):
@@ -103,6 +108,22 @@ def test_forms_have_the_values_of_the_reassignment_and_its_rate(run, monkeypatch
     refused = client.get("/form", params=asked | {"do": "resume"})
     assert refused.status_code == 404
     assert "Reassignment r is active" in refused.text
+
+
+def test_the_form_that_a_failed_step_advises_is_filled_in_with_what_it_advises(run, monkeypatch):
+    client = client_of(run, monkeypatch)
+    asked = {"cluster": run.cluster_id, "id": "r"}
+    Path(run.record.plan_uri, "steps").rename(Path(run.record.plan_uri, "away"))
+    forget_read_plans()
+    with pytest.raises(RecordDamagedError) as failed:
+        run.do("submit_batch")
+    (advised,) = failed.value.advice
+    (link,) = re.findall(r'form\?([^"]+do=advised-1)"', client.get("/reassignment", params=asked).text)
+    shown = client.get(f"/form?{unescape(link)}").text
+    (copied,) = re.findall(r'data-copy="([^"]+)"', shown)
+    assert json.loads(unescape(copied)) == {"kafka_conn_id": "kafka_default", **advised.params}
+    assert advised.params["supersede"] is True
+    assert client.get("/form", params=asked | {"do": "advised-2"}).status_code == 404
 
 
 def test_an_update_that_changes_nothing_sends_nothing(run, monkeypatch):

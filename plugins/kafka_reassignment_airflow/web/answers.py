@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -12,14 +13,8 @@ from kafka_reassignment.decisions.progress import Motion
 from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.text import format_bytes, format_seconds
-from kafka_reassignment_airflow.runs import (
-    BATCH_DAG_ID,
-    CANCEL_DAG_ID,
-    DAG_ID,
-    RESUME_DAG_ID,
-    THROTTLE_DAG_ID,
-    batch_run_id,
-)
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
+from kafka_reassignment_airflow.web.forms import advised_forms
 from kafka_reassignment_airflow.web.views import Page
 
 STALE = timedelta(minutes=5)
@@ -27,8 +22,6 @@ STALE = timedelta(minutes=5)
 
 ASKED = timedelta(seconds=30)
 """After the plan, or the first of two answers, the next step follows within that time unless a person is waited for."""
-
-_FORMS = {CANCEL_DAG_ID: "stop", RESUME_DAG_ID: "resume", THROTTLE_DAG_ID: "rate"}
 
 HOLDING = (Motion.STUCK, Motion.WILL_NEVER_FINISH)
 """Replicas that do not get on by themselves."""
@@ -159,8 +152,13 @@ def _done(page: Page) -> Answer:
     more = (f"Batch {page.current}: about {format_seconds(left)} left",) if left is not None else ()
     if note is not None and note.ends_at is not None:
         seconds = max(0.0, (note.ends_at - page.now).total_seconds())
+        without = ("Without the replicas that do not get on.",) if _held_up(page) else ()
         return Answer(
-            DONE, f"in {format_seconds(seconds)}", "run", (*more, "With the maintenance windows."), at=note.ends_at
+            DONE,
+            f"in {format_seconds(seconds)}",
+            "warn" if without else "run",
+            (*more, "With the maintenance windows.", *without),
+            at=note.ends_at,
         )
     if page.current is None and row.batches is not None:
         return Answer(DONE, "In a few minutes", "run")
@@ -223,7 +221,7 @@ def _now(page: Page) -> Answer:
     row, note = page.row, page.row.note
     run = Link(f"run of batch {page.current}", BATCH_DAG_ID, page.batch_run)
     if page.failed:
-        links = tuple(_link(item, page) for item in page.advice if isinstance(item, Rerun | Trigger))
+        links = tuple(_links(page))
         return Answer(NOW, sentence(page.advice) or "Look at the failed task", "bad", links=links or (run,))
     if _needs_approval(page):
         to_approve = Link("its task", DAG_ID, row.reassignment_id, "approve")
@@ -238,10 +236,16 @@ def _now(page: Page) -> Answer:
     return Answer(NOW, "Nothing: it goes on by itself", "good")
 
 
-def _link(item: Rerun | Trigger, page: Page) -> Link:
-    if isinstance(item, Trigger):
-        return Link(item.dag_id, form=_FORMS.get(item.dag_id, ""), dag_id=item.dag_id)
-    owner = item.reassignment_id or page.row.reassignment_id
-    if item.batch is None:
-        return Link(item.task, DAG_ID, owner, item.task)
-    return Link(f"{item.task} of batch {item.batch}", BATCH_DAG_ID, batch_run_id(owner, item.batch), item.task)
+def _links(page: Page) -> Iterator[Link]:
+    """Where the advice of the failed step is followed: the task to rerun, or the form to trigger, filled in."""
+    forms = iter(advised_forms(page.found, page.advice))
+    for item in page.advice:
+        if isinstance(item, Trigger):
+            yield Link(f"{item.dag_id}…", form=next(forms))
+        elif isinstance(item, Rerun):
+            owner = item.reassignment_id or page.row.reassignment_id
+            if item.batch is None:
+                yield Link(item.task, DAG_ID, owner, item.task)
+            else:
+                words = f"{item.task} of batch {item.batch}"
+                yield Link(words, BATCH_DAG_ID, batch_run_id(owner, item.batch), item.task)

@@ -108,9 +108,9 @@ def create_app() -> FastAPI:
 
     @app.get("/form")
     def form(cluster: ClusterId, reassignment_id: ReassignmentId, do: Word) -> Response:
-        found = views.found_in(record_store(), cluster, reassignment_id)
-        filled = form_of(found, do)
-        return _html("form.html.j2", part="", again=0, found=found, form=filled)
+        page = pages.page(record_store(), cluster, reassignment_id)
+        filled = form_of(page.found, do, page.advice)
+        return _html("form.html.j2", part="", again=0, found=page.found, form=filled)
 
     @app.get("/audit.jsonl")
     def audit(cluster: ClusterId, reassignment_id: ReassignmentId) -> Response:

@@ -7,10 +7,11 @@ to the form. It changes nothing itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_reassignment.advice import Advice, Trigger, sentence, with_connection
 from kafka_reassignment.decisions.rate import rate_in_force, rate_to_roll_back
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment
@@ -23,6 +24,9 @@ from kafka_reassignment_airflow.runs import (
     THROTTLE_DAG_ID,
     roll_back_conf,
 )
+
+ADVISED = "advised-"
+"""Begins the names of the forms that a failed step advises; a number follows, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +59,31 @@ def forms_of(found: RecordedReassignment) -> dict[str, Form]:
     return {form.name: form for make in made if (form := make(found)) is not None}
 
 
-def form_of(found: RecordedReassignment, name: str) -> Form:
+def advised_forms(found: RecordedReassignment, advice: Sequence[Advice]) -> dict[str, Form]:
+    """Return the forms that the advice of a failed step is about, in its order, by name."""
+    kafka_conn_id = found.recorded_request.request.kafka_conn_id
+    advised = [with_connection(item, kafka_conn_id) for item in advice]
+    triggers = [item for item in advised if isinstance(item, Trigger)]
+    said = f"The failed step advises: {sentence(advised)}."
+    forms = (
+        Form(f"{ADVISED}{number}", "As the failed step advises", trigger.dag_id, trigger.params, said)
+        for number, trigger in enumerate(triggers, 1)
+    )
+    return {form.name: form for form in forms}
+
+
+def form_of(found: RecordedReassignment, name: str, advice: Sequence[Advice] = ()) -> Form:
     """Return one form.
+
+    Args:
+        found: the reassignment.
+        name: of the form.
+        advice: of the step that has failed, for the forms that it is about.
 
     Raises:
         RecordError: it is of no use for the reassignment as it is now.
     """
-    form = forms_of(found).get(name)
+    form = (forms_of(found) | advised_forms(found, advice)).get(name)
     if form is None:
         raise RecordError(
             f"Reassignment {found.reassignment_id} is {found.status}: expected one for which '{name[:50]}' can be asked. "
