@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest
 #   brokers    what brokers themselves do with throttles and tiered storage (kafka)
 #   faults     reassignments with faults at seeded points (kafka); `make faults` runs more seeds
 #   airflow    DAGs, form, page (quick), and whole runs on a real Airflow with real brokers (airflow, kafka)
-#   browser    the page in a real browser (skipped where there is no Chromium)
+#   browser    the page and the forms in a real browser (skipped where there is no Chromium); `make story` is the long one (slow)
 #   faults_airflow  whole reassignments on a real Airflow with acts at cues; `make faults-airflow` runs them
 #   record_stores  the record's promises: the same tests on a disk, S3, Google's and Azure's (servers from packages)
 #   install    the pages about installing, followed line by line; `make follow-install` runs it (slow), test_pages.py is quick
@@ -27,7 +27,7 @@ PYTEST := $(BIN)/python -m pytest
 TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo env compose-check test test-slow simulate faults faults-airflow quick lint docs lock bounds resolve clean bench-plan bench-move bench-rate bench-drop bench-auto-rate record-stores bench-page pictures follow-install celery
+.PHONY: help setup demo env compose-check test test-slow simulate faults faults-airflow quick lint docs lock bounds resolve clean bench-plan bench-move bench-rate bench-drop bench-auto-rate record-stores bench-page pictures story follow-install celery
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -100,6 +100,9 @@ bench-page: setup  ## what each view of the page costs with 1,000 reassignments,
 
 pictures: setup  ## the pictures of the page in docs/images, from a browser in a real Airflow
 	@$(BIN)/python -m tests.browser.pictures
+
+story: setup  ## a broker emptied by hand in a browser, on a real Airflow with real brokers (STORY_PICTURES=folder keeps the pictures)
+	$(PYTEST) -m slow tests/browser
 
 follow-install: setup  ## follow docs/install.md line by line on a cluster secured by SCRAM over TLS
 	$(PYTEST) -m slow tests/install --capture=no
