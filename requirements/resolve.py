@@ -18,10 +18,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from kafka_lab.versions import AIRFLOW
+
 PROJECT = Path(__file__).parents[1]
 KEPT = PROJECT / ".bounds" / "constraints"
-# The end of the day after the release: providers of the same wave appear up to a day later.
-RELEASES = {"3.2.0": "2026-04-08", "3.2.2": "2026-05-30", "3.3.2": "2026-09-18"}
 SHOWN = ("pyspark", "pandas", "numpy", "pyarrow", "pydantic", "confluent-kafka", "apache-airflow-providers-standard")
 
 
@@ -50,7 +50,7 @@ def constraints(airflow: str, python: str) -> Path:
         KEPT.mkdir(parents=True, exist_ok=True)
         wanted = KEPT / f"airflow-{airflow}.in"
         wanted.write_text(f"apache-airflow[all]=={airflow}\n")
-        found = resolve(python, str(wanted), "--exclude-newer", f"{RELEASES[airflow]}T23:59:59Z")
+        found = resolve(python, str(wanted), "--exclude-newer", f"{AIRFLOW[airflow]}T23:59:59Z")
         if client := re.search(r"^pyspark-client==(\S+)", found, re.MULTILINE):
             found += f"pyspark=={client[1]}\n"
         kept.write_text(found)
@@ -58,7 +58,7 @@ def constraints(airflow: str, python: str) -> Path:
 
 
 def main(
-    airflow: Annotated[list[str], typer.Option(help="Releases of Airflow.")] = list(RELEASES),  # noqa: B006 - typer's
+    airflow: Annotated[list[str], typer.Option(help="Releases of Airflow.")] = list(AIRFLOW),  # noqa: B006 - typer's
     python: Annotated[list[str], typer.Option(help="Versions of Python.")] = ["3.12", "3.14"],  # noqa: B006
 ) -> None:
     """Resolve this package beside releases of Airflow with all their providers; exit 1 where it does not fit."""

@@ -247,6 +247,11 @@ class EmbeddedCluster(Members, ABC):
         self.wait_until_up(timeout_seconds)
         return broker
 
+    @property
+    def connection_extra(self) -> dict[str, object]:
+        """The extra of a connection to it, as an Airflow connection has it."""
+        return {"bootstrap.servers": self.bootstrap_servers}
+
     def tool(self, *args: str, timeout_seconds: float = 120) -> str:
         """Run this release's kafka-reassign-partitions against the cluster; return what it prints.
 

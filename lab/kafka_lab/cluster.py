@@ -17,7 +17,7 @@ _CONTROLLER_ID = 9_000
 
 
 class LocalCluster(EmbeddedCluster):
-    """Kafka 4 and later: a KRaft controller in a process of its own, and brokers 1..n.
+    """Kafka 3.9 and later: a KRaft controller in a process of its own, and brokers 1..n.
 
     A killed or paused broker is fenced after 6 s (Kafka's default is 9 s).
     """
@@ -41,9 +41,9 @@ class LocalCluster(EmbeddedCluster):
         self._start(self._coordinator)
 
     def _check_release(self) -> None:
-        if not self._release.has_kraft_only:
+        if not self._release.runs_with_kraft:
             raise LocalClusterError(
-                f"Kafka {self._release} runs here with ZooKeeper only, expected 4.0.0 or later without it. "
+                f"Kafka {self._release} runs here with ZooKeeper only, expected 3.9.0 or later without it. "
                 "Start it with ZooKeeper, or name a later release."
             )
 

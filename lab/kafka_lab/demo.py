@@ -55,7 +55,7 @@ def demo(
     ] = 300,
     rate: Annotated[float, typer.Option(min=1, help="throttle: MB/s each broker may send and may receive")] = 8,
     batches: Annotated[int, typer.Option(min=1, max=36, help="at least this many batches")] = 3,
-    version: Annotated[str, typer.Option(help="Kafka version, 4.0.0 or later")] = "4.3.1",
+    version: Annotated[str, typer.Option(help="Kafka version, 3.9.0 or later")] = "4.3.1",
     keep: Annotated[bool, typer.Option("--keep", help="leave Airflow's UI and the cluster up until Ctrl-C")] = False,
 ) -> None:
     """Move replicas of a real cluster with a real Airflow while a producer with acks=all keeps writing."""

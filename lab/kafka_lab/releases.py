@@ -62,7 +62,7 @@ class Release:
         release = cls(*(int(n) for n in numbers.groups()))
         if release < Release(2, 0, 0):
             raise LocalClusterError(
-                f"Kafka {release} cannot run here: expected 2.0.0 or later (4.0.0 or later without ZooKeeper). "
+                f"Kafka {release} cannot run here: expected 2.0.0 or later (3.9.0 or later without ZooKeeper). "
                 "Name a later release."
             )
         return release
@@ -71,6 +71,11 @@ class Release:
     def has_kraft_only(self) -> bool:
         """Whether ZooKeeper is gone (KIP-500, removed in 4.0)."""
         return self.major >= 4
+
+    @property
+    def runs_with_kraft(self) -> bool:
+        """Whether a ``LocalCluster`` runs it; 3.9 is the first release that was tried with a KRaft controller."""
+        return self >= Release(3, 9, 0)
 
     @property
     def java(self) -> int:

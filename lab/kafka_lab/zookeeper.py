@@ -25,6 +25,11 @@ class ZooKeeperCluster(EmbeddedCluster):
         return self._coordinator.address
 
     @property
+    def connection_extra(self) -> dict[str, object]:
+        """Also the section ``zookeeper``; with the reassignment API nothing reads it."""
+        return {**super().connection_extra, "zookeeper": {"connect": self.zookeeper_connect}}
+
+    @property
     def cluster_id(self) -> str:
         """Kafka's id of the cluster, chosen by its first broker; some broker has to be up."""
         return str(admin_client(self.bootstrap_servers).list_topics(timeout=10).cluster_id)

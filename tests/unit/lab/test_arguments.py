@@ -21,7 +21,7 @@ pytestmark = pytest.mark.quick
         ({"log_dirs": 0}, "1 to 20 log dirs of each broker, found 0"),
         ({"version": "4"}, "Kafka version '4' is not a release"),
         ({"detached": True}, "needs a directory to be found by"),
-        ({"version": "3.9.2"}, "Kafka 3.9.2 runs here with ZooKeeper only, expected 4.0.0 or later"),
+        ({"version": "3.8.1"}, "Kafka 3.8.1 runs here with ZooKeeper only, expected 3.9.0 or later"),
     ],
 )
 def test_a_cluster_that_cannot_be_is_refused_before_anything_starts(arguments, message):
