@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
@@ -14,8 +16,12 @@ from confluent_kafka.admin import AdminClient
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from kafka_lab import data
+from kafka_lab.base import EmbeddedCluster
 from kafka_lab.clients import admin_client
-from kafka_lab.cluster import LocalCluster
+from kafka_lab.versions import NEWEST, KafkaVersion
+
+KAFKA_VARIABLE = "KAFKA_REASSIGNMENT_TEST_KAFKA"
+"""Environment variable: which Kafka the shared brokers and those of the contract suite are of, such as ``3.9.2-zookeeper``."""
 
 _numbers = itertools.count(1)
 
@@ -46,18 +52,30 @@ def delete_topics(bootstrap_servers: str, names: Sequence[str]) -> None:
             deletion.result()
 
 
+def version_under_test() -> KafkaVersion:
+    """What the matrix asks for, else the newest."""
+    named = os.environ.get(KAFKA_VARIABLE)
+    return KafkaVersion.parse(named) if named else NEWEST
+
+
+def cluster_under_test(**arguments: Any) -> EmbeddedCluster:
+    """A cluster of that version, not started; arguments are those of ``EmbeddedCluster``."""
+    version = version_under_test()
+    return version.kind(version=version.release, **arguments)
+
+
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[LocalCluster]:
+def kafka() -> Iterator[EmbeddedCluster]:
     """Six real brokers (1..6) on racks a, b, c, shared by all tests: leave nothing behind on it.
 
     A test that kills or pauses brokers asks for ``breakable_kafka`` instead.
     """
-    with LocalCluster(brokers=6, racks=3) as cluster:
+    with cluster_under_test(brokers=6, racks=3) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def breakable_kafka(kafka: LocalCluster) -> Iterator[LocalCluster]:
+def breakable_kafka(kafka: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     """The shared cluster; whatever the test killed or paused is brought back and in sync afterwards."""
     try:
         yield kafka
@@ -66,13 +84,13 @@ def breakable_kafka(kafka: LocalCluster) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="session")
-def kafka_admin(kafka: LocalCluster) -> AdminClient:
+def kafka_admin(kafka: EmbeddedCluster) -> AdminClient:
     """A quiet confluent-kafka admin client of the shared cluster."""
     return admin_client(kafka.bootstrap_servers)
 
 
 @pytest.fixture
-def create_topic(kafka: LocalCluster) -> Iterator[CreateTopic]:
+def create_topic(kafka: EmbeddedCluster) -> Iterator[CreateTopic]:
     """Create topics with given replicas on the shared cluster; they are deleted after the test."""
     with topics_of(kafka.bootstrap_servers) as create:
         yield create

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -21,6 +22,7 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from tests.kafka_fixtures import version_under_test
 from tests.unit.cluster.certificates import Certificates
 
 from kafka_lab.cluster import LocalCluster
@@ -45,6 +47,9 @@ class SecuredCluster(LocalCluster):
     def __init__(
         self, pki: Certificates, *, brokers: int, users: Mapping[str, str], super_users: tuple[str, ...]
     ) -> None:
+        version = version_under_test()
+        if version.mode != self.mode:
+            pytest.skip(f"Kafka {version}: the secured cluster of the tests runs with KRaft")
         self.authority = str(pki.ca)
         numbers = range(1, brokers + 1)
         ports = free_ports(2 * brokers)
@@ -55,6 +60,7 @@ class SecuredCluster(LocalCluster):
         super().__init__(
             brokers=brokers,
             racks=min(3, brokers),
+            version=version.release,
             configs={
                 "listener.security.protocol.map": ",".join(protocols),
                 "ssl.keystore.type": "PEM",

@@ -8,7 +8,7 @@ from tests.airflow.lab import two_batches
 from tests.airflow.mailbox import Mailbox
 from tests.airflow.reassignments import Reassignments
 
-from kafka_lab.airflow import PROJECT, LocalAirflow, kafka_connection
+from kafka_lab.airflow import PROJECT, LocalAirflow
 from kafka_lab.airflow_client import AirflowClient
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
@@ -43,7 +43,7 @@ def airflow(kafka, mailbox):
     """Shared by the modules of this folder, and ended after the last of them: it takes CPU time even when idle."""
     mail = {"from_email": "airflow@example.com", "disable_ssl": True, "disable_tls": True}
     connections = {
-        "kafka_default": kafka_connection(kafka.bootstrap_servers),
+        "kafka_default": {"conn_type": "kafka", "extra": kafka.connection_extra},
         "smtp_default": {"conn_type": "smtp", "host": "127.0.0.1", "port": mailbox.port, "extra": mail},
     }
     told = {
@@ -83,16 +83,20 @@ def reassignments(airflow, kafka):
 
 @pytest.fixture(scope="module")
 def port(kafka):
-    with open_cluster(ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers}, name="tests")) as opened:
+    with open_cluster(ClusterSettings.of(kafka.connection_extra, name="tests")) as opened:
         yield opened
 
 
 @pytest.fixture
 def configs(port):
-    """Every throttle config of every broker and of the given topics, with its source."""
+    """Every throttle config of every broker and of the given topics, with its source.
+
+    Kafka 2.3 goes on listing a key that was set once, without a value.
+    """
 
     def describe(*topics):
         brokers = [ConfigResource.broker(b) for b in sorted(port.describe_cluster().live_brokers)]
-        return port.describe_configs([*brokers, *map(ConfigResource.topic, topics)], THROTTLE_KEYS)
+        shown = port.describe_configs([*brokers, *map(ConfigResource.topic, topics)], THROTTLE_KEYS)
+        return {of: {key: v for key, v in configs.items() if v.value is not None} for of, configs in shown.items()}
 
     return describe

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from tests.contract.lab import FakeLab, KafkaLab, Lab, ZookeeperLab
-from tests.kafka_fixtures import CreateTopic, topics_of
+from tests.kafka_fixtures import CreateTopic, cluster_under_test, topics_of
 
-from kafka_lab.cluster import LocalCluster
+from kafka_lab.base import EmbeddedCluster
+from kafka_lab.versions import BEFORE_2_4
 from kafka_lab.zookeeper import ZooKeeperCluster
 
 FAKE = pytest.param("fake", marks=pytest.mark.quick)
@@ -23,7 +24,7 @@ def old_kafka() -> Iterator[ZooKeeperCluster]:
     Broker 2 has a static rate of 3 MB/s.
     """
     static = {2: {"leader.replication.throttled.rate": "3000000"}}
-    with ZooKeeperCluster(brokers=6, version="2.3.1", static_configs=static) as cluster:
+    with ZooKeeperCluster(brokers=6, version=BEFORE_2_4.release, static_configs=static) as cluster:
         yield cluster
 
 
@@ -63,13 +64,13 @@ def breakable_lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def spoilt_kafka() -> Iterator[LocalCluster]:
+def spoilt_kafka() -> Iterator[EmbeddedCluster]:
     """Brokers of one module's own, for what a controller never recovers from.
 
     Kafka 4.3.1: once a topic without an ISR was led by an unclean election and then deleted, the controller fails at every
     registration of a broker of it ("existed in isrMembers, but not in the topics map"), and so does its successor.
     """
-    with LocalCluster(brokers=6, racks=3) as cluster:
+    with cluster_under_test(brokers=6, racks=3) as cluster:
         yield cluster
 
 

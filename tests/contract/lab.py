@@ -17,7 +17,7 @@ from tests.fakes.operators import ReassignPartitions
 from tests.kafka_fixtures import CreateTopic, fresh_topic_name
 
 from kafka_lab.base import EmbeddedCluster
-from kafka_lab.zookeeper import ZooKeeperCluster
+from kafka_lab.releases import Release
 from kafka_reassignment.cluster import open_cluster
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Refusal, Replicas, TopicPartition
@@ -34,7 +34,7 @@ class Lab(Protocol):
 
     cluster: ClusterPort
     reassign_partitions: ReassignPartitionsTool
-    version: str
+    version: Release
 
     def create_topic(
         self, replicas: Sequence[Replicas], *, configs: Mapping[str, str] | None = None
@@ -78,15 +78,26 @@ class Lab(Protocol):
         """Check a refusal of the brokers against that of Kafka 4.3.1: the same code, and what it says."""
         ...
 
-    def skip_below_2_4(self, reason: str) -> None:
-        """Leave a test out on brokers of 2.3.1, which cannot do it."""
+    def skip_below(self, version: str, reason: str) -> None:
+        """Leave a test out on brokers of an earlier release, which cannot do it."""
         ...
 
 
-class FakeLab:
+class OfRelease:
+    """What a lab knows of its release."""
+
+    version: Release
+
+    def skip_below(self, version: str, reason: str) -> None:
+        """Leave a test out on brokers of an earlier release, which cannot do it."""
+        if self.version < Release.parse(version):
+            pytest.skip(f"Kafka {self.version}: {reason}")
+
+
+class FakeLab(OfRelease):
     """The lab of the fake cluster, which behaves as Kafka 4.3.1 does."""
 
-    version = "4.3.1"
+    version = Release.parse("4.3.1")
 
     def __init__(self) -> None:
         self.fake = FakeCluster()
@@ -120,9 +131,6 @@ class FakeLab:
     def assert_refused(self, refusal: Refusal | None, expected: Refusal) -> None:
         assert refusal == expected
 
-    def skip_below_2_4(self, reason: str) -> None:
-        """Nothing is left out."""
-
     def kill(self, broker: int) -> None:
         self.fake.kill(broker)
 
@@ -133,21 +141,18 @@ class FakeLab:
         self.fake.restart(broker)
 
 
-class KafkaLab:
+class KafkaLab(OfRelease):
     """The lab of real brokers: moves are held by a throttle of one byte per second on this topic's replicas."""
 
     def __init__(self, kafka: EmbeddedCluster, create_topic: CreateTopic) -> None:
-        settings = self._settings(kafka)
+        settings = ClusterSettings.of(kafka.connection_extra, name="contract")
         self.cluster: ClusterPort = open_cluster(settings)
-        self.version = kafka.version
+        self.version = Release.parse(kafka.version)
         self._producer = Producer({**settings.confluent_config(), "acks": "all"})
         self._kafka = kafka
         self.reassign_partitions: ReassignPartitionsTool = RealReassignPartitions(kafka)
         self._dead: set[int] = set()
         self._create = create_topic
-
-    def _settings(self, kafka: EmbeddedCluster) -> ClusterSettings:
-        return ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers}, name="contract")
 
     def create_topic(
         self, replicas: Sequence[Replicas], *, configs: Mapping[str, str] | None = None
@@ -207,9 +212,6 @@ class KafkaLab:
     def assert_refused(self, refusal: Refusal | None, expected: Refusal) -> None:
         assert refusal == expected
 
-    def skip_below_2_4(self, reason: str) -> None:
-        """Nothing is left out."""
-
     def clean_up(self) -> None:
         """Leave nothing behind but topics, which are deleted afterwards."""
         set_rates(self.cluster, None)
@@ -244,11 +246,6 @@ WORDS_OF_2_3 = {
 class ZookeeperLab(KafkaLab):
     """The lab of brokers of 2.3.1, which take reassignments through ZooKeeper."""
 
-    def _settings(self, kafka: EmbeddedCluster) -> ClusterSettings:
-        assert isinstance(kafka, ZooKeeperCluster)
-        zookeeper = {"connect": kafka.zookeeper_connect}
-        return ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers, "zookeeper": zookeeper}, name="old")
-
     def create_held_topic(self, replicas: Sequence[Replicas]) -> list[TopicPartition]:
         partitions = self.create_topic(replicas)
         throttle_every_replica(self.cluster, partitions[0].topic)
@@ -268,9 +265,6 @@ class ZookeeperLab(KafkaLab):
         ]
         same = refusal.message == expected.message or refusal.message.endswith(f": {expected.message}")
         assert same or any(re.fullmatch(p, refusal.message) for p in patterns), refusal
-
-    def skip_below_2_4(self, reason: str) -> None:
-        pytest.skip(f"Kafka 2.3.1: {reason}")
 
     def clean_up(self) -> None:
         """Also wait for what is in flight: a batch of a topic that is deleted stays for ever, and keeps others out."""

@@ -10,7 +10,7 @@ from kafka_reassignment.model import Replicas, TopicPartition
 
 def moving_while_broker_5_is_dead(lab: Lab, target: Replicas) -> TopicPartition:
     """Submit the move of a new partition on 1, 2 and 5, whose last broker has died; return the partition."""
-    lab.skip_below_2_4("it refuses a dead broker as a target")
+    lab.skip_below("2.4.0", "it refuses a dead broker as a target")
     [p] = lab.create_topic([(1, 2, 5)])
     lab.kill(5)
     eventually(lambda: lab.cluster.describe_partitions([p.topic])[p].isr, lambda isr: isr == {1, 2})
@@ -27,6 +27,7 @@ def test_a_move_that_adds_as_many_as_it_removes_completes_without_the_dead_repli
     breakable_lab: Lab, target: Replicas, new: set[int]
 ) -> None:
     """KAFKA-19975: all adding replicas in the ISR are enough, from Kafka 4.3 on."""
+    breakable_lab.skip_below("4.3.0", "it waits for a dead replica that stays (KAFKA-19975)")
     lab, cluster = breakable_lab, breakable_lab.cluster
     p = moving_while_broker_5_is_dead(lab, target)
     eventually(lambda: cluster.list_reassignments([p]), lambda listed: listed == {})

@@ -10,9 +10,10 @@ from confluent_kafka import Producer
 from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartitionReplica
 from tests.contract.lab import HELD_BYTES, eventually
+from tests.kafka_fixtures import cluster_under_test
 
 from kafka_lab import data
-from kafka_lab.cluster import LocalCluster
+from kafka_lab.base import EmbeddedCluster
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.ports import ClusterPort
@@ -24,9 +25,9 @@ INSIDE_BROKER_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[LocalCluster]:
+def kafka() -> Iterator[EmbeddedCluster]:
     configs = {"log.flush.offset.checkpoint.interval.ms": "500"}
-    with LocalCluster(brokers=2, racks=2, log_dirs=2, configs=configs) as cluster:
+    with cluster_under_test(brokers=2, racks=2, log_dirs=2, configs=configs) as cluster:
         data.create_topic(cluster.bootstrap_servers, P.topic, [(1, 2)])
         settings = ClusterSettings.of({"bootstrap.servers": cluster.bootstrap_servers})
         producer = Producer({**settings.confluent_config(), "acks": "all"})
@@ -37,19 +38,19 @@ def kafka() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def cluster(kafka: LocalCluster) -> Iterator[ClusterPort]:
+def cluster(kafka: EmbeddedCluster) -> Iterator[ClusterPort]:
     with open_cluster(ClusterSettings.of({"bootstrap.servers": kafka.bootstrap_servers})) as opened:
         yield opened
 
 
-def move_inside_broker(kafka: LocalCluster, broker: int, log_dir: str) -> None:
+def move_inside_broker(kafka: EmbeddedCluster, broker: int, log_dir: str) -> None:
     admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
     admin.alter_replica_log_dirs({TopicPartitionReplica(P.topic, P.partition, broker): log_dir})
     admin.close()
 
 
 def test_a_copy_moving_between_log_dirs_is_reported_apart_from_the_replica(
-    kafka: LocalCluster, cluster: ClusterPort
+    kafka: EmbeddedCluster, cluster: ClusterPort
 ) -> None:
     one = ConfigResource.broker(1)
     assert cluster.alter_configs([ConfigChange(one, INSIDE_BROKER_RATE, ConfigOperation.SET, "1")]) == {one: None}
@@ -70,7 +71,7 @@ def test_a_copy_moving_between_log_dirs_is_reported_apart_from_the_replica(
 
 
 def test_a_log_dir_that_fails_is_reported_with_its_error_beside_the_others(
-    kafka: LocalCluster, cluster: ClusterPort
+    kafka: EmbeddedCluster, cluster: ClusterPort
 ) -> None:
     metadata, failing = (str(kafka.data_dir(2, d)) for d in (0, 1))  # without the first, a KRaft broker stops
     move_inside_broker(kafka, 2, failing)

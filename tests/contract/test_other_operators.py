@@ -30,7 +30,7 @@ def in_flight(lab: Lab, *partitions: TopicPartition) -> set[TopicPartition]:
 
 
 def test_execute_overwrites_the_lists_and_sets_the_rates_of_the_brokers_it_knows_of(lab: Lab) -> None:
-    lab.skip_below_2_4("its tool goes through ZooKeeper")
+    lab.skip_below("2.4.0", "its tool goes through ZooKeeper")
     ours, theirs = lab.create_topic([(1, 2), (2, 3)])
     throttle_every_replica(lab.cluster, ours.topic)
     lab.reassign_partitions.execute({theirs: (2, 4)}, throttle=7_000_000)
@@ -39,7 +39,7 @@ def test_execute_overwrites_the_lists_and_sets_the_rates_of_the_brokers_it_knows
 
 
 def test_execute_is_refused_while_anything_is_in_flight_unless_it_is_additional(lab: Lab) -> None:
-    lab.skip_below_2_4("its tool goes through ZooKeeper")
+    lab.skip_below("2.4.0", "its tool goes through ZooKeeper")
     moving, still = lab.create_held_topic([(1, 2), (2, 3)])
     lab.cluster.alter_reassignments({moving: (1, 4)})
     with pytest.raises(OperatorError, match="Cannot execute because there is an existing partition assignment"):
@@ -54,7 +54,7 @@ def test_execute_is_refused_while_anything_is_in_flight_unless_it_is_additional(
 
 def test_cancel_of_one_partition_wipes_the_rates_of_all_brokers_and_the_lists_of_its_topic(lab: Lab) -> None:
     """G3: what else is moving goes on without a throttle."""
-    lab.skip_below_2_4("it cannot cancel (KIP-455)")
+    lab.skip_below("2.4.0", "it cannot cancel (KIP-455)")
     ours, theirs = lab.create_held_topic([(1, 2)])[0], lab.create_held_topic([(2, 3)])[0]
     throttle_every_replica(lab.cluster, ours.topic)
     throttle_every_replica(lab.cluster, theirs.topic)
@@ -69,7 +69,7 @@ def test_cancel_of_one_partition_wipes_the_rates_of_all_brokers_and_the_lists_of
 
 
 def test_cancel_of_nothing_in_flight_wipes_the_rates_just_the_same_unless_told_not_to(lab: Lab) -> None:
-    lab.skip_below_2_4("it cannot cancel (KIP-455)")
+    lab.skip_below("2.4.0", "it cannot cancel (KIP-455)")
     [p] = lab.create_topic([(1, 2)])
     set_rates(lab.cluster, "5000000")
     eventually(lambda: rates(lab), lambda seen: seen == dict.fromkeys(range(1, 7), ("5000000", "5000000")))
@@ -81,7 +81,7 @@ def test_cancel_of_nothing_in_flight_wipes_the_rates_just_the_same_unless_told_n
 
 def test_cancel_also_ends_a_move_that_only_adds(lab: Lab) -> None:
     """F16: earlier tools left it running, without its throttle."""
-    lab.skip_below_2_4("it cannot cancel (KIP-455)")
+    lab.skip_below("4.0.0", "its tool's --cancel leaves a move that only adds in flight")
     [p] = lab.create_held_topic([(1, 2)])
     lab.cluster.alter_reassignments({p: (1, 2, 3)}, allow_replication_factor_change=True)
     lab.reassign_partitions.cancel({p: (1, 2, 3)})
@@ -90,7 +90,7 @@ def test_cancel_also_ends_a_move_that_only_adds(lab: Lab) -> None:
 
 def test_verify_keeps_the_rates_while_any_reassignment_of_the_cluster_runs(lab: Lab) -> None:
     """F5."""
-    lab.skip_below_2_4("its tool goes through ZooKeeper")
+    lab.skip_below("2.4.0", "its tool goes through ZooKeeper")
     [moving] = lab.create_held_topic([(1, 2)])
     [done] = lab.create_topic([(2, 3)])
     set_rates(lab.cluster, "1")

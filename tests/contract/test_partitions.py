@@ -117,7 +117,7 @@ def test_where_partitions_differ_in_replicas_only_one_of_their_factors_is_accept
 
 def test_in_the_middle_of_a_reassignment_its_adding_replicas_count_for_the_replication_factor(lab: Lab) -> None:
     """KRaft accepts partitions then (brokers with ZooKeeper say REASSIGNMENT_IN_PROGRESS), and counts wrong (F28)."""
-    lab.skip_below_2_4("it says REASSIGNMENT_IN_PROGRESS: see test_zookeeper.py")
+    lab.skip_below("2.4.0", "it says REASSIGNMENT_IN_PROGRESS: see test_zookeeper.py")
     [p] = lab.create_held_topic([(1, 2)])
     lab.cluster.alter_reassignments({p: (3, 4)})
     words = (
@@ -145,7 +145,7 @@ def test_10_000_partitions_go_in_one_request_and_more_do_not(lab: Lab) -> None:
 def test_a_partition_may_be_made_on_a_dead_broker_but_not_on_dead_ones_only(breakable_lab: Lab) -> None:
     """So what places them must look who is alive: this one is under-replicated from birth."""
     lab = breakable_lab
-    lab.skip_below_2_4("it knows live brokers only, and refuses any other as unknown")
+    lab.skip_below("2.4.0", "it knows live brokers only, and refuses any other as unknown")
     [p] = lab.create_topic([(1, 2)])
     [single] = lab.create_topic([(1,)])
     lab.kill(4)

@@ -71,7 +71,7 @@ def test_a_copy_is_held_where_a_list_and_a_rate_meet_on_its_leader_or_its_follow
     follower_broker: int | None,
     is_held: bool,
 ) -> None:
-    lab.skip_below_2_4("it takes no second batch while one is there")
+    lab.skip_below("2.4.0", "it takes no second batch while one is there")
     p = one_with_data(lab)
     values = {
         (ConfigResource.topic(p.topic), LEADER_LIST): leader_list,
@@ -89,7 +89,7 @@ def test_a_copy_is_held_where_a_list_and_a_rate_meet_on_its_leader_or_its_follow
 
 
 def test_a_rate_of_all_brokers_holds_a_copy_until_its_broker_has_one_of_its_own(lab: Lab) -> None:
-    lab.skip_below_2_4("it cannot cancel (KIP-455)")
+    lab.skip_below("2.4.0", "it cannot cancel (KIP-455)")
     p = one_with_data(lab)
     every_broker = ConfigResource(ResourceKind.BROKER, "")
     try:
@@ -105,7 +105,7 @@ def test_a_rate_of_all_brokers_holds_a_copy_until_its_broker_has_one_of_its_own(
 def test_a_listed_replica_that_returns_is_held_and_one_in_the_isr_is_not(breakable_lab: Lab) -> None:
     """F8: a client that lists old replicas throttles them when they have fallen behind."""
     lab, cluster = breakable_lab, breakable_lab.cluster
-    lab.skip_below_2_4("a broker that is gone is not listed")
+    lab.skip_below("2.4.0", "a broker that is gone is not listed")
     [p] = lab.create_topic([(1, 2)])
     lab.kill(2)
     eventually(lambda: cluster.describe_partitions([p.topic])[p].isr, lambda isr: isr == {1})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.contract.lab import Lab, eventually
 
+from kafka_lab.releases import Release
 from kafka_reassignment.decisions.producer_wait import FETCH_KEYS, ProducerWait, producer_wait
 from kafka_reassignment.model import (
     ConfigChange,
@@ -22,8 +23,8 @@ def test_a_cluster_tells_its_id_its_live_brokers_and_their_racks(lab: Lab) -> No
     assert seen.live_brokers == {1, 2, 3, 4, 5, 6}
     assert {b: broker.rack for b, broker in seen.brokers.items()} == {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
     assert seen.controller in seen.live_brokers
-    is_new = lab.version != "2.3.1"
-    assert (seen.has_reassignment_api, seen.has_replication_factor_guard) == (is_new, is_new)
+    assert seen.has_reassignment_api == (lab.version >= Release(2, 4, 0)), "KIP-455"
+    assert seen.has_replication_factor_guard == (lab.version >= Release(4, 1, 0)), "KIP-860"
 
 
 def test_partitions_show_their_replicas_in_order_with_isr_and_leader(lab: Lab) -> None:
@@ -57,7 +58,7 @@ def test_log_dirs_show_the_size_of_each_replica(lab: Lab) -> None:
     )
     assert {(r.broker, r.partition, r.is_future) for r in report.replicas} == {(1, p, False), (2, p, False)}
     assert {d.broker for d in report.log_dirs} == {1, 2, 3}
-    if lab.version == "2.3.1":  # before KIP-827
+    if lab.version < Release(3, 3, 0):  # before KIP-827
         assert all(d.total_bytes is d.usable_bytes is d.error is None for d in report.log_dirs)
     else:
         assert all((d.total_bytes or 0) >= (d.usable_bytes or 0) > 0 and d.error is None for d in report.log_dirs)
@@ -70,7 +71,7 @@ def test_how_followers_fetch_is_shown_as_it_is_by_default(lab: Lab) -> None:
 
 
 def test_cordoned_log_dirs_are_reported_and_take_a_reassignment_all_the_same(lab: Lab) -> None:
-    lab.skip_below_2_4("it has no cordoned log dirs (KIP-1066)")
+    lab.skip_below("4.3.0", "it has no cordoned log dirs (KIP-1066)")
     [p] = lab.create_topic([(1, 2)])
     cordon, five = "cordoned.log.dirs", ConfigResource.broker(5)
     assert lab.cluster.alter_configs([ConfigChange(five, cordon, ConfigOperation.SET, "*")]) == {five: None}

@@ -150,11 +150,10 @@ class Era:
 @contextmanager
 def era(kafka: ZooKeeperCluster, folder: UPath) -> Iterator[Era]:
     """Open a started cluster."""
-    extra = {"bootstrap.servers": kafka.bootstrap_servers, "zookeeper": {"connect": kafka.zookeeper_connect}}
     client = KazooClient(kafka.zookeeper_connect)
     client.start(timeout=10)
     try:
-        with open_cluster(ClusterSettings.of(extra, name="old")) as cluster:
+        with open_cluster(ClusterSettings.of(kafka.connection_extra, name="old")) as cluster:
             yield Era(kafka, client, cluster, folder)
     finally:
         client.stop()

@@ -36,7 +36,7 @@ def test_nothing_is_said_of_pyspark_itself(site):
     require_pyspark()
 
 
-@pytest.mark.parametrize(("files", "found"), [("4.1.1", "version 4.1.1"), (None, "none")])
+@pytest.mark.parametrize(("files", "found"), [("3.5.8", "version 3.5.8"), (None, "none")])
 def test_files_of_another_version_are_found(site, files, found):
     write_pyspark(site, files)
     with pytest.raises(PlannerMissingError) as refused:
