@@ -27,7 +27,7 @@ PYTEST := $(BIN)/python -m pytest
 TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo env compose-check test test-slow simulate faults faults-airflow quick lint docs lock bounds resolve clean bench-plan bench-move bench-rate bench-drop bench-auto-rate record-stores bench-page pictures story follow-install celery
+.PHONY: help setup demo env compose-check test test-slow simulate faults faults-airflow quick lint docs lock bounds resolve clean bench-plan bench-move bench-rate bench-drop bench-auto-rate record-stores bench-page pictures story follow-install celery matrix
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -133,6 +133,9 @@ bounds-%: setup
 
 resolve: setup  ## whether this package fits beside Airflow 3.2 and 3.3 with all their providers (ARGS="--help")
 	@$(BIN)/python requirements/resolve.py $(ARGS)
+
+matrix: setup  ## the tests on each supported Kafka and Airflow, results in docs/versions.md (ARGS="--kafka 4.0", "--airflow 3.2", "--help")
+	@$(BIN)/python -m tests.matrix $(ARGS)
 
 clean:  ## remove the virtual environment and caches inside the checkout
 	rm -rf $(VENV) site .bounds .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
