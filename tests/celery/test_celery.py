@@ -16,6 +16,7 @@ from kafka_lab.data import fill_topics
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
 from kafka_reassignment.model import ConfigResource
+from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
 
 pytestmark = [
@@ -27,15 +28,6 @@ pytestmark = [
 ]
 
 MAIN_TASKS = ("preflight", "plan", "start_batches", "wait_for_batches", "elect_leaders", "verify", "report")
-BATCH_TASKS = (
-    "admit",
-    "set_throttle",
-    "submit_batch",
-    "sense_isr_catch_up",
-    "drop_old_replicas",
-    "clear_throttle",
-    "start_next_batch",
-)
 BATCHES = 4
 
 
@@ -77,7 +69,7 @@ class Killer:
     def __init__(self, airflow, run_id):
         self._airflow = airflow
         self._runs = {(DAG_ID, run_id): set(MAIN_TASKS)}
-        self._runs |= {(BATCH_DAG_ID, batch_run_id(run_id, n)): set(BATCH_TASKS) for n in range(1, BATCHES + 1)}
+        self._runs |= {(BATCH_DAG_ID, batch_run_id(run_id, n)): set(BATCH_STEPS) for n in range(1, BATCHES + 1)}
         self.killed = {}
         """By task: the worker that was killed, and how often the task had been tried."""
 
@@ -119,7 +111,7 @@ def test_a_reassignment_ends_verified_though_its_worker_is_killed_in_each_step(k
         assert all(6 not in found for found in replicas(port, topic).values())
         assert port.describe_configs(resources, THROTTLE_KEYS) == before
     assert reassignments.record(run).verify_audit() > 20
-    assert killer.killed.keys() == {*MAIN_TASKS, *BATCH_TASKS}
+    assert killer.killed.keys() == {*MAIN_TASKS, *BATCH_STEPS}
     assert killer.killed["plan"][0] == "worker-1"  # the other one has no Java, and does not serve its queue
     files = {w.name: list((airflow.homes[w.name] / "logs").rglob("attempt=*.log")) for w in WORKERS}
     assert all(files.values()), "a worker had nothing to do"

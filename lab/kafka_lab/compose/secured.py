@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 from pathlib import Path
@@ -19,11 +18,8 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from kafka_lab.certificates import Authority
 from kafka_lab.clients import admin_client
 
 BROKERS = ("kafka-secured-1", "kafka-secured-2", "kafka-secured-3")
@@ -41,7 +37,6 @@ RIGHTS = (
     (ResourceType.TOPIC, "*", AclOperation.ALTER_CONFIGS),
 )
 """Those of docs/connect.md, and no other."""
-_DAYS = 365
 _ANSWER_SECONDS = 30
 
 app = typer.Typer(add_completion=False)
@@ -53,21 +48,12 @@ def keys(keys_folder: Folder = KEYS, ca_folder: Folder = CA) -> None:
     """Make an authority, a certificate for the brokers and one for the lab; none if they are there."""
     if (keys_folder / LAB).exists():
         return
-    ca_key = ec.generate_private_key(ec.SECP256R1())
-    issuer = _name("kafka-reassignment compose ca")
-    ca = _builder(issuer, issuer, ca_key.public_key()).add_extension(x509.BasicConstraints(True, None), True)
-    authority = _pem(ca.sign(ca_key, hashes.SHA256()))
+    authority = Authority("kafka-reassignment compose ca")
     for folder in (keys_folder, ca_folder):
-        _write(folder / "ca.pem", authority, 0o644)
+        _write(folder / "ca.pem", authority.certificate, 0o644)
     for name, hosts, mode in (("broker", BROKERS, 0o600), ("lab", (), 0o640)):
-        key = ec.generate_private_key(ec.SECP256R1())
-        own = _builder(_name(name), issuer, key.public_key())
-        if hosts:
-            own = own.add_extension(x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts]), False)
-        private = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        _write(keys_folder / f"{name}.pem", private + _pem(own.sign(ca_key, hashes.SHA256())), mode)
+        issued = authority.issue(name, hosts=hosts)
+        _write(keys_folder / f"{name}.pem", issued.key + issued.certificate, mode)
     client = {
         "bootstrap.servers": ",".join(f"{host}:9094" for host in BROKERS),
         "security.protocol": "SSL",
@@ -100,27 +86,6 @@ def _write(file: Path, content: bytes, mode: int) -> None:
     with os.fdopen(descriptor, "wb") as opened:
         opened.write(content)
     file.chmod(mode)  # whatever the umask is
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _name(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-
-
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=_DAYS))
-    )
 
 
 if __name__ == "__main__":
