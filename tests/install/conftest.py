@@ -30,7 +30,7 @@ KEPT = PROJECT / ".cache" / "follow-install" / "output.txt"
 class Walked:
     """A walk that has come to its end; its Airflow still runs.
 
-    ``trigger_rows`` are the arguments of all triggers that Airflow's database has had, as they were encrypted there.
+    ``trigger_rows`` are the arguments of all triggers that Airflow's database has had, as they stood there.
     """
 
     world: World
@@ -57,9 +57,9 @@ class Walked:
         return {name: value for name, value in found.items() if value}
 
     def arguments_of_triggers(self) -> list[object]:
-        """``trigger_rows``, decrypted."""
+        """``trigger_rows``, decrypted; Airflow leaves some as they are."""
         key = Fernet(self.of_airflow()["core fernet_key"])
-        return [json.loads(key.decrypt(row.encode())) for row in self.trigger_rows]
+        return [json.loads(row if row.startswith("{") else key.decrypt(row.encode())) for row in self.trigger_rows]
 
 
 @contextmanager
