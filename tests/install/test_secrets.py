@@ -93,11 +93,11 @@ def test_a_wrong_password_is_refused_by_a_message_that_names_the_connection(refu
 
 
 def test_no_secret_is_in_anything_that_was_written(walked: Walked, refused: str) -> None:
-    places = dict(written(walked))
-    assert found_in(places.items(), secrets_of(walked)) == []
+    places = list(written(walked))
+    assert found_in(places, secrets_of(walked)) == []
     # Not a search of nothing: the run, its user and its trigger are found where they should be.
     run = {"the run": "first-decommission", "the wrong connection": "refused the credentials of connection"}
-    seen = found_in(places.items(), run)
+    seen = found_in(places, run)
     for kind in ("logs/", "airflow.db, table xcom", "airflow.db, table log", "object ", "what was printed"):
         assert any(found.startswith(kind) for found in seen), f"nothing of the run in {kind}"
     assert any("the wrong connection" in found for found in seen)
