@@ -16,7 +16,7 @@ from upath import UPath
 from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.store import forget_read_plans
-from kafka_reassignment.record.models import ClusterLock, FinishedBatch
+from kafka_reassignment.record.models import ClusterLock, FinishedBatch, ProgressNote
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -51,6 +51,17 @@ def test_while_it_copies_the_first_screen_says_what_is_left_and_that_nothing_is_
     assert said["Is it safe to stop?"] == "Yes: batch 1 goes back"
     assert said["Why does it wait?"] == "It does not wait"
     assert said["What do I do now?"] == "Nothing: it goes on by itself"
+
+
+@pytest.mark.parametrize("maintenance", [{}, {"windows": ("mon-sun 00:00-23:00",)}, {"blackouts": ("2030-12-24",)}])
+def test_the_end_is_said_to_be_with_the_windows_where_there_are_any(two_batches, maintenance):
+    run = two_batches(reassignment_id="r", maintenance=maintenance)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    ends_at = run.clock.now + timedelta(hours=1)
+    run.record.write_progress(ProgressNote(batch=1, at=run.clock.now, text="it copies", ends_at=ends_at))
+    said, more = words(run)
+    assert said["When is it done?"] == "in 1 h"
+    assert ("With the maintenance windows." in more["When is it done?"]) is bool(maintenance)
 
 
 def test_when_a_broker_dies_the_first_screen_says_which_and_what_to_do(run):
@@ -118,6 +129,11 @@ def test_the_form_that_a_failed_step_advises_is_filled_in_with_what_it_advises(r
     with pytest.raises(RecordDamagedError) as failed:
         run.do("submit_batch")
     (advised,) = failed.value.advice
+    said, more = words(run)
+    (why,) = more["Why does it wait?"]
+    assert why.endswith(failed.value.problem.rstrip(".") + ".")
+    assert str(advised) not in why
+    assert said["What do I do now?"].casefold() == str(advised).casefold()
     (link,) = re.findall(r'form\?([^"]+do=advised-1)"', client.get("/reassignment", params=asked).text)
     shown = client.get(f"/form?{unescape(link)}").text
     (copied,) = re.findall(r'data-copy="([^"]+)"', shown)

@@ -152,12 +152,14 @@ def _done(page: Page) -> Answer:
     more = (f"Batch {page.current}: about {format_seconds(left)} left",) if left is not None else ()
     if note is not None and note.ends_at is not None:
         seconds = max(0.0, (note.ends_at - page.now).total_seconds())
+        maintenance = page.found.recorded_request.request.maintenance
+        within = ("With the maintenance windows.",) if maintenance.windows or maintenance.blackouts else ()
         without = ("Without the replicas that do not get on.",) if _held_up(page) else ()
         return Answer(
             DONE,
             f"in {format_seconds(seconds)}",
             "warn" if without else "run",
-            (*more, "With the maintenance windows.", *without),
+            (*more, *within, *without),
             at=note.ends_at,
         )
     if page.current is None and row.batches is not None:
@@ -180,7 +182,9 @@ def _held_up(page: Page) -> tuple[str, ...]:
 def _waits(page: Page) -> Answer:
     note = page.row.note
     if page.failed:
-        return Answer(WAITS, "A step has failed", "bad", (page.failed.summary,))
+        # The advice at its end is the answer to another question, which a long text would push off the first screen.
+        why = page.failed.summary.removesuffix(sentence(page.advice)).rstrip()
+        return Answer(WAITS, "A step has failed", "bad", (why,))
     if _needs_approval(page):
         return Answer(WAITS, "For an approval", "warn")
     if note is not None and note.waits:
