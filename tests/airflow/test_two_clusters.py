@@ -122,8 +122,12 @@ def test_the_sweep_restores_what_deleted_runs_owe_to_both_clusters(clusters, air
     for number, cluster in enumerate(clusters):
         run = cluster.trigger(f"deleted-{number}", {0: (1, 3), 1: (2, 1)}, throttle_mb_per_second=2)
         cluster.reassignments.until(lambda c=cluster: len(c.port.list_reassignments()) == 2, 240)
-        airflow.delete(f"/dags/{DAG_ID}/dagRuns/{run}")
-        airflow.delete(f"/dags/{BATCH_DAG_ID}/dagRuns/{batch_run_id(run, 1)}")
+        runs = f"/dags/{DAG_ID}/dagRuns/{run}", f"/dags/{BATCH_DAG_ID}/dagRuns/{batch_run_id(run, 1)}"
+        for path in runs:
+            airflow.patch(path, {"state": "failed"})  # Airflow deletes no run that is running
+        cluster.reassignments.wait_for_batch(run, 1, "failed")
+        for path in runs:
+            airflow.delete(path)
     for number, cluster in enumerate(clusters):
         cluster.reassignments.until(lambda c=cluster: not c.port.list_reassignments(), 240)
         assert cluster.rates(), "nobody has restored the throttle yet"
