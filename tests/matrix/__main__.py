@@ -82,7 +82,7 @@ def _run(cell: Cell, part: Part, began: float) -> Result:
 
 
 def _tell(command: list[str], environment: dict[str, str], log: Path, began: float) -> int:
-    told = 0
+    shown = 0
     with (
         log.open("w", encoding="utf-8") as kept,
         subprocess.Popen(
@@ -100,9 +100,9 @@ def _tell(command: list[str], environment: dict[str, str], log: Path, began: flo
         for line in running.stdout:
             kept.write(line)
             kept.flush()
-            if (found := TENTH.search(line)) and int(found[1]) >= told + 10:
-                told = int(found[1]) // 10 * 10
-                out.print(f"{_minutes(began)}    {told} %")
+            if (found := TENTH.search(line)) and int(found[1]) >= shown + 10:
+                shown = int(found[1]) // 10 * 10
+                out.print(f"{_minutes(began)}    {shown} %")
     return running.returncode
 
 

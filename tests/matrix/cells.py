@@ -54,7 +54,7 @@ class Cell:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the tests are told by."""
+        """Environment variables of the tests."""
         return {KAFKA_VARIABLE: self.version} if self.system == "Kafka" else {}
 
     def prepare(self) -> Path:

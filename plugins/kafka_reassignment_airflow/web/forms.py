@@ -121,7 +121,7 @@ def _limits(found: RecordedReassignment) -> Form:
         "Change the limits",
         LIMITS_DAG_ID,
         _named(found),
-        "How much one batch does, from the next batch on: what has not begun is cut into batches anew. A limit that is left "
+        "How much one batch does, from the next batch on: what has not begun is cut into batches again. A limit that is left "
         f"empty does not change. Asked for now: {', '.join(f'{name} {value}' for name, value in asked.items())}.",
         ("pace", *Limits.model_fields),
     )
