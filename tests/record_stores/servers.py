@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -22,12 +21,14 @@ from filelock import FileLock
 from tests.record_stores.door import Door
 
 from kafka_lab.airflow import PROJECT
+from kafka_lab.nodes import free_ports
 from kafka_lab.processes import Lifeline
 
 BUCKET = "records"
 SECRET = "not-in-any-log-0f3a"
 """The secret of the connection: no file of a test may have it."""
 
+MOTO = Path(__file__).with_name("moto_server.py")
 AZURITE = Path(__file__).parent / "azurite"
 CACHE = PROJECT / ".cache" / "record-stores"
 FAKE_GCS = CACHE / "bin" / "fake-gcs-server"
@@ -72,8 +73,8 @@ def s3_connection(port: int) -> dict[str, Any]:
 @contextmanager
 def s3() -> Iterator[Server]:
     """Moto's server: S3 with conditional writes."""
-    port = free_port()
-    with _process([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port):
+    [port] = free_ports(1)
+    with _process([sys.executable, str(MOTO), str(port)], port):
         door = Door(port)
         name = f"records_s3_{next(_numbers)}"
         connection = {f"AIRFLOW_CONN_{name.upper()}": json.dumps(s3_connection(door.port))}
@@ -86,7 +87,7 @@ def gcs() -> Iterator[Server]:
     """fake-gcs-server: Google's JSON interface with preconditions. It is a Go program, which `make record-stores` builds."""
     if not FAKE_GCS.exists():
         raise NotInstalledError("fake-gcs-server is not built: run `make record-stores`, which needs Go")
-    port = free_port()
+    [port] = free_ports(1)
     door = Door(port)
     here = f"http://127.0.0.1:{door.port}"
     command = [str(FAKE_GCS), "-backend", "memory", "-scheme", "http", "-host", "127.0.0.1", "-port", str(port)]
@@ -98,7 +99,7 @@ def gcs() -> Iterator[Server]:
 @contextmanager
 def gcs_without_preconditions() -> Iterator[Server]:
     """gcp-storage-emulator: it takes ``ifGenerationMatch`` and ignores it."""
-    port = free_port()
+    [port] = free_ports(1)
     command = [str(Path(sys.executable).parent / "gcp-storage-emulator"), "start", "--host", "127.0.0.1"]
     with _process([*command, "--port", str(port), "--in-memory"], port):
         door = Door(port)
@@ -119,7 +120,7 @@ def azure() -> Iterator[Server]:
     if not shutil.which("node") or not shutil.which("npm"):
         raise NotInstalledError("Azurite needs node and npm, and they are not on this machine")
     program = _installed_azurite()
-    port = free_port()
+    [port] = free_ports(1)
     with TemporaryDirectory() as data:
         command = ["node", str(program), "--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", data]
         with _process([*command, "--disableTelemetry", "--skipApiVersionCheck", "--silent"], port):
@@ -176,9 +177,3 @@ def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
             time.sleep(0.1)
         else:
             return
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
