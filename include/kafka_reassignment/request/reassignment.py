@@ -324,8 +324,12 @@ class ReassignmentRequest(BaseModel):
         return wanted and not topic_matches(topic, self.exclude_topics)
 
 
-def parse_request(fields: dict[str, Any]) -> ReassignmentRequest:
+def parse_request(fields: dict[str, Any], *, subject: str = "The request") -> ReassignmentRequest:
     """Read a request from the form or the API; a field that is None counts as left out.
+
+    Args:
+        fields: by name.
+        subject: begins the error's message: which request, where there are several.
 
     Raises:
         InvalidThrottleError: what is wrong is the rate.
@@ -334,4 +338,4 @@ def parse_request(fields: dict[str, Any]) -> ReassignmentRequest:
         InvalidRequestError: anything else; each time one message for all that is wrong.
     """
     given = {name: value for name, value in fields.items() if value is not None}
-    return parse(ReassignmentRequest, given, subject="The request", error_class=request_error_class)
+    return parse(ReassignmentRequest, given, subject=subject, error_class=request_error_class)

@@ -37,7 +37,12 @@ def written_requests(text: str) -> list[dict[str, Any]]:
     blocks = (
         list(block) for is_written, block in groupby(enumerate(lines, 1), key=lambda line: bool(line[1])) if is_written
     )
-    return [parse_request(_fields(block)).as_fields() for block in blocks]
+    return [parse_request(_fields(block), subject=_of_lines(block)).as_fields() for block in blocks]
+
+
+def _of_lines(block: list[tuple[int, str]]) -> str:
+    first, last = block[0][0], block[-1][0]
+    return f"The request in line {first}" if first == last else f"The request in lines {first} to {last}"
 
 
 def _fields(block: list[tuple[int, str]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context, Variable
 
 from kafka_reassignment.advice import Correct
-from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.errors import InvalidRequestError, ReassignmentError
 from kafka_reassignment.request import parse_request, written_requests
 from kafka_reassignment_airflow.arguments import read_json
 from kafka_reassignment_airflow.base import translate_errors
@@ -22,7 +22,8 @@ class ChooseRequestsOperator(BaseOperator):
     """Choose which requests to start now: those whose cluster has no reassignment.
 
     A reassignment that waits for its next window goes on by itself when the window opens, so a cluster that has one gets
-    no second one. Changes nothing, so nothing is left behind. The result is the requests to start.
+    no second one. A request whose cluster does not answer is started: its own run says so, and keeps none of the others
+    waiting. Changes nothing, so nothing is left behind. The result is the requests to start.
 
     :param requests: requests, each with the fields of ``kafka_reassignment``, at most one per connection; a list, JSON of
         one, or a text as :func:`~kafka_reassignment.request.written_requests` reads it (templated). When empty, those of the
@@ -47,8 +48,13 @@ class ChooseRequestsOperator(BaseOperator):
 
     def _is_free(self, fields: Mapping[str, Any]) -> bool:
         conn_id = parse_request(dict(fields)).kafka_conn_id
-        with KafkaReassignmentHook(conn_id).get_conn() as cluster:
-            cluster_id = cluster.describe_cluster().cluster_id
+        try:
+            with KafkaReassignmentHook(conn_id).get_conn() as cluster:
+                cluster_id = cluster.describe_cluster().cluster_id
+        except ReassignmentError as error:
+            # Its own run asks again, with retries, and says what is wrong; the other clusters do not wait for that.
+            self.log.warning("Opened without a look at the lock: %s", error)
+            return True
         owner = record_store().lock_owner(cluster_id)
         if owner is not None:
             self.log.info(
@@ -70,7 +76,10 @@ def _checked(requests: object) -> list[Mapping[str, Any]]:
             f"The maintenance requests are {str(requests)[:60]!r}, expected a JSON list of objects such as "
             '[{"job": "rebalance", "throttle_mb_per_second": 50}]'
         )
-    connections = [parse_request(dict(r)).kafka_conn_id for r in requests]
+    connections = [
+        parse_request(dict(r), subject=f"Maintenance request {number}").kafka_conn_id
+        for number, r in enumerate(requests, 1)
+    ]
     for conn_id in connections:
         if connections.count(conn_id) > 1:
             raise InvalidRequestError(

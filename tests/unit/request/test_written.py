@@ -9,6 +9,7 @@ import pytest
 from kafka_lab.airflow import PROJECT
 from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError
 from kafka_reassignment.request import parse_request, written_requests
+from kafka_reassignment.request.written import EXAMPLE
 from kafka_reassignment_airflow.form.params import request_params
 
 pytestmark = pytest.mark.quick
@@ -90,7 +91,11 @@ def test_every_title_of_the_form_names_its_field(title):
         ("job: rebalance\njob: leaders", "Line 2 gives 'job' again"),
         ("job: rebalance\nthrottle_mb_per_second:", "Line 2 is 'throttle_mb_per_second:'"),
         ('[{"job": "rebalance"', "but are not JSON"),
-        ("job: leaders\nthrottle_mb_per_second: 9\nspeed: 3", "'speed' is not a known field"),
+        (
+            f"{EXAMPLE}\n\njob: leaders\nthrottle_mb_per_second: 9\nspeed: 3",
+            "The request in lines 5 to 7 cannot be carried out: 'speed' is not a known field",
+        ),
+        ("job: rebalance", "The request in line 1"),
         ("a: b\n" * 10_001, "at most 10000 are read"),
     ],
 )

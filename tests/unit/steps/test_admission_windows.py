@@ -222,8 +222,9 @@ def test_the_end_with_the_windows_is_said_while_batches_wait_and_run(copying):
 
 def test_the_end_with_the_windows_is_in_the_approval_and_in_the_log(reassignment):
     run = reassignment(MOVES, windows=["sat 22:00-04:00"], time_zone="Europe/Madrid")
-    assert "Approved now, with the maintenance windows, all is expected to be over Sat 22:00" in make_plan(
-        run.context, master="not needed"
+    assert (
+        "Approved as soon as it was planned, with the maintenance windows, all is expected to be over Sat 22:00"
+        in make_plan(run.context, master="not needed")
     )
     run.start()
     assert next(run.record.audit.latest(1)).summary.endswith("all is expected to be over Sat 22:00 Europe/Madrid")

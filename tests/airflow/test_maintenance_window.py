@@ -1,0 +1,61 @@
+"""Which requests a maintenance window starts: each cluster by itself."""
+
+from datetime import UTC, datetime
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from tests.fakes.cluster import FakeCluster
+
+from kafka_reassignment.errors import ClusterUnavailableError
+from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment_airflow.hooks.record import record_store
+from kafka_reassignment_airflow.operators import maintenance_window
+from kafka_reassignment_airflow.operators.maintenance_window import ChooseRequestsOperator
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.fixture(autouse=True)
+def clusters(monkeypatch, tmp_path):
+    """The cluster ids by connection; None is one that does not answer."""
+    known = {"kafka_a": "a", "kafka_b": "b"}
+
+    class Hook(maintenance_window.KafkaReassignmentHook):
+        def get_conn(self):
+            if known[self.kafka_conn_id] is None:
+                raise ClusterUnavailableError(f"no broker of '{self.kafka_conn_id}' answers")
+            return FakeCluster(cluster_id=known[self.kafka_conn_id])
+
+    monkeypatch.setattr(maintenance_window, "KafkaReassignmentHook", Hook)
+    monkeypatch.setenv("AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI", f"file://{tmp_path}")
+    return known
+
+
+def asked(*connections, **fields):
+    return [{"kafka_conn_id": c, "job": "rebalance", "throttle_mb_per_second": 50} | fields for c in connections]
+
+
+def chosen(requests):
+    started = ChooseRequestsOperator(task_id="choose_requests", requests=requests).execute({})
+    return [request["kafka_conn_id"] for request in started]
+
+
+def test_a_cluster_that_has_a_reassignment_gets_no_second_one():
+    owner = ClusterLock(reassignment_id="r", since=datetime(2026, 1, 5, tzinfo=UTC), requested_by="ann")
+    record_store().acquire("a", owner)
+    assert chosen(asked("kafka_a", "kafka_b")) == ["kafka_b"]
+
+
+def test_a_cluster_that_does_not_answer_keeps_no_other_waiting_and_its_own_run_says_so(clusters):
+    clusters["kafka_a"] = None
+    assert chosen(asked("kafka_a", "kafka_b")) == ["kafka_a", "kafka_b"]
+
+
+def test_the_request_that_cannot_be_read_is_named_and_nothing_is_started():
+    with pytest.raises(AirflowFailException, match="Maintenance request 2"):
+        chosen([*asked("kafka_a"), *asked("kafka_b", throttle_mb_per_second=-1)])
+
+
+def test_one_reassignment_at_a_time_in_a_cluster():
+    with pytest.raises(AirflowFailException, match="2 maintenance requests name the connection 'kafka_a'"):
+        chosen(asked("kafka_a", "kafka_a"))
