@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from typing import IO, Any, Self
 import psutil
 
 from kafka_lab.airflow_client import AirflowApiError, AirflowClient
+from kafka_lab.nodes import free_ports
 from kafka_lab.processes import Lifeline
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
@@ -75,7 +75,7 @@ class LocalAirflow(AirflowClient):
     ) -> None:
         self.home = home or Path(tempfile.mkdtemp(prefix="kafka-reassignment-airflow-"))
         self.home.mkdir(parents=True, exist_ok=True)
-        self.port = _free_port()
+        [self.port] = free_ports(1)
         super().__init__(f"http://127.0.0.1:{self.port}", user="admin", password=secrets.token_urlsafe(9))
         self._python = python
         self._components: dict[str, _Component] = {}
@@ -92,7 +92,7 @@ class LocalAirflow(AirflowClient):
         """What the components of this Airflow have in their environment, for commands beside them."""
         return self._environment
 
-    def start(self, *, timeout_seconds: float = 180) -> None:
+    def start(self, *, timeout_seconds: float = 300) -> None:
         """Migrate the database, start every component and wait until all report to be healthy.
 
         Raises:
@@ -220,6 +220,7 @@ class LocalAirflow(AirflowClient):
             raise RuntimeError(f"'airflow {' '.join(arguments)}' failed:\n{self.tail('migrate')}")
 
     def _settings(self, connections: Mapping[str, Mapping[str, Any]], fast: bool) -> dict[str, str]:
+        worker_logs, trigger_logs = free_ports(2, frozenset({self.port}))
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "PYTHONPATH", "PYTEST"))}
         settings = {
             "AIRFLOW_HOME": str(self.home),
@@ -240,8 +241,8 @@ class LocalAirflow(AirflowClient):
             "AIRFLOW__API__SECRET_KEY": secrets.token_urlsafe(24),
             "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_urlsafe(48),
             "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.home / "logs"),
-            "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(_free_port()),
-            "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(_free_port()),
+            "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(worker_logs),
+            "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger_logs),
             # A late heartbeat fails a deferred task that resumed before it (apache/airflow#71580); 1 s narrows it.
             "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
@@ -257,13 +258,6 @@ class LocalAirflow(AirflowClient):
         for connection, fields in connections.items():
             settings[f"AIRFLOW_CONN_{connection.upper()}"] = json.dumps(fields)
         return inherited | settings
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def kafka_connection(bootstrap_servers: str, **extra: object) -> dict[str, Any]:

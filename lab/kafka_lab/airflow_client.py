@@ -43,6 +43,10 @@ class AirflowClient:
         health = self._open("GET", "/api/v2/monitor/health", authorized=False)
         return {name: part["status"] for name, part in health.items() if isinstance(part, dict)}
 
+    def page(self, path: str) -> httpx.Response:
+        """GET a page or a file of the api-server as who is signed in; whatever it answers."""
+        return self._client.get(path, headers=self._signed_in())
+
     def get(self, path: str, **query: object) -> dict[str, Any]:
         """GET below ``/api/v2``."""
         asked = f"?{urllib.parse.urlencode(query, doseq=True)}" if query else ""
@@ -129,7 +133,7 @@ class AirflowClient:
         return attempts(self._request, method, path, body, authorized=authorized)
 
     def _request(self, method: str, path: str, body: Mapping[str, Any] | None, *, authorized: bool) -> dict[str, Any]:
-        headers = {"Authorization": f"Bearer {self._login()}"} if authorized else {}
+        headers = self._signed_in() if authorized else {}
         try:
             answer = self._client.request(method, path, json=body, headers=headers)
         except httpx.TransportError as error:
@@ -140,6 +144,9 @@ class AirflowClient:
             raise kind(f"{method} {path}: HTTP {answer.status_code} {answer.text[:2000]}")
         parsed: dict[str, Any] = answer.json() if answer.content else {}
         return parsed
+
+    def _signed_in(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._login()}"}
 
     def _login(self) -> str:
         if not self._token:

@@ -29,8 +29,8 @@ app = typer.Typer(
     Jars come from Maven Central once and are kept in ${CACHE_VARIABLE} (default: the user's cache directory).
     Behind a mirror, point ${IVY_SETTINGS_VARIABLE} to an ivysettings.xml. Releases before 4.0.0 run with ZooKeeper.
 
-    'start' runs in the foreground until Ctrl-C and leaves nothing behind. 'start --detach' returns; the other
-    commands then act on that cluster.""",
+    'start' runs in the foreground until Ctrl-C and leaves nothing behind. 'start --detach' returns. The other
+    commands act on the cluster of --dir, which runs in the background or in another terminal.""",
 )
 
 _out = Console(highlight=False)
@@ -39,7 +39,7 @@ _err = Console(stderr=True, highlight=False)
 VersionOption = Annotated[str, typer.Option("--version", help="Kafka release; before 4.0.0 with ZooKeeper")]
 DirectoryOption = Annotated[
     Path | None,
-    typer.Option("--dir", help="directory of the detached cluster; the same as given to start", show_default=False),
+    typer.Option("--dir", help="directory of the cluster; by default that of start --detach", show_default=False),
 ]
 BrokerArgument = Annotated[int, typer.Argument(help="broker id", min=0, show_default=False)]
 
@@ -102,7 +102,7 @@ def fetch(version: Annotated[str, typer.Argument(help="Kafka release")] = DEFAUL
 
 @app.command()
 def status(directory: DirectoryOption = None) -> None:
-    """Show the detached cluster's nodes; exit code 1 when some broker is not up."""
+    """Show the cluster's nodes; exit code 1 when some broker is not up."""
     with _print_errors():
         cluster = _attach(directory)
         _show(cluster)
@@ -169,7 +169,7 @@ def tool(
     arguments: Annotated[list[str], typer.Argument(help="what kafka-reassign-partitions takes, after a --")],
     directory: DirectoryOption = None,
 ) -> None:
-    """Run the release's own kafka-reassign-partitions against the detached cluster, as in: tool -- --list."""
+    """Run the release's own kafka-reassign-partitions against the cluster, as in: tool -- --list."""
     with _print_errors():
         _out.print(_attach(directory).tool(*arguments), end="", markup=False, soft_wrap=True)
 
@@ -183,7 +183,7 @@ def _attach(directory: Path | None) -> EmbeddedCluster:
     state = read_state(place)
     if state is None:
         raise LocalClusterError(
-            f"There is no detached cluster in {place}, expected one. Start it with 'start --detach', or give its --dir."
+            f"There is no local cluster in {place}, expected one. Start it with 'start --detach', or give its --dir."
         )
     kind = LocalCluster if state.mode == LocalCluster.mode else ZooKeeperCluster
     return kind.attach(place)

@@ -16,7 +16,7 @@ from kafka_lab.errors import LocalClusterError
 from kafka_lab.jars import LogLine
 from kafka_lab.members import Members
 from kafka_lab.nodes import Node, Role, free_ports, last_log_lines, port_was_taken, rack_of
-from kafka_lab.processes import Lifeline
+from kafka_lab.processes import Lifeline, SharedLifeline
 from kafka_lab.programs import Programs
 from kafka_lab.releases import DEFAULT_VERSION, Release
 from kafka_lab.runner import Runner
@@ -24,6 +24,9 @@ from kafka_lab.state import ClusterOptions, ClusterState, claim_directory, read_
 from kafka_lab.waiting import listed, wait_for_brokers, wait_for_controller, wait_for_isr
 
 log = logging.getLogger(__name__)
+
+LIFELINE = "lifeline"
+"""The pipe in the directory by which another process can start brokers that end with the owner."""
 
 _GRACE_SECONDS = 10.0
 _PORT_ATTEMPTS = 3
@@ -87,6 +90,7 @@ class EmbeddedCluster(Members, ABC):
         self._detached = detached
         self._log_line = log_line
         self._owner = os.getpid()
+        self._is_guest = False
         planned = [Node(i, Role.BROKER, 0, rack_of(i - 1, racks)) for i in range(1, brokers + 1)]
         self._nodes = {node.name: node for node in (self._new_coordinator(), *planned)}
         # What is there while it is started
@@ -95,21 +99,33 @@ class EmbeddedCluster(Members, ABC):
 
     @classmethod
     def attach(cls, directory: Path | str) -> Self:
-        """Return the detached cluster of a directory, to steer it from this process."""
+        """Return the cluster of a directory, to steer it from this process.
+
+        What is started in a cluster of the foreground ends with the process that has started the cluster, as the rest of it.
+
+        Raises:
+            LocalClusterError: there is no cluster of this kind.
+        """
         path = Path(directory).expanduser().absolute()
         state = read_state(path)
-        if state is None or state.mode != cls.mode or not state.detached:
-            found = "none" if state is None else f"one of {state.mode}{'' if state.detached else ' in the foreground'}"
+        if state is None or state.mode != cls.mode:
+            found = "none" if state is None else f"one of {state.mode}"
             raise LocalClusterError(
-                f"Expected a detached local cluster of {cls.mode} in {path}, found {found}. "
+                f"Expected a local cluster of {cls.mode} in {path}, found {found}. "
                 "Start one there with --detach, or name its directory."
             )
         cluster = cls(
-            version=state.options.version, directory=path, detached=True, keep_directory=state.keeps_directory
+            version=state.options.version,
+            directory=path,
+            detached=state.detached,
+            keep_directory=state.keeps_directory,
         )
         cluster._directory = path
+        cluster._is_guest = not state.detached
         cluster._adopt(state)
-        cluster._runner = Runner(None, state.processes)
+        remove = None if state.keeps_directory else path
+        lifeline = SharedLifeline(remove, path / LIFELINE) if cluster._is_guest else None
+        cluster._runner = Runner(lifeline, state.processes)
         return cluster
 
     # What the kinds of cluster differ in
@@ -166,9 +182,17 @@ class EmbeddedCluster(Members, ABC):
 
         Args:
             graceful: let brokers hand over and flush for a few seconds; else kill at once.
+
+        Raises:
+            LocalClusterError: another process has started the cluster, in its foreground.
         """
         if self._directory is None or os.getpid() != self._owner:
             return  # a forked copy of us owns nothing
+        if self._is_guest:
+            raise LocalClusterError(
+                f"The local cluster in {self._directory} runs in the foreground of another process, expected a detached "
+                "one. End it there, with Ctrl-C."
+            )
         self._end_all(_GRACE_SECONDS if graceful else 0)
         self._runner.close()
         if not self._keeps_directory:
@@ -276,12 +300,20 @@ class EmbeddedCluster(Members, ABC):
             )
             self._log_line(f"Starting the cluster that is in {directory}: brokers {listed(self.brokers)}.")
         self._directory = directory
-        lifeline = None if self._detached else Lifeline(None if self._keeps_directory else directory)
+        remove = None if self._keeps_directory else directory
+        lifeline = None if self._detached else Lifeline(remove, shared_at=directory / LIFELINE)
         self._runner = Runner(lifeline)
 
     def _adopt(self, state: ClusterState) -> None:
         self._options = state.options
         self._nodes = {node.name: node for node in state.nodes}
+
+    def _take_over(self) -> None:
+        """Take over what another process has started here since: brokers that were down, and brokers that are new."""
+        state = read_state(self.directory)
+        if state is not None:
+            self._nodes = {node.name: node for node in state.nodes} | self._nodes
+            self._runner.take_over(state.processes)
 
     def _start_all(self, timeout_seconds: float) -> None:
         ports = free_ports(len(self._nodes))
@@ -295,15 +327,18 @@ class EmbeddedCluster(Members, ABC):
         folder = self._folder(node)
         folder.mkdir(exist_ok=True)
         main = self._write_files(node)
+        self._take_over()  # what is saved below is all that runs
         self._runner.start(node.name, self._programs.node_command(main, folder, ["-Xmx400m", "-Xms64m"]), folder)
         self._save()
 
     def _end(self, node: Node, grace_seconds: float) -> None:
+        self._take_over()
         self._runner.end([node.name], grace_seconds)
         self._save()
 
     def _end_all(self, grace_seconds: float) -> None:
         """Brokers first: they need the coordinator to leave in good order."""
+        self._take_over()
         self._runner.end([n.name for n in self._nodes.values() if n.role is Role.BROKER], grace_seconds)
         self._runner.end([n.name for n in self._nodes.values() if n.role is not Role.BROKER], grace_seconds)
         if self.directory.exists():

@@ -23,7 +23,7 @@ from upath import UPath
 from kafka_lab.airflow import LocalAirflow, kafka_connection
 from kafka_lab.cluster import LocalCluster
 from kafka_lab.data import create_topic, fill_topics
-from kafka_lab.demo_view import Load, bar, console, grid, load_table, print_dim, print_failure, say
+from kafka_lab.demo_view import Load, bar, console, grid, load_table, print_dim, print_failure, say, what_to_type
 from kafka_lab.ledger import Ledger
 from kafka_lab.throttles import throttle_configs
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
@@ -34,6 +34,14 @@ from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment_airflow.runs import DAG_ID
 
 TOPICS = {"orders": 12, "payments": 12, "clicks": 12}
+
+OTHERS_THROTTLES = (
+    ConfigChange(ConfigResource.broker(1), "follower.replication.throttled.rate", ConfigOperation.SET, "50000000"),
+    ConfigChange(
+        ConfigResource.topic("orders"), "leader.replication.throttled.replicas", ConfigOperation.SET, "0:1,1:2"
+    ),
+)
+"""What another client may have set before: it has to be found again exactly at the end."""
 
 app = typer.Typer(add_completion=False)
 
@@ -88,8 +96,10 @@ def _run(
             say(began, "Verified: " + ("everything is as it should be" if ok else "SOMETHING IS WRONG, see above"))
             if keep:
                 console.print(
-                    f"\nAirflow stays up at {airflow.url} ({airflow.user} / {airflow.password}); Ctrl-C ends it all."
+                    f"\nAirflow stays up at {airflow.url} ({airflow.user} / {airflow.password}); Ctrl-C ends it all.\n"
                 )
+                for line in what_to_type(cluster, airflow.record_uri):
+                    console.print(line, markup=False, soft_wrap=True)
                 signal.pause()
             return ok
 
@@ -123,6 +133,8 @@ def _reassign(
         restored = configs_before == throttle_configs(port, TOPICS)
     console.print((record.read_file("report.txt") or b"There is no report").decode(), markup=False)
     console.print(f"Throttle configs as before the run: {'yes' if restored else 'NO'}")
+    planted = ", ".join(f"{c.resource}: {c.key}={c.value}" for c in OTHERS_THROTTLES)
+    console.print(f"The demo itself has set two of them before, as another client would: {planted}", soft_wrap=True)
     console.print(
         f"Messages acknowledged {messages.acknowledged}, read back {messages.read}, lost {messages.lost}; "
         f"produce latency p99 {ledger.latency_ms(0.99):.0f} ms"
@@ -150,16 +162,8 @@ def _make_topics(cluster: LocalCluster, idle: int | None, size_mb: int, *, lopsi
 
 
 def _others_throttles(cluster: LocalCluster) -> None:
-    """Set what an operator may have set before: it has to be found again exactly at the end."""
-    rate = "follower.replication.throttled.rate"
-    entries = "leader.replication.throttled.replicas"
     with _open(cluster) as port:
-        replies = port.alter_configs(
-            [
-                ConfigChange(ConfigResource.broker(1), rate, ConfigOperation.SET, "50000000"),
-                ConfigChange(ConfigResource.topic("orders"), entries, ConfigOperation.SET, "0:1,1:2"),
-            ]
-        )
+        replies = port.alter_configs(OTHERS_THROTTLES)
         assert not any(replies.values()), replies
 
 

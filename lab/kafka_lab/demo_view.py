@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -13,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kafka_lab.airflow_client import AirflowClient
+from kafka_lab.cluster import LocalCluster
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
@@ -78,6 +82,20 @@ def load_table(before: dict[int, Load], after: dict[int, Load]) -> Table:
             f"{b.size_bytes / 1e6:.0f} → {a.size_bytes / 1e6:.0f}",
         )
     return table
+
+
+def what_to_type(cluster: LocalCluster, record_uri: str) -> Iterator[str]:
+    """Return commands for another terminal: the terminal's own views, and a broker that dies and comes back."""
+    programs = Path(sys.executable).parent
+    if programs.is_relative_to(Path.cwd()):
+        programs = programs.relative_to(Path.cwd())
+    broker, folder = cluster.brokers[-1], shlex.quote(str(cluster.directory))
+    yield "In another terminal, in the same folder:"
+    yield f"  export AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI={shlex.quote(record_uri)}"
+    for command in ("watch", "list", "verify"):
+        yield f"  {programs}/kafka-reassignment {command} --bootstrap-server {cluster.bootstrap_servers}"
+    yield f"  {programs}/kafka-lab kill {broker} --dir {folder}"
+    yield f"  {programs}/kafka-lab start-broker {broker} --dir {folder}"
 
 
 def print_failure(airflow: AirflowClient, run_id: str) -> None:

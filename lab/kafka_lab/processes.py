@@ -11,12 +11,14 @@ import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
 import psutil
 
 from kafka_lab import watchdog
+from kafka_lab.errors import LocalClusterError
 
 _POLL_SECONDS = 0.02
 _ENDED = {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
@@ -31,23 +33,21 @@ class Lifeline:
 
     A small watchdog process leads the group the processes join; it kills the group and removes the
     directory once our end of a pipe is closed.
+
+    Args:
+        remove: the directory that goes too, if any.
+        shared_at: where the pipe gets a name, by which a ``SharedLifeline`` of another process finds it.
     """
 
-    def __init__(self, remove: Path | None) -> None:
-        self._reading, self._writing = os.pipe()
+    def __init__(self, remove: Path | None, shared_at: Path | None = None) -> None:
+        reading, self._writing = os.pipe() if shared_at is None else _named_pipe(shared_at)
         try:
-            self._watchdog = subprocess.Popen(
-                [sys.executable, "-I", "-S", watchdog.__file__, *([str(remove)] if remove else [])],
-                stdin=self._reading,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                process_group=0,
-            )
+            self._watchdog = _start_watchdog(reading, remove)
         except BaseException:
             os.close(self._writing)
             raise
         finally:
-            os.close(self._reading)
+            os.close(reading)
         _open_lifelines.add(self)
 
     @property
@@ -65,6 +65,74 @@ class Lifeline:
         if self in _open_lifelines:  # once: the number may already belong to another file
             _open_lifelines.discard(self)
             os.close(self._writing)
+
+
+class SharedLifeline:
+    """Ties processes to the life of another Python process, by the named pipe of its ``Lifeline``.
+
+    They cannot join the group of that one's watchdog, which may be in another session; so they get a watchdog of their
+    own, which waits for the same pipe. It is started when first needed.
+
+    Args:
+        remove: the directory that goes too, if any: the other watchdog may be done with it before ours has killed.
+        shared_at: where the pipe is.
+    """
+
+    def __init__(self, remove: Path | None, shared_at: Path) -> None:
+        self._remove, self._shared_at = remove, shared_at
+
+    @cached_property
+    def group(self) -> int:
+        """The process group whose members die with the owner.
+
+        Raises:
+            LocalClusterError: the owner has ended already.
+        """
+        try:
+            reading = os.open(self._shared_at, os.O_RDONLY | os.O_NONBLOCK)
+        except FileNotFoundError:
+            raise self._ownerless() from None
+        try:
+            with suppress(BlockingIOError):  # what an owner that is alive leads to: nothing is ever written
+                if not os.read(reading, 1):
+                    raise self._ownerless()
+            os.set_blocking(reading, True)
+            return _start_watchdog(reading, self._remove).pid
+        finally:
+            os.close(reading)
+
+    def release(self) -> None:
+        """Do nothing: the end of the owner is what ends them."""
+
+    def _ownerless(self) -> LocalClusterError:
+        return LocalClusterError(
+            f"The process that started the local cluster in {self._shared_at.parent} has ended, expected it alive: its "
+            "brokers end with it. Start another cluster."
+        )
+
+
+def _named_pipe(path: Path) -> tuple[int, int]:
+    """Make a pipe with a name; return its ends for reading and writing."""
+    path.unlink(missing_ok=True)  # that of an owner which kept its directory
+    os.mkfifo(path, 0o600)
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # else it waits for the other end
+    try:
+        writing = os.open(path, os.O_WRONLY)
+    except BaseException:
+        os.close(reading)
+        raise
+    os.set_blocking(reading, True)
+    return reading, writing
+
+
+def _start_watchdog(reading: int, remove: Path | None) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", watchdog.__file__, *([str(remove)] if remove else [])],
+        stdin=reading,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        process_group=0,
+    )
 
 
 def _forget_lifelines() -> None:
@@ -115,7 +183,7 @@ class NodeProcess:
         self._started = started
 
     @classmethod
-    def start(cls, command: Sequence[str], directory: Path, lifeline: Lifeline | None) -> Self:
+    def start(cls, command: Sequence[str], directory: Path, lifeline: Lifeline | SharedLifeline | None) -> Self:
         """Start a node with its output in ``console.log``.
 
         Args:

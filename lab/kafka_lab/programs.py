@@ -74,10 +74,14 @@ class Programs:
             )
         return ran.stdout
 
-    def class_archive_fits(self) -> bool:
-        """Whether this Java takes the class archive for these jars; a wrong one is silently ignored otherwise."""
+    def class_archive_fits(self, folder: Path) -> bool:
+        """Whether this Java takes the class archive for these jars; a wrong one is silently ignored otherwise.
+
+        Args:
+            folder: where it runs; the logging config in the jar of kafka-storage's tests makes a log file there.
+        """
         strict = self._command(["kafka.Kafka", "--version"], ["-Xshare:on"])
-        return subprocess.run(strict, capture_output=True, check=False).returncode == 0
+        return subprocess.run(strict, capture_output=True, check=False, cwd=folder).returncode == 0
 
     def _command(self, main: Sequence[str], flags: Sequence[str]) -> list[str]:
         archive = [f"-XX:SharedArchiveFile={self.class_archive}"] if self.class_archive else []

@@ -8,22 +8,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kafka_lab.errors import LocalClusterError
-from kafka_lab.processes import Identity, Lifeline, NodeProcess, stop_all
+from kafka_lab.processes import Identity, Lifeline, NodeProcess, SharedLifeline, stop_all
 
 
 class Runner:
     """Starts, pauses and ends nodes; knows which should be running.
 
     Args:
-        lifeline: ends them with this Python process; None lets them outlive it.
+        lifeline: ends them with this Python process, or with another one's; None lets them outlive it.
         found: processes of an earlier runner to take over.
     """
 
-    def __init__(self, lifeline: Lifeline | None, found: Mapping[str, Identity] | None = None) -> None:
+    def __init__(self, lifeline: Lifeline | SharedLifeline | None, found: Mapping[str, Identity] | None = None) -> None:
         self._lifeline = lifeline
-        self._processes = {name: NodeProcess(identity) for name, identity in (found or {}).items()}
-        for name in [name for name, process in self._processes.items() if not process.is_running]:
-            del self._processes[name]
+        self._processes: dict[str, NodeProcess] = {}
+        self.take_over(found or {})
+
+    def take_over(self, found: Mapping[str, Identity]) -> None:
+        """Take over processes that another runner has started, where none of ours runs under the name."""
+        for name, identity in found.items():
+            process = NodeProcess(identity)
+            if process.is_running and not self.is_running(name):
+                self._processes[name] = process
 
     @property
     def identities(self) -> dict[str, Identity]:

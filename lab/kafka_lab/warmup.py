@@ -94,5 +94,5 @@ def _prepare(programs: Programs, work: Path, runner: Runner) -> None:
         time.sleep(0.2)
     runner.end(["trainee"], grace_seconds=_TRAINING_SECONDS)
     tried = replace(programs, class_archive=result / _ARCHIVE)
-    if not tried.class_archive_fits():
+    if not tried.class_archive_fits(work):
         (result / _ARCHIVE).unlink(missing_ok=True)

@@ -17,6 +17,7 @@ import pytest
 from tests.environments import build, environment
 
 from kafka_lab.airflow import PROJECT, LocalAirflow
+from kafka_lab.nodes import free_ports
 from kafka_lab.processes import Lifeline
 
 HIDES = 'while [ "$1" != -- ]; do mount -t tmpfs -o ro none "$1" || exit 1; shift; done; shift; exec "$@"'
@@ -108,9 +109,7 @@ def redis() -> Iterator[int]:
     """Redis as a process of this machine; the port."""
     if shutil.which("redis-server") is None:
         pytest.skip("no redis-server on this machine: apt-get install redis-server")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    [port] = free_ports(1)
     lifeline = Lifeline(None)
     command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, process_group=lifeline.group)

@@ -17,10 +17,10 @@ from cryptography.fernet import Fernet
 from tests.install.shell import Shell
 from tests.install.walk import Walk
 from tests.install.world import World, world
-from tests.record_stores.servers import free_port
 
 from kafka_lab.airflow import PROJECT
 from kafka_lab.airflow_client import AirflowClient
+from kafka_lab.nodes import free_ports
 
 KEPT = PROJECT / ".cache" / "follow-install" / "output.txt"
 """What was typed and printed the last time."""
@@ -90,12 +90,12 @@ def _read_only(database: Path) -> sqlite3.Connection:
 def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walked]:
     KEPT.parent.mkdir(parents=True, exist_ok=True)
     KEPT.write_text("")
-    port = free_port()
+    port, worker_logs, trigger_logs = free_ports(3)
     ports = {
         "AIRFLOW__API__PORT": str(port),
         "AIRFLOW__API__BASE_URL": f"http://localhost:{port}",
-        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
-        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(free_port()),
+        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(worker_logs),
+        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger_logs),
     }
     with world(tmp_path_factory.mktemp("follow")) as found:
         shell = Shell(found.directory, KEPT, found.environment | ports)

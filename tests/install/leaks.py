@@ -10,7 +10,7 @@ import json
 import re
 import sqlite3
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import httpx
@@ -84,13 +84,13 @@ def _rows(place: str, file: Path) -> Iterator[tuple[str, bytes]]:
     database.close()
 
 
-def pages_from(client: httpx.Client, start: str) -> Iterator[tuple[str, bytes]]:
+def pages_from(get: Callable[[str], httpx.Response], start: str) -> Iterator[tuple[str, bytes]]:
     """Yield every page below the folder of a page that links lead to from there, and what the server answered."""
     folder = start.rpartition("/")[0] + "/"
     waiting, seen = [start], {start}
     while waiting:
         path = waiting.pop()
-        answer = client.get(path)
+        answer = get(path)
         assert answer.is_success, f"GET {path}: {answer.status_code} {answer.text[:300]}"
         yield f"page {path}", answer.content + str(answer.headers).encode()
         if not answer.headers["content-type"].startswith("text/html"):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 
-import httpx
 import psutil
 import pytest
 from tests.install.conftest import KEPT, Walked
 from tests.install.leaks import found_in, pages_from, texts_below, texts_of
 from tests.install.world import password
+from tests.kafka_fixtures import wait_until
 
 from kafka_reassignment_airflow.plugin import PAGE
 from kafka_reassignment_airflow.runs import DAG_ID
@@ -44,11 +43,8 @@ def refused(walked: Walked) -> str:
     client = walked.client()
     conf = {"kafka_conn_id": "wrong", "job": "decommission", "brokers": [1], "throttle_mb_per_second": 5}
     client.trigger(DAG_ID, conf, REFUSED)
-    deadline = time.monotonic() + 300
-    while (state := client.run_state(DAG_ID, REFUSED)) not in {"failed", "success"}:
-        assert time.monotonic() < deadline, state
-        time.sleep(1)
-    assert state == "failed"
+    wait_until(lambda: client.run_state(DAG_ID, REFUSED) in {"failed", "success"}, 300)
+    assert client.run_state(DAG_ID, REFUSED) == "failed"
     last = client.tasks(DAG_ID, REFUSED)["preflight"]["try_number"]
     return client.task_log(DAG_ID, REFUSED, "preflight", last)
 
@@ -79,13 +75,8 @@ def written(walked: Walked) -> Iterator[tuple[str, bytes]]:
 def shown(walked: Walked) -> Iterator[tuple[str, bytes]]:
     """All pages of the plugin, and what Airflow's API tells of connections."""
     client = walked.client()
-    signed_in = httpx.post(
-        f"{walked.url}/auth/token", json={"username": client.user, "password": client.password}, timeout=60
-    )
-    token = signed_in.json()["access_token"]
-    with httpx.Client(base_url=walked.url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as pages:
-        yield from pages_from(pages, f"{PAGE}/")
-        yield "connections", pages.get("/api/v2/connections").content
+    yield from pages_from(client.page, f"{PAGE}/")
+    yield "connections", client.page("/api/v2/connections").content
 
 
 def test_a_wrong_password_is_refused_by_a_message_that_names_the_connection(refused: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from kafka_lab.clients import live_brokers
 from kafka_lab.cluster import LocalCluster
+from kafka_lab.processes import is_alive, look_up
 
 pytestmark = pytest.mark.kafka
 
@@ -57,6 +58,35 @@ def test_a_detached_cluster_is_steered_by_later_commands(place):
     run("stop", "--dir", place)
     assert live_brokers(address, timeout_seconds=1) == frozenset()
     assert "down" in run("status", "--dir", place, code=1).stderr
+
+
+def test_a_broker_of_a_cluster_in_the_foreground_is_killed_and_started_from_another_terminal(tmp_path):
+    with subprocess.Popen(
+        [*COMMAND, "start", "--brokers", "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)},
+        start_new_session=True,  # as the other terminal is
+    ) as cluster:
+        address = cluster.stdout.readline().strip().removeprefix("bootstrap.servers=")
+        [place] = map(str, tmp_path.iterdir())
+        run("kill", "2", "--dir", place)
+        assert "down" in run("status", "--dir", place, code=1).stderr
+        run("start-broker", "2", "--dir", place)
+        run("status", "--dir", place)
+        assert run("add-broker", "--dir", place).stdout == "3\n"
+        assert live_brokers(address, timeout_seconds=5) == {1, 2, 3}
+        brokers = [look_up(LocalCluster.attach(place).pid(broker)) for broker in (1, 2, 3)]
+        assert "End it there, with Ctrl-C." in run("stop", "--dir", place, code=1).stderr
+
+        cluster.send_signal(signal.SIGINT)
+        assert cluster.wait(timeout=30) == 0
+    assert not any(map(is_alive, brokers))
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and list(tmp_path.iterdir()):
+        time.sleep(0.05)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_ctrl_c_ends_a_cluster_in_the_foreground_with_everything(tmp_path):

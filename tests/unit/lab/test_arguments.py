@@ -55,7 +55,7 @@ def local(*arguments):
 def test_the_command_line_prints_errors_without_a_trace(tmp_path):
     result = local("status", "--dir", str(tmp_path))
     assert result.exit_code == 1
-    assert f"There is no detached cluster in {tmp_path}" in result.output
+    assert f"There is no local cluster in {tmp_path}" in result.output
     assert "Traceback" not in result.output
 
 

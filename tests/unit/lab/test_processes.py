@@ -14,7 +14,7 @@ import pytest
 from tests.kafka_fixtures import wait_until
 
 from kafka_lab.errors import LocalClusterError
-from kafka_lab.processes import Identity, NodeProcess, is_alive, look_up, stop_all
+from kafka_lab.processes import Identity, Lifeline, NodeProcess, SharedLifeline, is_alive, look_up, stop_all
 from kafka_lab.runner import Runner
 
 pytestmark = pytest.mark.quick
@@ -25,7 +25,7 @@ from pathlib import Path
 from kafka_lab.processes import Lifeline
 from kafka_lab.runner import Runner
 directory = Path(sys.argv[1])
-runner = Runner(Lifeline(remove=directory))
+runner = Runner(Lifeline(remove=directory, shared_at=directory / "lifeline"))
 runner.start("node", ["sleep", "600"], directory)
 if sys.argv[2] == "forks":
     if os.fork() == 0:
@@ -84,6 +84,39 @@ def test_a_forked_child_of_the_owner_does_not_keep_the_processes_alive(start_own
     owner.kill()
     wait_until(lambda: not is_alive(node))
     wait_until(lambda: not directory.exists())
+
+
+def test_what_another_process_starts_beside_the_owner_ends_with_the_owner(start_owner):
+    owner, node, directory = start_owner("waits")
+    guest = Runner(SharedLifeline(directory, directory / "lifeline"), {"node": node})
+    guest.end(["node"], grace_seconds=0)
+    guest.start("node", ["sleep", "600"], directory)
+    again = guest.identities["node"]
+    guest.close()
+    assert is_alive(again)
+    owner.kill()
+    wait_until(lambda: not is_alive(again))
+    wait_until(lambda: not directory.exists())
+
+
+def test_nothing_is_started_beside_an_owner_that_has_ended(tmp_path):
+    shared_at = tmp_path / "lifeline"
+    with pytest.raises(LocalClusterError, match=r"The process that started the local cluster in \S+ has ended"):
+        Runner(SharedLifeline(None, shared_at)).start("node", ["sleep", "600"], tmp_path)
+    Lifeline(None, shared_at=shared_at).release()
+    with pytest.raises(LocalClusterError, match=r"has ended, expected it alive"):
+        Runner(SharedLifeline(None, shared_at)).start("node", ["sleep", "600"], tmp_path)
+
+
+def test_an_owner_takes_over_what_was_started_beside_it(runner, tmp_path):
+    runner.start("node", ["sleep", "600"], tmp_path)
+    stranger = Runner(None)
+    stranger.start("other", ["sleep", "600"], tmp_path)
+    stranger.start("node", ["sleep", "600"], tmp_path)
+    mine = runner.identities["node"]
+    runner.take_over(stranger.identities)
+    assert runner.identities == {"node": mine, "other": stranger.identities["other"]}
+    stranger.end(["node"], grace_seconds=0)
 
 
 @pytest.fixture
