@@ -27,7 +27,7 @@ PYTEST := $(BIN)/python -m pytest
 TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo env compose-check test test-slow simulate faults faults-airflow quick lint docs lock bounds resolve clean bench-plan bench-move bench-rate bench-drop bench-auto-rate record-stores bench-page pictures story follow-install celery matrix
+.PHONY: help setup demo env compose-check test test-slow simulate faults faults-airflow quick lint docs lock bounds resolve clean bench-plan bench-move bench-rate bench-drop bench-auto-rate record-stores bench-page pictures story follow-install celery request-page matrix
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -133,6 +133,9 @@ bounds-%: setup
 
 resolve: setup  ## whether this package fits beside Airflow 3.2 and 3.3 with all their providers (ARGS="--help")
 	@$(BIN)/python requirements/resolve.py $(ARGS)
+
+request-page: setup  ## write docs/request.md, all fields of all forms, from their models
+	@$(BIN)/python -m tests.request_page
 
 matrix: setup  ## the tests on each supported Kafka and Airflow, results in docs/versions.md (ARGS="--kafka 4.0", "--airflow 3.2", "--help")
 	@$(BIN)/python -m tests.matrix $(ARGS)

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from tests.install.pages import PAGES, followed
 from tests.install.shell import commands as split_commands
+from tests.request_page import PAGE as REQUEST_PAGE
+from tests.request_page import with_tables
 from typer.main import get_command
 
 from kafka_lab.airflow import PROJECT
@@ -73,6 +75,14 @@ def test_a_command_of_the_docs_is_accepted(dags, monkeypatch, page: Path, comman
 
 def test_there_are_commands_to_check():
     assert len(list(commands())) >= 12
+
+
+def test_the_page_of_all_fields_is_as_the_forms_are(dags):
+    page = REQUEST_PAGE.read_text()
+    assert page == with_tables(page), "run 'make request-page'"
+    sections = dict(re.findall(r"^## (\w+)$(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    listed = {dag_id: re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) for dag_id, section in sections.items()}
+    assert listed == {dag_id: list(dag.params) for dag_id, dag in dags.items() if dag.params}
 
 
 def test_every_page_is_in_the_navigation():
