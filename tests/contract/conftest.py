@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.contract.lab import FakeLab, KafkaLab, Lab, ZookeeperLab
-from tests.kafka_fixtures import CreateTopic, cluster_under_test, topics_of
+from tests.contract.lab import FakeLab, KafkaLab, Lab, ZookeeperLab, ZookeeperModeLab
+from tests.kafka_fixtures import CreateTopic, cluster_under_test, topics_of, version_under_test
 
 from kafka_lab.base import EmbeddedCluster
+from kafka_lab.cluster import LocalCluster
 from kafka_lab.versions import BEFORE_2_4
 from kafka_lab.zookeeper import ZooKeeperCluster
 
@@ -82,10 +83,14 @@ def spoilt_lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
         return
     kafka = request.getfixturevalue("spoilt_kafka")
     with topics_of(kafka.bootstrap_servers) as create:
-        yield KafkaLab(kafka, create)
+        yield _lab_under_test()(kafka, create)
 
 
 def _real_lab(request: pytest.FixtureRequest) -> KafkaLab:
     if request.param == "kafka":
-        return KafkaLab(request.getfixturevalue("kafka"), request.getfixturevalue("create_topic"))
+        return _lab_under_test()(request.getfixturevalue("kafka"), request.getfixturevalue("create_topic"))
     return ZookeeperLab(request.getfixturevalue("old_kafka"), request.getfixturevalue("create_old_topic"))
+
+
+def _lab_under_test() -> type[KafkaLab]:
+    return KafkaLab if version_under_test().kind is LocalCluster else ZookeeperModeLab

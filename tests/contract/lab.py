@@ -26,6 +26,8 @@ from kafka_reassignment.ports import ClusterPort
 HELD_BYTES = 8_000_000
 """More than a fetch takes (1 MB), so that a throttle of one byte per second holds a copy for a minute."""
 
+BROKERS = (1, 2, 3, 4, 5, 6)
+
 _Seen = TypeVar("_Seen")
 
 
@@ -35,6 +37,7 @@ class Lab(Protocol):
     cluster: ClusterPort
     reassign_partitions: ReassignPartitionsTool
     version: Release
+    runs_kraft: bool
 
     def create_topic(
         self, replicas: Sequence[Replicas], *, configs: Mapping[str, str] | None = None
@@ -75,7 +78,7 @@ class Lab(Protocol):
         ...
 
     def assert_refused(self, refusal: Refusal | None, expected: Refusal) -> None:
-        """Check a refusal of the brokers against that of Kafka 4.3.1: the same code, and what it says."""
+        """Check a refusal of the brokers against that of Kafka 4.3.1: the same code, and the same words where KRaft speaks."""
         ...
 
     def skip_below(self, version: str, reason: str) -> None:
@@ -87,6 +90,7 @@ class OfRelease:
     """What a lab knows of its release."""
 
     version: Release
+    runs_kraft: bool = True
 
     def skip_below(self, version: str, reason: str) -> None:
         """Leave a test out on brokers of an earlier release, which cannot do it."""
@@ -189,17 +193,17 @@ class KafkaLab(OfRelease):
         return partitions
 
     def release(self, partitions: Sequence[TopicPartition]) -> None:
-        set_rates(self.cluster, None)
+        set_rates(self.cluster, None, [b for b in BROKERS if b not in self._dead])
 
     def kill(self, broker: int) -> None:
         self._kafka.kill(broker)
         self._dead.add(broker)
-        self._kafka.wait_until_live({1, 2, 3, 4, 5, 6} - self._dead)
+        self._kafka.wait_until_live({*BROKERS} - self._dead)
 
     def stop(self, broker: int) -> None:
         self._kafka.stop_broker(broker)
         self._dead.add(broker)
-        self._kafka.wait_until_live({1, 2, 3, 4, 5, 6} - self._dead)
+        self._kafka.wait_until_live({*BROKERS} - self._dead)
 
     def restart(self, broker: int) -> None:
         self._dead.discard(broker)
@@ -243,8 +247,10 @@ WORDS_OF_2_3 = {
 """What Kafka 2.3.1 says (as a pattern) where Kafka 4.3.1 says that."""
 
 
-class ZookeeperLab(KafkaLab):
-    """The lab of brokers of 2.3.1, which take reassignments through ZooKeeper."""
+class ZookeeperModeLab(KafkaLab):
+    """The lab of brokers whose controller is one of them and keeps its state in ZooKeeper; 2.4 and later have the reassignment API."""
+
+    runs_kraft = False
 
     def create_held_topic(self, replicas: Sequence[Replicas]) -> list[TopicPartition]:
         partitions = self.create_topic(replicas)
@@ -254,6 +260,15 @@ class ZookeeperLab(KafkaLab):
         set_rates(self.cluster, "1")
         time.sleep(2)  # these brokers hear of a rate through ZooKeeper, a moment after it is written
         return partitions
+
+    def assert_refused(self, refusal: Refusal | None, expected: Refusal) -> None:
+        """Check the code only: this controller has words of its own, such as ``ArrayBuffer(98, 99)``, and callers go by codes."""
+        assert refusal is not None
+        assert refusal.code == expected.code, refusal
+
+
+class ZookeeperLab(ZookeeperModeLab):
+    """The lab of brokers of 2.3.1, which take reassignments through ZooKeeper."""
 
     def assert_refused(self, refusal: Refusal | None, expected: Refusal) -> None:
         assert refusal is not None
@@ -272,7 +287,7 @@ class ZookeeperLab(KafkaLab):
         eventually(self.cluster.list_reassignments, lambda listed: listed == {}, seconds=60)
 
 
-def set_rates(cluster: ClusterPort, rate: str | None, brokers: Sequence[int] = (1, 2, 3, 4, 5, 6)) -> None:
+def set_rates(cluster: ClusterPort, rate: str | None, brokers: Sequence[int] = BROKERS) -> None:
     """Set or take away the dynamic throttle rates of all brokers."""
     operation = ConfigOperation.DELETE if rate is None else ConfigOperation.SET
     replies = cluster.alter_configs(
@@ -288,7 +303,7 @@ def set_rates(cluster: ClusterPort, rate: str | None, brokers: Sequence[int] = (
 def throttle_every_replica(cluster: ClusterPort, topic: str) -> None:
     """Put all replicas of a topic under the throttle.
 
-    Brokers of 2.3 do not look at these lists when a topic is created with them: only a change tells them.
+    Brokers in ZooKeeper mode do not look at these lists when a topic is created with them: only a change tells them.
     """
     replies = cluster.alter_configs(
         [

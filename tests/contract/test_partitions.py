@@ -116,10 +116,18 @@ def test_where_partitions_differ_in_replicas_only_one_of_their_factors_is_accept
 
 
 def test_in_the_middle_of_a_reassignment_its_adding_replicas_count_for_the_replication_factor(lab: Lab) -> None:
-    """KRaft accepts partitions then (brokers with ZooKeeper say REASSIGNMENT_IN_PROGRESS), and counts wrong (F28)."""
+    """KRaft accepts partitions then, and counts wrong (F28). Controllers with ZooKeeper refuse them until it is done."""
     lab.skip_below("2.4.0", "it says REASSIGNMENT_IN_PROGRESS: see test_zookeeper.py")
     [p] = lab.create_held_topic([(1, 2)])
     lab.cluster.alter_reassignments({p: (3, 4)})
+    if not lab.runs_kraft:
+        for factor in (2, 4):
+            refused = lab.cluster.create_partitions(p.topic, {1: tuple(range(1, factor + 1))}, validate_only=True)
+            lab.assert_refused(refused, Refusal("REASSIGNMENT_IN_PROGRESS", ""))
+        lab.release([p])
+        eventually(lab.cluster.list_reassignments, lambda listed: listed == {})
+        assert lab.cluster.create_partitions(p.topic, {1: (3, 4)}, validate_only=True) is None
+        return
     words = (
         "a partition with 2 replica(s), but this is not consistent with previous partitions, which have 4 replica(s)."
     )
@@ -143,12 +151,18 @@ def test_10_000_partitions_go_in_one_request_and_more_do_not(lab: Lab) -> None:
 
 
 def test_a_partition_may_be_made_on_a_dead_broker_but_not_on_dead_ones_only(breakable_lab: Lab) -> None:
-    """So what places them must look who is alive: this one is under-replicated from birth."""
+    """So what places them must look who is alive: this one is under-replicated from birth. With ZooKeeper it is refused."""
     lab = breakable_lab
     lab.skip_below("2.4.0", "it knows live brokers only, and refuses any other as unknown")
     [p] = lab.create_topic([(1, 2)])
     [single] = lab.create_topic([(1,)])
     lab.kill(4)
+    if not lab.runs_kraft:
+        for topic, replicas in ((p.topic, (4, 3)), (single.topic, (4,))):
+            refused = lab.cluster.create_partitions(topic, {1: replicas})
+            lab.assert_refused(refused, invalid("broker 4, but no such broker is registered."))
+            assert len(replicas_of(lab, topic)) == 1
+        return
     assert lab.cluster.create_partitions(p.topic, {1: (4, 3)}) is None
     born = TopicPartition(p.topic, 1)
     states = eventually(lambda: lab.cluster.describe_partitions([p.topic]), lambda seen: born in seen)

@@ -78,7 +78,7 @@ def read() -> Results:
 
 
 def keep(cell: Cell, part: str, result: Result) -> None:
-    """Write a result over the earlier one of the same part, and the tables of the page anew."""
+    """Write a result over the earlier one of the same part, and then the tables of the page."""
     results = read()
     results.setdefault(cell.name, {})[part] = result
     ordered = {
