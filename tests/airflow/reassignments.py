@@ -32,7 +32,7 @@ class Reassignments:
         return task["state"] if task else None
 
     def wait_for_task(
-        self, run_id: str, task_id: str, *states: str, batch: int | None = None, seconds: float = 150
+        self, run_id: str, task_id: str, *states: str, batch: int | None = None, seconds: float = 300
     ) -> str:
         return self._until(
             lambda: s if (s := self.state(run_id, task_id, batch)) in states else None,
@@ -42,7 +42,7 @@ class Reassignments:
             ),
         )
 
-    def wait(self, run_id: str, *, seconds: float = 240) -> str:
+    def wait(self, run_id: str, *, seconds: float = 480) -> str:
         """Wait for the end of the reassignment's run and return its state."""
         return self._until(
             lambda: s if (s := self.airflow.run_state(DAG_ID, run_id)) in {"success", "failed"} else None,
@@ -50,7 +50,7 @@ class Reassignments:
             lambda: f"{run_id} did not end; {self.story(run_id)}",
         )
 
-    def wait_for_run(self, dag_id: str, run_id: str, *, seconds: float = 150) -> str:
+    def wait_for_run(self, dag_id: str, run_id: str, *, seconds: float = 300) -> str:
         """Wait for the end of a run of any DAG and return its state."""
         return self._until(
             lambda: s if (s := self.airflow.runs(dag_id).get(run_id)) in {"success", "failed"} else None,
@@ -63,7 +63,7 @@ class Reassignments:
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
         return self.airflow.get(path, deserialize=True)["value"]
 
-    def wait_for_batch(self, run_id: str, batch: int, *states: str, seconds: float = 150) -> str:
+    def wait_for_batch(self, run_id: str, batch: int, *states: str, seconds: float = 300) -> str:
         run = batch_run_id(run_id, batch)
         return self._until(
             lambda: s if (s := self.airflow.runs(BATCH_DAG_ID).get(run)) in states else None,

@@ -53,7 +53,7 @@ def test_the_steps_of_a_reassignment_run_in_a_dag_of_ones_own(kafka, port, creat
     assert record.recorded_request().request.topics == (topic,)
     [changed] = [event for event in record.audit if event.step == "change_rate"]
     assert "rate of all brokers (leader and follower side): 20 MB/s" in changed.summary
-    assert "1 batches, 2 steps" in reassignments.result(OWN, "own-1", "report")
+    assert "batches: 1, steps of partitions: 2" in reassignments.result(OWN, "own-1", "report")
 
 
 def test_what_another_client_moves_is_throttled_until_it_is_over(kafka, port, reassignments, configs, slow_by_hand):

@@ -102,11 +102,6 @@ def test_a_failed_sensor_is_rerun_and_the_chain_goes_on_by_itself(kafka, port, c
     )
     reassignments.wait_for_task(run, "sense_isr_catch_up", "running", "deferred", batch=1)
 
-    # Another request for the same cluster is refused with the name of the lock's owner.
-    second = reassignments.trigger("second", job="rebalance", throttle_mb_per_second=5)
-    assert reassignments.wait(second) == "failed"
-    assert "locked by reassignment failed-sensor, asked for by admin, since" in reassignments.log(second, "preflight")
-
     # The sensor fails while data moves: the throttle must stay.
     batch = batch_run_id(run, 1)
     reassignments.airflow.patch(
@@ -118,6 +113,11 @@ def test_a_failed_sensor_is_rerun_and_the_chain_goes_on_by_itself(kafka, port, c
     )
     assert port.list_reassignments([TopicPartition(topic, 0), TopicPartition(topic, 1)])
     assert configs(topic) != before
+
+    # Another request for the same cluster is refused with the name of the lock's owner.
+    second = reassignments.trigger("second", job="rebalance", throttle_mb_per_second=5)
+    assert reassignments.wait(second) == "failed"
+    assert "locked by reassignment failed-sensor, asked for by admin, since" in reassignments.log(second, "preflight")
 
     # "Clear only failed" on the run, as the UI does it: the batch, the next one and the whole go on.
     reassignments.clear(run, 1, only_failed=True)

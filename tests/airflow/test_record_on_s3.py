@@ -6,7 +6,6 @@ import sys
 import time
 from pathlib import Path
 
-import httpx
 import pytest
 from tests.airflow.lab import move_json, replicas
 from tests.airflow.reassignments import Reassignments
@@ -50,13 +49,6 @@ def reassignments(airflow, kafka):
     return Reassignments(airflow, kafka.cluster_id)
 
 
-def page(airflow, path):
-    login = {"username": airflow.user, "password": airflow.password}
-    with httpx.Client(base_url=airflow.url, timeout=60, trust_env=False) as client:
-        token = client.post("/auth/token", json=login).json()["access_token"]
-        return client.get(path, headers={"Authorization": f"Bearer {token}"})
-
-
 def command(airflow, *arguments):
     """What the command line prints, with nothing but Airflow's own settings to go by."""
     executable = str(Path(sys.executable).parent / "kafka-reassignment")
@@ -83,7 +75,7 @@ def test_a_reassignment_ends_verified_though_its_store_was_away_while_it_copied(
     store.door.close()
     time.sleep(AWAY_SECONDS)
     assert reassignments.state(run, "sense_isr_catch_up", 1) != "failed"
-    assert "Could not connect" in page(airflow, "/kafka-reassignment/").text
+    assert "Could not connect" in airflow.page("/kafka-reassignment/").text
     store.door.open()
     assert reassignments.wait(run) == "success", reassignments.story(run)
 
@@ -92,8 +84,8 @@ def test_a_reassignment_ends_verified_though_its_store_was_away_while_it_copied(
     record = reassignments.record(run)
     assert record.finished_batches() == {1}
     assert record.verify_audit() > 8
-    assert run in page(airflow, "/kafka-reassignment/").text
-    assert page(airflow, f"/kafka-reassignment/plan?cluster={kafka.cluster_id}&id={run}").status_code == 200
+    assert run in airflow.page("/kafka-reassignment/").text
+    assert airflow.page(f"/kafka-reassignment/plan?cluster={kafka.cluster_id}&id={run}").status_code == 200
 
     assert "chain intact" in command(airflow, "audit", "verify", kafka.cluster_id, run)
     assert "is not locked" in command(airflow, "lock", "show", kafka.cluster_id)

@@ -337,7 +337,7 @@ def test_a_page_reads_a_bounded_number_of_events_and_each_once(client, run):
     assert len(calls) <= 53
     with file_calls(root) as calls:
         client.get("/reassignment", params=query(run))
-    assert len(calls) <= 24
+    assert len(calls) <= 26
     assert "look 299" in shown
     assert "look 200" not in shown
     older = re.search(r"before=(\d+)", shown)[1]

@@ -16,7 +16,7 @@ from upath import UPath
 from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.store import forget_read_plans
-from kafka_reassignment.record.models import ClusterLock, FinishedBatch, ProgressNote
+from kafka_reassignment.record.models import ClusterLock, FinishedBatch, ProgressNote, SubmittedBatch
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -71,9 +71,13 @@ def test_when_a_broker_dies_the_first_screen_says_which_and_what_to_do(run):
         run.do("sense_isr_catch_up")
     said, more = words(run)
     assert said["Why does it wait?"] == "1 new replica does not get on"
-    assert more["Why does it wait?"] == ("orders-0 to broker 3, stuck: broker 3 is down",)
-    assert said["What do I do now?"] == "Help what does not get on"
-    assert more["When is it done?"][-1] == "Without the replicas that do not get on."
+    assert more["Why does it wait?"] == (
+        "orders-0 to broker 3, stuck: broker 3 is down",
+        "From 12:10:12 UTC on it goes on without these, if that helps",
+    )
+    assert said["What is it doing?"] == "It waits for 1 new replica of batch 1 of 2"
+    assert said["What do I do now?"] == "Bring broker 3 back"
+    assert said["When is it done?"] == "Not known, because replicas do not get on"
 
 
 def test_when_nobody_looks_any_more_the_first_screen_says_so(run):
@@ -96,8 +100,39 @@ def test_a_plan_that_waits_for_a_person_says_so_also_between_two_of_them(run):
     assert words(run, after=timedelta(minutes=1))[0]["What is it doing?"] == "It starts batch 1 of 2"
 
 
+def test_a_plan_that_waits_for_a_person_says_how_long_it_takes_once_it_is_approved(run):
+    event(run.record, "plan", None, run.clock.now, "planned")
+    for minutes in (1, 90):
+        said, _ = words(run, after=timedelta(minutes=minutes))
+        assert said["When is it done?"] == "1 min after the approval"
+
+
+def test_between_two_looks_a_batch_is_said_to_copy_and_then_to_be_completed(run):
+    run.do_all("admit", "set_throttle", "submit_batch")
+    said, _ = words(run)
+    assert said["What is it doing?"] == "It copies batch 1 of 2"
+    assert said["When is it done?"].startswith("in ")
+    event(run.record, "sense_isr_catch_up", 1, run.clock.now, "in sync")
+    assert words(run)[0]["What is it doing?"] == "It completes batch 1 of 2"
+
+
+def test_what_was_rolled_back_does_not_pass_for_finished(run):
+    run.record.write_file("report.txt", b"verified")
+    run.store.release(run.cluster_id, "r")
+    run.record.note_roll_back("back")
+    assert words(run)[0]["What is it doing?"] == "Nothing: it is finished", "nothing was moved back yet"
+    other = run.store.record(run.cluster_id, "back")
+    other.write_submitted(1, SubmittedBatch(submitted_at=run.clock.now, accepted=(), left_out={}))
+    said, _ = words(run)
+    assert said["What is it doing?"] == "Nothing: back has rolled it back"
+    assert said["What do I do now?"] == "Look at the roll back"
+    assert forms_of(found_in(run.store, run.cluster_id, "r")) == {}
+    run.record.note_roll_back("a second one")
+    assert run.record.rolled_back_by() == "back"
+
+
 def test_before_its_submission_a_stop_takes_nothing_back(run):
-    assert words(run)[0]["Is it safe to stop?"] == "Yes: its current batch is not submitted"
+    assert words(run)[0]["Is it safe to stop?"] == "Yes: nothing is submitted yet"
 
 
 def test_what_was_stopped_can_be_resumed_or_rolled_back(run):

@@ -16,6 +16,8 @@ from tests.simulation.scenario import scenario
 from tests.simulation.shrink import shrink
 from tests.simulation.trial import run_trial
 
+from kafka_reassignment.interrupts import CTRL_C_EXIT_CODE
+
 DISKS: tuple[Kind, ...] = ("objects", "local")
 PROGRESS_SECONDS = 10.0
 
@@ -59,6 +61,8 @@ def main() -> int:
     print(summary.text())
     if given.coverage:
         print(summary.coverage.text())
+    if summary.interrupted:
+        return CTRL_C_EXIT_CODE
     return 1 if summary.found else 0
 
 

@@ -51,6 +51,8 @@ class Summary:
     """Of all processes, without their start."""
     found: list[Found] = field(default_factory=list)
     coverage: Coverage = field(default_factory=Coverage)
+    interrupted: bool = False
+    """Not all seeds were run."""
 
     def text(self) -> str:
         """Return it in words."""
@@ -58,6 +60,7 @@ class Summary:
         lines = [
             f"{self.seeds} seeds in {self.seconds:.1f} s, {speed:.0f} a second"
             + (f", {cpu:.0f} ms of CPU each" if cpu else "")
+            + (", then interrupted" if self.interrupted else "")
         ]
         counts = Counter(f.kind for f in self.found)
         for kind, count in sorted(counts.items(), key=lambda item: (item[0][:2], -item[1])):
@@ -105,6 +108,16 @@ class TooLongError(BaseException):
 
 
 @contextmanager
+def _ctrl_c_ignored() -> Iterator[None]:
+    """Ignore Ctrl-C here, and for good in the processes that are started meanwhile."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
     def stop(_signal: int, _frame: object) -> None:
         raise TooLongError(f"more than {seconds:.0f} s")
@@ -119,18 +132,27 @@ def _at_most(seconds: float) -> Iterator[None]:
 
 
 def run_seeds(seeds: Iterable[int], *, jobs: int = 2, progress: Callable[[Summary], object] | None = None) -> Summary:
-    """Run seeds in processes of their own: what the simulation replaces in the product stays replaced there."""
+    """Run seeds in processes of their own: what the simulation replaces in the product stays replaced there.
+
+    At Ctrl-C the seeds under way are ended, and the summary is of those that were run.
+    """
     begun, summary = time.monotonic(), Summary()
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_ready) as pool:
-        for done in as_completed([pool.submit(_run_chunk, chunk) for chunk in _chunks(list(seeds))]):
-            count, cpu_seconds, found, coverage = done.result()
-            summary.seeds += count
-            summary.cpu_seconds += cpu_seconds
-            summary.found += found
-            summary.coverage.add(coverage)
-            summary.seconds = time.monotonic() - begun
-            if progress is not None:
-                progress(summary)
+        with _ctrl_c_ignored():
+            chunks = [pool.submit(_run_chunk, chunk) for chunk in _chunks(list(seeds))]
+        try:
+            for done in as_completed(chunks):
+                count, cpu_seconds, found, coverage = done.result()
+                summary.seeds += count
+                summary.cpu_seconds += cpu_seconds
+                summary.found += found
+                summary.coverage.add(coverage)
+                summary.seconds = time.monotonic() - begun
+                if progress is not None:
+                    progress(summary)
+        except KeyboardInterrupt:
+            summary.interrupted = True
+            pool.shutdown(cancel_futures=True)
     summary.found.sort(key=lambda f: (f.seed, f.invariant))
     return summary
 

@@ -101,10 +101,12 @@ def opened_cluster(bootstrap_server: str | None, connection: Path | None) -> Ite
     if (bootstrap_server is None) is (connection is None):
         raise InvalidRequestError("Expected either --bootstrap-server or --connection. Give one of them")
     if connection is None:
-        settings = ClusterSettings.of({"bootstrap.servers": bootstrap_server}, name="--bootstrap-server")
+        settings = ClusterSettings.of(
+            {"bootstrap.servers": bootstrap_server}, name="--bootstrap-server", option="--bootstrap-server"
+        )
     else:
         keys = read_json_object(connection, "--connection", "librdkafka keys")
-        settings = ClusterSettings.of(keys, name=str(connection))
+        settings = ClusterSettings.of(keys, name=str(connection), option=f"--connection {connection}")
     with open_cluster(settings) as cluster:
         yield cluster
 

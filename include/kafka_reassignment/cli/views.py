@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.cli.common import (
     AsJson,
     BootstrapServer,
@@ -23,7 +24,7 @@ from kafka_reassignment.cli.common import (
     read_bytes,
 )
 from kafka_reassignment.decisions.samples import MIN_SPEED_WINDOW_SECONDS
-from kafka_reassignment.errors import InvalidRequestError, RecordError
+from kafka_reassignment.errors import InvalidRequestError, RecordError, UnknownTopicOrPartitionError, name_some
 from kafka_reassignment.model import Replicas, TopicPartition
 from kafka_reassignment.plan.reassignment_json import render_plan
 from kafka_reassignment.views.describe import describe
@@ -98,6 +99,10 @@ def describe_moves(
         )
         with err.status(f"Measuring for {watch_seconds:g} s ..."):
             described = describe(cluster, optional_store(record_uri), query, watch_seconds=watch_seconds)
+        if unknown := described.unknown_of(query.partitions):
+            raise UnknownTopicOrPartitionError(
+                f"Cluster {described.cluster_id} has no partition {name_some(unknown)}", Correct("correct --partition")
+            )
         if as_json:
             print_json(described.as_json())
         else:

@@ -58,7 +58,7 @@ def _recognise_zookeeper(settings: ClusterSettings) -> None:
             continue
         if answer.startswith((b"imok", b"ruok is not executed")):
             raise InvalidRequestError(
-                f"Kafka connection '{settings.name}': 'bootstrap.servers' names {server.strip()}, which is a ZooKeeper, "
+                f"{settings.subject}: 'bootstrap.servers' names {server.strip()}, which is a ZooKeeper, "
                 "expected Kafka brokers",
                 Correct(
                     "put the brokers' host:port there; a cluster below Kafka 2.4 has its ZooKeeper "

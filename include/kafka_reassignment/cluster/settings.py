@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
 from urllib.parse import quote
 
@@ -80,6 +80,7 @@ class ClusterSettings:
 
     Attributes:
         name: the connection's id, for messages.
+        option: the option of a command that gave it, where it is no connection of Airflow; for messages.
         librdkafka: librdkafka's keys, as they will be given to confluent-kafka.
         zookeeper: where a cluster below Kafka 2.4 keeps its reassignments; None elsewhere.
     """
@@ -87,21 +88,34 @@ class ClusterSettings:
     name: str
     librdkafka: Mapping[str, Any] = field(repr=False)
     zookeeper: ZookeeperSettings | None = None
+    option: str | None = None
 
     @classmethod
-    def of(cls, extra: Mapping[str, Any], *, name: str = "kafka_default") -> Self:
+    def of(cls, extra: Mapping[str, Any], *, name: str = "kafka_default", option: str | None = None) -> Self:
         """Read the ``extra`` of a connection; ``oauth_cb`` may be a function, as confluent-kafka takes it.
 
         Raises:
             InvalidRequestError: a key is missing, unknown, or cannot be said to every client.
         """
         config = {key: value for key, value in extra.items() if key != "zookeeper" and key not in _CALLBACKS}
-        zookeeper = None
+        settings = cls(name, config, option=option)
         if extra.get("zookeeper"):
-            zookeeper = ZookeeperSettings.of(extra["zookeeper"], connection=name)
-        settings = cls(name, config, zookeeper)
+            zookeeper = ZookeeperSettings.of(extra["zookeeper"], settings.subject, settings.correction)
+            settings = replace(settings, zookeeper=zookeeper)
         settings._check()
         return settings
+
+    @property
+    def subject(self) -> str:
+        """What messages about these keys begin with."""
+        return self.option or f"Kafka connection '{self.name}'"
+
+    @property
+    def correction(self) -> Correct:
+        """What is to be done where a key is wrong."""
+        return Correct(
+            f"correct {self.option}" if self.option else "edit the connection in Airflow (Admin, Connections)"
+        )
 
     @property
     def bootstrap_servers(self) -> str:
@@ -144,7 +158,8 @@ class ClusterSettings:
         return float(self.librdkafka.get("socket.connection.setup.timeout.ms", CONNECT_SECONDS * 1000)) / 1000
 
     def __str__(self) -> str:
-        return f"connection '{self.name}' ({self.bootstrap_servers}, {self.security_protocol})"
+        given = self.option or f"connection '{self.name}'"
+        return f"{given} ({self.bootstrap_servers}, {self.security_protocol})"
 
     def redact(self, text: object) -> str:
         """Take every secret of this connection out of a text, so that it may be shown."""
@@ -195,7 +210,7 @@ class ClusterSettings:
         return config
 
     def _tls(self) -> TlsOptions:
-        return TlsOptions.of(self.librdkafka, connection=self.name)
+        return TlsOptions.of(self.librdkafka, connection=self.subject)
 
     def _tokens(self) -> TokenSource:
         config = self.librdkafka
@@ -238,16 +253,16 @@ class ClusterSettings:
     def _check_servers(self) -> None:
         if not self.bootstrap_servers:
             raise InvalidRequestError(
-                f"Kafka connection '{self.name}' has no 'bootstrap.servers', expected host:port of at least one broker "
-                f"in its extra, found the keys {sorted(self.librdkafka) or 'none'}",
-                Correct("edit the connection in Airflow (Admin, Connections)"),
+                f"{self.subject} has no 'bootstrap.servers', expected host:port of at least one broker, "
+                f"found the keys {sorted(self.librdkafka) or 'none'}",
+                self.correction,
             )
         for server in self.bootstrap_servers.split(","):
             found = _SERVER.fullmatch(server.strip())
             if found is None or not 0 < int(found["port"]) < 2**16:
                 raise InvalidRequestError(
-                    f"Kafka connection '{self.name}': 'bootstrap.servers' expects host:port, found {server.strip()!r}",
-                    Correct("edit the connection in Airflow (Admin, Connections)"),
+                    f"{self.subject}: 'bootstrap.servers' expects host:port, found {server.strip()!r}",
+                    self.correction,
                 )
 
     def _check_sasl(self, mechanism: str) -> None:
@@ -265,16 +280,16 @@ class ClusterSettings:
         for key in needed:
             if not self.librdkafka.get(key):
                 raise InvalidRequestError(
-                    f"Kafka connection '{self.name}' has no '{key}', which {mechanism} needs",
-                    Correct("edit the connection"),
+                    f"{self.subject} has no '{key}', which {mechanism} needs",
+                    self.correction,
                 )
 
     def _refused(self, key: str, why: str) -> InvalidRequestError:
         found = self.redact(repr(self.librdkafka.get(key)))
         shown = f", found {found}" if not any(w in key for w in _SECRET_WORDS) and len(found) < 100 else ""
         return InvalidRequestError(
-            f"Kafka connection '{self.name}': '{key}' cannot be used here{shown}: {why}",
-            Correct("correct the connection"),
+            f"{self.subject}: '{key}' cannot be used here{shown}: {why}",
+            self.correction,
         )
 
 

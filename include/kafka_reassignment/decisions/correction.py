@@ -97,6 +97,10 @@ def _speed(batch: Batch, seen: View, rate: BrokerRate, first: Sample, last: Samp
     for step, broker, leader in _copies(batch, seen, rate):
         if not {broker, leader}.isdisjoint(first.unreachable.keys() | last.unreachable.keys()):
             return None
+        if last.is_lost(step.partition, broker):
+            if first.is_lost(step.partition, broker):
+                continue
+            return None  # what it got before it died is not known
         left_before, _, had = bytes_left(step, broker, leader, first)
         if left_before == 0:
             continue

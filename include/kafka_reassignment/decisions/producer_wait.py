@@ -38,12 +38,14 @@ class ProducerWait:
     def __str__(self) -> str:
         text = (
             f"each drop of old replicas may keep producers with acks=all waiting for about {self.seconds:.1f} s "
-            f"({BACKOFF} is {self.backoff_ms}, {LONG_POLL} is {self.long_poll_ms})"
+            f"({BACKOFF} is {self.backoff_ms} ms, {LONG_POLL} {self.long_poll_ms} ms)"
         )
         better = ProducerWait(min(self.backoff_ms, BETTER[BACKOFF]), min(self.long_poll_ms, BETTER[LONG_POLL]))
         if better == self:
             return text
-        return f"{text}; with {better.backoff_ms} and {better.long_poll_ms} it would be about {better.seconds:.1f} s"
+        return (
+            f"{text}; with {better.backoff_ms} ms and {better.long_poll_ms} ms it would be about {better.seconds:.1f} s"
+        )
 
 
 def producer_wait(seen: Mapping[ConfigResource, Mapping[str, ConfigValue]]) -> ProducerWait | None:

@@ -32,6 +32,10 @@ class Motion(StrEnum):
     WILL_NEVER_FINISH = "will never finish"
 
 
+HELD_UP = frozenset({Motion.STUCK, Motion.WILL_NEVER_FINISH})
+"""Replicas that do not get on by themselves."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaProgress:
     """One adding replica: its state, the reason, and what was measured."""
@@ -213,7 +217,7 @@ def _judged(
 
 
 def _seconds_left(replicas: Sequence[ReplicaProgress], rate: int | None) -> float | None:
-    if any(r.motion in {Motion.STUCK, Motion.WILL_NEVER_FINISH} for r in replicas):
+    if any(r.motion in HELD_UP for r in replicas):
         return None
     slowest = 0.0
     for broker in {r.broker for r in replicas if r.bytes_left}:

@@ -24,8 +24,8 @@ MIN_SPEED_WINDOW_SECONDS = 20.0
 class Sample:
     """Replica sizes at one moment, by any clock of the caller that does not jump.
 
-    ``sizes`` and ``offset_lags`` are by partition and broker, without future replicas; ``end_offsets`` are the
-    leaders' log ends. ``unreachable`` says why for brokers that did not answer. ``rates_set`` are the values of the rates that
+    ``sizes`` and ``offset_lags`` are by partition and broker, without future replicas; ``earlier_sizes`` are the last known ones of
+    replicas that were not reported now, as those of a broker that is down. ``end_offsets`` are the leaders' log ends. ``unreachable`` says why for brokers that did not answer. ``rates_set`` are the values of the rates that
     were set last, by broker and side.
     """
 
@@ -35,6 +35,11 @@ class Sample:
     end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     unreachable: Mapping[int, str] = field(default_factory=dict)
     rates_set: Mapping[tuple[int, Side], int] = field(default_factory=dict)
+    earlier_sizes: Mapping[TopicPartition, Mapping[int, int]] = field(default_factory=dict)
+
+    def is_lost(self, partition: TopicPartition, broker: int) -> bool:
+        """Whether a replica was seen earlier and is not reported now."""
+        return broker in self.earlier_sizes.get(partition, {})
 
 
 def sample_of(
@@ -43,15 +48,29 @@ def sample_of(
     at_seconds: float,
     end_offsets: Mapping[TopicPartition, int] | None = None,
     rates_set: Mapping[tuple[int, Side], int] | None = None,
+    before: Sample | None = None,
 ) -> Sample:
-    """Reduce the brokers' log dirs, and the leaders' log ends, to one sample."""
+    """Reduce the brokers' log dirs, and the leaders' log ends, to one sample; ``before`` is the one before it."""
     sizes: dict[TopicPartition, dict[int, int]] = {}
     lags: dict[TopicPartition, dict[int, int]] = {}
     for replica in report.replicas:
         if not replica.is_future:
             sizes.setdefault(replica.partition, {})[replica.broker] = replica.size_bytes
             lags.setdefault(replica.partition, {})[replica.broker] = replica.offset_lag
-    return Sample(at_seconds, sizes, lags, end_offsets or {}, report.unreachable, rates_set or {})
+    return Sample(
+        at_seconds, sizes, lags, end_offsets or {}, report.unreachable, rates_set or {}, _not_reported(before, sizes)
+    )
+
+
+def _not_reported(
+    before: Sample | None, sizes: Mapping[TopicPartition, Mapping[int, int]]
+) -> dict[TopicPartition, dict[int, int]]:
+    lost: dict[TopicPartition, dict[int, int]] = {}
+    for known in (before.earlier_sizes, before.sizes) if before else ():
+        for partition, of_brokers in known.items():
+            for broker in of_brokers.keys() - sizes.get(partition, {}).keys():
+                lost.setdefault(partition, {})[broker] = of_brokers[broker]
+    return lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +100,7 @@ class ReplicaMeasurement:
 
 
 def measure_replica(step: Step, broker: int, leader: int | None, samples: Sequence[Sample]) -> ReplicaMeasurement:
-    """ReplicaMeasurement one adding replica of a step; before the first sample all of it is left."""
+    """Measure one adding replica of a step; before the first sample all of it is left."""
     if not samples:
         return ReplicaMeasurement(step.reassignment.size_bytes)
     last = samples[-1]
@@ -102,21 +121,24 @@ def _pace(
 ) -> Pace | None:
     seconds = last.at_seconds - first.at_seconds
     both_answered = {broker, leader}.isdisjoint(first.unreachable.keys() | last.unreachable.keys())
-    if seconds < MIN_SPEED_WINDOW_SECONDS or not both_answered:
+    is_lost = first.is_lost(step.partition, broker) or last.is_lost(step.partition, broker)
+    if seconds < MIN_SPEED_WINDOW_SECONDS or not both_answered or is_lost:
         return None
     left_before, _, had = bytes_left(step, broker, leader, first)
-    return Pace(seconds, (have - had) / seconds, (left_before - left) / seconds)
+    # A follower that cuts back what its new leader does not have copies nothing meanwhile.
+    return Pace(seconds, max(0, have - had) / seconds, (left_before - left) / seconds)
 
 
 def bytes_left(step: Step, broker: int, leader: int | None, sample: Sample) -> tuple[int, int, int]:
     """Return the bytes that a new replica has left to copy, those of a complete copy, and those already there.
 
-    A complete copy is as large as the leader's now, else as the largest old replica, else as the plan found it.
+    A complete copy is as large as the leader's now, else as the largest old replica, else as the plan found it. A replica that
+    is not reported now has what it had.
     """
     sizes = sample.sizes.get(step.partition, {})
     old = [sizes[b] for b in step.reassignment.current if b in sizes]
     complete = (
         sizes[leader] if leader is not None and leader in sizes else max(old, default=step.reassignment.size_bytes)
     )
-    have = sizes.get(broker, 0)
+    have = sizes.get(broker, sample.earlier_sizes.get(step.partition, {}).get(broker, 0))
     return max(0, complete - have), complete, have

@@ -13,8 +13,8 @@ from kafka_reassignment.text import format_brokers
 class Verification:
     """The end state compared with the plan.
 
-    ``elsewhere`` has Kafka's own sentence for a partition that is neither in flight nor at its target, order
-    included. ``under_replicated`` (with the brokers out of sync) and ``wrong_leader`` (with a sentence) are
+    ``elsewhere`` has a sentence for a partition that is neither in flight nor at its target, order included:
+    Kafka's own, or that only old replicas are left to be dropped. ``under_replicated`` (with the brokers out of sync) and ``wrong_leader`` (with a sentence) are
     about partitions that are at their target.
     """
 
@@ -52,10 +52,7 @@ def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verificat
         elif state is None:
             gone.append(partition)
         elif state.replicas != target:
-            elsewhere[partition] = (
-                f"There is no active reassignment of partition {partition}, but replica set is "
-                f"{format_brokers(state.replicas)} rather than {format_brokers(target)}."
-            )
+            elsewhere[partition] = _where(partition, state.replicas, target)
         else:
             at_target.append(partition)
             if missing := tuple(b for b in target if b not in state.isr):
@@ -64,3 +61,16 @@ def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verificat
                 leader = "no broker" if state.leader is None else f"broker {state.leader}"
                 wrong_leader[partition] = f"{partition} is led by {leader} rather than its preferred leader {target[0]}"
     return Verification(tuple(at_target), tuple(in_flight), elsewhere, tuple(gone), under_replicated, wrong_leader)
+
+
+def _where(partition: TopicPartition, replicas: Replicas, target: Replicas) -> str:
+    if more := [b for b in replicas if b not in target] if set(target) < set(replicas) else []:
+        # Between expansion and drop that is as it should be; Kafka's sentence would read like a loss.
+        return (
+            f"{partition} has all replicas of its target {format_brokers(target)}, and {format_brokers(more)} as well: "
+            "dropping what is not of the target is left."
+        )
+    return (
+        f"There is no active reassignment of partition {partition}, but replica set is "
+        f"{format_brokers(replicas)} rather than {format_brokers(target)}."
+    )

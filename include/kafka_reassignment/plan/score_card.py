@@ -22,8 +22,8 @@ def headline(summary: PlanSummary) -> str:
     if summary.is_empty:
         return f"{summary.job}: nothing to do, the cluster is as asked for"
     return (
-        f"{summary.job}: {summary.partitions} of {summary.partitions_in_cluster} partitions in {len(summary.batches)} "
-        f"batches, {summary.bytes_to_copy / 1e9:.3f} GB to copy (lower bound {summary.lower_bound_bytes / 1e9:.3f} GB)"
+        f"{summary.job}: {summary.partitions} of {summary.partitions_in_cluster} partitions in "
+        f"{len(summary.batches)} batch{'' if len(summary.batches) == 1 else 'es'}, {summary.bytes_to_copy / 1e9:.3f} GB to copy (lower bound {summary.lower_bound_bytes / 1e9:.3f} GB)"
     )
 
 
@@ -33,14 +33,15 @@ def score_card(summary: PlanSummary, request: ReassignmentRequest, ends: str = "
     Args:
         summary: of the plan.
         request: that it was made for.
-        ends: when it is expected to be over if it is approved now.
+        ends: when it is expected to be over if it is approved as soon as it is planned.
     """
     lines = [f"**{headline(summary)}**", ""]
     if summary.seconds_at_rate is not None:
         about = timedelta(seconds=summary.seconds_at_rate)
         lines.append(f"* Time: about {about} at {request.throttle_mb_per_second:g} MB/s for each broker")
     if ends:
-        lines.append(f"* Approved now, with the maintenance windows, {ends}")
+        within = ", with the maintenance windows" if request.maintenance.has_windows else ""
+        lines.append(f"* Approved as soon as it was planned{within}, {ends}")
     if bound := time_bound(summary, request.throttle_bytes_per_second):
         lines.append(f"* {' '.join(bound)}")
     lines += [

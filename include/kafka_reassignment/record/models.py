@@ -154,7 +154,7 @@ class ProgressNote(Versioned):
     """The latest progress of the batch in flight; overwritten each time. ``watch`` is what auto rate keeps for its next look.
 
     ``ends_at`` is when the last batch is expected to end, None when that is not known; ``shown`` is for people, while the
-    batch copies. ``waits`` has the reasons for which the batch is not started yet; ``outpaced_since`` is when the present one
+    batch copies. ``goes_on_at`` is when it goes on without what dead brokers hold up, ``advice`` what brings on what does not get on. ``waits`` has the reasons for which the batch is not started yet; ``outpaced_since`` is when the present one
     began that producers write faster than the rate.
     """
 
@@ -173,3 +173,5 @@ class ProgressNote(Versioned):
     waits: tuple[str, ...] = ()
     outpaced_since: datetime | None = None
     shown: ProgressShown | None = None
+    goes_on_at: datetime | None = None
+    advice: tuple[dict[str, Any], ...] = ()

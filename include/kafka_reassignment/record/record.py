@@ -43,6 +43,9 @@ from kafka_reassignment.request import Limits
 T = TypeVar("T")
 
 
+ROLLED_BACK_BY = "rolled-back-by.txt"
+
+
 class Record:
     """The record of one reassignment.
 
@@ -243,6 +246,20 @@ class Record:
     def has_file(self, name: str) -> bool:
         """Whether there is such a file; it is not read."""
         return path_part(name) in names_in(self.root)
+
+    def note_roll_back(self, reassignment_id: str) -> None:
+        """Note which reassignment is to move back what this one has moved; one that has done so is kept."""
+        if self.rolled_back_by() is None:
+            self.write_file(ROLLED_BACK_BY, reassignment_id.encode())
+
+    def rolled_back_by(self) -> str | None:
+        """Return the reassignment that has moved back, or now moves back, what this one has moved; None where there is none."""
+        noted = self.read_file(ROLLED_BACK_BY)
+        if noted is None:
+            return None
+        by = noted.decode()
+        other = Record(self.root.parent / path_part(by), self.cluster_id, by)
+        return by if other.submitted(1) is not None else None
 
     @property
     def has_journal(self) -> bool:

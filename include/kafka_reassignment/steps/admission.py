@@ -110,7 +110,7 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
     if outpaced_since and now >= deadline_of(run, outpaced_since):
         raise _outpaced_too_long(run, batch, held)
     text = f"batch {number} waits: {'; '.join(held.reasons)}{about_throttle}"
-    end = expected_end(run, recorded)
+    end = expected_end(recorded, run.request, now)
     text += f"; {end.words}" if end.words else ""
     run.record.write_progress(
         ProgressNote(batch=number, at=now, text=text, ends_at=end.at, waits=held.reasons, outpaced_since=outpaced_since)
@@ -215,7 +215,7 @@ def _raise_rate(
     run: RunContext, recorded: RecordView, batch: Batch, least_seconds: float, longest: float | None
 ) -> tuple[Advice, ...]:
     """The rate at which the batch would fit, where there is one."""
-    rate = rate_in_force_without_slowdowns(run, recorded)
+    rate = rate_in_force_without_slowdowns(recorded, run.request)
     left = (longest or 0.0) - OVERHEAD_SECONDS
     if rate is None or left <= 0 or (needed := ceil(1.05 * rate * least_seconds / left / MEGABYTE)) > HIGHEST_RATE_MB:
         return ()

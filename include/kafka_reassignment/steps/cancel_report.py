@@ -80,8 +80,9 @@ def _where_it_stands(run: RunContext, scope: CancelScope, decided: Settling) -> 
         f"stopped after {len(finished)} of {plan.batches if plan else 0} batches",
         *counts,
         (
-            "its finished batches stay as they are: to move them back, trigger kafka_reassignment with the job roll_back "
-            f"and roll_back_of {run.record.reassignment_id}"
+            "its finished batches stay as they are, unless a roll back was asked for with this stop: it begins by itself. "
+            "To move them back later, trigger kafka_reassignment with the job roll_back and roll_back_of "
+            f"{run.record.reassignment_id}"
         ),
     ]
 

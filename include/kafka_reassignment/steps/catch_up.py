@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from kafka_reassignment.advice import THROTTLE_DAG_ID, Advice, Correct, Rerun, StartBrokers, Trigger
+from kafka_reassignment.advice import THROTTLE_DAG_ID, Advice, Correct, Rerun, StartBrokers, Trigger, advice_as_data
 from kafka_reassignment.decisions.catch_up import CatchUp, catch_up
-from kafka_reassignment.decisions.progress import Progress, progress
+from kafka_reassignment.decisions.progress import HELD_UP, Motion, Progress, progress
 from kafka_reassignment.decisions.progress_shown import progress_shown
 from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.decisions.throttle import Side
@@ -20,9 +20,9 @@ from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.steps.auto_rate import adjust_rate_to_signals
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.correction import correct_rates
-from kafka_reassignment.steps.estimates import copied_so_far, expected_end
+from kafka_reassignment.steps.estimates import ExpectedEnd, copied_so_far, expected_end
 from kafka_reassignment.steps.finished import finished_batch
-from kafka_reassignment.steps.left_open import leave_open
+from kafka_reassignment.steps.left_open import goes_on_in_words, leave_open
 from kafka_reassignment.steps.left_out import leave_out_disturbed, submission
 from kafka_reassignment.steps.left_over import leaderless_though_up, to_elect
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
@@ -68,7 +68,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             f"Batch {number}: {name_some(seen.not_submitted)} of {len(batch.steps)} partitions were never submitted",
             Rerun("submit_batch", batch=number),
         )
-    batch, about_open = leave_open(run, recorded, batch, view, seen.waiting, started_at)
+    batch, goes_on_at = leave_open(run, recorded, batch, view, seen.waiting, started_at)
     seen = catch_up(batch, view, submitted=submitted)
     deadline = deadline_of(run, started_at)
     if seen.complete:
@@ -88,8 +88,12 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     copied = _progress(run, recorded, batch, view, samples)
     correct_rates(run, recorded, batch, view, samples)
     text = f"batch {number}: {copied}" + (f"; blocked: {format_reasons(seen.blocked)}" if seen.blocked else "")
-    text += about_open + about_throttle + about_auto_rate
-    end = expected_end(run, recorded)
+    text += goes_on_in_words(goes_on_at) + about_throttle + about_auto_rate
+    held_up = [r for r in copied.replicas if r.motion in HELD_UP]
+    end = ExpectedEnd() if held_up else expected_end(recorded, run.request, run.now())
+    advice = to_let_catch_up(seen.waiting, view)
+    if any(r.motion is Motion.WILL_NEVER_FINISH for r in held_up):
+        advice += _rates_to_raise(run, recorded, seen, view)
     text += f"; {end.words}" if end.words else ""
     earlier = recorded.progress()
     history = earlier.shown.history if earlier and earlier.batch == number and earlier.shown else ()
@@ -105,6 +109,8 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             copied=copied_so_far(run, recorded, batch, copied.bytes_left),
             watch=watch,
             ends_at=end.at,
+            goes_on_at=goes_on_at,
+            advice=tuple(advice_as_data(advice)),
             shown=progress_shown(copied, view, now, history),
         )
     )

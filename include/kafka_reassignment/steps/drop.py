@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from kafka_reassignment.advice import Rerun
+from kafka_reassignment.advice import Rerun, advice_as_data
 from kafka_reassignment.decisions.moves import Phase, drops_to_submit, phase
 from kafka_reassignment.errors import (
     PASSING_REFUSALS,
@@ -20,7 +20,7 @@ from kafka_reassignment.steps.catch_up import to_let_catch_up
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.finished import finished_batch, require_unfinished
 from kafka_reassignment.steps.leaders import elect_moved_leaders
-from kafka_reassignment.steps.left_open import leave_open
+from kafka_reassignment.steps.left_open import goes_on_in_words, leave_open
 from kafka_reassignment.steps.left_out import leave_out_disturbed, submission
 from kafka_reassignment.steps.left_over import to_lower_min_insync
 from kafka_reassignment.steps.moves import (
@@ -88,7 +88,7 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
     unsettled = _unsettled(run, batch, set(waiting), stay=bool(looked.dropped))
     if looked.dropped:
         run.note_replicas_after(event, batch.partitions)
-    batch, about_open = leave_open(run, recorded, batch, view, [*waiting, *unsettled], started_at)
+    batch, goes_on_at = leave_open(run, recorded, batch, view, [*waiting, *unsettled], started_at)
     waiting = {p: why for p, why in waiting.items() if p in batch.partitions}
     unsettled = [p for p in unsettled if p in batch.partitions]
     if not waiting and not unsettled:
@@ -100,9 +100,9 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
         run.write_event("drop_old_replicas", number, began, event)
     deadline = deadline_of(run, started_at)
     waiting |= dict.fromkeys(unsettled, "its target is submitted and not reached yet")
-    text = f"batch {number}: {len(batch.steps) - len(waiting)} of {len(batch.steps)} partitions are at their target; old replicas are kept: {format_reasons(waiting)}{about_open}{about_throttle}"
+    text = f"batch {number}: {len(batch.steps) - len(waiting)} of {len(batch.steps)} partitions are at their target; old replicas are kept: {format_reasons(waiting)}{goes_on_in_words(goes_on_at)}{about_throttle}"
+    missing = {s.partition: s.reassignment.target for s in batch.steps if s.partition in waiting}
     if run.now() >= deadline:
-        missing = {s.partition: s.reassignment.target for s in batch.steps if s.partition in waiting}
         too_few = {p: r for p, r in missing.items() if len(r) < view.min_insync_replicas.get(p.topic, 1)}
         raise UnsafeDropError(
             f"Waited {run.request.catch_up_timeout_minutes} min for {text}",
@@ -110,7 +110,15 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
             *((to_lower_min_insync(too_few, view),) if too_few else ()),
             Rerun("sense_isr_catch_up", batch=number),
         )
-    run.record.write_progress(ProgressNote(batch=number, at=run.now(), text=text))
+    run.record.write_progress(
+        ProgressNote(
+            batch=number,
+            at=run.now(),
+            text=text,
+            goes_on_at=goes_on_at,
+            advice=tuple(advice_as_data(to_let_catch_up(missing, view))),
+        )
+    )
     return Waiting(text, until=deadline)
 
 

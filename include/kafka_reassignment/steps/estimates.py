@@ -26,6 +26,7 @@ from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.plan.summary import PlanSummary
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.request import ReassignmentRequest
 from kafka_reassignment.request.windows.clock import format_moment
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.health import cluster_health, planned_targets
@@ -51,7 +52,7 @@ def estimate_of(run: RunContext, recorded: RecordView, batch: Batch) -> Estimate
     """Estimate how long a batch takes that starts now."""
     return estimate(
         batch,
-        _pace(run, recorded, batch.number),
+        _pace(recorded, run.now(), batch.number),
         asked_bytes_per_second=run.request.throttle_bytes_per_second,
         rate_changes=_rate_changes(run, recorded, batch),
     )
@@ -67,18 +68,21 @@ class ExpectedEnd:
 
 def end_in_words(run: RunContext, recorded: RecordView, summary: PlanSummary | None = None) -> str:
     """Say when the last batch is expected to end (``expected_end``); empty when that is not known."""
-    return expected_end(run, recorded, summary).words
+    return expected_end(recorded, run.request, run.now(), summary).words
 
 
-def expected_end(run: RunContext, recorded: RecordView, summary: PlanSummary | None = None) -> ExpectedEnd:
+def expected_end(
+    recorded: RecordView, request: ReassignmentRequest, now: datetime, summary: PlanSummary | None = None
+) -> ExpectedEnd:
     """Return when the last batch is expected to end, with the maintenance windows.
 
     Args:
-        run: of the reassignment.
-        recorded: what its record shows.
+        recorded: what the record of the reassignment shows.
+        request: what was asked for.
+        now: when the next batch could begin.
         summary: of the plan in force; read when None.
     """
-    spec = run.request.maintenance
+    spec, begins = request.maintenance, now
     if summary is None:
         plan = recorded.plan_in_force()
         summary = read_summary(recorded.plan_refs()(plan.batches)) if plan and plan.batches else None
@@ -86,37 +90,37 @@ def expected_end(run: RunContext, recorded: RecordView, summary: PlanSummary | N
     left = [b.number for b in summary.batches if b.number not in finished] if summary else []
     if summary is None or not left:
         return ExpectedEnd()
-    seconds = [s for s in _seconds_of(run, recorded, summary, left) if s is not None]
+    seconds = [s for s in _seconds_of(recorded, request, now, summary, left) if s is not None]
     if len(seconds) < len(left):
         return ExpectedEnd()
-    now, note = run.now(), recorded.progress()
+    note = recorded.progress()
     if note is not None and note.batch == left[0] and note.bytes_left is not None:
         # What moves already is completed, whatever the clock says.
         whole, *seconds = seconds
-        now += timedelta(seconds=whole if note.seconds_left is None else note.seconds_left + OVERHEAD_SECONDS)
-    ends = finishes(spec, now, seconds)
+        begins += timedelta(seconds=whole if note.seconds_left is None else note.seconds_left + OVERHEAD_SECONDS)
+    ends = finishes(spec, begins, seconds)
     if ends is None:
         return ExpectedEnd(words="at this rate a batch fits into none of the maintenance windows, so it cannot end")
-    words = f"all is expected to be over {format_moment(ends, spec.zone, run.now())} {spec.time_zone}"
+    words = f"all is expected to be over {format_moment(ends, spec.zone, now)} {spec.time_zone}"
     return ExpectedEnd(ends, words)
 
 
 def _seconds_of(
-    run: RunContext, recorded: RecordView, summary: PlanSummary, numbers: list[int]
+    recorded: RecordView, request: ReassignmentRequest, now: datetime, summary: PlanSummary, numbers: list[int]
 ) -> Iterator[float | None]:
     """How long each batch takes, by what its busiest broker copies."""
-    pace, asked = _pace(run, recorded, numbers[0]), rate_in_force_without_slowdowns(run, recorded)
+    pace, asked = _pace(recorded, now, numbers[0]), rate_in_force_without_slowdowns(recorded, request)
     for number in numbers:
         busiest = summary.batches[number - 1].busiest_bytes
         copying = pace.seconds(None if asked is None else busiest / asked, busiest)
         yield None if copying is None else copying + OVERHEAD_SECONDS
 
 
-def rate_in_force_without_slowdowns(run: RunContext, recorded: RecordView) -> int | None:
+def rate_in_force_without_slowdowns(recorded: RecordView, request: ReassignmentRequest) -> int | None:
     """Return what all brokers together were last asked to keep to, in bytes per second; None when unthrottled."""
     journal = recorded.journal()
     changes = without_slowdowns(journal.rate_changes)
-    return rate_in_force(run.request, journal.model_copy(update={"rate_changes": tuple(changes)}))
+    return rate_in_force(request, journal.model_copy(update={"rate_changes": tuple(changes)}))
 
 
 def _rate_changes(run: RunContext, recorded: RecordView, batch: Batch) -> list[RateChange]:
@@ -137,11 +141,11 @@ def _rate_changes(run: RunContext, recorded: RecordView, batch: Batch) -> list[R
     return without_slowdowns(journal.rate_changes, single_brokers_too=False) if is_over else list(journal.rate_changes)
 
 
-def _pace(run: RunContext, recorded: RecordView, before: int) -> Pace:
+def _pace(recorded: RecordView, now: datetime, before: int) -> Pace:
     numbers = sorted(n for n in recorded.finished_batches() if n < before)[-2 * MAX_MEASURED_BATCHES :]
-    finished = (run.record.finished(n) for n in numbers)
+    finished = (recorded.record.finished(n) for n in numbers)
     measured: list[tuple[datetime, Copied]] = [(done.finished_at, done.copied) for done in finished if done is not None]
-    return measured_pace(measured, run.now())
+    return measured_pace(measured, now)
 
 
 def copied_of(note: ProgressNote | None, number: int) -> Copied:

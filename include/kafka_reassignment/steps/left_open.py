@@ -37,8 +37,8 @@ def leave_open(
     view: View,
     waiting: Collection[TopicPartition],
     started_at: datetime,
-) -> tuple[Batch, str]:
-    """Return the batch without the partitions that it goes on without from now on, and what a person should know.
+) -> tuple[Batch, datetime | None]:
+    """Return the batch without the partitions that it goes on without from now on, and when it goes on without others.
 
     It waits for the time of the request once nothing but dead brokers holds it up. Then it goes on without these partitions,
     if that lets anything get on: the rest of the batch, or a later one. None is left open more than twice, so that a broker
@@ -57,21 +57,21 @@ def leave_open(
     blocked = {p: why for p, why in dead.items() if p in waiting}
     before = submission(recorded, batch.number)
     if before is None or not (blocked or before.only_blocked_since):
-        return batch, ""
+        return batch, None
     now = RecordView(run.record)  # it may have changed since, and is written back
     submitted = submission(now, batch.number)
     if submitted is None:
-        return batch, ""
+        return batch, None
     if not blocked or len(blocked) < len(set(waiting)) or not run.controller.takes_several:
         _note_since(run, batch.number, submitted, None)
-        return batch, ""
+        return batch, None
     since = submitted.only_blocked_since or run.now()
     until = min(since + timedelta(minutes=run.request.wait_for_broker_minutes), deadline_of(run, started_at))
     if run.now() < until:
         _note_since(run, batch.number, submitted, since)
-        return batch, f"; nothing else is left: from {until:%H:%M:%S} UTC on it goes on without these if that helps"
+        return batch, until
     if not _worth_leaving(run, now, batch, blocked):
-        return batch, ""
+        return batch, None
     event, began = AuditDraft(facts={"left_open": as_texts(blocked)}), run.now()
     run.record.write_submitted(
         batch.number,
@@ -82,7 +82,14 @@ def leave_open(
     event.summary = f"batch {batch.number} goes on without {format_reasons(blocked)}: a later batch takes them up again"
     run.write_event("leave_open", batch.number, began, event)
     run.log.warning("%s", event.summary)
-    return without(batch, as_texts(blocked)), ""
+    return without(batch, as_texts(blocked)), None
+
+
+def goes_on_in_words(goes_on_at: datetime | None) -> str:
+    """Say when a batch goes on without what dead brokers hold up; empty where it does not."""
+    if goes_on_at is None:
+        return ""
+    return f"; nothing else is left: from {goes_on_at:%H:%M:%S} UTC on it goes on without these if that helps"
 
 
 def left_open(recorded: RecordView) -> dict[TopicPartition, LeftOpen]:

@@ -20,6 +20,7 @@ from kafka_reassignment.plan.summary import PlanSummary
 from kafka_reassignment.planner.environment import require_hadoop, require_pyspark
 from kafka_reassignment.planner.snapshot import TopicFacts, write_snapshot
 from kafka_reassignment.record.models import REPORT, FrozenPlan
+from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
@@ -53,6 +54,8 @@ def make_plan(run: RunContext, *, master: str, spark_settings: Mapping[str, str]
         with _releasing_lock(run):
             if run.record.frozen_plan() is None:
                 _plan_and_freeze(run, master, spark_settings)
+            if run.request.job is Job.ROLL_BACK and not run.request.validate_only:
+                _rolled_back(run).note_roll_back(run.record.reassignment_id)
             plan = run.record.plan_ref()
             summary = read_summary(plan)
             if not run.record.has_file(REPORT):
@@ -134,7 +137,7 @@ def _write_for_people(run: RunContext, plan: PlanRef, summary: PlanSummary) -> N
 
 def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> PlanSummary:
     """The batches of an earlier reassignment that were begun, inverted, newest first (KIP-455)."""
-    earlier = run.store.record(run.record.cluster_id, str(request.roll_back_of))
+    earlier = _rolled_back(run)
     plan, plan_of = earlier.plan_in_force(), earlier.plan_refs()
     begun: list[BegunBatch] = []
     taken_up: set[str] = set()
@@ -149,6 +152,11 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
         raise RecordDamagedError(
             f"{request.roll_back_of} cannot be rolled back: {error.problem}", Correct("restore its files from a copy")
         ) from error
+
+
+def _rolled_back(run: RunContext) -> Record:
+    """The record of the reassignment that the request rolls back."""
+    return run.store.record(run.record.cluster_id, str(run.request.roll_back_of))
 
 
 def take_snapshot(run: RunContext, uri: str, *, as_if_cancelled: bool = False) -> None:

@@ -240,8 +240,8 @@ def write_report(run: RunContext) -> str:
             f"Reassignment {recorded.reassignment_id} of cluster {recorded.cluster_id}",
             f"asked for by {recorded.requested_by}: {recorded.request.job}",
             (
-                f"{len(batches)} batches, {sum(b.partitions for b in batches)} steps, {moved / 1e9:.3f} GB copied "
-                f"in {elapsed.total_seconds() / 60:.1f} min"
+                f"batches: {len(batches)}, steps of partitions: {sum(b.partitions for b in batches)}, copied: {moved / 1e9:.3f} GB; "
+                f"it ends {elapsed.total_seconds() / 60:.1f} min after it was asked for"
             ),
             *(f"left out on the way: {partition}: {reason}" for partition, reason in _left_out(run).items()),
             *(f"withdrawn: {partition}" for partition in sorted(run.record.withdrawn_partitions())),

@@ -179,5 +179,6 @@ class SizeSamples:
         """Ask brokers for the sizes of partitions; keep them with the values of the rates that are set."""
         report = cluster.describe_log_dirs(sorted(brokers), partitions)
         now = self._clock()
+        before = self._samples[-1] if self._samples else None
         self._samples = [s for s in self._samples if s.at_seconds > now - KEPT_SECONDS]
-        self._samples.append(sample_of(report, at_seconds=now, rates_set=rates_set))
+        self._samples.append(sample_of(report, at_seconds=now, rates_set=rates_set, before=before))

@@ -9,13 +9,14 @@ clients' moves, and none before the catch-up sensor's first sample.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from kafka_reassignment.decisions.describe import (
     ReassignmentDescription,
+    ReplicaStatus,
     describe_step,
     description_lines,
     replica_status,
@@ -68,6 +69,13 @@ class Description:
             yield f"{self.reassignment_id or 'No reassignment of ours'}: {batch}{self.progress}"
         for described in self.partitions:
             yield from description_lines(described)
+
+    def unknown_of(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Return which of these the cluster does not have."""
+        unknown = {
+            p for p, _, status in self.rows if status in (ReplicaStatus.UNKNOWN_TOPIC, ReplicaStatus.UNKNOWN_PARTITION)
+        }
+        return [p for p in partitions if p in unknown]
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values."""

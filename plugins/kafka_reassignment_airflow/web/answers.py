@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Literal
 
 from kafka_reassignment.advice import Rerun, Trigger, sentence
-from kafka_reassignment.decisions.progress import Motion
+from kafka_reassignment.decisions.progress import HELD_UP, Motion
 from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.text import format_bytes, format_seconds
@@ -23,8 +23,11 @@ STALE = timedelta(minutes=5)
 ASKED = timedelta(seconds=30)
 """After the plan, or the first of two answers, the next step follows within that time unless a person is waited for."""
 
-HOLDING = (Motion.STUCK, Motion.WILL_NEVER_FINISH)
-"""Replicas that do not get on by themselves."""
+COMPLETING = ("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+"""Once one of these steps is over, a batch copies nothing any more."""
+
+MOST_REASONS = 3
+"""Different reasons that the first screen has of what holds replicas up."""
 
 DOING = "What is it doing?"
 DONE = "When is it done?"
@@ -87,9 +90,17 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
             Answer(NOW, "Nothing, or trigger a new one", "idle"),
         ),
     }[row.status]
+    if row.rolled_back_by:
+        those = Link(row.rolled_back_by, DAG_ID, row.rolled_back_by)
+        now = page.lock is not None and page.lock.reassignment_id == row.rolled_back_by
+        words = f"Nothing: {row.rolled_back_by} {'rolls it back now' if now else 'has rolled it back'}"
+        doing = Answer(DOING, words, "warn", _last_event(page))
+        what_now = Answer(
+            NOW, "Look at the roll back", "warn", ("Its replicas are not where this one has put them.",), links=(those,)
+        )
     if page.owed:
-        more = ("Throttle configs are still to be restored: kafka_throttle_sweep does that, every hour.",)
-        what_now = replace(what_now, tone="warn", more=more)
+        owed = "Throttle configs are still to be restored: kafka_throttle_sweep does that, every hour."
+        what_now = replace(what_now, tone="warn", more=(*what_now.more, owed) if row.rolled_back_by else (owed,))
     ended_at = page.latest.finished_at if page.latest else None
     return (
         doing,
@@ -115,8 +126,12 @@ def _doing(page: Page) -> Answer:
         words = "It makes the plan"
     elif page.current is None:
         words = "All batches are finished: it verifies and reports"
-    else:
+    elif page.submitted is None:
         words = f"It starts batch {page.current} of {row.batches}"
+    elif page.latest is not None and page.latest.step in COMPLETING:
+        words = f"It completes batch {page.current} of {row.batches}"
+    else:
+        words = f"It copies batch {page.current} of {row.batches}"
     return Answer(DOING, words, "run", last)
 
 
@@ -127,8 +142,11 @@ def _at_batch(page: Page, note: ProgressNote) -> Answer:
     if note.bytes_left is None:
         return Answer(DOING, f"It completes {batch}", "run", (note.text,))
     speed = f" at {format_bytes(note.bytes_per_second)}/s" if note.bytes_per_second is not None else ""
-    counts = page.replicas.replicas_by_motion.items() if page.replicas else ()
-    more = ("New replicas: " + ", ".join(f"{n} {motion}" for motion, n in counts),) if counts else (note.text,)
+    counts = page.replicas.replicas_by_motion if page.replicas else {}
+    more = ("New replicas: " + ", ".join(f"{n} {motion}" for motion, n in counts.items()),) if counts else (note.text,)
+    held = _held_number(page)
+    if held and held == sum(counts.values()) - counts.get(Motion.IN_SYNC, 0):
+        return Answer(DOING, f"It waits for {_new_replicas(held)} of {batch}", "warn", more)
     return Answer(DOING, f"It copies {batch}: {format_bytes(note.bytes_left)} left{speed}", "run", more)
 
 
@@ -150,18 +168,14 @@ def _done(page: Page) -> Answer:
         return Answer(DONE, "Not before the failed step is run again", "bad")
     left = note.seconds_left if note else None
     more = (f"Batch {page.current}: about {format_seconds(left)} left",) if left is not None else ()
-    if note is not None and note.ends_at is not None:
-        seconds = max(0.0, (note.ends_at - page.now).total_seconds())
-        maintenance = page.found.recorded_request.request.maintenance
-        within = ("With the maintenance windows.",) if maintenance.windows or maintenance.blackouts else ()
-        without = ("Without the replicas that do not get on.",) if _held_up(page) else ()
-        return Answer(
-            DONE,
-            f"in {format_seconds(seconds)}",
-            "warn" if without else "run",
-            (*more, *within, *without),
-            at=note.ends_at,
-        )
+    asked_at = page.latest.finished_at if page.latest and _needs_approval(page) else None
+    if page.ends_at is not None and (asked_at or page.ends_at > page.now or note is not None):
+        seconds = max(0.0, (page.ends_at - (asked_at or page.now)).total_seconds())
+        has_windows = page.found.recorded_request.request.maintenance.has_windows
+        within = ("With the maintenance windows.",) if has_windows else ()
+        if asked_at:
+            return Answer(DONE, f"{format_seconds(seconds)} after the approval", "warn", within)
+        return Answer(DONE, f"in {format_seconds(seconds)}", "run", (*more, *within), at=page.ends_at)
     if page.current is None and row.batches is not None:
         return Answer(DONE, "In a few minutes", "run")
     if row.batches is None:
@@ -169,14 +183,36 @@ def _done(page: Page) -> Answer:
     elif note is not None and note.waits:
         why = "the batch is held"
     else:
-        why = "a replica does not move" if _held_up(page) else "no batch was measured yet"
+        why = "replicas do not get on" if _held_number(page) else "no batch was measured yet"
     return Answer(DONE, f"Not known, because {why}", "warn", more)
 
 
-def _held_up(page: Page) -> tuple[str, ...]:
-    """The replicas that hold the batch up, with their reasons."""
-    replicas = page.replicas.replicas if page.replicas else ()
-    return tuple(f"{r.partition} to broker {r.broker}, {r.motion}: {r.reason}" for r in replicas if r.motion in HOLDING)
+def _held_number(page: Page) -> int:
+    """How many new replicas do not get on by themselves."""
+    counts = page.replicas.replicas_by_motion if page.replicas else {}
+    return sum(counts.get(motion, 0) for motion in HELD_UP)
+
+
+def _held_up(page: Page) -> Iterator[str]:
+    """What holds replicas up, those with the same reason together, and for how long the batch waits for them."""
+    shown = [r for r in (page.replicas.replicas if page.replicas else ()) if r.motion in HELD_UP]
+    alike: dict[str, list[str]] = {}
+    for replica in shown:
+        why = f"to broker {replica.broker}, {replica.motion}: {replica.reason}"
+        alike.setdefault(why, []).append(str(replica.partition))
+    rest = _held_number(page)
+    for why, partitions in islice(alike.items(), MOST_REASONS):
+        yield f"{partitions[0] if len(partitions) == 1 else len(partitions)} {why}"
+        rest -= len(partitions)
+    if rest:
+        yield f"and {rest} more"
+    note = page.row.note
+    if note is not None and note.goes_on_at is not None:
+        yield f"From {note.goes_on_at:%H:%M:%S} UTC on it goes on without these, if that helps"
+
+
+def _new_replicas(number: int) -> str:
+    return f"{number} new replica{'s' if number > 1 else ''}"
 
 
 def _waits(page: Page) -> Answer:
@@ -189,12 +225,9 @@ def _waits(page: Page) -> Answer:
         return Answer(WAITS, "For an approval", "warn")
     if note is not None and note.waits:
         return Answer(WAITS, f"{len(note.waits)} reason{'s' if len(note.waits) > 1 else ''}", "warn", note.waits)
-    if held := _held_up(page):
-        counts = page.replicas.replicas_by_motion if page.replicas else {}
-        number = sum(counts.get(str(motion), 0) for motion in HOLDING)
-        more = (f"and {number - 3} more",) if number > 3 else ()
-        words = f"{number} new replica{'s do' if number > 1 else ' does'} not get on"
-        return Answer(WAITS, words, "bad", (*held[:3], *more))
+    if number := _held_number(page):
+        words = f"{_new_replicas(number)} do{'' if number > 1 else 'es'} not get on"
+        return Answer(WAITS, words, "bad", tuple(_held_up(page)))
     if page.left_open:
         those = tuple(f"{partition}: {why}" for partition, why in islice(page.left_open.items(), 3))
         return Answer(WAITS, f"It goes on without {len(page.left_open)} partitions", "warn", those)
@@ -204,7 +237,9 @@ def _waits(page: Page) -> Answer:
 def _stop(page: Page) -> Answer:
     note = page.row.note
     if page.submitted is None or page.current is None:
-        return Answer(STOP, "Yes: its current batch is not submitted", "good", ("Finished batches stay as they are.",))
+        more = ("Finished batches stay as they are.",) if page.row.finished else ()
+        words = "its current batch is not submitted" if page.row.finished else "nothing is submitted yet"
+        return Answer(STOP, f"Yes: {words}", "good", more, links=(Link("Stop…", form="stop"),))
     lost = ""
     if page.plan is not None and note is not None and note.bytes_left is not None:
         copied = next((b.bytes_to_copy for b in page.plan.batches if b.number == page.current), 0) - note.bytes_left
@@ -234,9 +269,10 @@ def _now(page: Page) -> Answer:
         ago = format_seconds((page.now - note.at).total_seconds())
         more = (f"The last look was {ago} ago. Copies go on under the throttle.",)
         return Answer(NOW, "See whether Airflow's triggerer runs", "warn", more, links=(run,))
-    if _held_up(page):
-        more = ("Bring brokers back that are down, raise the rate, or stop.",)
-        return Answer(NOW, "Help what does not get on", "warn", more, links=(Link("Change the rate…", form="rate"),))
+    if _held_number(page):
+        links = (*_links(page), Link("Stop…", form="stop"))
+        more = ("Or stop it. What is copied stays meanwhile, under the throttle.",)
+        return Answer(NOW, sentence(page.advice) or "Look at the brokers that receive", "warn", more, links=links)
     return Answer(NOW, "Nothing: it goes on by itself", "good")
 
 

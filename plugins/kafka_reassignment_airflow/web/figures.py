@@ -9,6 +9,9 @@ from kafka_reassignment.decisions.throttle import Journal, Side
 from kafka_reassignment.decisions.throttle.wanted import asked_rate
 from kafka_reassignment.request import ReassignmentRequest
 
+ADJUSTED = 0.1
+"""From this part of the rate that was asked for on, another value that is set is said to be meant."""
+
 
 @dataclass(frozen=True, slots=True)
 class Flow:
@@ -53,7 +56,10 @@ def brokers_now(request: ReassignmentRequest, journal: Journal, shown: ProgressS
         whose = "another client's, lower" if key in others else "ours" if key in ours else "none"
         throttled = key in ours or key in others
         asked = asked_rate(broker, side, default, journal.rate_changes) if default and throttled else None
-        return Flow(seen.get(key), asked, others.get(key, ours.get(key)), whose)
+        in_force = others.get(key, ours.get(key))
+        if whose == "ours" and asked and in_force and abs(in_force / asked - 1) > ADJUSTED:
+            whose = "ours, adjusted"
+        return Flow(seen.get(key), asked, in_force, whose)
 
     brokers = sorted({broker for broker, _ in (*seen, *ours, *others)})[:MOST_BROKERS]
     return tuple(BrokerNow(b, flow_of(b, Side.FOLLOWER), flow_of(b, Side.LEADER)) for b in brokers)

@@ -7,7 +7,7 @@ to the form. It changes nothing itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,25 +48,27 @@ class Form:
 
 def forms_of(found: RecordedReassignment) -> dict[str, Form]:
     """Return the forms that are of use for a reassignment as it is now, by name."""
-    made = {
+    made: tuple[Callable[[RecordedReassignment], Form | None], ...] = {
         ReassignmentStatus.ACTIVE: (_rate, _limits, _stop, _stop_and_roll_back),
         ReassignmentStatus.STOPPED: (_resume, _roll_back),
         ReassignmentStatus.FINISHED: (_roll_back,),
         ReassignmentStatus.ENDED: (),
     }[found.status]
+    if _roll_back in made and found.record.rolled_back_by() is not None:
+        made = tuple(make for make in made if make is not _roll_back)
     if found.record.frozen_plan() is None:
         made = tuple(make for make in made if make is _stop)
     return {form.name: form for make in made if (form := make(found)) is not None}
 
 
 def advised_forms(found: RecordedReassignment, advice: Sequence[Advice]) -> dict[str, Form]:
-    """Return the forms that the advice of a failed step is about, in its order, by name."""
+    """Return the forms that the advice is about, in its order, by name."""
     kafka_conn_id = found.recorded_request.request.kafka_conn_id
     advised = [with_connection(item, kafka_conn_id) for item in advice]
     triggers = [item for item in advised if isinstance(item, Trigger)]
-    said = f"The failed step advises: {sentence(advised)}."
+    said = f"It is advised: {sentence(advised)}."
     forms = (
-        Form(f"{ADVISED}{number}", "As the failed step advises", trigger.dag_id, trigger.params, said)
+        Form(f"{ADVISED}{number}", "As advised", trigger.dag_id, trigger.params, said)
         for number, trigger in enumerate(triggers, 1)
     )
     return {form.name: form for form in forms}

@@ -58,7 +58,10 @@ class ListQuery:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One reassignment in the list. ``note`` is the latest progress of the current batch, while there is one."""
+    """One reassignment in the list. ``note`` is the latest progress of the current batch, while there is one.
+
+    ``rolled_back_by`` is the reassignment that has moved back what this one has moved.
+    """
 
     cluster_id: str
     reassignment_id: str
@@ -70,6 +73,7 @@ class Row:
     batches: int | None
     note: ProgressNote | None
     stopped: str | None
+    rolled_back_by: str | None
 
     @property
     def share(self) -> float:
@@ -265,4 +269,5 @@ def row_of(record: Record, job: str, requested_by: str, started_at: datetime, ow
         batches=plan.batches if plan else None,
         note=note if note is not None and note.batch not in finished else None,
         stopped=f"by {order.by}" + (f": {order.reason}" if order.reason else "") if order else None,
+        rolled_back_by=None if status is ReassignmentStatus.ACTIVE else record.rolled_back_by(),
     )

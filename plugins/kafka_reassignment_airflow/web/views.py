@@ -24,6 +24,7 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.batch import root_failure
+from kafka_reassignment.steps.estimates import expected_end
 from kafka_reassignment.steps.left_open import left_open_reasons
 from kafka_reassignment.views.work import Work, work_of
 from kafka_reassignment_airflow.runs import batch_run_id, reassignment_of
@@ -43,7 +44,8 @@ SHOWN_PARTITIONS = 50
 class Page:
     """One reassignment with all that its page shows.
 
-    ``failed`` is the step at which the current batch has failed, when it is red, with ``advice`` on what to do. ``bytes_per_second`` are the
+    ``failed`` is the step at which the current batch has failed, when it is red; ``advice`` is about that, or about what holds up replicas.
+    ``ends_at`` is when the last batch is expected to end; None where that is not known. ``bytes_per_second`` are the
     lowest and the highest rate that were asked for last; None when unthrottled. ``rate_changed`` says when and why that was, ``auto_rate``
     how auto rate stands; both may be empty. ``left_out`` are partitions of the current batch with their reasons, ``left_open`` those that
     it or an earlier one goes on without. ``plan`` is None while there is none, or it cannot be read.
@@ -58,6 +60,7 @@ class Page:
     failed: AuditEvent | None
     advice: tuple[Advice, ...]
     latest: AuditEvent | None
+    ends_at: datetime | None
     bytes_per_second: tuple[int, int] | None
     rate_changed: str
     auto_rate: str
@@ -85,8 +88,11 @@ class Page:
 
     @property
     def batch_run(self) -> str:
-        """The run of the current batch; empty when there is none."""
-        return batch_run_id(self.row.reassignment_id, self.current) if self.current and self.row.batches else ""
+        """The run of the current batch; empty when there is none yet."""
+        begun = self.latest is not None and (self.latest.batch is not None or self.latest.step == "start_batches")
+        return (
+            batch_run_id(self.row.reassignment_id, self.current) if begun and self.current and self.row.batches else ""
+        )
 
 
 class Pages:
@@ -124,6 +130,10 @@ class Pages:
         plan = _plan_of(record, problems)
         ends = self._kept.ends(record, finished_numbers(done))
         now = self._clock()
+        ends_at = row.note.ends_at if row.note else None
+        if plan and latest and row.note is None and is_active:
+            # As of the last event, so that a page on which nothing happens stays as it is.
+            ends_at = expected_end(RecordView(record), recorded.request, latest[-1].finished_at, plan).at
         return Page(
             row=row,
             found=found,
@@ -132,8 +142,9 @@ class Pages:
             current=current,
             submitted=submitted,
             failed=failed,
-            advice=advice_from_data(failed.facts.get("advice")) if failed else (),
+            advice=advice_from_data(failed.facts.get("advice") if failed else row.note.advice if row.note else None),
             latest=latest[-1] if latest else None,
+            ends_at=ends_at,
             bytes_per_second=rates_in_force(recorded.request, journal),
             rate_changed=latest_change_in_words(journal),
             auto_rate=auto_rate_in_words(
@@ -158,7 +169,7 @@ class Pages:
                 if current and submitted and is_active
                 else None,
                 now=now,
-                expected_end=row.note.ends_at if row.note else None,
+                expected_end=ends_at,
             )
             if plan
             else None,

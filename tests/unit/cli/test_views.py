@@ -1,14 +1,21 @@
 """What ``list`` and ``describe`` refuse before they connect to any cluster."""
 
+import json
+import sys
+from contextlib import nullcontext
 from importlib.metadata import version
 
 import pytest
+from tests.fakes.cluster import FakeCluster
 from typer.testing import CliRunner
 
 from kafka_reassignment.cli import app
 from kafka_reassignment.cli.exit_codes import ExitCode
 
 pytestmark = pytest.mark.quick
+
+# By its module: the package has a function of this name.
+views = sys.modules["kafka_reassignment.cli.views"]
 
 BOOTSTRAP = ["--bootstrap-server", "127.0.0.1:1"]
 
@@ -53,6 +60,44 @@ def test_a_cluster_that_does_not_answer_is_one_message(run):
     assert result.exit_code == ExitCode.UNREACHABLE
     assert "127.0.0.1:1" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("servers", ["nonsense", "a:9092,"])
+def test_servers_that_are_none_are_corrected_in_the_option_not_in_airflow(run, servers):
+    result = run("list", "--bootstrap-server", servers)
+    assert result.exit_code == ExitCode.USAGE
+    assert result.stderr.startswith("--bootstrap-server: 'bootstrap.servers' expects host:port")
+    assert result.stderr.endswith("Correct --bootstrap-server\n")
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"bootstrap.servers": "nonsense"},
+        {"bootstrap.servers": "a:9092", "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"},
+        {"bootstrap.servers": "a:9092", "zookeeper": {"acl": "none"}},
+    ],
+    ids=["servers", "login", "zookeeper"],
+)
+def test_a_connection_file_is_corrected_where_it_is(run, tmp_path, keys):
+    file = tmp_path / "connection.json"
+    file.write_text(json.dumps(keys))
+    result = run("list", "--connection", str(file))
+    assert result.exit_code == ExitCode.USAGE
+    assert result.stderr.startswith(f"--connection {file}")
+    assert result.stderr.endswith(f"Correct --connection {file}\n")
+
+
+def test_a_partition_that_does_not_exist_is_an_error(run, monkeypatch):
+    fake = FakeCluster()
+    fake.create_topic("orders", [(1, 2, 3)])
+    monkeypatch.setattr(views, "opened_cluster", lambda *_: nullcontext(fake))
+    known = ["describe", *BOOTSTRAP, "--watch-seconds", "0", "--partition", "orders-0"]
+    assert run(*known).exit_code == ExitCode.DONE
+    for unknown in ("orders-99", "nothing-0"):
+        result = run(*known, "--partition", unknown)
+        assert (result.exit_code, result.stdout) == (ExitCode.USAGE, "")
+        assert f"has no partition {unknown}. Correct --partition" in result.stderr
 
 
 def test_the_version_is_printed(run):

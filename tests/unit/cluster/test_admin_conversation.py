@@ -88,5 +88,5 @@ def test_a_key_that_librdkafka_does_not_know_is_named_without_secrets(closed_por
         KafkaCluster(ClusterSettings.of(extra, name="my_kafka")).describe_partitions(["orders"])
     assert str(refused.value).startswith("Kafka connection 'my_kafka': confluent-kafka cannot use it: No such")
     assert '"no.such.key"' in str(refused.value)
-    assert "Correct the connection's extra" in str(refused.value)
+    assert "Edit the connection in Airflow" in str(refused.value)
     assert "hunter2" not in str(refused.value)

@@ -223,4 +223,7 @@ def test_what_cannot_be_said_to_every_client_is_refused(change: dict[str, Any], 
 def test_client_credentials_have_to_be_complete(missing: str) -> None:
     key = f"sasl.oauthbearer.{missing}"
     message = refused({k: v for k, v in OIDC.items() if k != key})
-    assert message == f"Kafka connection 'my_kafka' has no '{key}', which OAUTHBEARER needs. Edit the connection"
+    assert (
+        message
+        == f"Kafka connection 'my_kafka' has no '{key}', which OAUTHBEARER needs. Edit the connection in Airflow (Admin, Connections)"
+    )

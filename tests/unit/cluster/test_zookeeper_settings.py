@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster.zookeeper.settings import ZookeeperSettings
 from kafka_reassignment.errors import InvalidRequestError
 
@@ -11,7 +12,9 @@ pytestmark = pytest.mark.quick
 
 
 def read(section: object) -> ZookeeperSettings:
-    return ZookeeperSettings.of(section, connection="old")
+    return ZookeeperSettings.of(
+        section, "Kafka connection 'old'", Correct("edit the connection in Airflow (Admin, Connections)")
+    )
 
 
 @pytest.mark.parametrize("connect", ["z:2181", "z1:2181,z2:2181/kafka/a", "10.0.0.1", "z1,z2:2182/x"])

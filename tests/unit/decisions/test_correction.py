@@ -63,6 +63,17 @@ def test_a_rate_that_is_reached_and_one_that_does_not_limit_are_left():
     assert factors(sample(0, 0), sample(30, 30 * 2 * MB)) == {}
 
 
+def test_what_a_broker_got_before_it_died_is_not_known_and_says_nothing_about_its_sender():
+    def one_lost(at: float, received: float) -> Sample:
+        whole = sample(at, received)
+        first, second = (s.partition for s in BATCH.steps)
+        sizes = {first: whole.sizes[first], second: {1: 2_000 * MB, 2: 2_000 * MB}}
+        return replace(whole, sizes=sizes, earlier_sizes={second: {3: received}})
+
+    assert factors(sample(0, 0), one_lost(30, 30 * 9.4 * MB)) == {}
+    assert factors(one_lost(0, 0), one_lost(30, 30 * 9.4 * MB)) == {RECEIVER: 1.03, SENDER: 1.03}
+
+
 @pytest.mark.parametrize(
     "samples",
     [

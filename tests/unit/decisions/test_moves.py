@@ -331,6 +331,15 @@ def test_verification_says_what_is_in_kafkas_words() -> None:
     assert result.at_target == ()
 
 
+def test_verification_says_that_only_the_drop_is_left_where_that_is_so() -> None:
+    move = [step((1, 2, 3), (1, 2, 4))]
+    assert verification(move, seen((1, 2, 4, 3))).elsewhere == {
+        ORDERS_3: "orders-3 has all replicas of its target 1,2,4, and 3 as well: dropping what is not of the target is left."
+    }
+    for replicas in ((1, 2, 3), (2, 1, 4), (1, 4), (1, 3, 4)):
+        assert "There is no active reassignment" in verification(move, seen(replicas)).elsewhere[ORDERS_3]
+
+
 def test_verification_reports_under_replicated_and_badly_led_partitions_at_their_target() -> None:
     result = verification([step((1, 2, 3), (1, 2, 4))], seen((1, 2, 4), (1, 2), leader=2))
     assert result.at_target == (ORDERS_3,)

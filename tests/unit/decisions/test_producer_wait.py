@@ -38,8 +38,8 @@ def test_nothing_is_said_where_no_broker_shows_both():
 
 def test_better_settings_are_named_where_there_are_any():
     assert str(ProducerWait(1000, 500)) == (
-        "each drop of old replicas may keep producers with acks=all waiting for about 1.1 s (replica.fetch.backoff.ms is 1000, "
-        "replica.fetch.wait.max.ms is 500); with 50 and 100 it would be about 0.2 s"
+        "each drop of old replicas may keep producers with acks=all waiting for about 1.1 s (replica.fetch.backoff.ms is 1000 ms, "
+        "replica.fetch.wait.max.ms 500 ms); with 50 ms and 100 ms it would be about 0.2 s"
     )
-    assert str(ProducerWait(20, 300)).endswith("is 300); with 20 and 100 it would be about 0.2 s")
+    assert str(ProducerWait(20, 300)).endswith("300 ms); with 20 ms and 100 ms it would be about 0.2 s")
     assert "it would be" not in str(ProducerWait(50, 100))

@@ -159,6 +159,20 @@ def test_a_broker_that_does_not_report_its_log_dirs_is_reported_and_not_measured
     assert only(progress(ONE, view(*ONE.steps), back)).bytes_per_second is None
 
 
+def test_a_replica_of_a_broker_that_died_keeps_what_it_had_and_is_not_measured() -> None:
+    down = view(*ONE.steps, live=frozenset({1, 2}))
+    lost = Sample(60, {p(0): {1: 100 * MB}}, earlier_sizes={p(0): {3: 50 * MB}})
+    found = progress(ONE, down, [*HALFWAY, lost])
+    assert (found.bytes_left, found.bytes_per_second, found.seconds_left) == (50 * MB, None, None)
+    report = LogDirsReport((), {})
+    assert sample_of(report, at_seconds=90, before=lost).earlier_sizes == {p(0): {1: 100 * MB, 3: 50 * MB}}
+
+
+def test_a_replica_that_is_cut_back_has_no_negative_speed() -> None:
+    cut = [sample(0, {1: 100, 3: 50}), sample(30, {1: 100, 3: 20})]
+    assert progress(ONE, view(*ONE.steps), cut).bytes_per_second == 0
+
+
 def test_below_half_its_share_of_the_rate_a_replica_is_slow() -> None:
     """1 MB/s of 4 asked is slow; where two share the 2 asked, 1 MB/s each is all there is (F2)."""
     replica = only(progress(ONE, view(*ONE.steps), HALFWAY, asked_bytes_per_second=4 * MB))

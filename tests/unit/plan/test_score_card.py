@@ -31,7 +31,7 @@ def test_it_says_bytes_hours_and_until_when_leaders_brokers_and_the_hash_of_the_
     for part in (
         "1234 of 2000 partitions in 2 batches, 6.000 GB to copy",
         "about 1:01:40 at 50 MB/s for each broker",
-        "Approved now, with the maintenance windows, all is expected to be over Sun 04:00 Europe/Madrid",
+        "Approved as soon as it was planned, all is expected to be over Sun 04:00 Europe/Madrid",
         "77 preferred leaders change",
         "3 brokers are outside the tolerance of 10% now, 1 after",
         "| 1 | a | 9.000 | 6.000 | 40 | 50 | 10 | 20 |",

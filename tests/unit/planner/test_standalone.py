@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from urllib.request import urlopen
 import pyspark
 import pytest
 
+from kafka_lab.nodes import free_ports
 from kafka_reassignment.plan.reassignment_json import write_reassignment_json
 from kafka_reassignment.planner import batch_stage, shards
 from kafka_reassignment.planner.pipeline import plan
@@ -24,12 +24,6 @@ from kafka_reassignment.request import Job, Limits, ReassignmentRequest
 pytestmark = pytest.mark.spark
 
 HOST = "127.0.0.1"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return probe.getsockname()[1]
 
 
 @contextmanager
@@ -60,7 +54,7 @@ def daemon(folder: Path, name: str, *arguments: str) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def master(tmp_path_factory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("standalone")
-    port, web_port = free_port(), free_port()
+    port, web_port = free_ports(2)
     url = f"spark://{HOST}:{port}"
     address = ("--host", HOST, "--port", str(port), "--webui-port", str(web_port))
     with ExitStack() as running:

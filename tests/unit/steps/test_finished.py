@@ -87,7 +87,7 @@ def test_the_main_runs_steps_again_touch_nothing(finished):
     assert finished.start() is None
     elect_leaders(finished.context)
     verify(finished.context)
-    assert "2 batches" in write_report(finished.context)
+    assert "batches: 2" in write_report(finished.context)
     assert finished.cluster.calls == calls
     assert stored(finished) == before
     assert skipped(finished)[events:] == ["preflight", "start_batches", "elect_leaders", "verify", "report"]

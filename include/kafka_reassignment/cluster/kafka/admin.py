@@ -63,11 +63,10 @@ class AdminConversation:
             self._client = AdminClient(config)
         except KafkaException as failed:
             raise InvalidRequestError(
-                f"Kafka connection '{settings.name}': confluent-kafka cannot use it: "
+                f"{settings.subject}: confluent-kafka cannot use it: "
                 f"{settings.redact(failed.args[0].str())}. Nothing was sent",
-                Correct(
-                    "correct the connection's extra (Admin, Connections); GSSAPI needs a confluent-kafka that was built with libsasl2, its wheels are not"
-                ),
+                settings.correction,
+                Correct("for GSSAPI, install a confluent-kafka that was built with libsasl2: its wheels are not"),
             ) from None
         self._refresh: threading.Thread | None = None
         self._metadata: list[ClusterMetadata] = []

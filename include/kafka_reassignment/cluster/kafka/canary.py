@@ -56,7 +56,7 @@ class CanaryConversation:
             self._producer = Producer(config)
         except KafkaException as failed:
             raise InvalidRequestError(
-                f"Kafka connection '{settings.name}': confluent-kafka makes no producer of it: "
+                f"{settings.subject}: confluent-kafka makes no producer of it: "
                 f"{settings.redact(failed.args[0].str())}. Nothing was sent",
                 Correct("correct the connection's extra, or ask for no canary topic"),
             ) from None

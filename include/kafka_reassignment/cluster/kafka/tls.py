@@ -126,8 +126,7 @@ class TlsOptions:
             told = getattr(problem, "reason", None) or getattr(problem, "strerror", None)
             reason = told or (str(problem) if type(problem) is _WrongPasswordError else type(problem).__name__)
             raise InvalidRequestError(
-                f"Kafka connection '{self.connection}': {keys} cannot be used: {reason}. Expected PEM, readable by "
-                "this process",
+                f"{self.connection}: {keys} cannot be used: {reason}. Expected PEM, readable by this process",
                 Correct("correct the connection, or put the file where every worker and the triggerer see it"),
             ) from None
 

@@ -63,8 +63,13 @@ class ZookeeperSettings:
     session_timeout_seconds: float = 10.0
 
     @classmethod
-    def of(cls, section: object, *, connection: str) -> Self:
+    def of(cls, section: object, subject: str, correction: Correct) -> Self:
         """Read the section: an object, or just the connect string.
+
+        Args:
+            section: of the connection's extra.
+            subject: which connection, for messages.
+            correction: what is to be done where a key is wrong.
 
         Raises:
             InvalidRequestError: a key is missing, unknown, or has no such value.
@@ -74,8 +79,8 @@ class ZookeeperSettings:
 
         def refused(key: str, expected: str) -> InvalidRequestError:
             return InvalidRequestError(
-                f"Kafka connection '{connection}', section 'zookeeper': '{key}' expected {expected}",
-                Correct("edit the connection in Airflow (Admin, Connections)"),
+                f"{subject}, section 'zookeeper': '{key}' expected {expected}",
+                correction,
             )
 
         if not isinstance(section, Mapping):

@@ -115,6 +115,11 @@ class MaintenanceWindows(BaseModel):
         return tuple(rule for text in self.windows for rule in parse_window(text))
 
     @property
+    def has_windows(self) -> bool:
+        """Whether batches may start at some times only."""
+        return bool(self.windows or self.blackouts)
+
+    @property
     def longest_seconds(self) -> float | None:
         """How long the longest window is by itself; None when there is none. Windows that touch are longer together."""
         lengths = [rule.length if isinstance(rule, Weekly) else rule.duration for rule in self.rules]
