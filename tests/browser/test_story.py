@@ -24,7 +24,7 @@ from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
 from kafka_reassignment.model import ConfigResource
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID, THROTTLE_DAG_ID, batch_run_id
-from kafka_reassignment_airflow.web.answers import DOING, NOW, STOP, WAITS
+from kafka_reassignment_airflow.web.answers import DOING, DONE, NOW, STOP, WAITS
 
 pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.kafka]
 
@@ -99,6 +99,7 @@ def test_the_plan_is_approved_by_its_score_card(story):
     link.click()
     expect(answer(frame, NOW)).to_contain_text("Approve or reject the plan", timeout=240_000)
     expect(answer(frame, WAITS)).to_contain_text("For an approval")
+    expect(answer(frame, DONE)).to_contain_text("after the approval")
     answer(frame, NOW).get_by_role("link", name="its task").click()
     story.window.wait_for_url("**/tasks/approve")
     story.window.goto(f"{story.window.url}/required_actions")
@@ -132,7 +133,7 @@ def test_a_broker_that_is_down_is_named_and_its_return_is_seen(story):
     (target,) = moving.adding
     story.cluster.kill(target)
     expect(answer(frame, WAITS)).to_contain_text(f"broker {target} is down", timeout=120_000)
-    expect(answer(frame, NOW)).to_contain_text("Help what does not get on")
+    expect(answer(frame, NOW)).to_contain_text(f"Bring broker {target} back")
     story.picture("broker-down")
     story.cluster.start_broker(target)
     expect(answer(frame, WAITS)).to_contain_text("It does not wait", timeout=180_000)
@@ -224,6 +225,9 @@ def test_it_is_rolled_back_and_nothing_is_left(story):
     expect(answer(frame, DOING)).to_contain_text("Nothing: it is finished")
     expect(answer(frame, NOW)).not_to_contain_text("restored")
     story.picture("rolled-back")
+    frame = story.page()
+    expect(answer(frame, DOING)).to_contain_text(f"Nothing: {run} has rolled it back")
+    expect(answer(frame, NOW).get_by_role("link", name=run)).to_be_visible()
     assert replicas(story.port, TOPIC) == story.before
     assert throttles(story) == {}
     for each in (story.run, run):
