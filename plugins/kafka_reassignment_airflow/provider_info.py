@@ -36,7 +36,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "default": None,
     },
     "retry_delay_seconds": {
-        "description": "Seconds between the tries of a task.",
+        "description": "Seconds before the first retry of a task. Each delay is twice the one before, up to 12 times this.",
         "version_added": "0.1.0",
         "type": "float",
         "example": None,

@@ -12,7 +12,11 @@ from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.steps.approval import ApprovalRules
 from kafka_reassignment_airflow.provider_info import OPTIONS, SECTION
 
-RETRIES = 4
+RETRIES = 6
+RETRY_BACKOFF = 2.0
+LONGEST_RETRY_DELAY = 12
+"""Each delay between two tries is twice the one before, up to so many times ``retry_delay_seconds``. With 10 s the last try
+comes six minutes or more after the first: an API server that restarts takes longer than four tries 10 s apart."""
 
 MAX_ACTIVE_RUNS = 200
 """Runs of one DAG at a time, over all clusters. Each cluster has at most one reassignment at work, by its lock, and so one
@@ -32,14 +36,19 @@ def instance() -> str:
 
 
 def step_defaults() -> dict[str, Any]:
-    """Return the arguments of every task: four retries, ``retry_delay_seconds`` apart.
+    """Return the arguments of every task: retries, the first after ``retry_delay_seconds``, then later each time.
 
     Raises:
         AirflowConfigException: the delay is not a number; the message names the key.
     """
     default = float(OPTIONS["retry_delay_seconds"]["default"])
     seconds = conf.getfloat(SECTION, "retry_delay_seconds", fallback=default)
-    return {"retries": RETRIES, "retry_delay": timedelta(seconds=seconds)}
+    return {
+        "retries": RETRIES,
+        "retry_delay": timedelta(seconds=seconds),
+        "retry_exponential_backoff": RETRY_BACKOFF,
+        "max_retry_delay": timedelta(seconds=LONGEST_RETRY_DELAY * seconds),
+    }
 
 
 def approval_rules() -> ApprovalRules:

@@ -32,7 +32,6 @@ def airflow(kafka, store):
     """One whose connection to the store is where people create it: in Airflow's database."""
     environment = {
         "AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI": store.uri,
-        "AIRFLOW__KAFKA_REASSIGNMENT__RETRY_DELAY_SECONDS": "15",
         "AIRFLOW__API_AUTH__JWT_EXPIRATION_TIME": "3600",
     }
     connections = {"kafka_default": kafka_connection(kafka.bootstrap_servers)}

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.faults.plan import Fault, Kind, Scenario
 from tests.faults.processes import StepProcesses
-from tests.faults.tasks import RETRIES, HangsError, TaskFailedError, Tasks
+from tests.faults.tasks import HangsError, TaskFailedError, Tasks
 from tests.faults.world import World
 from tests.steps_lab import write_plan
 from upath import UPath
@@ -17,6 +17,9 @@ from upath import UPath
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment.steps.context import utc_now
+
+CLEARS = 4
+"""So often an operator clears a task that fails, before the run counts as stuck."""
 
 BEGIN_AGAIN = {
     "BatchIncompleteError": "submit_batch",
@@ -165,7 +168,7 @@ class ScenarioRun:
 
     def _insist(self, step: str) -> None:
         """A task of an operator's own run, cleared until it is done."""
-        for _ in range(RETRIES):
+        for _ in range(CLEARS):
             try:
                 self.tasks.run(step)
             except TaskFailedError as failed:

@@ -20,9 +20,7 @@ from kafka_reassignment.errors import ClusterUnavailableError
 from kafka_reassignment.model import Reassignment
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.steps.context import utc_now
-
-RETRIES = 4
-"""As the DAGs have it."""
+from kafka_reassignment_airflow.settings import RETRIES
 
 RETRY_SECONDS = 1.0
 """Airflow waits longer; here a seed is to take seconds."""

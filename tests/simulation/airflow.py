@@ -308,8 +308,9 @@ class SimAirflow:
         ti.error, ti.message = error, message
         if ti.state == "restarting" or (not final and ti.try_number <= ti.max_tries):
             ti.state = "up_for_retry"
-            ti.retry_at = self.world.time.in_seconds(ti.task.retry_delay)
-            self.world.time.after(ti.task.retry_delay, self.wake)
+            now = self.world.time.now
+            ti.retry_at = ti.next_retry(now)
+            self.world.time.after((ti.retry_at - now).total_seconds(), self.wake)
         else:
             ti.state = "failed"
         self.wake()

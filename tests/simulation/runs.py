@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from airflow.models.taskinstance import TaskInstance
 from tests.simulation.clock import START
 
 if TYPE_CHECKING:
@@ -37,6 +39,19 @@ class Ti:
 
     def __repr__(self) -> str:
         return f"{self.run.run_id}.{self.task_id}[{self.try_number}] {self.state}"
+
+    def next_retry(self, failed_at: datetime) -> datetime:
+        """Return when it is tried again, by Airflow's own calculation."""
+        known = SimpleNamespace(
+            task=self.task.serialized,
+            dag_id=self.run.dag_id,
+            task_id=self.task_id,
+            logical_date=self.run.triggered_at,
+            try_number=self.try_number,
+            end_date=failed_at,
+            retry_delay_override=None,
+        )
+        return TaskInstance.next_retry_datetime(known)
 
 
 class DagRun:

@@ -83,7 +83,7 @@ class TaskShape:
         self.fails_run = bool(getattr(node, "on_failure_fail_dagrun", False))
         self.trigger_rule = str(getattr(node.trigger_rule, "value", node.trigger_rule))
         self.retries = int(node.retries or 0)
-        self.retry_delay = float(node.retry_delay.total_seconds())
+        self.serialized = node
         self.indirect_setups: tuple[str, ...] = (
             ()
             if self.is_teardown
