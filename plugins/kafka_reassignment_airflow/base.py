@@ -41,7 +41,7 @@ def translate_errors(log: Any) -> Iterator[None]:
         log.error("%s", text)
         if is_worth_a_retry(error):
             raise
-        raise AirflowFailException(text) from error
+        raise AirflowFailException(text) from None  # one stack trace in the log; the error stays its context
 
 
 class ReassignmentStepOperator(BaseOperator):

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from airflow.sdk import BaseNotifier, Context
+from airflow.sdk.exceptions import AirflowFailException
 from pydantic import BaseModel, ConfigDict, ImportString, TypeAdapter, ValidationError
 
 from kafka_reassignment.advice import Correct
@@ -109,7 +110,7 @@ def tell_failure(context: Context) -> None:
     if not setting("notifiers"):
         return
     error = context.get("exception")
-    cause = getattr(error, "__cause__", None) or error
+    cause = error.__context__ if isinstance(error, AirflowFailException) else error
     ti, run_id = context["ti"], str(context["dag_run"].run_id)
     if isinstance(cause, StoppedError) or (
         isinstance(cause, BatchIncompleteError) and ti.task_id == "start_next_batch"

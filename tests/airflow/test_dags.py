@@ -4,6 +4,7 @@ from copy import deepcopy
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
+from traceback import format_exception
 from types import SimpleNamespace
 
 import pytest
@@ -120,6 +121,7 @@ def test_only_an_error_that_can_pass_is_retried(error, seen):
     with pytest.raises(Exception, match=str(error)) as raised, translate_errors(SimpleNamespace(error=lambda *_: None)):
         raise error
     assert type(raised.value) is seen
+    assert "".join(format_exception(raised.value)).count("Traceback") == 1
 
 
 def test_debts_are_swept_every_hour(dags):

@@ -1,15 +1,16 @@
 """What people are told, how often, and what is published and linked beside it."""
 
 import json
+import logging
 from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import BaseNotifier
-from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_reassignment.errors import BatchIncompleteError, ClusterUnavailableError, StoppedError
 from kafka_reassignment.steps.waiting import Done, Waiting
 from kafka_reassignment_airflow import metrics
+from kafka_reassignment_airflow.base import translate_errors
 from kafka_reassignment_airflow.links import LINKS, Opened
 from kafka_reassignment_airflow.operators.batch import SubmitBatchOperator
 from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
@@ -106,10 +107,10 @@ def test_a_notifier_may_be_for_some_events_and_have_templates_of_its_own(told):
 
 
 def failure(task_id, error, **params):
-    cause, wrapped = error, AirflowFailException(str(error))
-    wrapped.__cause__ = cause
+    with pytest.raises(Exception) as raised, translate_errors(logging.getLogger("task")):  # noqa: PT011 - of either kind
+        raise error
     return {
-        "exception": wrapped,
+        "exception": raised.value,
         "ti": Ti(task_id),
         "dag_run": SimpleNamespace(run_id="manual__1__0002"),
         "params": params,

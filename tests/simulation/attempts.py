@@ -156,7 +156,7 @@ class Attempt(Activity):
         except AirflowSkipException as skipped:
             return Outcome("skipped", str(skipped))
         except AirflowFailException as failure:
-            return Outcome("failed", str(failure), failure.__cause__ or failure, final=True)
+            return Outcome("failed", str(failure), failure.__context__ or failure, final=True)
         except Exception as failure:  # noqa: BLE001 - as Airflow does
             return Outcome("failed", str(failure), failure)
         if result is not None:
