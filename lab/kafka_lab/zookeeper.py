@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from typing import ClassVar
+
+from kazoo.client import KazooClient
 
 from kafka_lab.base import EmbeddedCluster
 from kafka_lab.clients import admin_client
 from kafka_lab.errors import LocalClusterError
 from kafka_lab.nodes import HOST, Node, Role, broker_defaults, write_properties
 from kafka_lab.releases import Release
+from kafka_lab.waiting import wait_until_settled
 
 
 class ZooKeeperCluster(EmbeddedCluster):
@@ -64,6 +68,28 @@ class ZooKeeperCluster(EmbeddedCluster):
 
     def _new_coordinator(self) -> Node:
         return Node(0, Role.ZOOKEEPER, 0)
+
+    def _start(self, node: Node) -> None:
+        has_run, zookeeper = self._folder(node).exists(), self._coordinator.name
+        if node.role is Role.BROKER and has_run and self._runner.is_running(zookeeper):
+            self._wait_until_forgotten(node)
+        super()._start(node)
+
+    def _wait_until_forgotten(self, broker: Node) -> None:
+        """Wait for the end of the session of a broker that was killed: started before, it would end at once (NodeExists)."""
+        path, deadline = f"/brokers/ids/{broker.node_id}", time.monotonic() + 30
+        zookeeper = KazooClient(self.zookeeper_connect, read_only=True)
+        zookeeper.start(timeout=30)
+        try:
+            wait_until_settled(
+                f"Broker {broker.node_id}",
+                lambda: f"expected its earlier session over, found {path}" if zookeeper.exists(path) else None,
+                deadline,
+                "Look into ZooKeeper's log.",
+            )
+        finally:
+            zookeeper.stop()
+            zookeeper.close()
 
     def _write_files(self, node: Node) -> list[str]:
         if node.role is Role.ZOOKEEPER:

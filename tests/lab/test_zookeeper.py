@@ -46,5 +46,8 @@ def test_an_old_cluster_is_started_broken_and_healed_like_one_of_today(version, 
         verdict = ledger.verify()
         assert verdict.acknowledged == verdict.read > 0
         assert verdict.lost == 0
+        kafka.kill(2)
+        kafka.heal()  # for 6 s ZooKeeper keeps the dead one's place, and no broker may register there
+        assert live_brokers(kafka.address(1), timeout_seconds=5) == {1, 2, 3}
         directory = kafka.directory
     assert not directory.exists()
