@@ -85,6 +85,11 @@ def test_the_page_of_all_fields_is_as_the_forms_are(dags):
     assert listed == {dag_id: list(dag.params) for dag_id, dag in dags.items() if dag.params}
 
 
+def test_every_decision_is_listed():
+    listed = (DOCS / "README.md").read_text()
+    assert [p.name for p in (DOCS / "decisions").glob("*.md") if f"](decisions/{p.name})" not in listed] == []
+
+
 def test_every_page_is_in_the_navigation():
     listed = (PROJECT / "zensical.toml").read_text()
     pages = {str(p.relative_to(DOCS)) for p in DOCS.rglob("*.md")} - {
