@@ -215,8 +215,13 @@ class EmbeddedCluster(Members, ABC):
         wait_for_brokers({b: self.address(b) for b in brokers}, timeout_seconds, self._check_for_crashes)
 
     def wait_until_in_sync(self, timeout_seconds: float = 60) -> None:
-        """Wait until every partition has a leader and all its replicas in the ISR."""
-        wait_for_isr(self.bootstrap_servers, timeout_seconds)
+        """Wait until each broker that runs, asked itself, shows a leader and the whole ISR of every partition.
+
+        Args:
+            timeout_seconds: for each broker.
+        """
+        for broker in self.running_brokers:
+            wait_for_isr(self.address(broker), timeout_seconds)
 
     def heal(self, timeout_seconds: float = 90) -> None:
         """Bring back everything that was killed or paused, and wait until it is in sync."""
