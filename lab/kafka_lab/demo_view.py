@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -16,10 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from kafka_lab.airflow_client import AirflowClient
-from kafka_lab.cluster import LocalCluster
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
+
+if TYPE_CHECKING:  # the containers' demo shows its runs with this module, and has no local cluster
+    from kafka_lab.cluster import LocalCluster
 
 MARKS = {
     "success": ("✓", "green"),

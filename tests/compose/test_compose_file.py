@@ -2,12 +2,16 @@
 
 import json
 import re
+import subprocess
+import sys
 from importlib import import_module
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from packaging.utils import canonicalize_name
 
 from kafka_lab.airflow import PROJECT
 from kafka_lab.compose import secured
@@ -139,6 +143,33 @@ def test_the_image_has_the_files_that_the_services_run():
         module = SERVICES[name]["command"][0]
         assert SERVICES[name]["working_dir"] == "/opt/kafka-reassignment/lab"
         assert (PROJECT / "lab" / Path(*module.split(".")).with_suffix(".py")).exists()
+
+
+WITHOUT = """
+import sys
+class Absent:
+    def find_spec(self, name, *_):
+        if name in {absent}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Absent())
+import {module}
+"""
+
+
+@pytest.mark.parametrize("name", ["demo", "kafka-secured-keys", "kafka-secured-users"])
+def test_the_image_has_every_package_that_a_service_imports(name):
+    """The image has the packages of runtime.lock; what the lab needs for clusters of its own is not among them."""
+    text = (PROJECT / "requirements/runtime.lock").read_text()
+    locked = {canonicalize_name(found) for found in re.findall(r"^([\w.-]+)(?:\[[^\]]*\])?==", text, re.MULTILINE)}
+    ours = {"kafka-reassignment", "kafka-reassignment-lab"}
+    installed = {module: set(map(canonicalize_name, of)) for module, of in packages_distributions().items()}
+    absent = {module for module, of in installed.items() if not of & (locked | ours)}
+    assert {"filelock", "pytest"} <= absent
+    code = WITHOUT.format(absent=absent, module=SERVICES[name]["command"][0])
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=PROJECT / "lab"
+    )
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_airflow_loads_the_dags_and_finds_what_its_settings_name():
