@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -20,7 +21,7 @@ from upath import UPath
 from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.report import plan_page
-from kafka_reassignment.plan.store import read_summary, write_summary
+from kafka_reassignment.plan.store import forget_read_plans, read_summary, write_summary
 from kafka_reassignment.record.models import ProgressNote, SubmittedBatch
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import next_batch
@@ -363,6 +364,19 @@ def test_a_page_says_what_failed_what_was_left_out_who_has_the_lock_and_what_is_
     assert "throttle configs of this reassignment are to be restored" in shown
     run.store.release(run.cluster_id, "manual__<b>1+2:3</b>")
     assert "The cluster is not locked." in client.get("/reassignment", params=query(run)).text
+
+
+def test_a_long_reason_is_folded_so_that_all_five_answers_stay_on_the_first_screen(client, run):
+    run.do_all("admit", "set_throttle")
+    steps = next(Path(run.record.plan_uri.removeprefix("file://")).rglob("steps"))
+    steps.rename(steps.with_name("away"))
+    forget_read_plans()
+    with pytest.raises(ReassignmentError) as failed:
+        run.do("submit_batch")
+    shown = unescape(client.get("/reassignment", params=query(run)).text)
+    why = f"{type(failed.value).__name__}: {failed.value}"
+    assert len(why) > 200
+    assert f"<summary>{why[:160]}…</summary>" in shown
 
 
 def test_a_page_names_the_partitions_that_were_left_out_with_their_reasons(client, run):

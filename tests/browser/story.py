@@ -16,6 +16,7 @@ from tests.browser.airflow_window import frame_of
 from kafka_lab.cluster import LocalCluster
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
+from kafka_reassignment_airflow.web.answers import DOING, DONE, NOW, STOP, WAITS
 
 
 @dataclass
@@ -79,6 +80,14 @@ class Story:
 def answer(frame: Frame, question: str) -> Locator:
     """The box on the first screen with the answer to a question."""
     return frame.locator(".answer").filter(has=frame.get_by_role("heading", name=question))
+
+
+def assert_on_first_screen(frame: Frame) -> None:
+    """All five answers begin where one sees them without scrolling."""
+    height = frame.page.viewport_size["height"]
+    for question in (DOING, DONE, WAITS, STOP, NOW):
+        box = answer(frame, question).locator("strong").bounding_box()
+        assert box["y"] + box["height"] < height, question
 
 
 def figure(frame: Frame, name: str) -> Locator:

@@ -14,7 +14,7 @@ from tests.airflow.lab import replicas
 from tests.airflow.reassignments import Reassignments
 from tests.browser.airflow_form import AirflowForm
 from tests.browser.airflow_window import frame_of, open_airflow
-from tests.browser.story import Story, answer, figure
+from tests.browser.story import Story, answer, assert_on_first_screen, figure
 from tests.kafka_fixtures import wait_until
 
 from kafka_lab.airflow import LocalAirflow, kafka_connection
@@ -134,6 +134,7 @@ def test_a_broker_that_is_down_is_named_and_its_return_is_seen(story):
     story.cluster.kill(target)
     expect(answer(frame, WAITS)).to_contain_text(f"broker {target} is down", timeout=120_000)
     expect(answer(frame, NOW)).to_contain_text(f"Bring broker {target} back")
+    assert_on_first_screen(frame)
     story.picture("broker-down")
     story.cluster.start_broker(target)
     expect(answer(frame, WAITS)).to_contain_text("It does not wait", timeout=180_000)
@@ -151,6 +152,7 @@ def test_a_step_that_has_failed_is_run_again_from_airflows_window(story):
     expect(answer(frame, WAITS)).to_contain_text("was altered: expected the table 'steps'")
     expect(answer(frame, NOW)).to_contain_text("Trigger kafka_reassignment with job decommission")
     expect(answer(frame, NOW).get_by_role("link", name="kafka_reassignment…")).to_be_visible()
+    assert_on_first_screen(frame)
     story.picture("failed")
     (failed,) = re.findall(r"It stands: (\w+) of batch", answer(frame, DOING).inner_text())
     story.reassignments.wait_for_batch(story.run, 1, "failed")
