@@ -11,9 +11,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 from tests.browser.night import AT_WORK, CLUSTER, begin, copying, event, progress_note
+from tests.browser.story import answer, assert_on_first_screen
 
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps.batch import BATCH_STEPS
+from kafka_reassignment_airflow.web.answers import WAITS
 
 ONE = "reassignment?" + urlencode({"cluster": CLUSTER, "id": AT_WORK})
 HELD = "reassignment?" + urlencode({"cluster": "prod-us", "id": "rebalance-2026-w47"})
@@ -189,3 +191,17 @@ def test_what_a_record_says_never_becomes_a_part_of_the_page(opened, store):
     frame.wait_for_timeout(1_500)  # an update as well
     assert frame.locator("img").count() == 0
     assert window.evaluate("window.hacked") is None
+
+
+def test_a_long_reason_unfolds_where_it_stands_and_pushes_no_answer_off_the_first_screen(opened, store):
+    record = store.record(CLUSTER, AT_WORK)
+    why = f"RecordDamagedError: The plan at file:///{'records/' * 60} was altered"
+    event(record, "sense_isr_catch_up", 14, datetime.now(UTC), why, "failed")
+    _, frame = opened(ONE)
+    assert_on_first_screen(frame)
+    reason = answer(frame, WAITS).locator("details")
+    expect(reason).not_to_have_attribute("open", "")
+    reason.locator("summary").click()
+    event(record, "sense_isr_catch_up", 14, datetime.now(UTC), f"{why} again", "failed")
+    expect(reason).to_contain_text("was altered again")
+    expect(reason).to_have_attribute("open", "")
