@@ -128,7 +128,7 @@ bounds: bounds-lowest-direct bounds-highest  ## quick and planner tests on the l
 
 bounds-%: setup
 	$(BIN)/uv venv -q --clear --python $(BIN)/python .bounds/$*
-	$(BIN)/uv pip install -q --python .bounds/$*/bin/python --resolution $* --group dev -e . -e lab
+	$(BIN)/uv pip install -q --python .bounds/$*/bin/python --resolution $* --group dev -e '.[s3]' -e lab
 	.bounds/$*/bin/python -m pytest -m "quick or (spark and not (kafka or airflow or slow))" $(TWO_LANES)
 
 resolve: setup  ## whether this package fits beside Airflow 3.2 and 3.3 with all their providers (ARGS="--help")

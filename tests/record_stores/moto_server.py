@@ -7,7 +7,7 @@ Moto looks whether an object exists and writes it in two steps, so of two writer
 import sys
 from threading import Lock
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import run_simple
 
 moto = DomainDispatcherApplication(create_backend_app)
@@ -20,4 +20,4 @@ def answer(environ, start_response):
 
 
 if __name__ == "__main__":
-    run_simple("127.0.0.1", int(sys.argv[1]), answer, threaded=True, request_handler=MotoRequestHandler)
+    run_simple("127.0.0.1", int(sys.argv[1]), answer, threaded=True)
