@@ -60,15 +60,20 @@ def test_a_detached_cluster_is_steered_by_later_commands(place):
     assert "down" in run("status", "--dir", place, code=1).stderr
 
 
-def test_a_broker_of_a_cluster_in_the_foreground_is_killed_and_started_from_another_terminal(tmp_path):
-    with subprocess.Popen(
-        [*COMMAND, "start", "--brokers", "2"],
+def in_foreground(tmp_path, *, brokers):
+    """Start a cluster as in a terminal of its own; its first line is where it listens."""
+    return subprocess.Popen(
+        [*COMMAND, "start", "--brokers", str(brokers)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)},
-        start_new_session=True,  # as the other terminal is
-    ) as cluster:
+        start_new_session=True,
+    )
+
+
+def test_a_broker_of_a_cluster_in_the_foreground_is_killed_and_started_from_another_terminal(tmp_path):
+    with in_foreground(tmp_path, brokers=2) as cluster:
         address = cluster.stdout.readline().strip().removeprefix("bootstrap.servers=")
         [place] = map(str, tmp_path.iterdir())
         run("kill", "2", "--dir", place)
@@ -90,13 +95,7 @@ def test_a_broker_of_a_cluster_in_the_foreground_is_killed_and_started_from_anot
 
 
 def test_ctrl_c_ends_a_cluster_in_the_foreground_with_everything(tmp_path):
-    with subprocess.Popen(
-        [*COMMAND, "start", "--brokers", "1"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)},
-    ) as cluster:
+    with in_foreground(tmp_path, brokers=1) as cluster:
         address = cluster.stdout.readline().strip().removeprefix("bootstrap.servers=")
         assert live_brokers(address, timeout_seconds=5) == {1}
         began = time.monotonic()

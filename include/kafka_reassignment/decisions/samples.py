@@ -24,9 +24,10 @@ MIN_SPEED_WINDOW_SECONDS = 20.0
 class Sample:
     """Replica sizes at one moment, by any clock of the caller that does not jump.
 
-    ``sizes`` and ``offset_lags`` are by partition and broker, without future replicas; ``earlier_sizes`` are the last known ones of
-    replicas that were not reported now, as those of a broker that is down. ``end_offsets`` are the leaders' log ends. ``unreachable`` says why for brokers that did not answer. ``rates_set`` are the values of the rates that
-    were set last, by broker and side.
+    ``sizes`` and ``offset_lags`` are by partition and broker, without future replicas; ``earlier_sizes`` are the last
+    known ones of replicas that were not reported now, as those of a broker that is down. ``end_offsets`` are the
+    leaders' log ends. ``unreachable`` says why for brokers that did not answer. ``rates_set`` are the values of the
+    rates that were set last, by broker and side.
     """
 
     at_seconds: float

@@ -13,9 +13,9 @@ from kafka_reassignment.text import format_brokers
 class Verification:
     """The end state compared with the plan.
 
-    ``elsewhere`` has a sentence for a partition that is neither in flight nor at its target, order included:
-    Kafka's own, or that only old replicas are left to be dropped. ``under_replicated`` (with the brokers out of sync) and ``wrong_leader`` (with a sentence) are
-    about partitions that are at their target.
+    ``elsewhere`` has a sentence for a partition that is neither in flight nor at its target, order included: Kafka's
+    own, or that only old replicas are left to be dropped. ``under_replicated`` (with the brokers out of sync) and
+    ``wrong_leader`` (with a sentence) are about partitions that are at their target.
     """
 
     at_target: tuple[TopicPartition, ...] = ()

@@ -153,9 +153,10 @@ class SizesNote(Versioned):
 class ProgressNote(Versioned):
     """The latest progress of the batch in flight; overwritten each time. ``watch`` is what auto rate keeps for its next look.
 
-    ``ends_at`` is when the last batch is expected to end, None when that is not known; ``shown`` is for people, while the
-    batch copies. ``goes_on_at`` is when it goes on without what dead brokers hold up, ``advice`` what brings on what does not get on. ``waits`` has the reasons for which the batch is not started yet; ``outpaced_since`` is when the present one
-    began that producers write faster than the rate.
+    ``ends_at`` is when the last batch is expected to end, None when that is not known; ``shown`` is for people, while
+    the batch copies. ``goes_on_at`` is when it goes on without what dead brokers hold up, ``advice`` what brings on
+    what does not get on. ``waits`` has the reasons for which the batch is not started yet; ``outpaced_since`` is when
+    the present one began that producers write faster than the rate.
     """
 
     model_config = ConfigDict(extra="ignore")
