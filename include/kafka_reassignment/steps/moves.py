@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -16,6 +16,7 @@ from kafka_reassignment.ports import in_slices
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.finished import require_unfinished
 from kafka_reassignment.steps.view import observe_twice
+from kafka_reassignment.text import format_brokers
 
 SLICE = Controller.slice_size
 """Partitions whose ISR is looked at together before they are dropped, and of one cancel."""
@@ -26,6 +27,9 @@ a move completes it is neither listed nor at its target (up to 0.25 s on Kafka 4
 
 NOT_IN_FLIGHT = "NO_REASSIGNMENT_IN_PROGRESS"
 """The controller's answer to a cancel of what is not in flight (any more)."""
+
+NO_REPLICA_IN_SYNC = "NO_REPLICA_IN_SYNC"
+"""Our own refusal of a cancel after which no replica would be in sync."""
 
 
 def left_to_copy(batch: Batch, view: View) -> Batch:
@@ -168,12 +172,31 @@ def _put_in_order(
 
 
 def cancel(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal]:
-    """Cancel in slices and return the refusals; what is not in flight any more is none."""
+    """Cancel in slices and return the refusals; what is not in flight any more is none.
+
+    The ISR is looked at right before: a controller with ZooKeeper cancels also what leaves no replica in sync (F15).
+    """
     refused: dict[TopicPartition, Refusal] = {}
     for part in in_slices(dict.fromkeys(partitions), SLICE):
-        replies = run.cluster.alter_reassignments(dict.fromkeys(part))
-        refused |= {p: r for p, r in replies.items() if r is not None and r.code != NOT_IN_FLIGHT}
+        lost = _lost_by_cancel(run, part)
+        refused |= lost
+        if due := [p for p in part if p not in lost]:
+            replies = run.cluster.alter_reassignments(dict.fromkeys(due))
+            refused |= {p: r for p, r in replies.items() if r is not None and r.code != NOT_IN_FLIGHT}
     return refused
+
+
+def _lost_by_cancel(run: RunContext, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Refusal]:
+    states = run.cluster.describe_partitions(sorted({p.topic for p in partitions}))
+    in_flight = run.cluster.list_reassignments(partitions)
+    return {
+        p: Refusal(
+            NO_REPLICA_IN_SYNC,
+            f"only broker {format_brokers(sorted(state.isr))} is in sync, and a cancel deletes its copy",
+        )
+        for p, flight in in_flight.items()
+        if (state := states.get(p)) and state.isr and not state.isr - set(flight.adding)
+    }
 
 
 def freed(run: RunContext, steps: Collection[Step], view: View, event: AuditDraft) -> View:

@@ -14,6 +14,7 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.steps.leaders import elect_leaders
+from kafka_reassignment.steps.moves import cancel
 
 pytestmark = pytest.mark.quick
 
@@ -57,6 +58,22 @@ def test_a_drop_that_hangs_because_the_process_died_in_a_race_is_freed_by_the_ne
     run.do_all("drop_old_replicas", "clear_throttle")
     assert run.replicas()["orders-0"] == (1, 3)
     assert not cluster.list_reassignments()
+
+
+def test_a_cancel_that_would_delete_the_only_copy_in_sync_is_not_asked_for(reassignment, cluster):
+    """F15: KRaft would refuse it. A controller with ZooKeeper cancels, and the partition is lost."""
+    run = reassignment([move("orders", 0, (1, 2), (3, 4))])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.catch_up(ORDERS_0, 3)
+    cluster.kill(1)
+    cluster.kill(2)
+    assert cluster.describe_partitions(["orders"])[ORDERS_0].isr == {3}
+    asked = len(cluster.altered)
+    refused = cancel(run.context, [ORDERS_0])
+    assert {str(p): str(r) for p, r in refused.items()} == {
+        "orders-0": "NO_REPLICA_IN_SYNC: only broker 3 is in sync, and a cancel deletes its copy"
+    }
+    assert len(cluster.altered) == asked
 
 
 def test_a_large_batch_is_submitted_and_dropped_in_slices(reassignment, cluster):
