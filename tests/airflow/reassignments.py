@@ -42,6 +42,10 @@ class Reassignments:
             ),
         )
 
+    def wait_for_question(self, run_id: str) -> None:
+        """Wait until the plan's approval is asked for: before 3.3 Airflow defers the task that asks."""
+        self.wait_for_task(run_id, "approve", "awaiting_input", "deferred")
+
     def wait(self, run_id: str, *, seconds: float = 480) -> str:
         """Wait for the end of the reassignment's run and return its state."""
         return self._until(

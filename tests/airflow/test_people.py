@@ -59,7 +59,7 @@ def test_two_people_approve_it_is_held_goes_on_and_ends_and_each_is_told_once(
         pace="gentle",
     )
     airflow = reassignments.airflow
-    reassignments.wait_for_task(run, "approve", "awaiting_input")
+    reassignments.wait_for_question(run)
     asked = airflow.get(f"/dags/{DAG_ID}/dagRuns/{run}/taskInstances/approve/-1/hitlDetails")
     for part in (
         "Asked because the request asks for an approval",
@@ -71,7 +71,7 @@ def test_two_people_approve_it_is_held_goes_on_and_ends_and_each_is_told_once(
 
     reassignments.answer_later(lambda: answer(airflow, run, "Approve", "looks right"))
     reassignments.until(lambda: "approved by admin: looks right" in reassignments.story(run))
-    reassignments.wait_for_task(run, "approve", "awaiting_input")
+    reassignments.wait_for_question(run)
     start_other()
     reassignments.answer_later(lambda: answer(bob, run, "Approve", ""))
     reassignments.wait_for_task(run, "admit", "deferred", batch=1)

@@ -38,8 +38,8 @@ class Action:
         name: of the action, as in ``ACTIONS``.
         at: seconds after the start of the script, or after the moment that ``when`` names.
         arguments: of the action.
-        when: ``task`` or ``task:n``: the n-th start of a task with this name; ``@state``: the first moment in a state of
-            ``coverage.STATES``; by time alone when None.
+        when: ``task`` or ``task:n``: the n-th start of a task with this name; ``@state`` or ``@state & state``: the first moment
+            in these states of ``coverage.STATES``; by time alone when None.
     """
 
     name: str

@@ -136,9 +136,12 @@ def roll_back(play: Play, run: int = 0, rate: float = 5.0) -> str | None:
 
 
 @action("people", 2, supersede=FLAG, rate=one_of(2.0, 5.0, 20.0), seed=number)
-def reassign_again(play: Play, supersede: bool = True, rate: float = 5.0, seed: int = 0) -> str | None:
+def reassign_again(
+    play: Play, supersede: bool = True, rate: float = 5.0, seed: int = 0, require_approval: bool = False
+) -> str | None:
     """Ask for another reassignment while the first runs, or after it."""
-    play.reassign({"job": "rebalance", "supersede": supersede, "throttle_mb_per_second": rate})
+    asked = {"job": "rebalance", "supersede": supersede, "throttle_mb_per_second": rate}
+    play.reassign(asked | ({"require_approval": True} if require_approval else {}))
     return "superseding" if supersede else "beside"
 
 

@@ -35,7 +35,10 @@ AUDITED = frozenset(
 """Tasks that leave an audit event for each try that ends well."""
 
 AT_STATE = "@"
-"""Begins the ``when`` of an action that is bound to a state of ``coverage.STATES``."""
+"""Begins the ``when`` of an action that is bound to states of ``coverage.STATES``, with `` & `` between them."""
+
+TASK_RUNS = "a task runs"
+"""A moment to be bound to, that is no state of ``coverage.STATES``."""
 
 HORIZON = 4 * 3600.0
 """Seconds of virtual time in which a script happens; what is bound to a moment that never came is left out then."""
@@ -253,7 +256,9 @@ class Play:
             if not self._bound:
                 return
             found = states_of(self)
-            for bound in [b for b in self._bound if b[0] in found]:
+            if any(ti.state == "running" for ti in self.tis()):
+                found.add(TASK_RUNS)
+            for bound in [b for b in self._bound if found.issuperset(b[0].split(" & "))]:
                 self._bound.remove(bound)
                 _, index, each = bound
                 self.later(each.at, lambda i=index, a=each: self._do(i, a))

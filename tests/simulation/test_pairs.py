@@ -7,12 +7,13 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import pytest
-from tests.simulation import play  # noqa: F401 - registers the actions
 from tests.simulation.actions import ACTIONS
 from tests.simulation.coverage import STATES, Coverage
-from tests.simulation.pairs import IMPOSSIBLE, NOT_LED_TO, Pair, holes, is_impossible, lead_to
+from tests.simulation.pairs import IMPOSSIBLE, Pair, holes, is_impossible, lead_to
+from tests.simulation.play import AT_STATE, TASK_RUNS
 from tests.simulation.runner import run_seeds
 from tests.simulation.test_seeds import FIXED
+from tests.simulation.ways import WAYS
 
 
 def _led_to(wanted: Iterable[Pair]) -> tuple[set[Pair], list[str]]:
@@ -25,10 +26,12 @@ def test_the_rules_name_actions_and_states_that_there_are():
         assert set(actions) <= ACTIONS.keys()
         assert set(states) <= set(STATES)
         assert reason
-    for name, states in NOT_LED_TO.items():
-        assert name in ACTIONS
-        assert set(states) <= set(STATES)
-        assert not any(is_impossible((name, state)) for state in states)
+    for (name, state), way in WAYS.items():
+        assert not is_impossible((name, state))
+        moments = [way.when, *(lead.when for lead in way.leads if lead.when)]
+        bound = {each for m in moments if m.startswith(AT_STATE) for each in m.removeprefix(AT_STATE).split(" & ")}
+        assert {name, *(lead.name for lead in way.leads)} <= ACTIONS.keys()
+        assert {state, *bound} <= {*STATES, TASK_RUNS}
 
 
 @pytest.mark.quick
