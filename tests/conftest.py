@@ -28,8 +28,14 @@ TURNS = ("quick", "airflow", "kafka", "spark", "")
 """The order of modules, by the strongest of their marks (Airflow, brokers, Spark). What takes longest comes first, so that
 lanes end together."""
 
-LONGEST = ("kips/test_zookeeper_era.py", "contract/test_zookeeper.py", "faults/test_faults.py")
-"""Modules on brokers that take minutes, the longest first."""
+LONGEST = (
+    "kips/test_kip_435.py",
+    "kips/test_zookeeper_era.py",
+    "contract/test_zookeeper.py",
+    "faults/test_faults.py",
+    "simulation/test_seeds.py",
+)
+"""Modules that take minutes: the first ones of their turn."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
