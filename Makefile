@@ -24,7 +24,8 @@ PYTEST := $(BIN)/python -m pytest
 #   fakes      no tests: the fake cluster
 # Marks: quick (in-process, all of them under a minute), simulation (in-process, minutes), kafka, spark, airflow (what is started), slow (only by `make test-slow`).
 # Two processes (lanes), each of which takes the next module and runs all of it: tests/conftest.py says in which order.
-TWO_LANES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+LANES := --dist loadfile --no-loadscope-reorder
+TWO_LANES := --numprocesses 2 $(LANES)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo env compose-check test test-slow simulate faults faults-airflow quick lint docs lock bounds resolve clean bench-plan bench-move bench-rate bench-drop bench-auto-rate record-stores bench-page pictures story follow-install celery request-page matrix
@@ -72,7 +73,7 @@ quick: setup  ## the part of the tests that takes under a minute
 
 test: setup lint  ## everything CI runs: lint, then all tests but the slow ones
 	$(PYTEST) -m quick $(TWO_LANES)
-	$(PYTEST) -m "not slow and not quick" $(TWO_LANES)
+	$(PYTEST) -m "not slow and not quick" --numprocesses 3 $(LANES)
 
 test-slow: setup  ## the long tests, hours included
 	$(PYTEST) -m slow
