@@ -22,9 +22,11 @@ PYTEST := $(BIN)/python -m pytest
 #   compose    docker-compose.yml as a file, its secrets (quick), the plan of its demo (spark); `make compose-check` brings it up
 #   simulation reassignments in a simulated world (simulation): a seed each; `make simulate` runs more
 #   fakes      no tests: the fake cluster
-# Marks: quick (in-process, all of them under a minute), simulation (in-process, minutes), kafka, spark, airflow (what is started), slow (only by `make test-slow`).
-# Two processes (lanes), each of which takes the next module and runs all of it: tests/conftest.py says in which order.
+# Marks: quick (in-process, all of them under a minute), longer (in-process, seconds a module), simulation (in-process, minutes), kafka, spark, airflow (what is started), slow (only by `make test-slow`).
+# Processes (lanes), each of which takes the next module and runs all of it: tests/conftest.py says in which order.
 LANES := --dist loadfile --no-loadscope-reorder
+# Tests on brokers mostly wait, so there are three lanes. Where CI runs may be half as fast: two leave waits their room.
+BROKER_LANES := --numprocesses $(if $(CI),2,3) $(LANES)
 TWO_LANES := --numprocesses 2 $(LANES)
 
 .DEFAULT_GOAL := help
@@ -73,7 +75,7 @@ quick: setup  ## the part of the tests that takes under a minute
 
 test: setup lint  ## everything CI runs: lint, then all tests but the slow ones
 	$(PYTEST) -m quick $(TWO_LANES)
-	$(PYTEST) -m "not slow and not quick" --numprocesses 3 $(LANES)
+	$(PYTEST) -m "not slow and not quick" $(BROKER_LANES)
 
 test-slow: setup  ## the long tests, hours included
 	$(PYTEST) -m slow
@@ -125,12 +127,12 @@ lock: setup  ## resolve the locked dependencies again, newest releases first
 	$(UV) export $(EXPORT) --extra lab --extra s3 --group dev -o requirements/dev.lock
 	$(UV) export $(EXPORT) --extra s3 --no-dev -o requirements/runtime.lock
 
-bounds: bounds-lowest-direct bounds-highest  ## quick and planner tests on the lowest and on the newest releases that pyproject.toml allows
+bounds: bounds-lowest-direct bounds-highest  ## in-process and planner tests on the lowest and on the newest releases that pyproject.toml allows
 
 bounds-%: setup
 	$(BIN)/uv venv -q --clear --python $(BIN)/python .bounds/$*
 	$(BIN)/uv pip install -q --python .bounds/$*/bin/python --resolution $* --group dev -e '.[s3]' -e lab
-	.bounds/$*/bin/python -m pytest -m "quick or (spark and not (kafka or airflow or slow))" $(TWO_LANES)
+	.bounds/$*/bin/python -m pytest -m "quick or longer or (spark and not (kafka or airflow or slow))" $(TWO_LANES)
 
 resolve: setup  ## whether this package fits beside Airflow 3.2 and 3.3 with all their providers (ARGS="--help")
 	@$(BIN)/python requirements/resolve.py $(ARGS)

@@ -24,9 +24,9 @@ os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 settings.register_profile("lanes", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("lanes")
 
-TURNS = ("quick", "airflow", "kafka", "spark", "")
-"""The order of modules, by the strongest of their marks (Airflow, brokers, Spark). What takes longest comes first, so that
-lanes end together."""
+TURNS = ("quick", "airflow", "simulation", "kafka", "spark", "")
+"""The order of modules, by the strongest of their marks. What takes longest comes first, so that lanes end together; the
+simulator needs a core, and tests on Airflow and brokers mostly wait."""
 
 LONGEST = (
     "kips/test_kip_435.py",
@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marks[item.path].update(mark.name for mark in item.iter_markers())
 
     def turn(item: pytest.Item) -> tuple[bool, int, int]:
-        strongest = next((m for m in ("airflow", "kafka", "spark", "quick") if m in marks[item.path]), "")
+        strongest = next((m for m in ("airflow", "kafka", "simulation", "spark", "quick") if m in marks[item.path]), "")
         name = "/".join(item.path.parts[-2:])
         length = LONGEST.index(name) if name in LONGEST else len(LONGEST)
         return item.get_closest_marker("slow") is not None, TURNS.index(strongest), length

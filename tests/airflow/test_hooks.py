@@ -13,7 +13,7 @@ from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.hooks.spark import SparkCluster, spark_cluster
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 
 @pytest.fixture

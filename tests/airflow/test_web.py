@@ -31,7 +31,7 @@ from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment_airflow.web import app as web
 from kafka_reassignment_airflow.web.rows import Rows
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from kafka_reassignment_airflow.web.kept import AuditQuery
 from kafka_reassignment_airflow.web.rows import ListQuery, Rows, Shown
 from kafka_reassignment_airflow.web.views import Pages, found_in
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 
 @pytest.fixture

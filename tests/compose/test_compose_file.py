@@ -18,7 +18,7 @@ from kafka_lab.compose import secured
 from kafka_lab.compose.check import AFTERWARDS, CLUSTERS
 from kafka_lab.compose.env import EXAMPLE
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 TEXT = (PROJECT / "docker-compose.yml").read_text()
 FILE = yaml.safe_load(TEXT)

@@ -74,11 +74,14 @@ def kafka_cell(version: KafkaVersion) -> Cell:
 
 
 def airflow_cell(version: str) -> Cell:
-    """The quick tests, those of the DAGs' structure among them, and reassignments that are rerun, killed and refused."""
+    """The in-process tests, those of the DAGs' structure among them, and reassignments that are rerun, killed and refused."""
     return Cell(
         "Airflow",
         version,
-        (Part("quick", ("-m", "quick", "--ignore=tests/unit/test_matrix.py", *LANES)), Part("reassignments", (WHOLE,))),
+        (
+            Part("quick", ("-m", "quick or longer", "--ignore=tests/unit/test_matrix.py", *LANES)),
+            Part("reassignments", (WHOLE,)),
+        ),
     )
 
 

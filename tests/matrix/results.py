@@ -20,7 +20,7 @@ PAGE = PROJECT / "docs" / "versions.md"
 HEADS = {
     "contract": "contract suite",
     "reassignment": "a whole reassignment",
-    "quick": "quick tests",
+    "quick": "in-process tests",
     "reassignments": "reassignments on brokers",
 }
 

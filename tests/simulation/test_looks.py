@@ -15,7 +15,7 @@ from tests.simulation.moments import UNKNOWN, seconds_to_moment
 
 from kafka_reassignment_airflow.runs import DAG_ID
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 

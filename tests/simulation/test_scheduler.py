@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.simulation.structure import FINISHED, shapes, verdict
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 STATES = (None, "queued", "running", "deferred", "up_for_retry", *sorted(FINISHED - {"removed"}))
 

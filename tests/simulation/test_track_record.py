@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.actions import ACTIONS
 from tests.simulation.track_record import STILL_BROKEN, known_faults, run_known
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 NUMBERS = sorted(
     [f"A{n}" for n in range(1, 6)]

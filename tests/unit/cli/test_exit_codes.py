@@ -15,7 +15,7 @@ from kafka_reassignment import errors
 from kafka_reassignment.cli import app
 from kafka_reassignment.cli.exit_codes import Commands, ExitCode, exit_code
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 
 def raising(error: BaseException) -> typer.Typer:

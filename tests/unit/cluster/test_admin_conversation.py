@@ -16,7 +16,7 @@ from kafka_reassignment.errors import ClusterUnavailableError, InvalidRequestErr
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.ports import ClusterPort
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 P = TopicPartition("orders", 0)
 CHANGE = ConfigChange(ConfigResource.topic("orders"), "retention.ms", ConfigOperation.DELETE)

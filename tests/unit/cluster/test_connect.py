@@ -13,7 +13,7 @@ import pytest
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.errors import ClusterUnavailableError, InvalidRequestError
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 
 @contextmanager

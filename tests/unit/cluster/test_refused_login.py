@@ -14,7 +14,7 @@ from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 API_VERSIONS, HANDSHAKE, AUTHENTICATE, METADATA = 18, 17, 36, 3
 SASL_AUTHENTICATION_FAILED = 58

@@ -11,7 +11,7 @@ from tests.token_endpoint import Endpoint, Reply
 from kafka_reassignment.cluster.kafka.tokens import OAuthToken, OidcTokens, TokensOfCallback
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 
 @pytest.fixture

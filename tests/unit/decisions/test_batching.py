@@ -21,7 +21,7 @@ from kafka_reassignment.errors import InfeasiblePlanError
 from kafka_reassignment.request import Limits, ReassignmentRequest
 from kafka_reassignment.request.windows.spec import MaintenanceWindows
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 
 def columns(*steps: tuple[int, int, int, tuple[int, ...], bool]) -> StepColumns:

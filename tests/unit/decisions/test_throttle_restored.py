@@ -32,7 +32,7 @@ from kafka_reassignment.model import (
     ConfigResource,
 )
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 RATE_KEYS = (LEADER_RATE, FOLLOWER_RATE)
 LIST_KEYS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)

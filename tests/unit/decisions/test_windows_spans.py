@@ -22,7 +22,7 @@ from kafka_reassignment.decisions.windows.spans import spans
 from kafka_reassignment.request.windows.clock import first_moment, shown
 from kafka_reassignment.request.windows.rules import Cron, Span
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 spans_module = import_module("kafka_reassignment.decisions.windows.spans")  # the package has no such name
 

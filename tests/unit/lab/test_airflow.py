@@ -12,7 +12,7 @@ import pytest
 from kafka_lab.airflow import LocalAirflow
 from kafka_lab.airflow_client import AirflowApiError
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 TOKEN = (200, b'{"access_token": "t"}')
 BUSY = (500, b'{"detail": {"reason": "Database error"}}')

@@ -17,7 +17,7 @@ from kafka_lab.errors import LocalClusterError
 from kafka_lab.processes import Identity, Lifeline, NodeProcess, SharedLifeline, is_alive, look_up, stop_all
 from kafka_lab.runner import Runner
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 OWNER = """
 import os, sys, time

@@ -52,6 +52,11 @@ def planned(cluster, tmp_path, monkeypatch):
     return plan
 
 
+def _but_the_hour(card: str) -> str:
+    """A card without the line with the hour of the end: two plans may be made in two minutes."""
+    return "\n".join(line for line in card.splitlines() if "Approved as soon as it was planned" not in line)
+
+
 def test_what_a_request_would_do_is_printed_and_written(planned, cluster, tmp_path):
     done = planned(DECOMMISSION, "--folder", "out", "--json")
     assert done.exit_code == ExitCode.DONE, done.stderr
@@ -70,7 +75,7 @@ def test_what_a_request_would_do_is_printed_and_written(planned, cluster, tmp_pa
     again = planned(DECOMMISSION, "--folder", "out")
     assert (again.exit_code, "expected a new or empty folder" in again.stderr) == (ExitCode.USAGE, True)
     in_words = planned(DECOMMISSION, "--folder", "other")
-    assert in_words.stdout.startswith(answer["score_card"])
+    assert _but_the_hour(in_words.stdout).startswith(_but_the_hour(answer["score_card"]))
     assert f"Report: {tmp_path / 'other'}" in in_words.stdout
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 IMPORT_ALL_BUT_THE_PLANNER = """
 import importlib, json, pkgutil, sys

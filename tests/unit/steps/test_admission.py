@@ -28,7 +28,7 @@ from kafka_reassignment.steps.inbound import note_sizes
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.waiting import SizeSamples, Waiting
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 ORDERS_3 = TopicPartition("orders", 3)
 REQUEST = {"job": "rebalance", "throttle_mb_per_second": 10}

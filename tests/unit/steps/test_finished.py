@@ -16,7 +16,7 @@ from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.verify import verify, write_report
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 FIRST, SECOND = move("orders", 0, (1, 2), (3, 4)), move("orders", 1, (2, 3), (4, 3))
 BEFORE = {"orders-0": (1, 2), "orders-1": (2, 3), "orders-2": (3, 1), "orders-3": (1, 2)}

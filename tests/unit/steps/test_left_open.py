@@ -36,7 +36,7 @@ from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.waiting import Done
 from kafka_reassignment.views.listing import list_reassignments
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 ORDERS_1 = TopicPartition("orders", 1)
 WAIT = timedelta(minutes=10)

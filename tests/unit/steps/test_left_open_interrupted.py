@@ -17,7 +17,7 @@ from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.sweep import sweep
 from kafka_reassignment.steps.verify import verify, write_report
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.waiting import Done
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 MOVES = [
     move("orders", 0, (1, 2), (3, 2)),
