@@ -25,6 +25,9 @@ S3 = ("s3", "s3a", "s3n")
 GCS = ("gs", "gcs")
 AZURE = ("abfs", "abfss", "az", "adl")
 
+GOOGLE_PROVIDER = 'pip install "apache-airflow-providers-google>=20"'
+"""What a connection to Google Cloud Storage needs. No extra has it: it brings the clients of all of Google's services."""
+
 _EXTRAS = dict.fromkeys(S3, "s3") | dict.fromkeys(GCS, "gcs") | dict.fromkeys(AZURE, "azure")
 
 
@@ -74,8 +77,19 @@ def client_missing(uri: str) -> RecordStoreUnusableError:
     scheme = urlsplit(uri).scheme
     extra = _EXTRAS.get(scheme)
     how = f'pip install "kafka-reassignment[{extra}]"' if extra else f"the fsspec implementation of {scheme}://"
+    return _missing(uri, f"a client library for {scheme}://", how)
+
+
+def provider_missing(uri: str) -> RecordStoreUnusableError:
+    """Return the error of a URI with a connection where no provider opens its store; it names the command that installs one."""
+    if urlsplit(uri).scheme in GCS:
+        return _missing(uri, "Airflow's provider for Google", GOOGLE_PROVIDER)
+    return client_missing(uri)
+
+
+def _missing(uri: str, expected: str, how: str) -> RecordStoreUnusableError:
     return RecordStoreUnusableError(
-        f"{uri} cannot be opened here: expected a client library for {scheme}://, found none",
+        f"{uri} cannot be opened here: expected {expected}, found none",
         Correct(f"install it on every component of Airflow: {how}"),
     )
 

@@ -18,7 +18,13 @@ from kafka_reassignment.places import place
 from kafka_reassignment.record.store import RecordStore
 
 _numbers = count(1)
-KINDS = {"s3": servers.s3, "gs": servers.gcs, "abfs": servers.azure}
+KINDS = {
+    "s3": servers.s3,
+    "gs": servers.gcs,
+    "gs by connection": servers.gcs_by_connection,
+    "abfs": servers.azure,
+    "abfs by connection": servers.azure_by_connection,
+}
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -76,9 +77,7 @@ def s3() -> Iterator[Server]:
     [port] = free_ports(1)
     with _process([sys.executable, str(MOTO), str(port)], port):
         door = Door(port)
-        name = f"records_s3_{next(_numbers)}"
-        connection = {f"AIRFLOW_CONN_{name.upper()}": json.dumps(s3_connection(door.port))}
-        yield Server(f"s3://{name}@{BUCKET}/reassignments", door, connection)
+        yield _by_connection(Server(f"s3://{BUCKET}/reassignments", door), s3_connection(door.port))
         door.close()
 
 
@@ -107,6 +106,15 @@ def gcs_without_preconditions() -> Iterator[Server]:
         door.close()
 
 
+@contextmanager
+def gcs_by_connection() -> Iterator[Server]:
+    """fake-gcs-server through an Airflow connection: Google's provider hands over credentials, here those of nobody."""
+    _provider("google", "airflow.providers.google.cloud.fs.gcs")
+    with gcs() as store:
+        extra = {"is_anonymous": True, "project": "tests", "gcs.endpoint": store.fsspec["gs"]["endpoint_url"]}
+        yield _by_connection(store, {"conn_type": "google_cloud_platform", "extra": extra})
+
+
 def _google(door: Door, url: str) -> Server:
     options = {"token": "anon", "project": "tests", "endpoint_url": url}
     # Without the setting gcsfs asks the real Google by gRPC, which kind of bucket it is, and waits for a minute.
@@ -130,6 +138,28 @@ def azure() -> Iterator[Server]:
             options = {"connection_string": connection}
             yield Server(f"abfs://{BUCKET}/reassignments", door, fsspec={"abfs": options})
             door.close()
+
+
+@contextmanager
+def azure_by_connection() -> Iterator[Server]:
+    """Azurite through an Airflow connection."""
+    _provider("microsoft.azure", "airflow.providers.microsoft.azure.fs.adls")
+    with azure() as store:
+        yield _by_connection(store, {"conn_type": "adls", "extra": dict(store.fsspec["abfs"])})
+
+
+def _provider(name: str, module: str) -> None:
+    found = find_spec("airflow.providers." + name.partition(".")[0]) and find_spec(module)
+    if not found:
+        raise NotInstalledError(f"Airflow's provider {name} is not here: tests/install/test_connections.py installs it")
+
+
+def _by_connection(store: Server, connection: dict[str, Any]) -> Server:
+    """Return the same store, reached by an Airflow connection and by nothing else."""
+    scheme, _, place = store.uri.partition("://")
+    name = f"records_{scheme}_{next(_numbers)}"
+    environment = store.environment | {f"AIRFLOW_CONN_{name.upper()}": json.dumps(connection)}
+    return Server(f"{scheme}://{name}@{place}", store.door, environment)
 
 
 def _installed_azurite() -> Path:

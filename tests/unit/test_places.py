@@ -7,6 +7,7 @@ from upath import UPath
 
 from kafka_reassignment import places
 from kafka_reassignment.errors import InvalidRequestError, RecordStoreUnusableError
+from kafka_reassignment_airflow.hooks import record
 
 pytestmark = pytest.mark.quick
 
@@ -76,6 +77,21 @@ def test_a_store_without_its_provider_names_the_extra(monkeypatch):
         places.place("abfs://some@bucket/folder")
 
 
-def test_a_google_connection_is_refused_because_its_token_ends_before_a_reassignment_does():
-    with pytest.raises(RecordStoreUnusableError, match=r"token of an hour .* Name no connection in the URI"):
+def test_a_google_connection_needs_googles_provider_which_no_extra_has(monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_SOME", "generic://")
+    with pytest.raises(
+        RecordStoreUnusableError, match=r"expected Airflow's provider for Google, found none\. .*providers-google>=20"
+    ):
         places.place("gs://some@bucket/folder")
+
+
+def test_a_google_connection_whose_token_ends_before_a_reassignment_does_is_refused(monkeypatch):
+    """As the provider opened them before its release 20.0.0; a file system with renewed credentials is taken."""
+    monkeypatch.setenv("AIRFLOW_CONN_SOME", "generic://")
+    monkeypatch.setattr(record, "has_fs", lambda _protocol: True)
+    opened = SimpleNamespace(storage_options={"token": "ya29.text"})
+    monkeypatch.setattr(record.ObjectStoragePath, "fs", property(lambda _path: opened))
+    with pytest.raises(RecordStoreUnusableError, match=r"found an access token of an hour.*providers-google>=20"):
+        record.open_place.__wrapped__("gs://some@bucket/folder")
+    opened.storage_options["token"] = object()
+    assert record.open_place.__wrapped__("gs://some@bucket/folder").fs is opened

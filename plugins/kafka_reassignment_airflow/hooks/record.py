@@ -12,7 +12,7 @@ from upath import UPath
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import RecordStoreUnusableError
-from kafka_reassignment.places import GCS, client_missing, place
+from kafka_reassignment.places import GCS, GOOGLE_PROVIDER, place, provider_missing
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment_airflow.hooks.connection import find_connection
 from kafka_reassignment_airflow.settings import setting
@@ -38,24 +38,22 @@ def open_place(uri: str) -> UPath:
     force in new processes.
 
     :param uri: such as ``s3://my_conn@bucket/path``.
-    :raises RecordStoreUnusableError: the provider of the store is not installed, or it is Google's.
+    :raises RecordStoreUnusableError: the provider of the store is not installed, or too old.
     :raises InvalidRequestError: there is no such connection.
     """
     path = ObjectStoragePath(uri)
-    if path.protocol in GCS:  # as of its release 22.8
-        raise RecordStoreUnusableError(
-            f"{uri} cannot keep the records: expected a connection that lasts as long as a reassignment, found Google's "
-            "provider, which gives its file system a token of an hour that is not renewed",
-            Correct(
-                "name no connection in the URI, and give Google's default credentials to every component of Airflow"
-            ),
-        )
     # Looked up first: where there is none, Airflow's S3 client goes on with other credentials, such as the machine's.
     find_connection(path.conn_id or "", "Record store")
     if not has_fs(path.protocol):
-        raise client_missing(uri)
+        raise provider_missing(uri)
     try:
-        _ = path.fs
+        files = path.fs
     except ImportError as error:
-        raise client_missing(uri) from error
+        raise provider_missing(uri) from error
+    if path.protocol in GCS and isinstance(files.storage_options.get("token"), str):
+        raise RecordStoreUnusableError(
+            f"{uri} cannot keep the records: expected credentials that last as long as a reassignment, found an access "
+            "token of an hour, which Google's provider gives its file system before its release 20.0.0",
+            Correct(f"install it on every component of Airflow: {GOOGLE_PROVIDER}"),
+        )
     return cast("UPath", path)
