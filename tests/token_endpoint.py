@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 Reply = tuple[int, object]
@@ -31,3 +34,14 @@ class Endpoint:
 
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/token"
+
+
+@contextmanager
+def serving(endpoint: Endpoint) -> Iterator[Endpoint]:
+    """Let an endpoint answer from a thread of its own."""
+    threading.Thread(target=endpoint.server.serve_forever, daemon=True).start()
+    try:
+        yield endpoint
+    finally:
+        endpoint.server.shutdown()
+        endpoint.server.server_close()

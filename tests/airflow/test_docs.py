@@ -11,7 +11,9 @@ import shlex
 from copy import deepcopy
 from pathlib import Path
 
+import click
 import pytest
+import yaml
 from tests.install.pages import PAGES, followed
 from tests.install.shell import commands as split_commands
 from tests.request_page import PAGE as REQUEST_PAGE
@@ -19,6 +21,7 @@ from tests.request_page import with_tables
 from typer.main import get_command
 
 from kafka_lab.airflow import PROJECT
+from kafka_lab.app import app as lab_app
 from kafka_reassignment.cli import app
 from kafka_reassignment.request import parse_request
 
@@ -28,7 +31,9 @@ BLOCK = re.compile(r"^( *)```sh\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 
 
 def followed_commands():
-    return {shlex.join(shlex.split(c)) for b in followed() if b.is_commands for c in split_commands(b.text)}
+    return {
+        shlex.join(shlex.split(c, comments=True)) for b in followed() if b.is_commands for c in split_commands(b.text)
+    }
 
 
 def commands():
@@ -36,7 +41,28 @@ def commands():
     for page in sorted(DOCS.rglob("*.md")):
         for block in BLOCK.finditer(page.read_text()):
             for line in filter(None, map(str.strip, block[2].splitlines())):
-                yield pytest.param(page, shlex.split(line), id=f"{page.stem}: {line[:60]}")
+                words = shlex.split(line, comments=True)
+                typed = words[: words.index(">")] if ">" in words else words
+                yield pytest.param(page, typed, id=f"{page.stem}: {line[:60]}")
+
+
+def read_by(command: click.Command, words: list[str]) -> None:
+    """Let a command of ours read all that is typed; nothing is run."""
+    options = list(words)
+    while isinstance(command, click.Group):
+        command = command.commands[options.pop(0)]
+    command.make_context("command", options)
+
+
+def taken_by_compose(words: list[str]) -> None:
+    """Whether each profile and the service are in docker-compose.yml; what follows a service is typed in its container."""
+    services = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())["services"]
+    known = {profile for service in services.values() for profile in service.get("profiles", ())}
+    profiles = {words[n + 1] for n, word in enumerate(words) if word == "--profile"}
+    assert profiles <= known, profiles - known
+    verb, *named = (word for word in words if not word.startswith("-") and word not in profiles)
+    assert verb in ("up", "down", "logs", "run", "exec"), verb
+    assert (named[:1] or ["demo"])[0] in services, named
 
 
 @pytest.mark.parametrize(("page", "command"), commands())
@@ -65,10 +91,15 @@ def test_a_command_of_the_docs_is_accepted(dags, monkeypatch, page: Path, comman
             assert [parse_request(request).job for request in json.loads(requests)], page
         case ["kafka-reassignment", name, *options]:
             monkeypatch.setenv("AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI", "/records")
-            known = get_command(app).commands[name]
-            while hasattr(known, "commands"):
-                known = known.commands[options.pop(0)]
-            known.make_context(name, options)  # reads all of it, and runs nothing
+            read_by(get_command(app), [name, *options])
+        case ["kafka-lab" | ".venv/bin/kafka-lab", *options]:
+            read_by(get_command(lab_app), options)
+        case ["make", target, *_]:
+            assert re.search(rf"^{target}:", (PROJECT / "Makefile").read_text(), re.MULTILINE), page
+        case ["docker", "compose", *words]:
+            taken_by_compose(words)
+        case ["kafka-reassign-partitions.sh", *_]:
+            pass  # Kafka's own
         case _:
             pytest.fail(f"{page}: nobody checks {command}")
 

@@ -1,4 +1,4 @@
-"""What docs/executors.md shows for Kubernetes is a pod as Airflow asks for one."""
+"""What docs/executors.md shows for Kubernetes is a pod as Airflow asks for one; tests/install/test_pod_template.py lets Airflow read it."""
 
 import re
 
@@ -10,7 +10,7 @@ from kafka_lab.airflow import PROJECT
 pytestmark = pytest.mark.quick
 
 
-def test_the_pod_template_is_one_that_airflow_takes():
+def test_the_pod_template_has_what_airflow_asks_for():
     (text,) = re.findall(r"```yaml\n(.*?)```", (PROJECT / "docs" / "executors.md").read_text(), re.DOTALL)
     pod = yaml.safe_load(text)
     assert (pod["apiVersion"], pod["kind"], pod["spec"]["restartPolicy"]) == ("v1", "Pod", "Never")

@@ -74,7 +74,9 @@ def test_settings_are_those_of_the_configuration_and_their_defaults_otherwise(mo
     assert step_defaults()["retry_delay"].total_seconds() == 2.5
 
 
-@pytest.mark.parametrize("given", [{}, {"queue": "spark"}, {"queue": "spark", "pool": "planners"}])
+@pytest.mark.parametrize(
+    "given", [{}, {"queue": "spark"}, {"queue": "spark", "pool": "planners"}, {"executor": "LocalExecutor"}]
+)
 def test_where_plans_are_made_is_a_setting_of_one_task_alone(monkeypatch, given):
     for name, value in given.items():
         monkeypatch.setenv(f"AIRFLOW__KAFKA_REASSIGNMENT__PLAN_{name.upper()}", value)

@@ -18,7 +18,7 @@ from kafka_reassignment.places import place
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka]
 
-AWAY_SECONDS = 40
+AWAY_SECONDS = 130
 
 
 @pytest.fixture(scope="module")

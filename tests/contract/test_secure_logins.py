@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.secured import SecuredCluster, unsecured_token
-from tests.token_endpoint import Endpoint
+from tests.token_endpoint import Endpoint, serving
 from tests.unit.cluster.certificates import Certificates
 
 from kafka_lab import data
@@ -45,10 +44,8 @@ def secured(pki: Certificates) -> Iterator[SecuredCluster]:
 def endpoint() -> Iterator[Endpoint]:
     endpoint = Endpoint()
     endpoint.reply = (200, {"access_token": unsecured_token("mover"), "expires_in": 3600})
-    threading.Thread(target=endpoint.server.serve_forever, daemon=True).start()
-    yield endpoint
-    endpoint.server.shutdown()
-    endpoint.server.server_close()
+    with serving(endpoint):
+        yield endpoint
 
 
 @pytest.fixture

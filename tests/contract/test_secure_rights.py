@@ -10,13 +10,14 @@ import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, ResourceType
 from tests.contract.lab import eventually
 from tests.kafka_fixtures import version_under_test
-from tests.secured import SecuredCluster, right, rights
+from tests.secured import SecuredCluster, right, rights, unsecured_token
+from tests.token_endpoint import Endpoint, serving
 from tests.unit.cluster.certificates import Certificates
 
 from kafka_lab import data
 from kafka_lab.airflow import PROJECT
 from kafka_lab.releases import Release
-from kafka_reassignment.cluster import ClusterSettings
+from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
 from kafka_reassignment.errors import NotAuthorizedError
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
@@ -78,8 +79,12 @@ CALLS = {
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
-    pki = Certificates.make(tmp_path_factory.mktemp("pki"))
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates.make(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture(scope="module")
+def secured(pki: Certificates) -> Iterator[SecuredCluster]:
     with SecuredCluster(pki, brokers=2, users={}, super_users=()) as cluster:
         cluster.let_in({"mover": "hunter2"})
         data.create_topic(cluster.bootstrap_servers, P.topic, [(1, 2)])
@@ -126,6 +131,46 @@ def test_all_rights_of_the_table_are_enough(secured: SecuredCluster, settings: C
     with rights(secured.bootstrap_servers, "mover", *TABLE.values()), KafkaCluster(settings) as cluster:
         for name in CALLS:
             works(cluster, name)
+
+
+@pytest.fixture(params=["scram", "certificate", "token"])
+def login(request: pytest.FixtureRequest, secured: SecuredCluster, pki: Certificates) -> Iterator[dict[str, str]]:
+    """The keys of a connection for each way to log in; all of them are the user ``mover``."""
+    tls = {"ssl.ca.location": secured.authority}
+    sasl = tls | {"bootstrap.servers": secured.servers(secured.secure_ports), "security.protocol": "SASL_SSL"}
+    if request.param == "scram":
+        yield sasl | {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "mover", "sasl.password": "hunter2"}
+    elif request.param == "certificate":
+        own = {"ssl.certificate.location": str(pki.certificate), "ssl.key.location": str(pki.key)}
+        servers = secured.servers(secured.certificate_ports)
+        yield tls | own | {"bootstrap.servers": servers, "security.protocol": "SSL"}
+    else:
+        endpoint = Endpoint()
+        endpoint.reply = (200, {"access_token": unsecured_token("mover"), "expires_in": 3600})
+        oidc = {"method": "oidc", "token.endpoint.url": endpoint.url, "client.id": "mover", "client.secret": "hunter2"}
+        with serving(endpoint):
+            yield sasl | {"sasl.mechanism": "OAUTHBEARER"} | {f"sasl.oauthbearer.{k}": v for k, v in oidc.items()}
+
+
+def test_each_way_to_log_in_moves_a_replica_under_a_throttle_with_these_rights_alone(
+    secured: SecuredCluster, login: dict[str, str]
+) -> None:
+    moved = TopicPartition(f"moved-by-{login.get('sasl.mechanism', 'certificate')}", 0)
+    data.create_topic(secured.bootstrap_servers, moved.topic, [(1,)])
+    with (
+        rights(secured.bootstrap_servers, "mover", *TABLE.values()),
+        open_cluster(ClusterSettings.of(login)) as cluster,
+    ):
+        for name in ("set rates", "set throttled replicas", "submit moves"):
+            works(cluster, name)
+        throttled = ConfigResource.topic(moved.topic)
+        set_list = ConfigChange(throttled, REPLICAS, ConfigOperation.SET, "0:1")
+        assert cluster.alter_configs([set_list]) == {throttled: None}
+        assert cluster.alter_reassignments({moved: (2,)}) == {moved: None}
+        eventually(
+            lambda: cluster.describe_partitions([moved.topic])[moved], lambda p: (p.replicas, set(p.isr)) == ((2,), {2})
+        )
+        assert cluster.list_reassignments([moved]) == {}
 
 
 @pytest.mark.parametrize("missing", TABLE)

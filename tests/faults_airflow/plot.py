@@ -99,8 +99,9 @@ class Plot:
 
     @property
     def partition_movements(self) -> int:
-        """P: all in one batch where nothing happens in a second one, since each batch takes most of a minute."""
-        return 2 if any(beat.cue.batch == 2 for beat in self.beats) else len(self.scenario.moves)
+        """P: all in one batch where nothing needs a second one, since each batch takes most of a minute."""
+        needs_two = any(beat.cue.batch == 2 or beat.act is Act.CHANGE_LIMITS for beat in self.beats)
+        return 2 if needs_two else len(self.scenario.moves)
 
     @property
     def seed(self) -> int:
@@ -177,7 +178,10 @@ def _beat(rng: random.Random, act: Act) -> Beat:
     if act in {Act.KILL_SCHEDULER, Act.KILL_TARGET, Act.KILL_LEADER, Act.KILL_CONTROLLER, Act.STORE_UNREACHABLE}:
         task = rng.choice((task, task, "set_throttle", "submit_batch", "drop_old_replicas", "clear_throttle"))
     seconds = rng.choice((2.0, 6.0, 12.0)) if task == "sense_isr_catch_up" else 0.0
-    return Beat(act, Cue(task, rng.choice((1, 1, 2)), seconds), _repair(rng, act), choice)
+    batch = rng.choice((1, 1, 2))
+    if act is Act.CHANGE_LIMITS:
+        batch = 1  # they are refused once the last batch has begun
+    return Beat(act, Cue(task, batch, seconds), _repair(rng, act), choice)
 
 
 def _repair(rng: random.Random, act: Act) -> float:

@@ -90,7 +90,7 @@ def dag_folder() -> Path:
                 return folder
     raise DagsMissingError(
         "The DAGs are not installed here, expected them in the package kafka_reassignment_airflow",
-        Correct("run 'pip install --force-reinstall --no-deps kafka-reassignment'"),
+        Correct("install the package again, as docs/install.md says"),
     )
 
 

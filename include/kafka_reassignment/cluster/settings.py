@@ -41,7 +41,16 @@ _CODE_LOADING = ("plugin.library.paths",)
 
 # Keys that decide how a broker is reached: each must be understood here, or is refused. All other keys
 # (fetch sizes, group.id, …) concern neither metadata nor reassignments and go to librdkafka alone.
-_WAY_TO_CONNECT = ("ssl.", "sasl.", "security.", "enable.ssl.", "enable.sasl.", "https.", "broker.address.")
+_WAY_TO_CONNECT = (
+    "ssl.",
+    "sasl.",
+    "security.",
+    "enable.ssl.",
+    "enable.sasl.",
+    "https.",
+    "broker.address.",
+    "client.dns.",
+)
 _UNDERSTOOD = frozenset(
     {
         *TlsOptions.KEYS,
@@ -59,8 +68,6 @@ _UNDERSTOOD = frozenset(
         "sasl.oauthbearer.token.endpoint.url",
         "https.ca.location",
         "https.ca.pem",
-        "broker.address.family",
-        "broker.address.ttl",
     }
 )
 _SECRET_WORDS = ("password", "secret", ".pem", "oauthbearer.config", "token", "jwt", "assertion", "jaas")

@@ -33,7 +33,7 @@ def require_pyspark() -> None:
     except PackageNotFoundError:
         raise PlannerMissingError(
             "PySpark is not installed here, and plans are made with it",
-            Correct(f"run 'pip install pyspark' in this environment, {ELSEWHERE}"),
+            Correct(f"run 'pip install pyspark{_of_client()}' in this environment, {ELSEWHERE}"),
         ) from None
     if (found := _version_of_files()) != expected:
         raise PlannerMissingError(
@@ -43,6 +43,14 @@ def require_pyspark() -> None:
                 f"run 'pip install --force-reinstall --no-deps pyspark=={expected}' in this environment, {ELSEWHERE}"
             ),
         )
+
+
+def _of_client() -> str:
+    """Return the version that does no harm to a pyspark-client which is there."""
+    try:
+        return f"=={version('pyspark-client')}"
+    except PackageNotFoundError:
+        return ""
 
 
 def _version_of_files() -> str | None:

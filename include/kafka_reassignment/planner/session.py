@@ -65,7 +65,7 @@ def planner_session(
     """Start a Spark session for planning and stop it, and its JVM, afterwards.
 
     Nothing is left in the working directory. On a cluster the executors get this package by zip
-    file; they need Python of the same minor version, numpy and pyarrow.
+    file; they need Python of the same minor version, with numpy, pyarrow, pydantic, pendulum and croniter.
 
     Args:
         master: ``local[*]`` uses every core of this machine.
@@ -115,7 +115,8 @@ def planner_session(
         }
     chosen |= settings or {}
     before = os.environ.get("PYSPARK_PYTHON")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # The executors' Python is taken from here alone: PySpark does not read the setting.
+    os.environ["PYSPARK_PYTHON"] = chosen["spark.pyspark.python"]
     session = None
     try:
         builder = SparkSession.builder.master(master).appName(name)

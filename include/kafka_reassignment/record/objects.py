@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from errno import ENOSYS
 from functools import lru_cache
 from pathlib import Path
@@ -99,7 +99,7 @@ def _create(path: UPath, content: bytes) -> None:
 def require_exclusive_creation(path: UPath, content: bytes) -> None:
     """Make sure that the store refuses to create an object which exists: some ignore the condition and replace it.
 
-    Local disks are known to refuse. What a store that does not refuse has replaced is removed.
+    Local disks are known to refuse. What a store that does not refuse has replaced is removed, where that is allowed.
 
     Args:
         path: of an object that exists.
@@ -117,6 +117,7 @@ def require_exclusive_creation(path: UPath, content: bytes) -> None:
         with store_errors("create", path):
             if not _is_new(lambda: _create(path, content)):
                 return
+        with suppress(Exception):  # the rights that a store needs do not include it
             path.fs.rm_file(path.path)
     except RecordUnavailableError as error:
         if isinstance(error.__cause__, OSError) and error.__cause__.errno == ENOSYS:

@@ -13,6 +13,7 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.throttle import throttle_changes
 from kafka_reassignment.steps.throttle_configs import str_change
 from kafka_reassignment.steps.waiting import SizeSamples
+from kafka_reassignment.versioned import VERSION
 
 WOULD_DO = "would-do.jsonl"
 
@@ -27,7 +28,7 @@ def what_would_be_done(run: RunContext) -> str:
     lines = []
     for number in range(1, batches + 1):
         batch = run.batch(number)
-        lines.append(json.dumps({"batch": number} | _of_batch(run, batch)))
+        lines.append(json.dumps({"version": VERSION, "batch": number} | _of_batch(run, batch)))
     uri = run.record.write_file(WOULD_DO, "".join(f"{line}\n" for line in lines).encode())
     if not batches:
         return "Nothing would be done: the cluster is as asked for"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -40,6 +41,10 @@ class Compose:
     def __init__(self, environment_file: Path, profiles: Sequence[str]) -> None:
         named = [part for profile in profiles for part in ("--profile", profile)]
         self._command = ["docker", "compose", "-p", PROJECT, "--env-file", str(environment_file), *named]
+
+    def command(self, *arguments: str) -> str:
+        """Return a command as it is typed."""
+        return shlex.join([*self._command, *arguments])
 
     def run(self, *arguments: str) -> None:
         """Run a command of compose; its output is shown.
@@ -119,7 +124,7 @@ def main() -> int:
         if options.keep:
             print(
                 f"It stays up: Airflow is at http://localhost:{os.environ['AIRFLOW_PORT']}, its password in {folder}/env. "
-                f"Take it down: docker compose -p {PROJECT} down --volumes"
+                f"Take it down: {compose.command('down', '--volumes')}"
             )
         else:
             compose.run("down", "--volumes", "--timeout", "20")

@@ -19,6 +19,7 @@ from kafka_lab.data import fill_topics
 from kafka_lab.demo_view import console, print_failure, say
 from kafka_lab.throttles import throttle_configs
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
+from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
 from kafka_reassignment.model import PartitionState, TopicPartition
 from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.ports import ClusterPort
@@ -32,6 +33,7 @@ TOPICS = ("orders", "payments")
 PARTITIONS = 12
 LEAVING = 3
 """The broker that is emptied."""
+_STARTED_SECONDS = 120
 _PARSED_SECONDS = 180
 _ENDED_SECONDS = 900
 _ANSWER_SECONDS = 30
@@ -52,7 +54,7 @@ def demo(
     """Write data, empty broker 3 by the DAG kafka_reassignment, and verify where everything is."""
     began = time.monotonic()
     extra = json.loads(os.environ[f"AIRFLOW_CONN_{connection.upper()}"])["extra"]
-    with open_cluster(ClusterSettings.of(extra, name=connection)) as port:
+    with _opened(ClusterSettings.of(extra, name=connection)) as port:
         brokers = sorted(port.describe_cluster().live_brokers)
         _write_data(port, extra, size)
         before = throttle_configs(port, TOPICS)
@@ -85,6 +87,25 @@ def demo(
         _expect("owner of the cluster's lock", None, record_store().lock_owner(port.describe_cluster().cluster_id))
         say(began, f"Its record, with {events} audit events, is in {record.root}; the cluster is not locked")
     console.print((record.read_file("report.txt") or b"There is no report").decode(), markup=False)
+
+
+def _opened(settings: ClusterSettings) -> ClusterPort:
+    """Open the cluster once its brokers are there: they, their certificates and their user may be made at this moment."""
+    opened: list[ClusterPort] = []
+
+    def is_there() -> bool:
+        try:
+            port = open_cluster(settings)
+        except (ClusterUnavailableError, NotAuthorizedError, OSError):
+            return False
+        if len(port.describe_cluster().live_brokers) < LEAVING:
+            port.close()
+            return False
+        opened.append(port)
+        return True
+
+    _until(_STARTED_SECONDS, f"{LEAVING} brokers of {settings.name} to answer", is_there)
+    return opened[0]
 
 
 def assignment(brokers: int) -> list[list[int]]:

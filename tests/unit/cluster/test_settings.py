@@ -209,6 +209,8 @@ def test_ipv6_servers_are_taken() -> None:
         ({"sasl.usrname": "x"}, "'sasl.usrname' cannot be used here, found 'x': it changes how brokers are reached"),
         ({"ssl.keystore.location": "k.p12"}, "'ssl.keystore.location' cannot be used here"),
         ({"sasl.kerberos.keytab": "k"}, "'sasl.kerberos.keytab' cannot be used here"),
+        ({"broker.address.family": "v4"}, "'broker.address.family' cannot be used here"),
+        ({"client.dns.lookup": "resolve_canonical_bootstrap_servers_only"}, "'client.dns.lookup' cannot be used here"),
         ({"sasl.mechanism": "OAUTHBEARER"}, "expected 'oidc' (client credentials), or an oauth_cb function"),
         ({"oauth_cb": "os.system"}, "it must be resolved to a function before"),
         ({"plugin.library.paths": "/x.so"}, "it loads native code into every process"),

@@ -59,6 +59,16 @@ def test_a_cluster_is_not_left_locked_by_a_store_that_replaces_objects():
     assert RecordStore(base).lock_owner("c") is None
 
 
+def test_a_store_that_replaces_objects_is_refused_for_that_where_it_may_not_delete_them_either():
+    class Kept(Replacing):
+        def unlink(self, path):
+            raise PermissionError(13, "AccessDenied")
+
+    with pytest.raises(RecordStoreUnusableError, match="it replaced one") as raised:
+        RecordStore(use(Kept("objects"))).acquire("c", LOCK)
+    assert not is_worth_a_retry(raised.value)
+
+
 def test_the_store_is_proved_by_the_next_try_if_it_was_away_for_the_first():
     disk = Replacing("objects")
     base = use(disk)
