@@ -24,6 +24,7 @@ from kafka_lab.airflow import PROJECT
 from kafka_lab.app import app as lab_app
 from kafka_reassignment.cli import app
 from kafka_reassignment.request import parse_request
+from kafka_reassignment_airflow.hooks.spark import spark_cluster
 
 pytestmark = pytest.mark.quick
 DOCS = PROJECT / "docs"
@@ -44,6 +45,15 @@ def commands():
                 words = shlex.split(line, comments=True)
                 typed = words[: words.index(">")] if ">" in words else words
                 yield pytest.param(page, typed, id=f"{page.stem}: {line[:60]}")
+
+
+def saved(page: Path, file: str) -> str:
+    """What a page tells to save as a file."""
+    found = re.search(
+        rf"save this as `{re.escape(file)}`.*?```json\n(.*?)```", page.read_text(), re.DOTALL | re.IGNORECASE
+    )
+    assert found is not None, f"{page} does not say what is in {file}"
+    return found[1]
 
 
 def read_by(command: click.Command, words: list[str]) -> None:
@@ -94,6 +104,10 @@ def test_a_command_of_the_docs_is_accepted(dags, monkeypatch, page: Path, comman
             read_by(get_command(app), [name, *options])
         case ["kafka-lab" | ".venv/bin/kafka-lab", *options]:
             read_by(get_command(lab_app), options)
+        case ["airflow", "connections", "import", file]:
+            [(conn_id, fields)] = json.loads(saved(page, file)).items()
+            monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps(fields))
+            assert spark_cluster(conn_id).master.startswith("spark://"), page
         case ["make", target, *_]:
             assert re.search(rf"^{target}:", (PROJECT / "Makefile").read_text(), re.MULTILINE), page
         case ["docker", "compose", *words]:
