@@ -34,9 +34,12 @@ def run(two_batches):
     return two_batches()
 
 
+TASKS = "tasks that run or are deferred"
+
+
 @pytest.fixture
 def runs(monkeypatch):
-    """The runs of batches that Airflow has, with their states."""
+    """The runs of batches that Airflow has, with their states; under ``TASKS`` how many of their tasks look."""
     states = {}
 
     def count(*, dag_id, run_ids, states):
@@ -44,6 +47,7 @@ def runs(monkeypatch):
 
     known = states
     monkeypatch.setattr(RuntimeTaskInstance, "get_dr_count", staticmethod(count))
+    monkeypatch.setattr(RuntimeTaskInstance, "get_ti_count", staticmethod(lambda **_asked: states.get(TASKS, 1)))
     return states
 
 
@@ -118,6 +122,14 @@ def without_throttle(run):
     run.cluster.alter_configs([ConfigChange(THROTTLED, FOLLOWER_RATE, ConfigOperation.DELETE)])
     assert FOLLOWER_RATE not in run.configs("orders")[THROTTLED]
     return before
+
+
+def test_the_throttle_is_looked_after_while_a_run_gets_no_further_task_as_its_dag_is_paused(run, runs):
+    """After submit_batch nothing of the run looks then: no sensor starts, and no trigger is there."""
+    runs |= {batch_run_id("r", 1): "running", TASKS: 0}
+    before = without_throttle(run)
+    assert "No task of its run r__0001 is at work" in reason(run)
+    assert run.configs("orders")[THROTTLED][FOLLOWER_RATE].value == before
 
 
 def test_the_throttle_of_a_batch_that_stands_red_is_looked_after(run, runs):

@@ -166,6 +166,11 @@ class SimAirflow:
             if dag == dag_id and (not run_ids or run_id in run_ids) and (not states or run.state in states)
         )
 
+    def count_tasks(self, dag_id: str, run_ids: Collection[str], states: Collection[str]) -> int:
+        """How many tasks of these runs are in one of these states; see ``RuntimeTaskInstance.get_ti_count``."""
+        runs = [run for (dag, run_id), run in self.runs.items() if dag == dag_id and run_id in run_ids]
+        return sum(ti.state in states for run in runs for ti in run.tasks.values())
+
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs or waits for its turn; paused runs do not count."""

@@ -149,6 +149,12 @@ class _TaskInstances:
         return airflow_now().count_runs(dag_id, run_ids, states)
 
     @staticmethod
+    def get_ti_count(
+        dag_id: str, run_ids: list[str] | None = None, states: list[str] | None = None, **_kwargs: Any
+    ) -> int:
+        return airflow_now().count_tasks(dag_id, run_ids or (), states or ())
+
+    @staticmethod
     def get_dagrun_state(dag_id: str, run_id: str) -> str:
         return str(airflow_now().runs[dag_id, run_id].state)
 

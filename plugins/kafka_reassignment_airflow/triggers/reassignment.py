@@ -19,6 +19,10 @@ from kafka_reassignment_airflow.runs import batch_run_id
 from kafka_reassignment_airflow.triggers.base import StepTrigger
 
 
+LOOKING = ("running", "deferred")
+"""States of a task in which it, or its trigger, looks at the throttle."""
+
+
 class BatchesTrigger(StepTrigger):
     """Wait until the record shows every batch as finished.
 
@@ -43,8 +47,8 @@ class BatchesTrigger(StepTrigger):
 def look_at_batches(run: RunContext, batch_dag_id: str) -> WaitResult:
     """Look once at the chain of batches, for the task and its trigger; say so where the next batch is not run by anything.
 
-    A failed batch does not end the wait: a rerun of its failed step carries the chain on. What copies meanwhile has no
-    other look at its throttle than this one.
+    A failed batch does not end the wait: a rerun of its failed step carries the chain on. Nor does a paused DAG, whose runs
+    get no further task. What copies meanwhile has no other look at its throttle than this one.
     """
     recorded = RecordView(run.record)
     result = wait_for_batches(recorded, run.now())
@@ -63,7 +67,12 @@ def _why_it_stands(recorded: RecordView, batch_dag_id: str) -> str:
         return bool(RuntimeTaskInstance.get_dr_count(dag_id=batch_dag_id, run_ids=list(run_ids), states=[state]))
 
     if is_in("running", run_id, before):
-        return ""
+        if RuntimeTaskInstance.get_ti_count(dag_id=batch_dag_id, run_ids=[run_id, before], states=list(LOOKING)):
+            return ""
+        return (
+            f"No task of its run {run_id} is at work: it is between two tasks, waits for a retry or a worker, or {batch_dag_id} "
+            "is paused"
+        )
     if is_in("queued", run_id):
         return (
             f"Its run {run_id} is QUEUED: {batch_dag_id} is paused, or as many of its runs are at work as may be. It starts "
