@@ -12,6 +12,7 @@ from kafka_reassignment.plan.summary import PlanSummary, seconds_at_rate
 from kafka_reassignment.record.approvals import PlanApproval
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.supersede import give_back
 from kafka_reassignment.steps.validate_only import what_would_be_done
 
 LONGEST_REASON = 500
@@ -78,8 +79,18 @@ def answer_within(run: RunContext) -> timedelta | None:
     return None if hours is None else timedelta(hours=hours)
 
 
-def answered(run: RunContext, *, approved: bool, by: str, reason: str = "", rules: ApprovalRules | None = None) -> bool:
-    """Record a person's answer; return whether the plan may run, or (False) whether another person is to be asked.
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What an answer means: whether the plan may run, and the answer in words, such as "rejected by ann: too large"."""
+
+    may_run: bool
+    words: str
+
+
+def answered(
+    run: RunContext, *, approved: bool, by: str, reason: str = "", rules: ApprovalRules | None = None
+) -> Answered:
+    """Record a person's answer; an approved plan that may not run yet is to be approved by another person as well.
 
     An approval counts for the plan in force alone, by its hash. A rejection releases the cluster's lock.
     """
@@ -89,22 +100,27 @@ def answered(run: RunContext, *, approved: bool, by: str, reason: str = "", rule
         event.summary = f"{'approved' if approved else 'rejected'} by {by}{f': {reason}' if reason else ''}"
         event.facts = {"by": by, "reason": reason, "approved_plan_hash": plan_hash}
         if not approved:
-            run.release_lock()
-            return False
+            event.summary += _given_back(run)
+            return Answered(may_run=False, words=event.summary)
         run.record.approvals.append(PlanApproval(by=by, at=run.now(), plan_hash=plan_hash, reason=reason))
         missing = _missing(run, rules or ApprovalRules())
         if missing:
             event.summary += "; another person has to approve it as well"
-        return not missing
+        return Answered(not missing, event.summary)
 
 
 def not_answered(run: RunContext) -> str:
     """Record that nobody answered in time, release the cluster's lock, and return that in words."""
     with run.audited("approve") as event:
         event.outcome = "refused"
-        event.summary = f"nobody answered within {run.request.approval_hours} hours"
-        run.release_lock()
+        event.summary = f"nobody answered within {run.request.approval_hours} hours{_given_back(run)}"
         return event.summary
+
+
+def _given_back(run: RunContext) -> str:
+    """Release the cluster's lock; return a sentence on what the superseded reassignment has left, after a full stop, or nothing."""
+    left, _ = give_back(run)
+    return f". {left}" if left else ""
 
 
 def _missing(run: RunContext, rules: ApprovalRules) -> int:

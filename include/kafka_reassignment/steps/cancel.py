@@ -79,9 +79,7 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
             event.summary = f"stopped by {by}" + (f": {reason}" if reason else "")
         else:
             # To free a partition of another client's move is not to give up its own: it is moved once it is free.
-            freed = (
-                moves_of_others(run.cluster, RecordView(run.record), scope) & set(planned) if scope.foreign else set()
-            )
+            freed = moves_of_others(run, RecordView(run.record), scope) & set(planned) if scope.foreign else set()
             taken_out = [p for p in planned if p not in freed]
             withdrawn = run.record.withdrawn_partitions()
             new = tuple(str(p) for p in taken_out if str(p) not in withdrawn)
@@ -193,7 +191,7 @@ def _settled_text(decided: Settling) -> str:
     text = f"{len(decided.settled)} partitions settled"
     for those, what in (
         (decided.left, "stay between two assignments"),
-        (decided.cancels.foreign, "left to the other client that moves them"),
+        (decided.cancels.foreign, "left to others, who move them"),
     ):
         text += f"; {len(those)} {what}: {format_reasons(those)}" if those else ""
     return text

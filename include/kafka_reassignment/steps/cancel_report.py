@@ -68,7 +68,7 @@ def _where_it_stands(run: RunContext, scope: CancelScope, decided: Settling) -> 
         for those, what in (
             (decided.left, "stay between two assignments"),
             (decided.above, "have more replicas than before the reassignment"),
-            (decided.cancels.foreign, "are moved by another client, and left to it"),
+            (decided.cancels.foreign, "are moved by others, and left to them"),
         )
         if those
     ]

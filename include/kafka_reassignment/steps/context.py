@@ -289,10 +289,12 @@ def refuse_stopped(recorded: Record | RecordView) -> None:
 
 
 def way_on_from_stop(record: Record, command: RunCommand) -> tuple[Advice, ...]:
-    """Return what leads on from a stop. What was superseded is not resumed: its partitions are elsewhere by then."""
+    """Return what leads on from a stop. What was superseded is not resumed while its partitions may be elsewhere by then."""
     if not command.superseded_by:
         return (Trigger(RESUME_DAG_ID, {"reassignment_id": record.reassignment_id}),)
     return (
         WaitUntil(f"reassignment {command.superseded_by}, which took its place, has ended"),
-        Correct("ask for what is still wanted of this one in a new request"),
+        Correct(
+            "ask for what is still wanted of this one in a new request, or resume this one if that one has moved nothing"
+        ),
     )

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from kafka_reassignment.advice import Correct, Rerun, Trigger
+from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Rerun, Trigger
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, RecordDamagedError, is_worth_a_retry
 from kafka_reassignment.model import ConfigResource, ConfigValue
 from kafka_reassignment.plan.hash import target_hash
@@ -25,7 +25,7 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words
-from kafka_reassignment.steps.supersede import left_between
+from kafka_reassignment.steps.supersede import give_back, left_between
 from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons
 
 TOPIC_KEYS = (MIN_ISR, REMOTE_STORAGE)
@@ -77,10 +77,12 @@ def _releasing_lock(run: RunContext) -> Iterator[None]:
         yield
     except ReassignmentError as error:
         if not is_worth_a_retry(error) and run.record.submitted(1) is None:
-            run.release_lock()
+            _, half_way = give_back(run)
             # What is corrected is planned again once the lock is taken again; a request is corrected by another run.
             if not isinstance(error, InvalidRequestError) and not any(isinstance(a, Trigger) for a in error.advice):
                 error.add_advice(Rerun("preflight"))
+            if half_way:  # in flight or between two assignments: it would stay so
+                error.add_advice(Trigger(CANCEL_DAG_ID, {"reassignment_id": half_way}))
         raise
 
 

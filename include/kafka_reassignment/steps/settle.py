@@ -45,7 +45,7 @@ class CancelResult:
             (len(self.stranded), "stranded in between"),
             (len(self.left), "left between two assignments, since either would take copies"),
             (len(self.above), "with more replicas than before the reassignment"),
-            (len(self.foreign), "another client's, left alone"),
+            (len(self.foreign), "moved by others, left alone"),
             (len(self.refused), "refused by the controller"),
         )
         return ", ".join(f"{count} {what}" for count, what in counted if count) or "nothing was in flight"
@@ -87,8 +87,9 @@ def act(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[Canc
 
 def decide(controller: Controller, stopped: StoppedSteps, view: View, scope: CancelScope) -> Settling:
     """Return how stopped steps are settled on this controller."""
-    decided = settling(stopped.steps, view, wholes=stopped.wholes, foreign_too=scope.foreign)
-    return controller.settle(decided, view)
+    decided = controller.settle(settling(stopped.steps, view, wholes=stopped.wholes, foreign_too=scope.foreign), view)
+    foreign = {**decided.cancels.foreign, **stopped.of_owner}
+    return replace(decided, cancels=replace(decided.cancels, foreign=foreign))
 
 
 def refuse_resumed(run: RunContext, recorded: RecordView, scope: CancelScope) -> None:

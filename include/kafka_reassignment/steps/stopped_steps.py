@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from kafka_reassignment.decisions.moves import phase
 from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.model import Reassignment, Step, TopicPartition
 from kafka_reassignment.plan.store import read_steps_of_several, read_targets_of
-from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -21,31 +21,57 @@ from kafka_reassignment.steps.view import observe
 
 @dataclass(frozen=True, slots=True)
 class StoppedSteps:
-    """Steps to settle, and the whole reassignment of those partitions that take several steps (KIP-435)."""
+    """Steps to settle, and the whole reassignment of those partitions that take several steps (KIP-435).
+
+    ``of_owner`` are partitions that are left to the reassignment which has the cluster's lock, and why.
+    """
 
     steps: tuple[Step, ...] = ()
     wholes: dict[TopicPartition, Reassignment] = field(default_factory=dict)
+    of_owner: dict[TopicPartition, str] = field(default_factory=dict)
 
 
 def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> StoppedSteps:
     """Return what a cancel is about: no other steps can be in flight or half-way.
 
     A reassignment that is stopped before its first batch has superseded another one in vain: what that one has left is settled
-    with it.
+    with it. What the plan of another reassignment that has the cluster's lock moves is that one's, also where both have the same
+    targets: an old cancel that is cleared must not take its moves, nor the copies that it has made.
     """
     ours = _ours(recorded, scope) if recorded.record.exists else StoppedSteps()
     if scope.is_whole and recorded.record.exists and recorded.submitted(1) is None:
         ours = _joined(ours, steps_of_superseded(run))
+    of_owner = planned_by_owner(run, {s.partition for s in ours.steps})
+    ours = StoppedSteps(tuple(s for s in ours.steps if s.partition not in of_owner), ours.wholes, of_owner)
     if not scope.foreign:
         return ours
-    foreign = moves_of_others(run.cluster, recorded, scope) - {s.partition for s in ours.steps}
+    foreign = moves_of_others(run, recorded, scope) - {s.partition for s in ours.steps}
     flights = run.cluster.list_reassignments(sorted(foreign)) if foreign else {}
-    return StoppedSteps((*ours.steps, *(Step(f.as_reassignment(p)) for p, f in sorted(flights.items()))), ours.wholes)
+    return replace(ours, steps=(*ours.steps, *(Step(f.as_reassignment(p)) for p, f in sorted(flights.items()))))
+
+
+def planned_by_owner(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
+    """Return which of these partitions another reassignment, which has the cluster's lock, moves by its plan, and say so of each.
+
+    Raises:
+        RecordDamagedError: the lock or that plan is not readable.
+    """
+    owner = _owner(run) if partitions else None
+    if owner is None or owner.frozen_plan() is None:
+        return {}
+    moved = read_targets_of(owner.plan_ref(), partitions)
+    return dict.fromkeys(moved, f"reassignment {owner.reassignment_id} moves it, and has the lock of the cluster")
+
+
+def _owner(run: RunContext) -> Record | None:
+    """The other reassignment that has the lock of the cluster."""
+    owner = run.lock_of_another()
+    return None if owner is None else run.store.record(run.record.cluster_id, owner.reassignment_id)
 
 
 def steps_of_superseded(run: RunContext) -> StoppedSteps:
     """Return what the reassignment that this one has superseded has left in flight or half-way."""
-    earlier = _superseded(run)
+    earlier = superseded(run)
     if earlier is None:
         return StoppedSteps()
     try:
@@ -63,8 +89,8 @@ def _joined(own: StoppedSteps, earlier: StoppedSteps) -> StoppedSteps:
     )
 
 
-def _superseded(run: RunContext) -> Record | None:
-    """The reassignment from which this one took the lock of the cluster, in one step."""
+def superseded(run: RunContext) -> Record | None:
+    """Return the reassignment from which this one took the lock of the cluster, in one step; None where there is none."""
     own, series = run.record.reassignment_id, run.store.lock(run.record.cluster_id)
     number, owner = series.last()
     before = series.owner_at(number - 1) if number > 1 and owner is not None and owner.reassignment_id == own else None
@@ -73,14 +99,18 @@ def _superseded(run: RunContext) -> Record | None:
     return run.store.record(run.record.cluster_id, before.reassignment_id)
 
 
-def moves_of_others(cluster: ClusterPort, recorded: RecordView, scope: CancelScope) -> set[TopicPartition]:
-    """Return the partitions in scope that another client moves: what is in flight, but not by the batch under way."""
-    flights = {p for p in cluster.list_reassignments() if scope.has(p)}
-    is_recorded = bool(flights) and recorded.record.exists
-    under_way = [s for s in steps_under_way(recorded) if s.partition in flights] if is_recorded else []
-    if not under_way:
+def moves_of_others(run: RunContext, recorded: RecordView, scope: CancelScope) -> set[TopicPartition]:
+    """Return the partitions in scope that another client moves: what is in flight, but not by the batch under way.
+
+    Nor by that of the reassignment which has the cluster's lock.
+    """
+    flights = {p for p in run.cluster.list_reassignments() if scope.has(p)}
+    if not flights:
         return flights
-    view = observe(cluster, [s.partition for s in under_way])
+    owner = _owner(run)
+    records = (recorded, RecordView(owner)) if owner is not None else (recorded,)
+    under_way = [s for r in records if r.record.exists for s in steps_under_way(r) if s.partition in flights]
+    view = observe(run.cluster, sorted({s.partition for s in under_way}))
     return flights - {s.partition for s in under_way if phase(s, view).ours}
 
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from kafka_reassignment.advice import CANCEL_DAG_ID, RESUME_DAG_ID
 from kafka_reassignment.decisions.cancel import Settling, settling
 from kafka_reassignment.decisions.moves import Phase, phase
 from kafka_reassignment.decisions.supersede import SupersedeAction, supersede
+from kafka_reassignment.errors import ClusterUnavailableError, name_some
 from kafka_reassignment.model import Batch, Replicas, TopicPartition, View
 from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit
-from kafka_reassignment.steps.stopped_steps import StoppedSteps, steps_of_superseded
+from kafka_reassignment.steps.stopped_steps import StoppedSteps, steps_of_superseded, superseded
 from kafka_reassignment.steps.view import CONFIRM_SECONDS, observe
 from kafka_reassignment.text import format_brokers
 
@@ -60,6 +62,41 @@ def left_between(run: RunContext) -> dict[TopicPartition, Replicas]:
     """
     left = steps_of_superseded(run)
     return dict(_settling(run, left, confirmed_view(run, left.steps)).to_submit) if left.steps else {}
+
+
+def give_back(run: RunContext) -> tuple[str, str]:
+    """Release the lock of a reassignment that ends before its first batch; return what the superseded one has left, and its id.
+
+    That one is stopped, and nobody else would say that its moves are still in flight or half-way. Both are empty where nothing is.
+    """
+    left = _left_by_superseded(run)
+    run.release_lock()
+    return left
+
+
+def _left_by_superseded(run: RunContext) -> tuple[str, str]:
+    earlier, left = superseded(run), steps_of_superseded(run)
+    if earlier is None or not left.steps:
+        return "", ""
+    try:
+        decided = settling(left.steps, observe(run.cluster, [s.partition for s in left.steps]), wholes=left.wholes)
+    except ClusterUnavailableError as error:
+        run.log.warning("What is left half-way is not known: %s", error)
+        found = "partitions that may be"
+    else:
+        cancels = decided.cancels
+        there = {*cancels.to_cancel, *cancels.carry_on, *decided.stranded, *decided.to_submit, *decided.left}
+        if not there:
+            return "", ""
+        found = f"{len(there)} partitions ({name_some(sorted(there))})"
+    whose = earlier.reassignment_id
+    return (
+        (
+            f"Reassignment {whose}, which was superseded, is stopped with {found} in flight or half-way. Let it go on with "
+            f"{RESUME_DAG_ID}, or settle them with {CANCEL_DAG_ID}, reassignment_id {whose}"
+        ),
+        whose,
+    )
 
 
 def settle_superseded(run: RunContext, event: AuditDraft) -> None:

@@ -156,18 +156,20 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
         """
         if event.get("error_type") == "timeout":
             with self.run_context(context) as run:
-                raise AirflowFailException(f"The plan was not approved: {not_answered(run)}. Trigger a new run")
+                raise AirflowFailException(
+                    f"The plan was not approved: {not_answered(run)}. To plan again, trigger a new run"
+                )
         answer, by = event.get("chosen_options") or ["no answer"], _responder(event)
         reason = str((event.get("params_input") or {}).get("reason") or "")
         approved = answer[0] == self.APPROVE
         with self.run_context(context) as run:
-            may_run = answered(run, approved=approved, by=by, reason=reason, rules=approval_rules())
-            if approved and not may_run:
+            answer_is = answered(run, approved=approved, by=by, reason=reason, rules=approval_rules())
+            if approved and not answer_is.may_run:
                 self.response_timeout = answer_within(run)
                 self._tell(run, context, f"{by} has approved, and another person has to approve as well. ")
         if not approved:
-            raise AirflowFailException(f"The plan was rejected by {by}{f': {reason}' if reason else ''}")
-        if not may_run:
+            raise AirflowFailException(f"The plan was {answer_is.words}")
+        if not answer_is.may_run:
             return ApprovalOperator.execute(self, context)
         return ApprovalOperator.execute_complete(self, context, event)
 

@@ -18,7 +18,6 @@ from kafka_reassignment.steps.waiting import Waiting, WaitResult, waiting_step
 from kafka_reassignment_airflow.runs import batch_run_id
 from kafka_reassignment_airflow.triggers.base import StepTrigger
 
-
 LOOKING = ("running", "deferred")
 """States of a task in which it, or its trigger, looks at the throttle."""
 

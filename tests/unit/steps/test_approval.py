@@ -48,7 +48,7 @@ def test_a_roll_back_waits_for_nobody_unless_it_asks_for_it(reassignment):
 
 def test_an_approval_is_kept_with_its_reason_and_the_hash_of_the_plan_and_nobody_is_asked_again(reassignment):
     run = reassignment(MOVES, require_approval=True)
-    assert answered(run.context, approved=True, by="ann", reason=" weekend ")
+    assert answered(run.context, approved=True, by="ann", reason=" weekend ").may_run
     event = last_event(run)
     assert (event.outcome, event.summary) == ("succeeded", "approved by ann: weekend")
     assert event.facts == {"by": "ann", "reason": "weekend", "approved_plan_hash": run.context.plan().plan_hash}
@@ -66,18 +66,19 @@ def test_two_different_people_have_to_approve_where_that_is_asked(reassignment, 
     run = reassignment(MOVES, require_approval=True, second_approver=not by_setting)
     rules = ApprovalRules(second_approver=by_setting)
     for _ in range(2):
-        assert not answered(run.context, approved=True, by="ann", rules=rules)
+        assert not answered(run.context, approved=True, by="ann", rules=rules).may_run
         assert last_event(run).summary == "approved by ann; another person has to approve it as well"
         assert approval(run.context, rules) == "ask"
-    assert answered(run.context, approved=True, by="bob", rules=rules)
+    assert answered(run.context, approved=True, by="bob", rules=rules).may_run
     assert approval(run.context, rules) == "go"
     assert run.record.approved_by(run.context.plan().plan_hash) == {"ann", "bob"}
 
 
 def test_a_rejection_by_the_second_person_ends_it_with_a_reason(reassignment):
     run = reassignment(MOVES, require_approval=True, second_approver=True)
-    assert not answered(run.context, approved=True, by="ann")
-    assert not answered(run.context, approved=False, by="bob", reason="not this weekend")
+    assert not answered(run.context, approved=True, by="ann").may_run
+    rejected = answered(run.context, approved=False, by="bob", reason="not this weekend")
+    assert (rejected.may_run, rejected.words) == (False, "rejected by bob: not this weekend")
     assert (last_event(run).outcome, last_event(run).summary) == ("refused", "rejected by bob: not this weekend")
     assert run.store.lock_owner(run.cluster_id) is None
 

@@ -30,11 +30,11 @@ def test_a_move_of_another_client_on_our_partition_is_left_out_and_named(reassig
     cancel.stop(run.context, WHOLE, by="bob")
     cancel.cancel_moves(run.context, WHOLE)
     done = run.until_settled(WHOLE)
-    assert "1 left to the other client that moves them: orders-1" in done.message
+    assert "1 left to others, who move them: orders-1" in done.message
     cancel.clear_after_stop(run.context, WHOLE)
     assert run.configs("orders") == configs
     text = report_stop(run.context, WHOLE)
-    assert "1 partitions are moved by another client, and left to it" in text
+    assert "1 partitions are moved by others, and left to them" in text
     assert set(cluster.list_reassignments()) == {ORDERS_1}
     assert run.store.lock_owner(run.cluster_id) is None
 
@@ -148,3 +148,70 @@ def test_our_own_move_that_is_named_is_withdrawn_whether_or_not_those_of_others_
     assert run.record.withdrawn_partitions() == {"orders-0"}
     cancel.cancel_moves(run.context, FREE)
     assert set(cluster.list_reassignments()) == {ORDERS_1}
+
+
+# The reassignment that has the lock of the cluster: an old cancel that is cleared, or asked for again, is not about its moves
+
+
+@pytest.fixture
+def owner(reassignment, cluster):
+    """The reassignment that has the lock, with the same targets as one that was stopped before; its moves are in flight."""
+    old = reassignment(MOVES)
+    old.do_all("admit", "set_throttle", "submit_batch")
+    cancel.stop(old.context, WHOLE, by="bob")
+    cancel.cancel_moves(old.context, WHOLE)
+    old.until_settled(WHOLE)
+    cancel.clear_after_stop(old.context, WHOLE)
+    report_stop(old.context, WHOLE)
+    owner = reassignment(MOVES, reassignment_id="owner")
+    owner.do_all("admit", "set_throttle", "submit_batch")
+    return owner
+
+
+@pytest.mark.parametrize("scope", [WHOLE, CancelScope(foreign=True), FREE])
+def test_an_old_cancel_leaves_the_moves_of_the_reassignment_with_the_lock(owner, cluster, scope):
+    old = owner.context_of(owner.store.record(owner.cluster_id, "r"))
+    in_flight = cluster.list_reassignments()
+    outcome = cancel.cancel_moves(old, scope)
+    assert (outcome.cancelled, outcome.settled) == ({}, {})
+    assert cluster.list_reassignments() == in_flight
+    assert cancel.settle_moves(old, scope, owner.clock.now).facts["cancelled"] == {}
+    assert cluster.list_reassignments() == in_flight
+    owner.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle", "next_batch")
+    assert owner.replicas() | {"orders-0": (1, 3), "orders-1": (4, 3)} == owner.replicas()
+
+
+def test_an_old_cancel_drops_none_of_the_copies_of_the_reassignment_with_the_lock_and_names_it(owner, cluster):
+    cluster.catch_up_all()
+    assert cluster.list_reassignments() == {}, "old and new replicas, right before the drop"
+    before = owner.replicas()
+    old = owner.context_of(owner.store.record(owner.cluster_id, "r"))
+    outcome = cancel.cancel_moves(old, WHOLE)
+    assert outcome.settled == {}
+    assert outcome.foreign["orders-0"] == "reassignment owner moves it, and has the lock of the cluster"
+    assert (
+        "2 left to others, who move them: orders-0 (reassignment owner"
+        in cancel.settle_moves(old, WHOLE, owner.clock.now).message
+    )
+    assert owner.replicas() == before
+
+
+def test_moves_of_the_reassignment_with_the_lock_are_not_those_of_other_clients(owner, cluster):
+    nobody = owner.context_of(owner.store.record(owner.cluster_id, "cancel-run"))
+    scope = CancelScope(foreign=True)
+    other = TopicPartition("orders", 2)
+    cluster.alter_reassignments({other: (3, 1, 4)}, allow_replication_factor_change=True)
+    cancel.stop(nobody, scope, by="bob")
+    assert set(cancel.cancel_moves(nobody, scope).cancelled) == {"orders-2"}
+    assert set(cluster.list_reassignments()) == {ORDERS_0, ORDERS_1}
+
+
+def test_what_the_reassignment_with_the_lock_does_not_move_is_cancelled_as_before(reassignment, cluster):
+    old = reassignment(MOVES)
+    old.do_all("admit", "set_throttle", "submit_batch")
+    cancel.stop(old.context, WHOLE, by="bob")
+    old.store.release(old.cluster_id, "r")
+    owner = reassignment([MOVES[1]], reassignment_id="owner")
+    assert set(cancel.cancel_moves(old.context, WHOLE).cancelled) == {"orders-0"}
+    assert set(cluster.list_reassignments()) == {ORDERS_1}
+    assert owner.store.lock_owner(owner.cluster_id).reassignment_id == "owner"

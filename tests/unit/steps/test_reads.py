@@ -90,7 +90,7 @@ def make_it_wait(begun, cluster, step):
         ("sense_isr_catch_up", {"read": 17, "list": 6}, {"read": 10}),
         ("drop_old_replicas", {"read": 24, "list": 6}, {"read": 8}),
         ("wait_for_batches", {"read": 6, "list": 3}, {"read": 4}),
-        ("settle_moves", {"read": 20, "list": 6}, {"read": 7}),
+        ("settle_moves", {"read": 21, "list": 6}, {"read": 8}),
     ],
 )
 def test_a_look_asks_the_store_no_more_often_than_this(begun, cluster, disk, step, first, later):

@@ -8,15 +8,18 @@ from kafka_reassignment.errors import ReassignmentInProgressError, StoppedError,
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.tables import read_table
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.approval import answered
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.plan import take_snapshot
 from kafka_reassignment.steps.preflight import preflight
+from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.waiting import Done
 
 pytestmark = pytest.mark.quick
 
 ORDERS_0 = TopicPartition("orders", 0)
+WHOLE = CancelScope()
 
 
 def start_elsewhere(cluster, target, partition=ORDERS_0):
@@ -101,7 +104,9 @@ def test_a_second_reassignment_that_supersedes_stops_the_first_and_takes_its_deb
         first.do("sense_isr_catch_up")
     assert stopped.value.advice == (
         WaitUntil("reassignment second, which took its place, has ended"),
-        Correct("ask for what is still wanted of this one in a new request"),
+        Correct(
+            "ask for what is still wanted of this one in a new request, or resume this one if that one has moved nothing"
+        ),
     ), "to resume it would move partitions that are the second one's"
     assert first.configs("orders") == throttled, "its throttle has to stay while its move is in flight"
     assert not second(first).record.journal().is_settled, "and is the second one's to look after and to clear"
@@ -145,6 +150,45 @@ def test_what_was_superseded_goes_back_where_its_target_is_not_in_sync(reassignm
     then = reassignment([move("orders", 0, (1, 3), (1, 4))], reassignment_id="second", supersede=True)
     then.run_batches()
     assert then.replicas()["orders-1"] == (2, 3)
+
+
+HALF_WAY = (
+    "Reassignment r, which was superseded, is stopped with 2 partitions (orders-0, orders-1) in flight or half-way. Let it go on "
+    "with kafka_reassignment_resume, or settle them with kafka_reassignment_cancel, reassignment_id r"
+)
+
+
+@pytest.mark.parametrize("in_flight", [True, False], ids=["in flight", "before the drop"])
+def test_a_rejected_plan_says_what_the_superseded_reassignment_has_left_and_both_ways_on_lead_to_an_end(
+    reassignment, cluster, in_flight
+):
+    first = reassignment([move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))])
+    first.do_all("admit", "set_throttle", "submit_batch", *(() if in_flight else ("sense_isr_catch_up",)))
+    configs, before = first.configs("orders"), first.replicas()
+    preflight(second(first), REQUEST, "bob")
+    then = reassignment([move("orders", 0, (1, 3), (1, 4))], reassignment_id="second", supersede=True)
+    answer = answered(then.context, approved=False, by="ann", reason="too large")
+    assert answer.words == f"rejected by ann: too large. {HALF_WAY}"
+    assert first.store.lock_owner(first.cluster_id) is None
+    assert (first.configs("orders"), first.replicas()) == (configs, before), "nothing is changed by a rejection"
+
+    if in_flight:
+        cancel.stop(first.context, WHOLE, by="bob")
+        cancel.cancel_moves(first.context, WHOLE)
+        first.until_settled(WHOLE)
+        assert first.replicas() | {"orders-0": (1, 2), "orders-1": (2, 3)} == first.replicas()
+    else:
+        resume(first.context, by="bob")
+        first.clock.sleep(1)
+        first.run_batches()
+        assert first.replicas() | {"orders-0": (1, 3), "orders-1": (4, 3)} == first.replicas()
+
+
+def test_a_rejected_plan_that_has_superseded_what_left_nothing_says_nothing_of_it(reassignment):
+    first = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    preflight(second(first), REQUEST, "bob")
+    then = reassignment([move("orders", 0, (1, 2), (1, 4))], reassignment_id="second", supersede=True)
+    assert answered(then.context, approved=False, by="ann").words == "rejected by ann"
 
 
 def test_validating_stops_nobody(reassignment):
