@@ -10,7 +10,8 @@ import re
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future
+from concurrent.futures import wait as wait_for_futures
 from typing import Any, Self, TypeAlias, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -161,7 +162,9 @@ class AdminConversation:
                     del pending[item]
                     answers[item] = NothingSentError(f"{self._name(who(item))} did not answer: {reason}")
             if pending:
-                self._serve()
+                # librdkafka's own thread completes the futures: its poll would not return any earlier for that.
+                wait_for_futures(pending.values(), timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+                self._serve(0)
                 if waited > _REFRESH_SECONDS:
                     self._start_refresh()
         return answers
@@ -170,14 +173,14 @@ class AdminConversation:
         """The broker's own message; None when it sent none, and librdkafka filled in one of its own."""
         return None if error.str() == KafkaError(error.code()).str() else self._settings.redact(error.str())
 
-    def _serve(self) -> None:
-        """Let librdkafka call back, and raise what concerns every request.
+    def _serve(self, seconds: float = _POLL_SECONDS) -> None:
+        """Let librdkafka call back for so many seconds, and raise what concerns every request.
 
         Raises:
             NothingSentError: every broker failed, before one named the members of the cluster (see ``reach``).
             NotAuthorizedError: a broker refused the credentials: so would all others.
         """
-        self._client.poll(_POLL_SECONDS)
+        self._client.poll(seconds)
         for error in self._errors:
             if error.code() == KafkaError._AUTHENTICATION:
                 words = self._settings.redact(error.str())
