@@ -2,6 +2,8 @@
 
 Every file of ``seeds/`` has the fault's number and words, the invariant that it broke, a scenario beside ``BASE`` and a
 script. "hands" as invariant: it ended, but a person had to carry out advice where Airflow's retries should do.
+
+A script shows its fault also today, where a mutation takes the mend out of the product (``mutations.py``).
 """
 
 from __future__ import annotations
@@ -12,9 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.simulation.actions import Action
+from tests.simulation.mutations import MUTATIONS
 from tests.simulation.scenario import MB, Scenario, Topic
+from tests.simulation.seam import install
 from tests.simulation.trial import Trial, run_trial
+
+from kafka_reassignment.errors import ReassignmentError
 
 FOLDER = Path(__file__).parent / "seeds"
 
@@ -79,10 +86,37 @@ def _scenario(data: Mapping[str, Any]) -> Scenario:
     )
 
 
-def run_known() -> dict[str, tuple[bool, str]]:
-    """Return of each known fault whether the code of today has it, and what its script broke; for a process of its own."""
+@dataclass(frozen=True)
+class Shown:
+    """What a script showed, as plain values.
+
+    Args:
+        breaks: whether it showed its fault.
+        words: the violations.
+        met: how many of its actions found something to act on.
+        crashes: errors of tasks that are none of the product's own.
+    """
+
+    breaks: bool
+    words: str
+    met: int
+    crashes: tuple[str, ...]
+
+
+def run_known(*, mutated: bool = False) -> dict[str, Shown]:
+    """Return what each script shows, with the code as it is, or without the mend of its fault; for a process of its own."""
+    install()
     found = {}
     for fault in known_faults():
-        breaks, trial = fault.breaks()
-        found[fault.number] = breaks, "; ".join(map(str, trial.violations))
+        with pytest.MonkeyPatch.context() as patch:
+            if mutated and fault.number in MUTATIONS:
+                MUTATIONS[fault.number](patch)
+            found[fault.number] = _shown(fault)
     return found
+
+
+def _shown(fault: KnownFault) -> Shown:
+    breaks, trial = fault.breaks()
+    tis = [ti for airflow in trial.world.airflows for run in airflow.runs.values() for ti in run.tasks.values()]
+    crashes = [repr(ti.error) for ti in tis if ti.error is not None and not isinstance(ti.error, ReassignmentError)]
+    return Shown(breaks, "; ".join(map(str, trial.violations)), trial.met, tuple(crashes))

@@ -1,0 +1,358 @@
+"""The known faults, put back: without the mend of a fault its script has to break.
+
+The first line of each mutation says what it takes out of the product. Scripts that one mend holds share a mutation. Where a fault
+is held by several mends, all of them are taken out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kafka_reassignment.advice import Advice, Rerun
+from kafka_reassignment.decisions import admission as health_decisions
+from kafka_reassignment.decisions import moves
+from kafka_reassignment.decisions.admission import Health
+from kafka_reassignment.decisions.cancel import Settling
+from kafka_reassignment.decisions.moves import StepState
+from kafka_reassignment.decisions.throttle import NOTHING, Journal, union
+from kafka_reassignment.decisions.throttle import set as throttle_changes
+from kafka_reassignment.decisions.throttle.journal import UNSET
+from kafka_reassignment.decisions.verification import Verification
+from kafka_reassignment.model import InFlight, Reassignment, Replicas, TopicPartition, View
+from kafka_reassignment.plan.store import PlanRef
+from kafka_reassignment.record import models, objects
+from kafka_reassignment.record.lock import LockChange
+from kafka_reassignment.record.models import FinishedBatch
+from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps import (
+    admission,
+    batch,
+    cancel,
+    chain,
+    clear,
+    drop,
+    finished,
+    left_open,
+    left_over,
+    restore,
+    stopped_steps,
+    throttle,
+    verify,
+)
+from kafka_reassignment.steps.context import RunContext
+
+Patch = pytest.MonkeyPatch
+Mutation = Callable[[Patch], None]
+
+MUTATIONS: dict[str, Mutation] = {}
+"""By the number of the fault."""
+
+
+def puts_back(*faults: str) -> Callable[[Mutation], Mutation]:
+    """Register a mutation for these faults."""
+
+    def registered(mutation: Mutation) -> Mutation:
+        MUTATIONS.update(dict.fromkeys(faults, mutation))
+        return mutation
+
+    return registered
+
+
+def _everywhere(patch: Patch, function: Callable[..., Any], instead: Callable[..., Any]) -> None:
+    """Replace a function in each module of the product that has it by a name of its own."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("kafka_reassignment"):
+            for own in [own for own, value in vars(module).items() if value is function]:
+                patch.setattr(module, own, instead)
+
+
+# ---------------------------------------------------------------- A: the throttle
+
+
+@puts_back("A1")
+def what_is_needed_is_cleared(patch: Patch) -> None:
+    """Takes out that clear_throttle does nothing for a finished batch, and keeps what still copies throttled."""
+    patch.setattr(clear, "is_finished_batch", lambda *_: False)
+    _nothing_is_kept(patch)
+
+
+@puts_back("A2", "G3")
+def no_look_keeps_the_throttle(patch: Patch) -> None:
+    """Takes out that each look of a waiting step sets what is missing of the throttle."""
+    _everywhere(patch, throttle.keep_throttled, lambda *_: "")
+
+
+@puts_back("A3")
+def the_teardown_does_not_look(patch: Patch) -> None:
+    """Takes out that the drop waits for the ISR, and that clear_throttle refuses while its batch copies, and keeps what copies."""
+    the_drop_does_not_wait(patch)
+    patch.setattr(clear, "still_copying", lambda *_: ())
+    _nothing_is_kept(patch)
+
+
+@puts_back("A4")
+def rates_of_others_do_not_count(patch: Patch) -> None:
+    """Takes out that a lower rate of another client stays."""
+    patch.setattr(throttle_changes, "_without_us", lambda *_: UNSET)
+
+
+@puts_back("A5")
+def a_journal_is_emptied(patch: Patch) -> None:
+    """Takes out that a journal loses only what was taken over of it."""
+
+    def take_over(run: RunContext, other: Record) -> bool:
+        debts = other.journal()
+        run.record.update_journal(lambda own: (union(own, debts), None))
+        other.update_journal(lambda _: (Journal(), None))
+        return True
+
+    patch.setattr(restore, "_take_over", take_over)
+
+
+def _nothing_is_kept(patch: Patch) -> None:
+    patch.setattr(restore, "_copying", lambda *_: NOTHING)
+
+
+# ---------------------------------------------------------------- B: the end
+
+
+@puts_back("B1")
+def a_dead_broker_blocks(patch: Patch) -> None:
+    """Takes out that a replica which leaves may be on a dead broker."""
+    real = moves.reason_blocked
+
+    def reason_blocked(move: Reassignment, seen: View) -> str | None:
+        return "a broker is down" if set(move.expanded) - seen.live_brokers else real(move, seen)
+
+    _everywhere(patch, real, reason_blocked)
+
+
+@puts_back("B2")
+def all_time_counts(patch: Patch) -> None:
+    """Takes out that only time in which bytes moved is measured, and that a measurement which may pass is no reason to refuse."""
+    ended, fits = Record.finished, admission.fits
+
+    def finished_after(record: Record, number: int) -> FinishedBatch | None:
+        done = ended(record, number)
+        if done is None:
+            return None
+        seconds = (done.finished_at - done.started_at).total_seconds()
+        return done.model_copy(update={"copied": done.copied.model_copy(update={"seconds": seconds})})
+
+    patch.setattr(Record, "finished", finished_after)
+    patch.setattr(admission, "fits", lambda spec, now, seconds, _least: fits(spec, now, seconds))
+
+
+@puts_back("B3")
+def the_drop_does_not_wait(patch: Patch) -> None:
+    """Takes out that the drop waits until the whole target is in sync."""
+    patch.setattr(drop, "deadline_of", lambda _run, started_at: started_at)
+
+
+@puts_back("B4")
+def leaders_are_not_verified(patch: Patch) -> None:
+    """Takes out that verify looks at the leaders."""
+    real = verify.verification
+
+    def verification(wanted: Sequence[Reassignment], seen: View) -> Verification:
+        return replace(real(wanted, seen), wrong_leader={})
+
+    patch.setattr(verify, "verification", verification)
+
+
+@puts_back("B5")
+def a_stop_sees_single_steps(patch: Patch) -> None:
+    """Takes out that a stop looks at the whole reassignment of a partition that takes several steps."""
+    patch.setattr(stopped_steps, "read_targets_of", lambda *_: {})
+
+
+@puts_back("B6")
+def verify_leads_nowhere(patch: Patch) -> None:
+    """Takes out that verify advises a reassignment of what is left."""
+    patch.setattr(verify, "to_move_what_is_left", lambda *_: (Rerun("verify"),))
+
+
+@puts_back("B7")
+def a_stop_waits_for_others(patch: Patch) -> None:
+    """Takes out that the end of a stop is not held up by another client's move, and names the brokers that are down."""
+    real = cancel.decide
+
+    def decide(*args: Any) -> Settling:
+        decided = real(*args)
+        return replace(decided, stranded={**decided.stranded, **decided.cancels.foreign})
+
+    patch.setattr(cancel, "decide", decide)
+    a_stop_only_says_again(patch)
+
+
+# ---------------------------------------------------------------- C: the record
+
+
+class _AnyHash(str):
+    """Equals every other hash."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@puts_back("C1")
+def no_hash_is_compared(patch: Patch) -> None:
+    """Takes out that a plan is compared with the hashes that were frozen."""
+    real = Record.plan_ref
+
+    def plan_ref(record: Record) -> PlanRef:
+        return replace(real(record), plan_hash=_AnyHash(), target_hash="")
+
+    patch.setattr(Record, "plan_ref", plan_ref)
+
+
+@puts_back("C2")
+def nothing_is_flushed(patch: Patch) -> None:
+    """Takes out that files and folders of the record are flushed."""
+    patch.setattr(objects, "_flush", lambda *_: None)
+
+
+@puts_back("C3", "G1", "G4")
+def finished_batches_act(patch: Patch) -> None:
+    """Takes out that steps of a finished batch do nothing, and that a step takes no lock."""
+    _everywhere(patch, finished.is_finished_batch, lambda *_: False)
+    _everywhere(patch, finished.refuse_finished, lambda *_: None)
+    patch.setattr(RunContext, "require_go_ahead", lambda run, _recorded=None: run.take_lock(requested_by="a step"))
+
+
+@puts_back("C4")
+def a_release_looks_first(patch: Patch) -> None:
+    """Takes out that a release of the lock is refused when the lock has changed since it was looked at."""
+
+    def release(
+        store: RecordStore, cluster_id: str, reassignment_id: str, *, instance: str = "", **change: Any
+    ) -> bool:
+        series = store.lock(cluster_id)
+        _, owner = series.last()
+        if owner is None or not owner.is_of(reassignment_id, instance):
+            return False
+        return series.change_after(series.last_number(), LockChange(**change))
+
+    patch.setattr(RecordStore, "release", release)
+
+
+@puts_back("C5")
+def all_airflows_are_one(patch: Patch) -> None:
+    """Takes out that one Airflow is told from another."""
+    _everywhere(patch, models.is_same_airflow, lambda *_: True)
+
+
+# ---------------------------------------------------------------- G: after the end
+
+
+@puts_back("G2")
+def finished_batches_act_and_end_green(patch: Patch) -> None:
+    """Takes out what C3 does, and that start_next_batch fails where a task of its run has failed."""
+    finished_batches_act(patch)
+    real = batch.next_batch
+    _everywhere(patch, real, lambda run, number, _failed_tasks: real(run, number))
+
+
+# ---------------------------------------------------------------- H: what seeds found
+
+
+@puts_back("H1")
+def nothing_is_left_open(patch: Patch) -> None:
+    """Takes out that a batch goes on without partitions that wait for a dead broker."""
+    _everywhere(patch, left_open.leave_open, lambda _run, _recorded, of, *_: (of, None))
+
+
+@puts_back("H2")
+def no_window_is_required(patch: Patch) -> None:
+    """Takes out that submit_batch looks at the windows."""
+    patch.setattr(batch, "_require_open_window", lambda *_: None)
+
+
+@puts_back("H3")
+def nobody_says_to_elect(patch: Patch) -> None:
+    """Takes out that errors name a partition without a leader of which all brokers are up."""
+    _everywhere(patch, left_over.leaderless_though_up, lambda _: set())
+
+
+@puts_back("H4")
+def every_step_counts_as_made(patch: Patch) -> None:
+    """Takes out that a step which its batch has left out does not count as made, when a stop asks what is between two steps."""
+    real = stopped_steps.begun_partitions
+
+    def begun_partitions(recorded: RecordView) -> frozenset[TopicPartition]:
+        with pytest.MonkeyPatch.context() as meanwhile:
+            meanwhile.setattr(RecordView, "submitted", lambda *_: None)
+            return real(recorded)
+
+    _everywhere(patch, real, begun_partitions)
+
+
+@puts_back("H5")
+def the_wait_ends_too_soon(patch: Patch) -> None:
+    """Takes out that wait_for_batches waits for a batch of what the last one has left."""
+    patch.setattr(chain, "has_left_for_later", lambda *_: False)
+
+
+@puts_back("H6")
+def own_partitions_count(patch: Patch) -> None:
+    """Takes out that partitions of the batch itself are no reason to lower the rate."""
+    patch.setattr(Health, "elsewhere", lambda self, _own: self)
+
+
+@puts_back("H7")
+def the_order_tells_nothing(patch: Patch) -> None:
+    """Takes out that a move to the replicas of our expansion in another order is another client's."""
+    real = moves._phase_in_flight
+
+    def phase_in_flight(move: Reassignment, flight: InFlight, in_sync: frozenset[int]) -> StepState:
+        if set(flight.target) == set(move.expanded):
+            flight = replace(flight, replicas=(*move.expanded, *flight.removing))
+        return real(move, flight, in_sync)
+
+    patch.setattr(moves, "_phase_in_flight", phase_in_flight)
+
+
+@puts_back("H8")
+def min_isr_may_be_out_of_reach(patch: Patch) -> None:
+    """Takes out that no more replicas have to be in sync than there are."""
+    real = health_decisions.health
+
+    def health(seen: View, **more: Any) -> Health:
+        found = real(seen, **more)
+        asked = seen.min_insync_replicas
+        short = [p for p, state in sorted(seen.partitions.items()) if len(state.replicas) < asked.get(p.topic, 1)]
+        return replace(found, under_min_isr=(*found.under_min_isr, *short))
+
+    _everywhere(patch, real, health)
+
+
+@puts_back("H9")
+def sources_are_not_looked_at(patch: Patch) -> None:
+    """Takes out that a move without a live replica to copy from is one that does not end by itself."""
+
+    def waits_for(flight: InFlight, live_brokers: Collection[int]) -> Replicas:
+        return tuple(b for b in flight.adding if b not in live_brokers)
+
+    _everywhere(patch, moves.waits_for, waits_for)
+
+
+@puts_back("H10")
+def a_stop_only_says_again(patch: Patch) -> None:
+    """Takes out that a stop which cannot settle says what its partitions wait for."""
+
+    def to_settle(*_: Any) -> tuple[Advice, ...]:
+        return ()
+
+    patch.setattr(cancel, "_to_settle", to_settle)
