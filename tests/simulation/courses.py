@@ -101,7 +101,7 @@ def course_of(name: str) -> Course:
     world.main_run = world.airflow.trigger(DAG_ID, fault.scenario.request)
     play.run()
     play.heal()
-    follower = Follower(play, strict=False)
+    follower = Follower(play)
     follower.lead_to_the_end()
     store = record_store()
     record = store.record(world.truth.cluster_id, world.main_run.run_id)
