@@ -219,7 +219,7 @@ def next_batch(run: RunContext, number: int, failed_tasks: Sequence[str] = ()) -
         if number >= run.plan().batches:
             event.outcome, event.summary = "skipped", f"batch {number} was the last one"
             return None
-        note_sizes(run, number + 1)
+        note_sizes(run, number + 1, again=False)
         event.summary = f"starting batch {number + 1} of {run.plan().batches}"
         event.summary += f"; {ends}" if (ends := end_in_words(run, RecordView(run.record))) else ""
         return number + 1

@@ -19,6 +19,7 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.catch_up import to_let_catch_up
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.finished import finished_batch, require_unfinished
+from kafka_reassignment.steps.inbound import note_sizes
 from kafka_reassignment.steps.leaders import elect_moved_leaders
 from kafka_reassignment.steps.left_open import goes_on_in_words, leave_open
 from kafka_reassignment.steps.left_out import leave_out_disturbed, submission
@@ -85,6 +86,8 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
         accepted = len(looked.dropped) - len(final)
         raise PartialRefusalError(accepted, final, Rerun("drop_old_replicas", batch=number))
     waiting = {**looked.kept, **{p: f"the controller refuses it now: {r}" for p, r in looked.refused.items()}}
+    if looked.dropped and number < (plan.batches if (plan := recorded.plan_in_force()) else 0):
+        note_sizes(run, number + 1)  # while brokers take up the drop: the next batch need not measure for so long
     unsettled = _unsettled(run, batch, set(waiting), stay=bool(looked.dropped))
     if looked.dropped:
         run.note_replicas_after(event, batch.partitions)

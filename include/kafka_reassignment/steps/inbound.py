@@ -18,13 +18,16 @@ LONGEST_GAP_SECONDS = 30.0
 """Sizes that were noted longer ago say little about what is written now."""
 
 
-def note_sizes(run: RunContext, number: int) -> None:
+def note_sizes(run: RunContext, number: int, *, again: bool = True) -> None:
     """Note the sizes of a batch that is about to be started, so that its admission need not wait for a second sample.
 
-    Nobody relies on the note, so an error of the cluster is only logged.
+    Nobody relies on the note, so an error of the cluster is only logged. Without ``again`` a fresh note of all its partitions
+    is kept: one from the end of the batch before is old enough for a growth to be seen.
     """
     try:
         batch = run.batch(number)
+        if not again and _noted(run, batch) is not None:
+            return
         states = run.cluster.describe_partitions(sorted({p.topic for p in batch.partitions}))
         leaders = {states[p].leader for p in batch.partitions if p in states}
         report = run.cluster.describe_log_dirs(sorted(b for b in leaders if b is not None), batch.partitions)
@@ -40,7 +43,7 @@ def take_sizes(run: RunContext, batch: Batch, leaders: Collection[int], samples:
     """Take a sample of a batch's leaders, so long after a fresh one that a growth can be seen."""
     if not samples.has_seen_within(SPEED_WINDOW_SECONDS - BETWEEN_SAMPLES_SECONDS):
         early = BETWEEN_SAMPLES_SECONDS
-        if (noted := _noted(run, batch.number)) is not None:
+        if (noted := _noted(run, batch, leaders)) is not None:
             seconds = (run.now() - noted.at).total_seconds()
             sizes = {TopicPartition.parse(p): by_broker for p, by_broker in noted.sizes.items()}
             samples.begin_with(sizes, seconds_ago=seconds)
@@ -51,7 +54,12 @@ def take_sizes(run: RunContext, batch: Batch, leaders: Collection[int], samples:
     samples.take(run.cluster, leaders, batch.partitions)
 
 
-def _noted(run: RunContext, number: int) -> SizesNote | None:
+def _noted(run: RunContext, batch: Batch, leaders: Collection[int] = ()) -> SizesNote | None:
+    """Return the note of a batch that is fresh and has all its partitions and leaders: they may have changed since."""
     note = run.record.sizes()
-    is_fresh = note is not None and 0 <= (run.now() - note.at).total_seconds() <= LONGEST_GAP_SECONDS
-    return note if note is not None and note.batch == number and is_fresh else None
+    if note is None or note.batch != batch.number:
+        return None
+    is_fresh = 0 <= (run.now() - note.at).total_seconds() <= LONGEST_GAP_SECONDS
+    has_all = {str(p) for p in batch.partitions} <= note.sizes.keys()
+    noted_brokers = {broker for sizes in note.sizes.values() for broker in sizes}
+    return note if is_fresh and has_all and noted_brokers >= set(leaders) else None

@@ -159,6 +159,34 @@ def test_sizes_of_another_batch_and_a_cluster_that_is_away_are_no_obstacle(reass
     run.do("admit")
 
 
+def test_the_drop_of_a_batch_notes_the_sizes_of_the_next_one_whose_admission_need_not_wait(reassignment, cluster):
+    run = reassignment([move("orders", 0, (1, 2), (1, 4))], [move("orders", 1, (2, 3), (5, 3))])
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas")
+    noted = run.record.sizes()
+    assert (noted.batch, set(noted.sizes)) == (2, {"orders-1"})
+    run.clock.sleep(3)
+    run.do_all("clear_throttle", "next_batch")
+    assert run.record.sizes() == noted, "a second note would be too young for a growth to be seen"
+    began = run.clock.now
+    run.do("admit", 2)
+    assert run.clock.now == began
+
+
+def test_a_note_without_a_leader_of_the_batch_is_no_sample(reassignment, cluster):
+    run = reassignment([move("orders", 0, (1, 2), (1, 4))], throttle_mb_per_second=1)
+    note_sizes(run.context, 1)
+    cluster.kill(1)
+    cluster.restart(1)
+    cluster.catch_up_all()
+    assert cluster.describe_partitions()[ORDERS_0].leader == 2
+    run.clock.sleep(5)
+    began = run.clock.now
+    run.look("admit", samples=SizeSamples.by_clock_of(run.context))
+    assert (run.clock.now - began).total_seconds() == pytest.approx(2.0), (
+        "what is written to the new leader is not known"
+    )
+
+
 def test_trouble_elsewhere_pauses_the_chain_when_that_is_asked(reassignment, cluster):
     run = reassignment(MOVES, pause_while_unhealthy=True)
     cluster.fall_behind(ORDERS_3, 2)
