@@ -1,5 +1,6 @@
 """Which requests a maintenance window starts: each cluster by itself."""
 
+import logging
 from datetime import UTC, datetime
 
 import pytest
@@ -7,7 +8,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from tests.fakes.cluster import FakeCluster
 
 from kafka_reassignment.errors import ClusterUnavailableError
-from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.record.models import ClusterLock, RecordedRequest
+from kafka_reassignment.request import parse_request
 from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.operators import maintenance_window
 from kafka_reassignment_airflow.operators.maintenance_window import ChooseRequestsOperator
@@ -44,6 +46,26 @@ def test_a_cluster_that_has_a_reassignment_gets_no_second_one():
     owner = ClusterLock(reassignment_id="r", since=datetime(2026, 1, 5, tzinfo=UTC), requested_by="ann")
     record_store().acquire("a", owner)
     assert chosen(asked("kafka_a", "kafka_b")) == ["kafka_b"]
+
+
+def test_the_log_says_who_has_the_cluster_and_what_has_to_be_before_another_one_is_started(caplog, monkeypatch):
+    """Its owner may be red, past its end or deleted: it need not go on by itself."""
+    store = record_store()
+    since = datetime(2026, 1, 5, tzinfo=UTC)
+    request = parse_request(*asked("kafka_a"))
+    store.record("a", "r").write_request(
+        RecordedRequest(cluster_id="a", reassignment_id="r", started_at=since, requested_by="ann", request=request)
+    )
+    store.acquire("a", ClusterLock(reassignment_id="r", since=since, requested_by="ann"))
+    monkeypatch.setattr(ChooseRequestsOperator, "log", logging.getLogger("tests"))
+    with caplog.at_level("INFO"):
+        assert chosen(asked("kafka_a")) == []
+    assert (
+        "No reassignment is started by connection 'kafka_a': Cluster a is locked by reassignment r, asked for by ann, since "
+        "2026-01-05 00:00:00 UTC; one reassignment runs at a time per cluster. Wait until r has ended, or was stopped with "
+        "kafka_reassignment_cancel"
+    ) in caplog.text
+    assert "by itself" not in caplog.text
 
 
 def test_a_cluster_that_does_not_answer_keeps_no_other_waiting_and_its_own_run_says_so(clusters):

@@ -9,7 +9,8 @@ from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Run, move
 from upath import UPath
 
-from kafka_reassignment.errors import ClusterUnavailableError, InvalidRequestError
+from kafka_reassignment.advice import Correct, ReleaseLock
+from kafka_reassignment.errors import ClusterUnavailableError, InvalidRequestError, RecordUnavailableError
 from kafka_reassignment.model import ConfigResource
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment_airflow import context
@@ -137,3 +138,134 @@ def test_the_lock_of_another_sweep_is_left(owing):
     east.store.acquire("east", lock)
     sweep()
     assert east.store.lock_owner("east") == lock
+
+
+def damage(file):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"{")
+
+
+def damage_lock(folder):
+    damage(folder / "lock" / "000002.json")
+
+
+def swept_in_part(**arguments):
+    """Sweep, and return the error that is red at the end."""
+    with pytest.raises(AirflowFailException) as failed:
+        sweep(**arguments)
+    return failed.value.__context__
+
+
+def of_journal(path):
+    return Correct(f"restore file://{path} from a copy, or install the version that wrote it; then rerun the step")
+
+
+def test_a_damaged_lock_of_a_cluster_that_is_owed_nothing_keeps_no_other_waiting(owing, tmp_path):
+    east, west = owing("east"), owing("west")
+    damage_lock(tmp_path / "north")
+    error = swept_in_part()
+    assert rate(east) is None
+    assert rate(west) is None
+    assert "The lock of cluster north cannot be read" in str(error)
+    assert error.advice == (ReleaseLock("north", number=2),)
+    east.store.release_by_force("north", 2, at=START, by="ann")
+    assert sweep() == {"summaries": {}, "left": []}
+
+
+@pytest.mark.parametrize("arguments", [{}, {"kafka_conn_id": "kafka_east"}])
+def test_a_damaged_lock_of_a_cluster_in_debt_is_to_be_released_and_needs_no_new_connection(owing, tmp_path, arguments):
+    east, west = owing("east"), owing("west")
+    damage_lock(tmp_path / "east")
+    error = swept_in_part(**arguments)
+    assert rate(east)
+    assert (rate(west) is None) is not arguments
+    assert error.advice == (ReleaseLock("east", number=2),)
+    assert str(error).count("kafka-reassignment lock release east --force --number 2") == 1
+    assert "connection" not in str(error)
+    east.store.release_by_force("east", 2, at=START, by="ann")
+    sweep(**arguments)
+    assert rate(east) is None
+
+
+@pytest.mark.parametrize("arguments", [{}, {"kafka_conn_id": "kafka_east"}])
+def test_a_damaged_journal_without_a_request_keeps_nothing_waiting_and_is_named(owing, tmp_path, arguments):
+    east = owing("east")
+    journal = tmp_path / "east" / "of-another-client" / "throttle-journal" / "000001.json"
+    damage(journal)
+    error = swept_in_part(**arguments)
+    assert rate(east) is None
+    assert str(error).count(f"file://{journal} is not a readable Journal") == 1
+    assert error.advice == (of_journal(journal),)
+
+
+def test_files_that_somebody_has_put_beside_the_folders_are_none_of_the_record(owing, tmp_path):
+    east = owing("east")
+    (tmp_path / "notes.txt").write_text("of the operator")
+    (tmp_path / "east" / "notes.txt").write_text("of the operator")
+    assert sweep() == {"summaries": {"of-east": "earlier throttle values restored"}, "left": []}
+    assert rate(east) is None
+
+
+def test_all_that_is_damaged_is_said_once_each_with_its_own_advice(owing, clusters, tmp_path):
+    east, west, south = owing("east"), owing("west"), owing("south")
+    del clusters["kafka_south"]
+    damage_lock(tmp_path / "north")
+    damage_lock(tmp_path / "east")
+    journal = tmp_path / "west" / "of-another-client" / "throttle-journal" / "000001.json"
+    damage(journal)
+    error = swept_in_part()
+    assert rate(east)
+    assert rate(south)
+    assert rate(west) is None
+    for said in (
+        "lock of cluster east cannot be read",
+        "lock release east --force --number 2'. ",
+        "lock of cluster north cannot be read",
+        "lock release north --force --number 2'. ",
+        f"{journal} is not a readable Journal",
+        "Cluster south is owed throttle configs by of-south",
+    ):
+        assert str(error).count(said) == 1, said
+    create = "create an Airflow connection to cluster south, and trigger kafka_throttle_sweep with it as kafka_conn_id"
+    assert error.advice == (
+        ReleaseLock("east", number=2),
+        ReleaseLock("north", number=2),
+        Correct(create),
+        of_journal(journal),
+    )
+
+
+def test_what_is_damaged_waits_for_a_person_and_what_is_away_is_retried(owing, clusters, tmp_path):
+    owing("east")
+    clusters["kafka_east"] = None
+    damage_lock(tmp_path / "north")
+    with pytest.raises(ClusterUnavailableError, match=r"no broker of 'kafka_east'.*lock release north --force"):
+        sweep()
+
+
+def test_a_debt_whose_request_is_damaged_names_it(owing, tmp_path):
+    owing("east")
+    damage(tmp_path / "east" / "of-east" / "request.json")
+    error = swept_in_part()
+    assert f"Cluster east is owed throttle configs by of-east, which could not be restored: file://{tmp_path}" in str(
+        error
+    )
+    assert str(error).count("request.json is not a readable RecordedRequest") == 1
+    assert sweep(kafka_conn_id="kafka_east")["summaries"] == {"of-east": "earlier throttle values restored"}
+
+
+def test_a_folder_that_the_store_does_not_hand_out_keeps_no_other_waiting(owing, tmp_path):
+    east = owing("east")
+    gone = tmp_path / "broken"
+    gone.symlink_to(gone)  # each call ends in "Too many levels of symbolic links"
+    with pytest.raises(RecordUnavailableError, match=f"Cannot list file://{gone}"):
+        sweep()
+    assert rate(east) is None
+
+
+def test_a_store_that_does_not_answer_is_retried(clusters, monkeypatch, tmp_path):
+    gone = tmp_path / "gone"
+    gone.symlink_to(gone)
+    monkeypatch.setenv("AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI", f"file://{gone}")
+    with pytest.raises(RecordUnavailableError, match=f"Cannot list file://{gone}"):
+        sweep()

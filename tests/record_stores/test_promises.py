@@ -14,7 +14,7 @@ from kafka_reassignment.errors import ReassignmentInProgressError
 from kafka_reassignment.plan.store import forget_read_plans, read_summary
 from kafka_reassignment.plan.tables import read_table, write_table
 from kafka_reassignment.record.models import ClusterLock
-from kafka_reassignment.record.objects import create_object, names_in, read_object, write_object
+from kafka_reassignment.record.objects import create_object, folders_in, names_in, read_object, write_object
 from kafka_reassignment.record.series import Series
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -106,6 +106,15 @@ def test_a_listing_that_the_store_cuts_into_pages_is_whole(base):
     folder.fs.pipe({(folder / name).path: b'{"by": "x"}' for name in names})
     assert sorted(names_in(folder)) == names
     assert Series(folder, Note).claim(Note(by="y")) == 1_101
+
+
+def test_what_lies_beside_the_folders_of_the_record_is_none_of_it(base):
+    base.store.acquire("c", lock("r"))
+    base.store.record("c", "r").write_file("report.txt", b"done")
+    write_object(base.folder / "notes.txt", b"of a person")
+    write_object(base.folder / "c" / "notes.txt", b"of a person")
+    assert base.store.clusters() == ["c"]
+    assert sorted(folders_in(base.folder / "c")) == ["lock", "r"]
 
 
 def test_a_table_is_read_where_it_was_written(base):

@@ -188,10 +188,13 @@ class SimFile:
 class SimFiles:
     """Stands for an fsspec file system."""
 
-    def ls(self, path: object, detail: bool = False) -> list[str]:
+    def ls(self, path: object, detail: bool = False) -> list[Any]:
         folder = SimPath(path).path
         above = f"{folder}/"
-        return [above + name for name in _in_use[0].names(folder)]
+        paths = [above + name for name in _in_use[0].names(folder)]
+        if not detail:
+            return paths
+        return [{"name": p, "type": "directory" if _in_use[0].is_folder(p) else "file"} for p in paths]
 
     def invalidate_cache(self, path: object = None) -> None:
         """No listing is kept."""

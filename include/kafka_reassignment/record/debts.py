@@ -1,9 +1,8 @@
-"""Which clusters are owed throttle configs, and by which Airflow connections they are reached."""
+"""Which throttle configs a cluster is owed by whom, and by which Airflow connections it is reached."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafka_reassignment.errors import RecordDamagedError
@@ -12,46 +11,45 @@ from kafka_reassignment.record.store import RecordStore
 
 
 @dataclass(frozen=True, slots=True)
-class Debtor:
-    """A cluster with the reassignments that owe it configs.
+class Debts:
+    """What a cluster is owed: ``owing`` are the reassignments that owe it configs.
 
-    ``connection_ids`` are those that its records name: of what owes something first, then of the others.
+    ``connection_ids`` are those that its records name: of what owes something first, then of the others; none is looked for
+    where nothing is owed. ``damaged_journals`` are the errors of journals whose debts are not known, ``damaged_requests``
+    those of requests whose connections are not.
     """
 
     cluster_id: str
-    owing: tuple[str, ...]
-    connection_ids: tuple[str, ...]
+    owing: tuple[str, ...] = ()
+    connection_ids: tuple[str, ...] = ()
+    damaged_journals: tuple[RecordDamagedError, ...] = ()
+    damaged_requests: tuple[RecordDamagedError, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Debts:
-    """By cluster; ``unreadable`` says which journals cannot be read, so that their debts are not known, and why."""
-
-    debtors: tuple[Debtor, ...]
-    unreadable: tuple[str, ...] = ()
-
-
-def debts(store: RecordStore) -> Debts:
-    """Read the journals of every cluster; no cluster is asked.
+def debts(store: RecordStore, cluster_id: str) -> Debts:
+    """Read the journals of a cluster; the cluster is not asked.
 
     Raises:
         RecordUnavailableError: the store does not answer.
     """
-    found: list[Debtor] = []
-    unreadable: list[str] = []
-    for cluster_id in store.clusters():
-        journals = store.open_journals(cluster_id)
-        unreadable += journals.damaged
-        owing = [record for record, journal in journals.found if not journal.is_over]
-        if owing:
-            others = (record for record in store.records(cluster_id) if record.root not in {r.root for r in owing})
-            ids = tuple(dict.fromkeys(_connection_ids([*owing, *others])))
-            found.append(Debtor(cluster_id, tuple(sorted(r.reassignment_id for r in owing)), ids))
-    return Debts(tuple(found), tuple(unreadable))
+    journals = store.open_journals(cluster_id)
+    owing = [record for record, journal in journals.found if not journal.is_over]
+    if not owing:
+        return Debts(cluster_id, damaged_journals=journals.damaged)
+    others = (record for record in store.records(cluster_id) if record.root not in {r.root for r in owing})
+    connection_ids, damaged_requests = _connection_ids([*owing, *others])
+    names = tuple(sorted(record.reassignment_id for record in owing))
+    return Debts(cluster_id, names, connection_ids, journals.damaged, damaged_requests)
 
 
-def _connection_ids(records: Iterable[Record]) -> Iterator[str]:
+def _connection_ids(records: Iterable[Record]) -> tuple[tuple[str, ...], tuple[RecordDamagedError, ...]]:
+    """Return the connections that requests name, each once, and the errors of requests that cannot be read."""
+    found: dict[str, None] = {}
+    damaged: list[RecordDamagedError] = []
     for record in records:
-        with suppress(RecordDamagedError):
+        try:
             if record.exists:  # a throttle of moves of other clients has a journal and no request
-                yield record.recorded_request().request.kafka_conn_id
+                found[record.recorded_request().request.kafka_conn_id] = None
+        except RecordDamagedError as error:
+            damaged.append(error)
+    return tuple(found), tuple(damaged)

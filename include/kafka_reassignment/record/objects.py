@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from errno import ENOSYS
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from pydantic import BaseModel, ValidationError
@@ -225,9 +225,29 @@ def names_in(folder: UPath) -> list[str]:
     Raises:
         RecordUnavailableError: the store does not answer.
     """
+    return [_name(path) for path in _listed(folder, detail=False)]
+
+
+def folders_in(folder: UPath) -> list[str]:
+    """Return the names of the folders in a folder, in no order: a file that somebody has put there is none of the record.
+
+    A link is taken for a folder: where it leads to is not looked at.
+
+    Raises:
+        RecordUnavailableError: the store does not answer.
+    """
+    return [_name(entry["name"]) for entry in _listed(folder, detail=True) if entry["type"] != "file"]
+
+
+def _name(path: object) -> str:
+    return str(path).rstrip("/").rpartition("/")[2]
+
+
+def _listed(folder: UPath, *, detail: bool) -> list[Any]:
     try:
         with store_errors("list", folder, (FileNotFoundError,)), _without_listings(folder):
-            return [str(name).rstrip("/").rpartition("/")[2] for name in folder.fs.ls(folder.path, detail=False)]
+            listed: list[Any] = folder.fs.ls(folder.path, detail=detail)
+            return listed
     except FileNotFoundError:
         return []
 

@@ -263,8 +263,8 @@ class Record:
 
     @property
     def has_journal(self) -> bool:
-        """Whether a throttle was ever journalled."""
-        return self._journals.last()[0] > 0
+        """Whether a throttle was ever journalled; the journal is not read, so it may be damaged."""
+        return self._journals.last_number() > 0
 
     def journal(self) -> Journal:
         """Return the throttle journal; an empty one before the first throttle."""

@@ -30,7 +30,7 @@ from kafka_reassignment.decisions.throttle import Journal
 from kafka_reassignment.errors import ReassignmentInProgressError, RecordDamagedError
 from kafka_reassignment.record.lock import LockChange, LockSeries
 from kafka_reassignment.record.models import ClusterLock
-from kafka_reassignment.record.objects import OWN_NAMES, names_in, path_part
+from kafka_reassignment.record.objects import OWN_NAMES, folders_in, path_part
 from kafka_reassignment.record.record import Record
 
 READERS = 8
@@ -39,10 +39,10 @@ READERS = 8
 
 @dataclass(frozen=True, slots=True)
 class OpenJournals:
-    """Journals that have something in place, owed or under way, with their records; ``damaged`` says which cannot be read, and why."""
+    """Journals that have something in place, owed or under way, with their records; ``damaged`` are the errors of those that cannot be read."""
 
     found: tuple[tuple[Record, Journal], ...]
-    damaged: tuple[str, ...]
+    damaged: tuple[RecordDamagedError, ...]
 
 
 class RecordStore:
@@ -63,7 +63,7 @@ class RecordStore:
         Raises:
             RecordError: the store does not answer.
         """
-        return sorted(names_in(self._base))
+        return sorted(folders_in(self._base))
 
     def records(self, cluster_id: str) -> Iterator[Record]:
         """Yield every record of a cluster that has a request or a throttle journal, in no order.
@@ -88,11 +88,11 @@ class RecordStore:
             RecordUnavailableError: the store does not answer.
         """
         found: list[tuple[Record, Journal]] = []
-        damaged: list[str] = []
+        damaged: list[RecordDamagedError] = []
         with ThreadPoolExecutor(READERS) as readers:
             for record, read in readers.map(_journal_of, self._records_by_folder(cluster_id)):
                 if isinstance(read, RecordDamagedError):
-                    damaged.append(str(read))
+                    damaged.append(read)
                 elif read.rates or read.lists or read.underway:
                     found.append((_named(record), read))
         return OpenJournals(tuple(found), tuple(damaged))
@@ -102,7 +102,7 @@ class RecordStore:
 
     def _folders(self, cluster_id: str) -> Iterator[UPath]:
         folder = self._base / path_part(cluster_id)
-        return (folder / name for name in sorted(names_in(folder)) if name not in OWN_NAMES)
+        return (folder / name for name in sorted(folders_in(folder)) if name not in OWN_NAMES)
 
     def lock_owner(self, cluster_id: str) -> ClusterLock | None:
         """Return the lock of the cluster, with its owner; None when it is not locked.

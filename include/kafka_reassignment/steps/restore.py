@@ -144,8 +144,8 @@ def _take_over(run: RunContext, other: Record) -> bool:
 
 def _other_journals(run: RunContext) -> list[tuple[Record, Journal]]:
     journals = run.store.open_journals(run.record.cluster_id)
-    for text in journals.damaged:
-        run.log.warning("Its debts are not known: %s", text)
+    for error in journals.damaged:
+        run.log.warning("Its debts are not known: %s", error)
     return [(record, journal) for record, journal in journals.found if record.root != run.record.root]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.restore import restore_configs
@@ -15,34 +16,50 @@ from kafka_reassignment.steps.restore import restore_configs
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """By reassignment: what became of its debts, in words; ``left`` are those that still owe something."""
+    """By reassignment: what became of its debts, in words; ``left`` are those that still owe something.
+
+    ``damaged`` are the errors of objects that cannot be read: what is owed by them is not known, or its payment not recorded.
+    """
 
     summaries: dict[str, str]
     left: tuple[str, ...] = ()
+    damaged: tuple[RecordDamagedError, ...] = ()
 
 
 def sweep(run: RunContext, *, by: str) -> Sweep:
     """Restore the throttle configs of every reassignment of this cluster that is over and still owes some.
 
     The cluster is locked during the sweep, so that no reassignment begins in between; where one is at work nothing is done,
-    because it pays the debts of earlier ones itself. What still copies because of one of them keeps its throttle.
+    because it pays the debts of earlier ones itself. What still copies because of one of them keeps its throttle. A damaged
+    object of one reassignment keeps none of the others waiting.
+
+    Raises:
+        RecordDamagedError: the lock of the cluster is not readable.
+        ReassignmentInProgressError: another one has locked the cluster since the look.
     """
     journals = run.store.open_journals(run.record.cluster_id)
-    for text in journals.damaged:
-        run.log.warning("Its debts are not known: %s", text)
+    for error in journals.damaged:
+        run.log.warning("Its debts are not known: %s", error)
     owing = [record for record, journal in journals.found if not journal.is_over]
     if not owing:
         run.release_lock()  # of a try that died when all was paid
-        return Sweep({})
+        return Sweep({}, damaged=journals.damaged)
     if (lock_owner := run.lock_of_another()) is not None:
         busy = f"the cluster is locked by {lock_owner.reassignment_id} since {lock_owner.since:%Y-%m-%d %H:%M} UTC"
-        return Sweep({r.reassignment_id: busy for r in owing})
+        return Sweep({r.reassignment_id: busy for r in owing}, damaged=journals.damaged)
+    summaries: dict[str, str] = {}
+    damaged = list(journals.damaged)
     run.take_lock(requested_by=by)
     try:
-        summaries = {record.reassignment_id: _pay(run, record) for record in owing}
+        for record in owing:
+            try:
+                summaries[record.reassignment_id] = _pay(run, record)
+            except RecordDamagedError as error:
+                damaged.append(error)
     finally:
         run.release_lock()
-    return Sweep(summaries, tuple(r.reassignment_id for r in owing if not r.journal().is_settled))
+    left = tuple(r.reassignment_id for r in owing if not r.journal().is_settled)
+    return Sweep(summaries, left, tuple(damaged))
 
 
 def _pay(run: RunContext, record: Record) -> str:

@@ -21,9 +21,10 @@ REQUESTS_VARIABLE = "kafka_maintenance_requests"
 class ChooseRequestsOperator(BaseOperator):
     """Choose which requests to start now: those whose cluster has no reassignment.
 
-    A reassignment that waits for its next window goes on by itself when the window opens, so a cluster that has one gets
-    no second one. A request whose cluster does not answer is started: its own run says so, and keeps none of the others
-    waiting. Changes nothing, so nothing is left behind. The result is the requests to start.
+    A cluster is left out while a reassignment has its lock: that one has to end, or to be cancelled
+    (``kafka_reassignment_cancel``), before another one is started. A request whose cluster does not answer is started: its
+    own run says so, and keeps none of the others waiting. Changes nothing, so nothing is left behind. The result is the
+    requests to start.
 
     :param requests: requests, each with the fields of ``kafka_reassignment``, at most one per connection; a list, JSON of
         one, or a text as :func:`~kafka_reassignment.request.written_requests` reads it (templated). When empty, those of the
@@ -55,14 +56,11 @@ class ChooseRequestsOperator(BaseOperator):
             # Its own run asks again, with retries, and says what is wrong; the other clusters do not wait for that.
             self.log.warning("Opened without a look at the lock: %s", error)
             return True
-        owner = record_store().lock_owner(cluster_id)
+        store = record_store()
+        owner = store.lock_owner(cluster_id)
         if owner is not None:
             self.log.info(
-                "Cluster %s (%s) is locked by %s since %s, which goes on by itself in its windows: no other is opened",
-                cluster_id,
-                conn_id,
-                owner.reassignment_id,
-                f"{owner.since:%Y-%m-%d %H:%M} UTC",
+                "No reassignment is started by connection '%s': %s", conn_id, store.locked_by(owner, cluster_id)
             )
         return owner is None
 

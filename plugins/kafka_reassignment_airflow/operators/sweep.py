@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import Context
@@ -11,12 +12,15 @@ from kafka_reassignment.errors import (
     ClusterUnavailableError,
     InvalidRequestError,
     ReassignmentError,
+    ReassignmentInProgressError,
+    RecordError,
     is_worth_a_retry,
     name_some,
 )
-from kafka_reassignment.record.debts import Debtor, debts
+from kafka_reassignment.record.debts import Debts, debts
+from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.sweep import sweep
+from kafka_reassignment.steps.sweep import Sweep, sweep
 from kafka_reassignment_airflow.arguments import is_given
 from kafka_reassignment_airflow.base import ReassignmentStepOperator, actor_of, requested_by, translate_errors
 from kafka_reassignment_airflow.context import open_run
@@ -29,7 +33,8 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
     """Restore the throttle configs of reassignments that are over and still owe some (KIP-179), in every cluster.
 
     Each cluster that the records show in debt is opened by the connection that its reassignments were asked for with. One
-    that cannot be opened keeps none of the others waiting; the task then fails and names it.
+    that cannot be opened keeps none of the others waiting, nor does a damaged object of the record; the task then fails and
+    names it.
 
     Left behind when it dies: the lock of the cluster, until Airflow's retry; debts stay in their journals.
 
@@ -51,49 +56,55 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
             return self._sweep_all(context)
 
     def run_step(self, run: RunContext, context: Context) -> dict[str, Any]:
-        """Sweep one cluster; return what came of each reassignment's debts."""
-        done = sweep(run, by=requested_by(context))
-        for reassignment_id, summary in done.summaries.items():
-            self.log.info("%s: %s", reassignment_id, summary)
-        if not done.summaries:
-            self.log.info("No reassignment of cluster %s owes anything", run.record.cluster_id)
-        return {"summaries": done.summaries, "left": list(done.left)}
-
-    def _sweep_all(self, context: Context) -> dict[str, Any]:
-        """Sweep each cluster in debt.
+        """Sweep one cluster; return what came of each reassignment's debts.
 
         Raises:
-            ClusterUnavailableError: a cluster did not answer; the others are done.
-            InvalidRequestError: no connection leads to a cluster, or a record is not readable; the others are done.
+            ReassignmentError: an object of its record is damaged; what can be restored is.
+        """
+        done = self._sweep(run, context)
+        if done.damaged:
+            raise _as_one(done.damaged)
+        return _result([done])
+
+    def _sweep_all(self, context: Context) -> dict[str, Any]:
+        """Sweep each cluster in debt; what is wrong in one of them keeps none of the others waiting.
+
+        Raises:
+            RecordUnavailableError: the store does not answer.
+            ReassignmentError: a cluster could not be swept, or an object of its record is damaged; the others are done.
         """
         store = record_store()
-        known = debts(store)
-        for cluster_id in set(store.clusters()) - {d.cluster_id for d in known.debtors}:
-            store.release(
-                cluster_id, str(self.reassignment_id), instance=instance()
-            )  # of a try that died when all was paid
-        if not known.debtors:
-            self.log.info("No reassignment of any cluster owes anything")
-        done: dict[str, Any] = {"summaries": {}, "left": []}
-        failed: list[ReassignmentError] = [InvalidRequestError(text) for text in known.unreadable]
-        for debtor in known.debtors:
+        done: list[Sweep] = []
+        failed: list[ReassignmentError] = []
+        for cluster_id in store.clusters():
             try:
-                of_cluster = self._sweep_cluster(debtor, context)
+                known = debts(store, cluster_id)
+                failed += known.damaged_journals
+                swept = self._serve(store, known, context)
+                failed += swept.damaged
+                done.append(swept)
             except ReassignmentError as error:
                 self.log.warning("%s", error)
                 failed.append(error)
-                continue
-            done["summaries"] |= of_cluster["summaries"]
-            done["left"] += of_cluster["left"]
         if failed:
-            kind = ClusterUnavailableError if any(map(is_worth_a_retry, failed)) else InvalidRequestError
-            raise kind(" ".join(map(str, failed)))
-        return done
+            raise _as_one(failed)
+        result = _result(done)
+        if not result["summaries"]:
+            self.log.info("No reassignment of any cluster owes anything")
+        return result
 
-    def _sweep_cluster(self, debtor: Debtor, context: Context) -> dict[str, Any]:
+    def _serve(self, store: RecordStore, known: Debts, context: Context) -> Sweep:
+        if known.owing:
+            return self._sweep_cluster(known, context)
+        store.release(
+            known.cluster_id, str(self.reassignment_id), instance=instance()
+        )  # of a try that died when all was paid
+        return Sweep({})
+
+    def _sweep_cluster(self, known: Debts, context: Context) -> Sweep:
         reasons: list[str] = []
         passing = False
-        for kafka_conn_id in debtor.connection_ids:
+        for kafka_conn_id in known.connection_ids:
             try:
                 with open_run(
                     kafka_conn_id,
@@ -101,14 +112,17 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
                     actor=actor_of(context),
                     log=self.log,
                 ) as run:
-                    if run.record.cluster_id == debtor.cluster_id:
-                        return self.run_step(run, context)
+                    if run.record.cluster_id == known.cluster_id:
+                        return self._sweep(run, context)
                     reasons.append(f"connection '{kafka_conn_id}' leads to cluster {run.record.cluster_id} now")
+            except (RecordError, ReassignmentInProgressError):
+                raise  # about the record or its lock: another connection to the cluster would meet the same
             except ReassignmentError as error:
                 passing = passing or is_worth_a_retry(error)
                 reasons.append(str(error).rstrip("."))
+        reasons += [str(error) for error in known.damaged_requests]
         problem = (
-            f"Cluster {debtor.cluster_id} is owed throttle configs by {name_some(debtor.owing)}, which could not be "
+            f"Cluster {known.cluster_id} is owed throttle configs by {name_some(known.owing)}, which could not be "
             f"restored: {'; '.join(reasons) or 'its records name no connection'}"
         )
         if passing:
@@ -116,6 +130,36 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
         raise InvalidRequestError(
             problem,
             Correct(
-                f"create an Airflow connection to the cluster, and trigger {SWEEP_DAG_ID} with it as kafka_conn_id"
+                f"create an Airflow connection to cluster {known.cluster_id}, and trigger {SWEEP_DAG_ID} with it as "
+                "kafka_conn_id"
             ),
         )
+
+    def _sweep(self, run: RunContext, context: Context) -> Sweep:
+        done = sweep(run, by=requested_by(context))
+        for reassignment_id, summary in done.summaries.items():
+            self.log.info("%s: %s", reassignment_id, summary)
+        if not done.summaries and not done.damaged:
+            self.log.info("No reassignment of cluster %s owes anything", run.record.cluster_id)
+        return done
+
+
+def _result(done: Sequence[Sweep]) -> dict[str, Any]:
+    return {
+        "summaries": {name: text for each in done for name, text in each.summaries.items()},
+        "left": [name for each in done for name in each.left],
+    }
+
+
+def _as_one(failed: Sequence[ReassignmentError]) -> ReassignmentError:
+    """Return what failed as one error, which is a passing one where one of them is.
+
+    The words of each are in it once, and so is its advice: what is damaged may have been met twice.
+    """
+    each = list({str(error): error for error in failed}.values())
+    if len(each) == 1:
+        return each[0]
+    kind = ClusterUnavailableError if any(map(is_worth_a_retry, each)) else InvalidRequestError
+    one = kind(". ".join(str(error).removesuffix(".") for error in each))
+    one.advice = tuple(advice for error in each for advice in error.advice)  # the words of each have it already
+    return one

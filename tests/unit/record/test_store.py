@@ -163,6 +163,31 @@ def test_an_empty_store_owes_nothing(store):
     assert list(store.records("c")) == []
 
 
+def test_a_record_is_found_by_its_damaged_journal(store):
+    """A throttle for moves of other clients has no request."""
+    write_object(store.record("c", "throttle").root / "throttle-journal" / "000001.json", b"{")
+    assert [record.reassignment_id for record in store.records("c")] == ["throttle"]
+
+
+def test_a_file_is_neither_a_cluster_nor_a_record(store):
+    store.record("c", "r").write_request(recorded_request())
+    write_object(store._base / "notes.txt", b"of a person")
+    write_object(store._base / "c" / "notes.txt", b"of a person")
+    assert store.clusters() == ["c"]
+    assert [record.reassignment_id for record in store.records("c")] == ["r"]
+    assert store.open_journals("c").damaged == ()
+
+
+def test_a_folder_of_the_record_may_be_a_link_to_another_disk(tmp_path):
+    (tmp_path / "disk" / "c").mkdir(parents=True)
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "c").symlink_to(tmp_path / "disk" / "c")
+    store = RecordStore(UPath(tmp_path / "base"))
+    store.record("c", "r").write_request(recorded_request())
+    assert store.clusters() == ["c"]
+    assert [record.reassignment_id for record in store.records("c")] == ["r"]
+
+
 def test_records_are_found_beside_the_lock(store):
     store.acquire("c", lock("r"))
     store.record("c", "r").write_request(recorded_request())

@@ -62,7 +62,7 @@ def test_a_damaged_record_of_another_reassignment_holds_nobody_up_and_is_named(o
     if "journal" in which:
         assert "Its debts are not known" in caplog.text
         assert ".json is not a readable Journal" in caplog.text
-        assert any("throttle-journal" in text for text in debts(old.store).unreadable)
+        assert "throttle-journal" in str(debts(old.store, old.cluster_id).damaged_journals[0])
     else:
         assert any("request.json" in text for text in catalogue(old.store, old.cluster_id).unreadable)
 
@@ -74,7 +74,7 @@ def test_what_a_reassignment_with_a_damaged_request_owes_is_paid_all_the_same(ol
     damage(old, which)
     sweep(old.context_of(old.store.record(old.cluster_id, "sweep")), by="cron")
     assert old.record.journal().is_settled
-    assert [d.owing for d in debts(old.store).debtors] == []
+    assert debts(old.store, old.cluster_id).owing == ()
 
 
 def test_a_sweep_goes_on_beside_a_damaged_journal(old, cluster):
@@ -86,7 +86,26 @@ def test_a_sweep_goes_on_beside_a_damaged_journal(old, cluster):
     other.store.release(other.cluster_id, "other")
     done = sweep(old.context_of(old.store.record(old.cluster_id, "sweep")), by="cron")
     assert list(done.summaries) == ["other"]
+    assert ["throttle-journal" in str(error) for error in done.damaged] == [True]
     assert other.record.journal().is_settled
+
+
+def test_a_debt_whose_payment_cannot_be_recorded_keeps_no_other_waiting(old, cluster):
+    cluster.create_topic("payments", [(4, 5)], size_bytes=1_000)  # of other brokers: it takes over none of the debts
+    cluster.catch_up_all()
+    other = Run(cluster, UPath(old.store._base), [[move("payments", 0, (4, 5), (4, 6))]], reassignment_id="z")
+    other.do_all("admit", "set_throttle")
+    other.store.release(other.cluster_id, "z")
+    emptied(old.record.root / "frozen.json")
+    cluster.kill(3)  # so that the first one goes on owing
+    done = sweep(old.context_of(old.store.record(old.cluster_id, "sweep")), by="cron")
+    assert list(done.summaries) == ["z"]
+    assert other.record.journal().is_settled
+    assert done.left == ("r",)
+    (error,) = done.damaged
+    assert "frozen.json is not a readable FrozenPlan" in str(error)
+    assert error.advice
+    assert old.store.lock_owner(old.cluster_id) is None
 
 
 @pytest.mark.parametrize("which", DAMAGES)
