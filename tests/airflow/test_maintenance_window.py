@@ -68,6 +68,12 @@ def test_the_log_says_who_has_the_cluster_and_what_has_to_be_before_another_one_
     assert "by itself" not in caplog.text
 
 
+def test_a_damaged_lock_keeps_no_other_cluster_waiting_and_its_own_run_says_so(tmp_path):
+    (tmp_path / "a" / "lock").mkdir(parents=True)
+    (tmp_path / "a" / "lock" / "000001.json").write_bytes(b"{")
+    assert chosen(asked("kafka_a", "kafka_b")) == ["kafka_a", "kafka_b"]
+
+
 def test_a_cluster_that_does_not_answer_keeps_no_other_waiting_and_its_own_run_says_so(clusters):
     clusters["kafka_a"] = None
     assert chosen(asked("kafka_a", "kafka_b")) == ["kafka_a", "kafka_b"]

@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context, Variable
 
 from kafka_reassignment.advice import Correct
-from kafka_reassignment.errors import InvalidRequestError, ReassignmentError
+from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, RecordUnavailableError
 from kafka_reassignment.request import parse_request, written_requests
 from kafka_reassignment_airflow.arguments import read_json
 from kafka_reassignment_airflow.base import translate_errors
@@ -22,8 +22,8 @@ class ChooseRequestsOperator(BaseOperator):
     """Choose which requests to start now: those whose cluster has no reassignment.
 
     A cluster is left out while a reassignment has its lock: that one has to end, or to be cancelled
-    (``kafka_reassignment_cancel``), before another one is started. A request whose cluster does not answer is started: its
-    own run says so, and keeps none of the others waiting. Changes nothing, so nothing is left behind. The result is the
+    (``kafka_reassignment_cancel``), before another one is started. A request whose cluster does not answer, or whose
+    lock is damaged, is started: its own run says so, and keeps none of the others waiting. Changes nothing, so nothing is left behind. The result is the
     requests to start.
 
     :param requests: requests, each with the fields of ``kafka_reassignment``, at most one per connection; a list, JSON of
@@ -48,16 +48,17 @@ class ChooseRequestsOperator(BaseOperator):
             return [dict(fields) for fields in _checked(requests) if self._is_free(fields)]
 
     def _is_free(self, fields: Mapping[str, Any]) -> bool:
-        conn_id = parse_request(dict(fields)).kafka_conn_id
+        conn_id, store = parse_request(dict(fields)).kafka_conn_id, record_store()
         try:
             with KafkaReassignmentHook(conn_id).get_conn() as cluster:
                 cluster_id = cluster.describe_cluster().cluster_id
+            owner = store.lock_owner(cluster_id)
+        except RecordUnavailableError:
+            raise
         except ReassignmentError as error:
             # Its own run asks again, with retries, and says what is wrong; the other clusters do not wait for that.
             self.log.warning("Opened without a look at the lock: %s", error)
             return True
-        store = record_store()
-        owner = store.lock_owner(cluster_id)
         if owner is not None:
             self.log.info(
                 "No reassignment is started by connection '%s': %s", conn_id, store.locked_by(owner, cluster_id)
