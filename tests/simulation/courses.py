@@ -85,11 +85,27 @@ def course_of(name: str) -> Course:
     world = fault.scenario.world()
     play = Play(world, fault.script, scenario=fault.scenario)
     events: list[Call | Act] = []
-    report, do = world.airflow.on_report, play._do
+    submissions: dict[int, int] = {}
+    """The place of the call of each try of ``submit_batch``."""
+    begin, report, do = world.airflow.on_attempt, world.airflow.on_report, play._do
+
+    def call(attempt: Any, outcome: str) -> Call:
+        batch = attempt.ti.run.conf.get("batch")
+        return Call(attempt.ti.task_id, None if batch is None else int(batch), outcome)
+
+    def on_attempt(attempt: Any) -> None:
+        # It submits at once, and then raises the rates for eleven seconds: what happens meanwhile comes after it.
+        if attempt.ti.task_id == "submit_batch":
+            submissions[id(attempt)] = len(events)
+            events.append(call(attempt, "running"))
+        begin(attempt)
 
     def on_report(attempt: Any, outcome: Any) -> None:
-        batch = attempt.ti.run.conf.get("batch")
-        events.append(Call(attempt.ti.task_id, None if batch is None else int(batch), outcome.kind))
+        done = call(attempt, outcome.kind)
+        if id(attempt) in submissions:
+            events[submissions.pop(id(attempt))] = done
+        else:
+            events.append(done)
         report(attempt, outcome)
 
     def on_act(index: int, action: Action) -> None:
@@ -97,7 +113,8 @@ def course_of(name: str) -> Course:
         do(index, action)
         events.append(Act(action, play.met[index] or "nothing", in_flight))
 
-    world.airflow.on_report, play._do = on_report, on_act  # type: ignore[method-assign]
+    world.airflow.on_attempt, world.airflow.on_report = on_attempt, on_report
+    play._do = on_act  # type: ignore[method-assign]
     world.main_run = world.airflow.trigger(DAG_ID, fault.scenario.request)
     play.run()
     play.heal()
