@@ -96,9 +96,8 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
     def _serve(self, store: RecordStore, known: Debts, context: Context) -> Sweep:
         if known.owing:
             return self._sweep_cluster(known, context)
-        store.release(
-            known.cluster_id, str(self.reassignment_id), instance=instance()
-        )  # of a try that died when all was paid
+        # Of a try that died when all was paid.
+        store.release(known.cluster_id, str(self.reassignment_id), instance=instance())
         return Sweep({})
 
     def _sweep_cluster(self, known: Debts, context: Context) -> Sweep:
