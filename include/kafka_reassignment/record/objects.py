@@ -229,7 +229,7 @@ def names_in(folder: UPath) -> list[str]:
 
 
 def folders_in(folder: UPath) -> list[str]:
-    """Return the names of the folders in a folder, in no order: a file that somebody has put there is none of the record.
+    """Return the names of the folders in a folder, in no order: a file beside them is none of the record.
 
     A link is taken for a folder: where it leads to is not looked at.
 

@@ -23,8 +23,8 @@ class ChooseRequestsOperator(BaseOperator):
 
     A cluster is left out while a reassignment has its lock: that one has to end, or to be cancelled
     (``kafka_reassignment_cancel``), before another one is started. A request whose cluster does not answer, or whose
-    lock is damaged, is started: its own run says so, and keeps none of the others waiting. Changes nothing, so nothing is left behind. The result is the
-    requests to start.
+    lock is damaged, is started: its own run says so, and keeps none of the others waiting. Changes nothing, so nothing is
+    left behind. The result is the requests to start.
 
     :param requests: requests, each with the fields of ``kafka_reassignment``, at most one per connection; a list, JSON of
         one, or a text as :func:`~kafka_reassignment.request.written_requests` reads it (templated). When empty, those of the
