@@ -30,6 +30,9 @@ from kafka_reassignment_airflow.triggers.base import WaitEnded, WaitTrigger
 LONGER_WHEN_CLOSE = 3
 """How many times as long a task looks by itself before it defers, while its wait is expected to end soon."""
 
+SHORTEST_PAUSE_SECONDS = 0.25
+"""Between two looks of a task whose wait is expected to end at once. It is a second, or half of the time that is expected, otherwise."""
+
 
 @contextmanager
 def translate_errors(log: Any) -> Iterator[None]:
@@ -212,7 +215,7 @@ class DeferringStepOperator(ReassignmentStepOperator):
     not reached.
 
     :param poll_seconds: seconds between two looks of the trigger (templated).
-    :param patience_seconds: how many seconds the task looks by itself, once a second, before it defers (templated). It stays
+    :param patience_seconds: how many seconds the task looks by itself, at least once a second, before it defers (templated). It stays
         up to three times as long while what it waits for is expected within that time. Short waits end within it, and a
         deferral has a cost of its own: the first look of the trigger is after ``poll_seconds``, the task starts once more, and
         there is the race of apache/airflow#71580.
@@ -258,7 +261,9 @@ class DeferringStepOperator(ReassignmentStepOperator):
             is_close = result.seconds_left is not None and result.seconds_left <= patience.total_seconds()
             if run.now() >= began + patience * (LONGER_WHEN_CLOSE if is_close else 1):
                 break
-            run.sleep(1)
+            run.sleep(
+                1.0 if result.seconds_left is None else min(1.0, max(SHORTEST_PAUSE_SECONDS, result.seconds_left / 2))
+            )
         publish(run)
         self.held(run, context, result)
         trigger = self.trigger(

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 
-from kafka_reassignment.decisions.raising import QUOTA_SECONDS
+from kafka_reassignment.decisions.quota_use import QUOTA_SECONDS
 from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.decisions.throttle import Journal
 from kafka_reassignment.errors import name_some

@@ -8,11 +8,12 @@ them: what arrives is measured.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, Sample, bytes_left
+from kafka_reassignment.decisions.quota_use import Copying, copied_between
+from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, Sample
 from kafka_reassignment.decisions.throttle import BrokerRate, Correction, Journal, Side, WantedThrottle
-from kafka_reassignment.model import Batch, Step, View
+from kafka_reassignment.model import Batch, View
 
 MEASURED_SECONDS = 22.0
 """The shortest time over which a rate is measured: two windows of Kafka's quota."""
@@ -58,14 +59,20 @@ def corrections_due(
     theirs = {(r.broker, r.side) for r in journal.lower_rates}
     in_place = {(r.broker, r.side): int(r.set_values[-1]) for r in journal.rates if r.was_in_place}
     due = []
+    since: dict[float, dict[tuple[int, Side], Copying]] = {}
     for rate in wanted.rates:
         key = (rate.broker, rate.side)
         if key in theirs or in_place.get(key) != rate.set_bytes_per_second:
             continue
         first = _since_when_set(samples, rate)
-        if first is None or (speed := _speed(batch, seen, rate, first, samples[-1])) is None:
+        if first is None:
             continue
-        factor = corrected(rate, speed)
+        if first.at_seconds not in since:
+            since[first.at_seconds] = copied_between(batch, seen, first, samples[-1])
+        copying = since[first.at_seconds].get(key)
+        if copying is None or copying.left < 2 * rate.asked_bytes_per_second:
+            continue
+        factor = corrected(rate, copying.copied / (samples[-1].at_seconds - first.at_seconds))
         if abs(factor / rate.factor - 1) >= SMALLEST_CHANGE:
             due.append(Correction(broker=rate.broker, side=rate.side, factor=factor))
     return tuple(due)
@@ -89,35 +96,3 @@ def _since_when_set(samples: Sequence[Sample], rate: BrokerRate) -> Sample | Non
             break
         found = sample
     return found if found is not None and last.at_seconds - found.at_seconds >= MEASURED_SECONDS else None
-
-
-def _speed(batch: Batch, seen: View, rate: BrokerRate, first: Sample, last: Sample) -> float | None:
-    """What the side of a broker copied in bytes per second; None when it had not always something to copy, or is not known."""
-    copied = left = 0
-    for step, broker, leader in _copies(batch, seen, rate):
-        if not {broker, leader}.isdisjoint(first.unreachable.keys() | last.unreachable.keys()):
-            return None
-        if last.is_lost(step.partition, broker):
-            if first.is_lost(step.partition, broker):
-                continue
-            return None  # what it got before it died is not known
-        left_before, _, had = bytes_left(step, broker, leader, first)
-        if left_before == 0:
-            continue
-        left_now, _, have = bytes_left(step, broker, leader, last)
-        copied += have - had
-        left += left_now
-    if left < 2 * rate.asked_bytes_per_second:
-        return None
-    return copied / (last.at_seconds - first.at_seconds)
-
-
-def _copies(batch: Batch, seen: View, rate: BrokerRate) -> Iterator[tuple[Step, int, int]]:
-    """The steps, receivers and leaders of what one side of a broker copies."""
-    for step in batch.steps:
-        state = seen.partitions.get(step.partition)
-        if state is None or state.leader is None:
-            continue
-        for broker in step.reassignment.adding:
-            if rate.broker == (broker if rate.side is Side.FOLLOWER else state.leader):
-                yield step, broker, state.leader

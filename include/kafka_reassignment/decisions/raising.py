@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+from kafka_reassignment.decisions.quota_use import QUOTA_SECONDS
 from kafka_reassignment.decisions.throttle.journal import UNSET, Journal, bytes_of
 from kafka_reassignment.decisions.throttle.set import SeenConfigs
 from kafka_reassignment.decisions.throttle.wanted import BrokerRate, Side, WantedThrottle
 from kafka_reassignment.model import ConfigChange, ConfigResource
-
-QUOTA_SECONDS = 11
-"""A broker compares what it copied in so many seconds with its rate (``replication.quota.window.num`` times ``.size.seconds``)."""
 
 
 def low_at_first(
@@ -75,7 +73,11 @@ def raises(changes: Iterable[ConfigChange], seen: SeenConfigs) -> dict[tuple[Con
 
 
 def partly_raised(
-    journal: Journal, changes: Iterable[ConfigChange], lowest: Mapping[tuple[ConfigResource, str], int], part: float
+    journal: Journal,
+    changes: Iterable[ConfigChange],
+    lowest: Mapping[tuple[ConfigResource, str], int],
+    part: float,
+    at_once: Mapping[tuple[ConfigResource, str], int],
 ) -> tuple[Journal, list[ConfigChange]]:
     """Return a journal and its changes with each raise done in part only.
 
@@ -86,6 +88,7 @@ def partly_raised(
         changes: all of them; what is no raise stays as it is.
         lowest: the rates before the raise, of ``raises``.
         part: of the way from there to the new rate, above 0 and at most 1.
+        at_once: what rates are raised to in the first part, of ``used_up``.
     """
     done: list[ConfigChange] = []
     rates = {(r.resource, r.side.rate_key): r for r in journal.rates}
@@ -94,7 +97,10 @@ def partly_raised(
         if new is None or (old := lowest.get(key)) is None or (record := rates.get(key)) is None:
             done.append(change)
             continue
-        value = str(round(old + (int(new) - old) * part))
+        whole = int(new)
+        # What was copied lately leaves the window meanwhile, and makes room for as much: until then the rate need not grow.
+        in_part = old + (whole - old) * part if key not in at_once else max(old, at_once[key], whole * part)
+        value = str(min(whole, round(in_part)))
         # The whole rate stays among what may be ours: a batch that begins meanwhile sets it at once.
         set_values = (*(v for v in record.set_values if v != value), value)
         rates[key] = record.model_copy(update={"set_values": set_values, "was_in_place": False})

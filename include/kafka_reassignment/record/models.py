@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kafka_reassignment.decisions.auto_rate import Watch
 from kafka_reassignment.decisions.progress_shown import ProgressShown
+from kafka_reassignment.decisions.quota_use import QuotaUse
 from kafka_reassignment.decisions.windows.estimate import Copied
 from kafka_reassignment.request import ReassignmentRequest
 from kafka_reassignment.versioned import Versioned, renamed
@@ -156,7 +157,8 @@ class ProgressNote(Versioned):
     ``ends_at`` is when the last batch is expected to end, None when that is not known; ``shown`` is for people, while
     the batch copies. ``goes_on_at`` is when it goes on without what dead brokers hold up, ``advice`` what brings on
     what does not get on. ``waits`` has the reasons for which the batch is not started yet; ``outpaced_since`` is when
-    the present one began that producers write faster than the rate.
+    the present one began that producers write faster than the rate. ``quota_uses`` is what brokers count in their quotas
+    when the batch has ended: the next one begins by it.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -176,3 +178,4 @@ class ProgressNote(Versioned):
     shown: ProgressShown | None = None
     goes_on_at: datetime | None = None
     advice: tuple[dict[str, Any], ...] = ()
+    quota_uses: tuple[QuotaUse, ...] = ()

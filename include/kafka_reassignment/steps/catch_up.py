@@ -9,6 +9,7 @@ from kafka_reassignment.advice import THROTTLE_DAG_ID, Advice, Correct, Rerun, S
 from kafka_reassignment.decisions.catch_up import CatchUp, catch_up
 from kafka_reassignment.decisions.progress import HELD_UP, Motion, Progress, progress
 from kafka_reassignment.decisions.progress_shown import progress_shown
+from kafka_reassignment.decisions.quota_use import quota_uses
 from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import CatchUpTimeoutError, NotSubmittedError, name_some
@@ -112,6 +113,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             goes_on_at=goes_on_at,
             advice=tuple(advice_as_data(advice)),
             shown=progress_shown(copied, view, now, history),
+            quota_uses=quota_uses(batch, view, samples.seen, now),
         )
     )
     return Waiting(text, until=deadline, seconds_left=copied.seconds_left)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from uuid import uuid4
 
-from kafka_reassignment.decisions.raising import QUOTA_SECONDS, partly_raised, raises, to_raise
+from kafka_reassignment.decisions.quota_use import QUOTA_SECONDS, used_up
+from kafka_reassignment.decisions.raising import partly_raised, raises, to_raise
 from kafka_reassignment.decisions.throttle import (
     Journal,
     WantedThrottle,
@@ -36,7 +37,8 @@ Decide = Callable[[str, Journal], ThrottleSetting]
 def raise_to_whole(run: RunContext, recorded: RecordView, batch: Batch, event: AuditDraft) -> bool:
     """Raise the rates of a batch that are set lower than they are wanted; return whether anything had to be set.
 
-    It ends as soon as nothing is left to copy. A batch begins at a low rate. Whatever was cut off while it was raised, the next look takes up here.
+    It ends as soon as nothing is left to copy. A batch begins at a low rate; what its brokers copied of the batch before uses up the
+    most of a higher one. Whatever was cut off while it was raised, the next look takes up here.
     """
     asked = run.request.throttle_bytes_per_second
     if asked is None:
@@ -54,9 +56,12 @@ def raise_to_whole(run: RunContext, recorded: RecordView, batch: Batch, event: A
     def is_copying() -> bool:
         return bool(left_to_copy(batch, observe(run.cluster, batch.partitions)).steps)
 
-    if not wanted_by(recorded.journal()).rates or not is_copying():
+    rates = wanted_by(recorded.journal()).rates
+    if not rates or not is_copying():
         return False
-    setting, refused = set_in_parts(run, decide, is_copying)
+    note = recorded.progress()
+    at_once = used_up(rates, note.quota_uses, run.now()) if note else {}
+    setting, refused = set_in_parts(run, decide, is_copying, at_once)
     if not setting.changes:
         return False
     event.facts["raised"] = facts_of(setting, refused)
@@ -74,7 +79,10 @@ def finish_raise(run: RunContext, recorded: RecordView, batch: Batch) -> None:
 
 
 def set_in_parts(
-    run: RunContext, decide: Decide, goes_on: Callable[[], bool]
+    run: RunContext,
+    decide: Decide,
+    goes_on: Callable[[], bool],
+    at_once: Mapping[tuple[ConfigResource, str], int] | None = None,
 ) -> tuple[ThrottleSetting, dict[str, str]]:
     """Set rates, journal first; return what the last part was, and its refusals. A large raise takes ``QUOTA_SECONDS``.
 
@@ -84,6 +92,7 @@ def set_in_parts(
         run: its record has the journal.
         decide: the whole change.
         goes_on: whether there is any use in a further part; what it raises ends the raise as well.
+        at_once: what rates may be raised to at once, of ``used_up``.
     """
     name = str(uuid4())
     lowest: dict[tuple[ConfigResource, str], int] = {}
@@ -93,7 +102,7 @@ def set_in_parts(
         for key, rate in raises(setting.changes, setting.before).items():
             lowest.setdefault(key, rate)
         if part < 1:
-            updated, changes = partly_raised(setting.journal, setting.changes, lowest, part)
+            updated, changes = partly_raised(setting.journal, setting.changes, lowest, part, at_once or {})
             setting = replace(setting, journal=updated, changes=tuple(changes))
         setting = replace(setting, journal=begun(setting.journal, setting.changes, name, run.now()))
         return setting.journal, setting

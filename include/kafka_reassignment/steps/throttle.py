@@ -8,7 +8,8 @@ from datetime import timedelta
 from uuid import uuid4
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, DAG_ID, Advice, Correct, Rerun, Trigger, WaitUntil
-from kafka_reassignment.decisions.raising import QUOTA_SECONDS, low_at_first
+from kafka_reassignment.decisions.quota_use import QUOTA_SECONDS
+from kafka_reassignment.decisions.raising import low_at_first
 from kafka_reassignment.decisions.throttle import (
     HIDDEN,
     LONGEST_LIST_BYTES,

@@ -17,7 +17,7 @@ from kafka_reassignment.decisions.auto_rate import (
     out_of_sync,
     reachable_rate,
 )
-from kafka_reassignment.decisions.raising import QUOTA_SECONDS
+from kafka_reassignment.decisions.quota_use import QUOTA_SECONDS
 from kafka_reassignment.decisions.throttle import Journal, RateChange
 from kafka_reassignment.model import PartitionState, TopicPartition
 from kafka_reassignment.request import parse_request

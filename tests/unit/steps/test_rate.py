@@ -188,7 +188,7 @@ def test_a_part_of_a_raise_keeps_the_whole_rate_that_a_batch_is_about_to_set():
     """A batch journals the whole rate; before it sets it, a raise journals a part. What the batch sets is still ours."""
     record = RateRecord(broker=1, side=Side.LEADER, earlier=Earlier(), set_values=("2000",))
     change = ConfigChange(record.resource, Side.LEADER.rate_key, ConfigOperation.SET, "2000")
-    journal, (part,) = partly_raised(Journal(rates=(record,)), [change], {(record.resource, change.key): 1000}, 0.5)
+    journal, (part,) = partly_raised(Journal(rates=(record,)), [change], {(record.resource, change.key): 1000}, 0.5, {})
     assert part.value == "1500"
     assert journal.rates[0].is_ours(ConfigValue("2000", ConfigSource.DYNAMIC_BROKER))
     assert journal.rates[0].set_values[-1] == "1500"

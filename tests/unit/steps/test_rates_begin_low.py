@@ -143,3 +143,31 @@ def test_what_arrives_is_measured_and_the_rate_is_corrected_also_for_the_next_ba
     throttled.clock.sleep(60)
     throttled.do_all("admit", "set_throttle", batch=2)
     assert rates(throttled, FOLLOWER_RATE) == {4: round(ASKED * 1.03)}
+
+
+def test_the_next_batch_begins_by_what_its_brokers_copied_of_this_one(throttled, cluster):
+    large = {step.partition: 2_000_000_000 for step in FIRST}
+    for partition, size in large.items():
+        cluster.hold_back(partition, 4)
+        cluster.produce(partition, messages=1, size_bytes=size)
+    throttled.do("submit_batch")
+    samples = SizeSamples.by_clock_of(throttled.context)
+    for look in range(3):
+        for partition in large:
+            cluster.copy(partition, 4, large[partition] - 10_000_000 + 5_000_000 * look)
+        throttled.look("sense_isr_catch_up", samples=samples)
+        throttled.clock.sleep(1)
+    cluster.catch_up_all()
+    throttled.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    throttled.clock.sleep(3)
+    throttled.do_all("admit", "set_throttle", batch=2)
+    assert rates(throttled, FOLLOWER_RATE) == {4: 909_091}
+    seen = []
+    cluster.hold_back(SECOND[0].partition, 4)
+    throttled.clock.on_sleep.append(
+        lambda: seen.append((rates(throttled, FOLLOWER_RATE)[4], rates(throttled, LEADER_RATE)))
+    )
+    throttled.do("submit_batch", 2)
+    assert 0.5 * ASKED < seen[0][0] < 0.75 * ASKED
+    assert seen[0][1][3] < ASKED / 4  # it sent nothing of the first batch
+    assert rates(throttled, FOLLOWER_RATE) == {4: ASKED}

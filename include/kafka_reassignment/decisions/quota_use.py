@@ -1,0 +1,127 @@
+"""What brokers copied lately: it counts in their quotas for some seconds after a batch has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pydantic import BaseModel, ConfigDict
+
+from kafka_reassignment.decisions.samples import Sample, bytes_left
+from kafka_reassignment.decisions.throttle.wanted import BrokerRate, Side
+from kafka_reassignment.model import Batch, ConfigResource, View
+
+QUOTA_SECONDS = 11
+"""A broker compares what it copied in so many seconds with its rate (``replication.quota.window.num`` times ``.size.seconds``)."""
+
+ROOM_SECONDS = 0.5
+"""How much of a rate a batch finds free when it begins. As much more gets free as what was copied before leaves the window."""
+
+
+@dataclass(slots=True)
+class Copying:
+    """The bytes that one side of a broker copied between two samples, and those that it had left to copy at the second one."""
+
+    copied: int = 0
+    left: int = 0
+
+
+def copied_between(batch: Batch, seen: View, first: Sample, last: Sample) -> dict[tuple[int, Side], Copying]:
+    """Return by broker and side what was copied between two samples; what is not known of a broker leaves that side out.
+
+    Copied is what the new replicas that a broker receives, or sends as their leader, have grown by. Replicas that were complete at the
+    first sample do not count.
+
+    Args:
+        batch: what copies.
+        seen: leaders now.
+        first: the earlier sample.
+        last: the later one.
+    """
+    found: dict[tuple[int, Side], Copying] = {}
+    unknown: set[tuple[int, Side]] = set()
+    away = first.unreachable.keys() | last.unreachable.keys()
+    for step in batch.steps:
+        state = seen.partitions.get(step.partition)
+        if state is None or (leader := state.leader) is None:
+            continue
+        for broker in step.reassignment.adding:
+            sides = (broker, Side.FOLLOWER), (leader, Side.LEADER)
+            is_lost = last.is_lost(step.partition, broker)
+            if not away.isdisjoint((broker, leader)) or (is_lost and not first.is_lost(step.partition, broker)):
+                unknown.update(sides)  # what a broker got before it died is not known
+                continue
+            left_before, _, had = bytes_left(step, broker, leader, first)
+            if is_lost or left_before == 0:
+                continue
+            left, _, have = bytes_left(step, broker, leader, last)
+            for side in sides:
+                copying = found.setdefault(side, Copying())
+                copying.copied += have - had
+                copying.left += left
+    return {side: copying for side, copying in found.items() if side not in unknown}
+
+
+class QuotaUse(BaseModel):
+    """What one side of a broker copied in its quota's window before a moment: bytes per second until then."""
+
+    model_config = ConfigDict(frozen=True)
+
+    broker: int
+    side: Side
+    bytes_per_second: float
+    until: datetime
+
+    def bytes_counted(self, now: datetime) -> float:
+        """Return how many of these bytes the broker still counts."""
+        ago = max(0.0, (now - self.until).total_seconds())
+        return self.bytes_per_second * max(0.0, QUOTA_SECONDS - ago)
+
+
+def quota_uses(batch: Batch, seen: View, samples: Sequence[Sample], now: datetime) -> tuple[QuotaUse, ...]:
+    """Return what the brokers of a batch count of it in their quotas, when it goes on to its end as it does now.
+
+    Args:
+        batch: what copies.
+        seen: leaders now.
+        samples: sizes in order of time; with fewer than two nothing is known.
+        now: when the last of them was taken.
+    """
+    if len(samples) < 2:
+        return ()
+    last = samples[-1]
+    recent = [s for s in samples[:-1] if last.at_seconds - s.at_seconds <= QUOTA_SECONDS] or [samples[-2]]
+    uses: dict[tuple[int, Side], QuotaUse] = {}
+    ended: set[tuple[int, Side]] = set()
+    for sample in (*recent[1:], last):
+        for key, copying in copied_between(batch, seen, recent[0], sample).items():
+            seconds = sample.at_seconds - recent[0].at_seconds
+            if key in ended or copying.copied <= 0 or seconds <= 0:
+                continue
+            speed = copying.copied / seconds
+            until = now + timedelta(seconds=sample.at_seconds - last.at_seconds + copying.left / speed)
+            uses[key] = QuotaUse(broker=key[0], side=key[1], bytes_per_second=speed, until=until)
+            if copying.left == 0:
+                ended.add(key)
+    return tuple(uses[key] for key in sorted(uses))
+
+
+def used_up(
+    rates: Iterable[BrokerRate], uses: Iterable[QuotaUse], now: datetime
+) -> Mapping[tuple[ConfigResource, str], int]:
+    """Return what rates may be set to at once, in bytes per second: all but ``ROOM_SECONDS`` is used up by what was copied lately.
+
+    A broker that has copied at its whole rate until five seconds ago counts six seconds of it. At six parts in
+    ``QUOTA_SECONDS`` it copies at its whole rate again, as fast as these leave the window; at one part it copies nothing
+    for five seconds.
+    """
+    counted = {(u.broker, u.side): u.bytes_counted(now) for u in uses}
+    found = {}
+    for rate in rates:
+        if bytes_counted := counted.get((rate.broker, rate.side)):
+            whole = rate.set_bytes_per_second
+            found[rate.resource, rate.side.rate_key] = min(
+                whole, round((bytes_counted + ROOM_SECONDS * whole) / QUOTA_SECONDS)
+            )
+    return found
