@@ -64,7 +64,7 @@ def copied_between(batch: Batch, seen: View, first: Sample, last: Sample) -> dic
 
 
 class QuotaUse(BaseModel):
-    """What one side of a broker copied in its quota's window before a moment: bytes per second until then."""
+    """What one side of a broker copied before a moment: bytes per second, for so many seconds."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -72,11 +72,12 @@ class QuotaUse(BaseModel):
     side: Side
     bytes_per_second: float
     until: datetime
+    seconds: float = QUOTA_SECONDS
 
     def bytes_counted(self, now: datetime) -> float:
         """Return how many of these bytes the broker still counts."""
         ago = max(0.0, (now - self.until).total_seconds())
-        return self.bytes_per_second * max(0.0, QUOTA_SECONDS - ago)
+        return self.bytes_per_second * min(self.seconds, max(0.0, QUOTA_SECONDS - ago))
 
 
 def quota_uses(batch: Batch, seen: View, samples: Sequence[Sample], now: datetime) -> tuple[QuotaUse, ...]:
@@ -105,6 +106,39 @@ def quota_uses(batch: Batch, seen: View, samples: Sequence[Sample], now: datetim
             if copying.left == 0:
                 ended.add(key)
     return tuple(uses[key] for key in sorted(uses))
+
+
+def quota_uses_of_short(
+    batch: Batch, seen: View, rates: Iterable[BrokerRate], seconds: float, now: datetime
+) -> tuple[QuotaUse, ...]:
+    """Return what the brokers of a batch count in their quotas that was copied too fast to be measured: what was planned.
+
+    Args:
+        batch: what was copied.
+        seen: leaders now.
+        rates: of the batch; nobody has copied at more than its rate.
+        seconds: how long it took.
+        now: when it was over.
+    """
+    planned: dict[tuple[int, Side], int] = {}
+    for step in batch.steps:
+        state, size = seen.partitions.get(step.partition), step.reassignment.size_bytes
+        for broker in step.reassignment.adding:
+            planned[broker, Side.FOLLOWER] = planned.get((broker, Side.FOLLOWER), 0) + size
+            if state is not None and state.leader is not None:
+                planned[state.leader, Side.LEADER] = planned.get((state.leader, Side.LEADER), 0) + size
+    seconds = max(1.0, seconds)
+    return tuple(
+        QuotaUse(
+            broker=rate.broker,
+            side=rate.side,
+            bytes_per_second=min(copied / seconds, rate.asked_bytes_per_second),
+            until=now,
+            seconds=seconds,
+        )
+        for rate in rates
+        if (copied := planned.get((rate.broker, rate.side), 0))
+    )
 
 
 def used_up(

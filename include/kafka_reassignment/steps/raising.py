@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from uuid import uuid4
 
-from kafka_reassignment.decisions.quota_use import QUOTA_SECONDS, used_up
+from kafka_reassignment.decisions.quota_use import QUOTA_SECONDS, quota_uses_of_short, used_up
 from kafka_reassignment.decisions.raising import partly_raised, raises, to_raise
 from kafka_reassignment.decisions.throttle import (
+    BrokerRate,
     Journal,
     WantedThrottle,
     begun,
@@ -17,7 +19,8 @@ from kafka_reassignment.decisions.throttle import (
     restore_rate,
     throttle_by_journal,
 )
-from kafka_reassignment.model import Batch, ConfigResource
+from kafka_reassignment.model import Batch, ConfigResource, View
+from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.moves import left_to_copy
@@ -44,8 +47,11 @@ def raise_to_whole(run: RunContext, recorded: RecordView, batch: Batch, event: A
     if asked is None:
         return False
 
+    def whole(journal: Journal) -> WantedThrottle:
+        return throttle_by_journal(batch, journal, asked_bytes_per_second=asked)
+
     def wanted_by(journal: Journal) -> WantedThrottle:
-        return to_raise(throttle_by_journal(batch, journal, asked_bytes_per_second=asked), journal)
+        return to_raise(whole(journal), journal)
 
     def decide(name: str, journal: Journal) -> ThrottleSetting:
         wanted = wanted_by(journal)
@@ -53,21 +59,37 @@ def raise_to_whole(run: RunContext, recorded: RecordView, batch: Batch, event: A
         updated, changes = changes_to_throttle(wanted, journal, before)
         return ThrottleSetting(name, wanted, journal, updated, before, tuple(changes))
 
-    def is_copying() -> bool:
-        return bool(left_to_copy(batch, observe(run.cluster, batch.partitions)).steps)
-
     rates = wanted_by(recorded.journal()).rates
-    if not rates or not is_copying():
+    if not rates:
+        return False
+    began, view = run.now(), observe(run.cluster, batch.partitions)
+
+    def is_copying() -> bool:
+        nonlocal view
+        view = observe(run.cluster, batch.partitions)
+        return bool(left_to_copy(batch, view).steps)
+
+    if not left_to_copy(batch, view).steps:
         return False
     note = recorded.progress()
     at_once = used_up(rates, note.quota_uses, run.now()) if note else {}
     setting, refused = set_in_parts(run, decide, is_copying, at_once)
+    if not left_to_copy(batch, view).steps:
+        _note_short(run, batch, view, whole(recorded.journal()).rates, began)
     if not setting.changes:
         return False
     event.facts["raised"] = facts_of(setting, refused)
     for text in outcome_of(run, setting).missing:
         run.log.warning("Not raised yet: %s", text)
     return True
+
+
+def _note_short(run: RunContext, batch: Batch, view: View, rates: Collection[BrokerRate], began: datetime) -> None:
+    """Note what the brokers of a batch count in their quotas that was over before it could be measured."""
+    now = run.now()
+    uses = quota_uses_of_short(batch, view, rates, (now - began).total_seconds(), now)
+    text = f"batch {batch.number}: all is copied"
+    run.record.write_progress(ProgressNote(batch=batch.number, at=now, text=text, quota_uses=uses))
 
 
 def finish_raise(run: RunContext, recorded: RecordView, batch: Batch) -> None:

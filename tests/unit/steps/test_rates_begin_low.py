@@ -153,8 +153,8 @@ def test_the_next_batch_begins_by_what_its_brokers_copied_of_this_one(throttled,
     throttled.do("submit_batch")
     samples = SizeSamples.by_clock_of(throttled.context)
     for look in range(3):
-        for partition in large:
-            cluster.copy(partition, 4, large[partition] - 10_000_000 + 5_000_000 * look)
+        for partition, size in large.items():
+            cluster.copy(partition, 4, size - 10_000_000 + 5_000_000 * look)
         throttled.look("sense_isr_catch_up", samples=samples)
         throttled.clock.sleep(1)
     cluster.catch_up_all()
@@ -171,3 +171,17 @@ def test_the_next_batch_begins_by_what_its_brokers_copied_of_this_one(throttled,
     assert 0.5 * ASKED < seen[0][0] < 0.75 * ASKED
     assert seen[0][1][3] < ASKED / 4  # it sent nothing of the first batch
     assert rates(throttled, FOLLOWER_RATE) == {4: ASKED}
+
+
+def test_the_next_batch_begins_by_what_was_planned_of_this_one_where_it_was_over_too_soon_to_be_measured(
+    throttled, cluster
+):
+    throttled.clock.on_sleep.append(cluster.catch_up_all)
+    throttled.do("submit_batch")
+    throttled.clock.on_sleep.clear()
+    note = throttled.record.progress()
+    assert note.text == "batch 1: all is copied"
+    assert {(u.broker, str(u.side)): (u.bytes_per_second, u.seconds) for u in note.quota_uses} == {
+        (1, "leader"): (2_000_000, 1.0),
+        (4, "follower"): (2_000_000, 1.0),
+    }
