@@ -20,6 +20,7 @@ from kafka_reassignment.errors import (
     name_some,
 )
 from kafka_reassignment.model import ClusterDescription, ConfigResource, PartitionState, TopicPartition
+from kafka_reassignment.places import is_on_disk
 from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.record.models import ClusterLock, RecordedRequest
 from kafka_reassignment.record.operator_commands import RunCommand
@@ -95,6 +96,11 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
             run.take_lock(requested_by=requested_by, then=[Rerun("preflight")], instead_of=superseded)
             if not request.validate_only:
                 event.facts["debts_taken_over"] = list(adopt_debts(run))
+        if not run.instance and not is_on_disk(str(run.record.root)):
+            run.log.warning(
+                "This Airflow has no name. Where another one shares these records, set [kafka_reassignment] instance, or "
+                "[api] base_url, in both: without it either would go on with a reassignment of the other"
+            )
         event.facts["request"] = request.model_dump(mode="json", exclude_defaults=True)
         event.facts["producers_wait_seconds"] = wait and wait.seconds
         event.summary = (

@@ -117,7 +117,9 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> None:
         done |= {str(p): f"to {format_brokers(r)}" for p, r in decided.to_submit.items() if p not in refused}
     if done:
         event.facts["settled_of_superseded"] = done
-        _look_until(run, [TopicPartition.parse(p) for p in done], lambda view: not view.in_flight)
+        settled = [TopicPartition.parse(p) for p in done]
+        _look_until(run, settled, lambda view: not view.in_flight)
+        run.note_replicas_after(event, settled)
 
 
 def _settling(run: RunContext, left: StoppedSteps, view: View) -> Settling:

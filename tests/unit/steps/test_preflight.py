@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Run
@@ -14,11 +16,11 @@ pytestmark = pytest.mark.quick
 REQUEST = {"job": "rebalance", "throttle_mb_per_second": 10}
 
 
-def summary_of(cluster: FakeCluster, folder: UPath) -> str:
+def summary_of(cluster: FakeCluster, folder: UPath, *, instance: str = "") -> str:
     run = Run(cluster, folder, [], reassignment_id="before")
     run.store.release(run.cluster_id, "before")
     run.record = run.store.record(run.cluster_id, "r")
-    preflight(run.context, REQUEST, "ann")
+    preflight(replace(run.context, instance=instance), REQUEST, "ann")
     return list(run.record.audit)[-1].summary
 
 
@@ -43,3 +45,16 @@ def test_it_asks_few_of_many_brokers_for_that(tmp_path):
     cluster.describe_configs = lambda resources, keys: asked.append(len(resources)) or describe(resources, keys)
     summary_of(cluster, UPath(tmp_path))
     assert max(asked) == 20
+
+
+@pytest.mark.parametrize(
+    ("store", "instance", "warns"),
+    [("memory://records", "", True), ("memory://records", "https://airflow.example", False), ("file://", "", False)],
+)
+def test_an_airflow_without_a_name_is_warned_where_another_one_may_share_its_records(
+    tmp_path, caplog, store, instance, warns
+):
+    cluster = FakeCluster()
+    cluster.create_topic("orders", [(1, 2)])
+    summary_of(cluster, UPath(f"{store}{tmp_path}"), instance=instance)
+    assert ("This Airflow has no name" in caplog.text) is warns
