@@ -27,7 +27,7 @@ from kafka_reassignment.steps.throttle_configs import (
     facts_of,
     outcome_of,
 )
-from kafka_reassignment.steps.view import observe
+from kafka_reassignment.steps.view import observe_replicas
 
 Decide = Callable[[str, Journal], ThrottleSetting]
 """Returns what is to be set as a whole, by the name of the setting, and the journal and the cluster as they are then."""
@@ -52,7 +52,7 @@ def raise_to_whole(run: RunContext, recorded: RecordView, batch: Batch, event: A
         return ThrottleSetting(name, wanted, journal, updated, before, tuple(changes))
 
     def is_copying() -> bool:
-        return bool(left_to_copy(batch, observe(run.cluster, batch.partitions)).steps)
+        return bool(left_to_copy(batch, observe_replicas(run.cluster, batch.partitions)).steps)
 
     if not wanted_by(recorded.journal()).rates or not is_copying():
         return False

@@ -111,7 +111,8 @@ def keep_throttled(run: RunContext, recorded: RecordView, batch: Batch | None, *
     listed = (*listed_in(recorded.journal()), *replicas_listed(batch.steps if batch else ()))
     if not listed:
         return ""
-    needed = needed_replicas(listed, observe_listed(run, listed))
+    view = observe_listed(run, listed)
+    needed = needed_replicas(listed, view)
     if not needed.rates:
         return ""
     event, began = AuditDraft(), run.now()
@@ -121,6 +122,7 @@ def keep_throttled(run: RunContext, recorded: RecordView, batch: Batch | None, *
         event,
         only_missing=True,
         recorded=recorded,
+        live_brokers=view.live_brokers,
     )
     if setting.changes or setting.lower_rates_found:
         texts = ["the throttle was missing and is in place again"] if setting.changes else []
@@ -154,6 +156,7 @@ def put_in_place(
     only_missing: bool = False,
     begin_low: Collection[Side] = (),
     recorded: RecordView | None = None,
+    live_brokers: frozenset[int] | None = None,
 ) -> tuple[ThrottleSetting, tuple[str, ...]]:
     """Put a throttle in place, journal first; return what was changed for it, and what is missing of it then.
 
@@ -168,8 +171,9 @@ def put_in_place(
             Kafka takes.
         begin_low: the sides whose rates begin low where they are not in place.
         recorded: of the look that asks; where nothing is due by its journal, the journal is not read again.
+        live_brokers: of the look that asks.
     """
-    live = run.cluster.describe_cluster().live_brokers
+    live = live_brokers if live_brokers is not None else run.cluster.describe_cluster().live_brokers
     name = str(uuid4())
     unfit: tuple[TooLong, ...] = ()
 
