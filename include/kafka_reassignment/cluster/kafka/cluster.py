@@ -58,7 +58,7 @@ READ_AGAIN = Retrying(
 
 
 class KafkaCluster:
-    """One cluster. Reads share a conversation by each of the two clients; each write is a conversation of its own.
+    """One cluster. Reads and changes of configs share a conversation by each of the two clients; each other write has its own.
 
     Freshness: ``list_reassignments`` is the controller's own view. ``describe_partitions`` is the
     metadata cache of one broker, which follows the controller by some 50 ms (4.3.1 on two busy cores:
@@ -151,19 +151,23 @@ class KafkaCluster:
         replies: dict[ConfigResource, Refusal | None] = {}
         if not asked:
             return replies
-        with AdminConversation(self._settings) as conversation:
+
+        def alter(conversation: AdminConversation) -> dict[ConfigResource, Refusal | None]:
             conversation.reach(seconds=seconds)
-            if configs.has_list_operations(asked) and not self._runs_kraft():
-                asked, refused = configs.with_lists_set(asked, self.describe_configs)
-                replies |= refused
-            topics, brokers, default = _by_kind(asked)
-            replies |= configs.alter_topics(conversation, {t: asked[t] for t in topics}, seconds=seconds)
-            if default:
-                with ProtocolConversation(self._settings) as by_protocol:
-                    replies[DEFAULT_OF_BROKERS] = default_broker_configs.alter_default(
-                        by_protocol, asked[DEFAULT_OF_BROKERS], seconds=seconds
-                    )
-            return replies | configs.alter_brokers(conversation, {b: asked[b] for b in brokers}, seconds=seconds)
+            return configs.alter(
+                conversation, {t: asked[t] for t in topics}, {b: asked[b] for b in brokers}, seconds=seconds
+            )
+
+        if configs.has_list_operations(asked) and not self._runs_kraft():
+            asked, refused = configs.with_lists_set(asked, self.describe_configs)
+            replies |= refused
+        topics, brokers, default = _by_kind(asked)
+        if default:
+            with ProtocolConversation(self._settings) as by_protocol:
+                replies[DEFAULT_OF_BROKERS] = default_broker_configs.alter_default(
+                    by_protocol, asked[DEFAULT_OF_BROKERS], seconds=seconds
+                )
+        return replies | (self._by_admin.ask(alter) if topics or brokers else {})
 
     def describe_log_dirs(
         self, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None

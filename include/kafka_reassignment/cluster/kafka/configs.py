@@ -49,14 +49,34 @@ _OPERATIONS = {
 _ON_LISTS = frozenset({ConfigOperation.APPEND, ConfigOperation.SUBTRACT})
 
 
-def alter_topics(
-    conversation: AdminConversation, changes: Changes, *, seconds: float
+def alter(
+    conversation: AdminConversation, topics: Changes, brokers: Changes, *, seconds: float
 ) -> dict[ConfigResource, Refusal | None]:
-    """Change topics; all changes of one topic are in one request.
+    """Change topics, and send each broker the changes of its own config, all at once; ``UNREACHABLE`` where one does not answer.
 
     Raises:
-        ClusterUnavailableError: no answer; says whether the changes may have been applied.
+        ClusterUnavailableError: no answer about topics; says whether the changes may have been applied.
     """
+    timeout = min(seconds, BROKER_SECONDS)
+    replies: dict[ConfigResource, Refusal | None] = dict(refusals_of_repeated_keys(brokers))
+    asked: dict[ConfigResource, Future[ClientResource]] = {}
+    for broker in brokers:
+        if broker not in replies:  # confluent-kafka takes one broker in a call
+            resource = _named(broker, brokers[broker])
+            asked |= _by_resource(conversation.client.incremental_alter_configs([resource], request_timeout=timeout))
+    replies |= _alter_topics(conversation, topics, seconds=seconds)
+    for broker, answer in conversation.wait(asked, seconds=timeout, who=_broker_id).items():
+        if isinstance(answer, ClusterUnavailableError):
+            replies[broker] = Refusal(UNREACHABLE, str(answer))
+        else:
+            replies[broker] = _reply(conversation, broker, answer)
+    return replies
+
+
+def _alter_topics(
+    conversation: AdminConversation, changes: Changes, *, seconds: float
+) -> dict[ConfigResource, Refusal | None]:
+    """Change topics; all changes of one topic are in one request."""
     replies: dict[ConfigResource, Refusal | None] = dict(refusals_of_repeated_keys(changes))
     for some in in_slices([t for t in changes if t not in replies], TOPICS_PER_REQUEST):
         asked = conversation.client.incremental_alter_configs(
@@ -69,25 +89,6 @@ def alter_topics(
                     "describe the configs and compare before asking again."
                 )
             replies[topic] = _reply(conversation, topic, answer)
-    return replies
-
-
-def alter_brokers(
-    conversation: AdminConversation, changes: Changes, *, seconds: float
-) -> dict[ConfigResource, Refusal | None]:
-    """Send each broker the changes of its own config, all at once; ``UNREACHABLE`` where it does not answer."""
-    timeout = min(seconds, BROKER_SECONDS)
-    replies: dict[ConfigResource, Refusal | None] = dict(refusals_of_repeated_keys(changes))
-    asked: dict[ConfigResource, Future[ClientResource]] = {}
-    for broker in changes:
-        if broker not in replies:  # confluent-kafka takes one broker in a call
-            resource = _named(broker, changes[broker])
-            asked |= _by_resource(conversation.client.incremental_alter_configs([resource], request_timeout=timeout))
-    for broker, answer in conversation.wait(asked, seconds=timeout, who=_broker_id).items():
-        if isinstance(answer, ClusterUnavailableError):
-            replies[broker] = Refusal(UNREACHABLE, str(answer))
-        else:
-            replies[broker] = _reply(conversation, broker, answer)
     return replies
 
 
