@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from uuid import uuid4
 
@@ -28,6 +29,9 @@ from kafka_reassignment.steps.throttle_configs import (
     outcome_of,
 )
 from kafka_reassignment.steps.view import observe_replicas
+
+PART = timedelta(seconds=1)
+"""Between two parts of a raise."""
 
 Decide = Callable[[str, Journal], ThrottleSetting]
 """Returns what is to be set as a whole, by the name of the setting, and the journal and the cluster as they are then."""
@@ -78,7 +82,8 @@ def set_in_parts(
 ) -> tuple[ThrottleSetting, dict[str, str]]:
     """Set rates, journal first; return what the last part was, and its refusals. A large raise takes ``QUOTA_SECONDS``.
 
-    Each part is decided on what is seen then: another client may lower the rate meanwhile.
+    Each part is decided on what is seen then: another client may lower the rate meanwhile. It is set ``PART`` after the one
+    before, or as soon after that as it is decided, never earlier: two parts in one second are a burst.
 
     Args:
         run: its record has the journal.
@@ -99,13 +104,25 @@ def set_in_parts(
         return setting.journal, setting
 
     setting = run.record.update_journal(partial(journalled, 1 / QUOTA_SECONDS))
+    to_look = timedelta(0)
     for part in range(2, QUOTA_SECONDS + 1) if lowest else ():
+        due = run.now() + PART
         refused = _set_unless_cleared(run, setting)
-        run.sleep(1.0)
+        _sleep_until(run, due - to_look)
+        looked_at = run.now()
         if not goes_on():
             return replace(setting, plan=WantedThrottle()), refused
         setting = run.record.update_journal(partial(journalled, part / QUOTA_SECONDS))
+        to_look = run.now() - looked_at
+        _sleep_until(run, due)  # where this look took less time than the one before
     return setting, _set_unless_cleared(run, setting)
+
+
+def _sleep_until(run: RunContext, due: datetime) -> None:
+    """Sleep for as long as a part at most, whatever becomes of the clock meanwhile."""
+    left = min(due - run.now(), PART)
+    if left > timedelta(0):
+        run.sleep(left.total_seconds())
 
 
 def _set_unless_cleared(run: RunContext, setting: ThrottleSetting) -> dict[str, str]:

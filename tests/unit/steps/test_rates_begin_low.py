@@ -1,5 +1,6 @@
 """A batch begins at a low rate, which is raised while it copies: brokers would use up eleven seconds of their quota at once."""
 
+import itertools
 from datetime import timedelta
 
 import pytest
@@ -41,6 +42,28 @@ def test_leaders_begin_low_because_idle_fetches_are_counted_and_are_raised_a_par
     assert throttled.clock.now - before == timedelta(seconds=10)
     assert len(seen) == 10
     assert max(later - sooner for sooner, later in zip(seen, [*seen[1:], ASKED], strict=True)) <= ASKED / 11 + 1
+
+
+def test_each_part_is_set_a_second_after_the_one_before_however_long_a_look_takes(throttled, cluster):
+    """The first look's time is not known before; no part comes earlier than a second after another."""
+    clock, set_at = throttled.clock, []
+    looks = iter([0.2, 0.2, 0.1, 0.3, 1.5, *[0.2] * 20])
+    describe, alter = cluster.describe_partitions, cluster.alter_configs
+
+    def described(topics=None):
+        if set_at:
+            clock.now += timedelta(seconds=next(looks))
+        return describe(topics)
+
+    def altered(changes):
+        set_at.append(clock.now)
+        clock.now += timedelta(seconds=0.1)
+        return alter(changes)
+
+    cluster.describe_partitions, cluster.alter_configs = described, altered
+    throttled.do("submit_batch")
+    between = [(later - sooner).total_seconds() for sooner, later in itertools.pairwise(set_at)]
+    assert between == [1.2, 1, 1, 1.2, 2.2, 1, 1, 1, 1, 1]
 
 
 def test_no_time_is_spent_on_raising_when_all_is_copied(throttled, cluster):
