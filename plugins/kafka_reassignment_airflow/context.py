@@ -27,6 +27,14 @@ def open_run(
     """
     with KafkaReassignmentHook(kafka_conn_id).get_conn() as cluster:
         store = record_store()
-        cluster_id = cluster.describe_cluster().cluster_id
-        record = store.record(cluster_id, which(store, cluster_id))
-        yield RunContext(cluster=cluster, store=store, record=record, actor=actor, log=log, instance=instance())
+        described = cluster.describe_cluster()
+        record = store.record(described.cluster_id, which(store, described.cluster_id))
+        yield RunContext(
+            cluster=cluster,
+            store=store,
+            record=record,
+            actor=actor,
+            log=log,
+            instance=instance(),
+            described=described,
+        )

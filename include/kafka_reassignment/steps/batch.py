@@ -46,7 +46,7 @@ from kafka_reassignment.steps.raising import raise_to_whole
 from kafka_reassignment.steps.recorded_batch import without
 from kafka_reassignment.steps.supersede import supersede_foreign
 from kafka_reassignment.steps.throttle import ensure_throttle
-from kafka_reassignment.steps.view import observe
+from kafka_reassignment.steps.view import observe_replicas
 
 BATCH_STEPS = (
     "admit",
@@ -67,7 +67,7 @@ def set_throttle(run: RunContext, number: int) -> None:
     with run.audited("set_throttle", number) as event:
         run.require_go_ahead()
         batch = run.batch(number)
-        left = left_to_copy(batch, observe(run.cluster, batch.partitions))
+        left = left_to_copy(batch, observe_replicas(run.cluster, batch.partitions))
         if not left.steps:
             event.summary = f"batch {number} has nothing left to copy; no throttle is set"
             return

@@ -29,6 +29,7 @@ from kafka_reassignment.steps.moves import (
 )
 from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part, whole_batch, without
 from kafka_reassignment.steps.restore import adopt_debts, restore_configs
+from kafka_reassignment.steps.view import observe_replicas
 
 
 def clear_throttle(run: RunContext, number: int) -> None:
@@ -47,7 +48,7 @@ def clear_throttle(run: RunContext, number: int) -> None:
         recorded = RecordView(run.record)
         opened = submitted.left_open if (submitted := recorded.submitted(number)) else ()
         whole = without(whole_batch(recorded, number), opened)
-        view = freed(run, whole.steps, confirmed_view(run, whole.steps), event)
+        view = freed(run, whole.steps, confirmed_view(run, whole.steps, look=observe_replicas), event)
         if ours := still_copying(whole.steps, view):
             raise ThrottleInUseError(
                 f"Refusing to clear the replication throttle: {len(ours)} of {len(whole.steps)} partitions of batch "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ from kafka_reassignment.errors import (
     StoppedError,
     advise_rerun,
 )
-from kafka_reassignment.model import Batch, TopicPartition
+from kafka_reassignment.model import Batch, ClusterDescription, PartitionState, TopicPartition
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.audit import Actor, AuditEvent, EventOutcome
 from kafka_reassignment.record.models import ClusterLock, FrozenPlan, RecordedRequest, is_same_airflow
@@ -61,6 +61,12 @@ class AuditDraft:
     facts: dict[str, Any] = field(default_factory=dict)
     is_dropped: bool = False
 
+    def note_replicas_after(self, seen: Mapping[TopicPartition, PartitionState]) -> None:
+        """Add what the cluster shows of the partitions since the step has acted."""
+        self.facts["replicas_after"] = {
+            str(p): {"replicas": list(state.replicas), "isr": sorted(state.isr)} for p, state in sorted(seen.items())
+        }
+
 
 @dataclass(frozen=True)
 class RunContext:
@@ -68,6 +74,7 @@ class RunContext:
 
     What never changes during a run (``controller``, ``recorded``, ``request``) is read once per try. ``now`` and ``sleep`` are
     given so that tests need not wait. ``instance`` is the Airflow that this is a run of: several may share a record store.
+    ``described`` is what the cluster said of itself when the try began, where it was asked.
     """
 
     cluster: ClusterPort
@@ -78,11 +85,12 @@ class RunContext:
     now: Callable[[], datetime] = utc_now
     sleep: Callable[[float], None] = time.sleep
     instance: str = ""
+    described: ClusterDescription | None = None
 
     @cached_property
     def controller(self) -> Controller:
         """What the cluster's controller takes."""
-        return controller_of(self.cluster.describe_cluster())
+        return controller_of(self.described or self.cluster.describe_cluster())
 
     @cached_property
     def recorded(self) -> RecordedRequest:
@@ -161,11 +169,7 @@ class RunContext:
         except ReassignmentError as error:
             event.facts["replicas_after"] = f"not seen: {error}"
             return
-        event.facts["replicas_after"] = {
-            str(p): {"replicas": list(seen[p].replicas), "isr": sorted(seen[p].isr)}
-            for p in sorted(partitions)
-            if p in seen
-        }
+        event.note_replicas_after({p: seen[p] for p in partitions if p in seen})
 
     def require_go_ahead(self, recorded: RecordView | None = None) -> None:
         """Refuse to go on when the reassignment is stopped, or has not the cluster's lock. Only looks, and takes nothing.

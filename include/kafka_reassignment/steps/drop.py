@@ -13,7 +13,7 @@ from kafka_reassignment.errors import (
     PartialRefusalError,
     UnsafeDropError,
 )
-from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition
+from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.catch_up import to_let_catch_up
@@ -35,7 +35,7 @@ from kafka_reassignment.steps.moves import (
 )
 from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part
 from kafka_reassignment.steps.throttle import keep_throttled
-from kafka_reassignment.steps.view import observe
+from kafka_reassignment.steps.view import observe, observe_replicas
 from kafka_reassignment.steps.waiting import Done, Waiting, WaitResult, bounded_step, deadline_of
 
 SETTLE_SECONDS = 5
@@ -88,14 +88,14 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
     waiting = {**looked.kept, **{p: f"the controller refuses it now: {r}" for p, r in looked.refused.items()}}
     if looked.dropped and number < (plan.batches if (plan := recorded.plan_in_force()) else 0):
         note_sizes(run, number + 1)  # while brokers take up the drop: the next batch need not measure for so long
-    unsettled = _unsettled(run, batch, set(waiting), stay=bool(looked.dropped))
+    unsettled, settled = _unsettled(run, batch, set(waiting), stay=bool(looked.dropped))
     if looked.dropped:
-        run.note_replicas_after(event, batch.partitions)
+        event.note_replicas_after(settled.partitions)
     batch, goes_on_at = leave_open(run, recorded, batch, view, [*waiting, *unsettled], started_at)
     waiting = {p: why for p, why in waiting.items() if p in batch.partitions}
     unsettled = [p for p in unsettled if p in batch.partitions]
     if not waiting and not unsettled:
-        elections = elect_moved_leaders(run, batch)
+        elections = elect_moved_leaders(run, batch, settled)
         if elections.facts["elected"] or elections.refused:
             event.summary += f"; {elections.in_words}"
         return Done(event.summary, {**event.facts, **elections.facts})
@@ -148,16 +148,18 @@ def _drop_now(run: RunContext, batch: Batch) -> _Looked:
     return looked
 
 
-def _unsettled(run: RunContext, batch: Batch, waiting: set[TopicPartition], *, stay: bool) -> list[TopicPartition]:
-    """Return the partitions that are on the way to their target; stay a moment where some were submitted just now."""
+def _unsettled(
+    run: RunContext, batch: Batch, waiting: set[TopicPartition], *, stay: bool
+) -> tuple[list[TopicPartition], View]:
+    """Return the partitions that are on the way to their target, and what is seen; stay a moment where some were submitted just now."""
     until = run.now() + timedelta(seconds=SETTLE_SECONDS if stay else 0)
     while True:
-        view = observe(run.cluster, batch.partitions)
+        view = observe_replicas(run.cluster, batch.partitions)
         unsettled = [
             s.partition
             for s in batch.steps
             if s.partition not in waiting and phase(s, view).phase not in {Phase.DONE, Phase.GONE}
         ]
         if not unsettled or run.now() >= until:
-            return unsettled
+            return unsettled, view
         run.sleep(0.2)

@@ -14,7 +14,7 @@ from kafka_reassignment.ports import in_slices
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.finished import is_finished_reassignment
 from kafka_reassignment.steps.moves import SLICE, as_texts, format_reasons
-from kafka_reassignment.steps.view import observe, tiered_topics
+from kafka_reassignment.steps.view import observe_replicas, tiered_topics
 
 WAIT_SECONDS = 120
 """How long elections that are refused now, or whose preferred leader is out of sync on a live broker, are tried again."""
@@ -73,28 +73,28 @@ def elect_leaders(run: RunContext) -> None:
         found, again = Elections(), list[Reassignment]()
         planned = (m for m in read_target(run.record.plan_ref()) if str(m.partition) not in withdrawn)
         for moves in in_slices(planned, SLICE):
-            again += _elect(run, moves, found)
+            again += _elect(run, moves, _observed(run, moves), found)
         until = run.now() + timedelta(seconds=WAIT_SECONDS)
         while again and run.now() < until:
             run.sleep(BETWEEN_TRIES_SECONDS)
             run.require_go_ahead()
             tried, again = again, []
             for moves in in_slices(tried, SLICE):
-                again += _elect(run, moves, found)
+                again += _elect(run, moves, _observed(run, moves), found)
         event.summary, event.facts = found.in_words, found.facts
         for partition, reason in found.refused.items():
             run.log.warning("%s is not led by its preferred leader: %s", partition, reason)
 
 
-def elect_moved_leaders(run: RunContext, batch: Batch) -> Elections:
+def elect_moved_leaders(run: RunContext, batch: Batch, view: View) -> Elections:
     """Elect the new preferred leaders of a batch whose partitions are at their target (KIP-435), each tried once.
 
-    What is refused is tried again after the last batch.
+    What is refused is tried again after the last batch. ``view`` is what was just seen of the batch.
     """
     found = Elections()
     moving = [s.reassignment for s in batch.steps if s.reassignment.is_leader_movement]
     for moves in in_slices(moving, SLICE) if moving else ():
-        _elect(run, moves, found)
+        _elect(run, moves, view, found)
     return found
 
 
@@ -117,9 +117,12 @@ def too_cold(run: RunContext, view: View, due: Sequence[TopicPartition]) -> dict
     return too_cold_to_lead(partitions, view, local)
 
 
-def _elect(run: RunContext, moves: Sequence[Reassignment], found: Elections) -> list[Reassignment]:
+def _observed(run: RunContext, moves: Sequence[Reassignment]) -> View:
+    return observe_replicas(run.cluster, [m.partition for m in moves])
+
+
+def _elect(run: RunContext, moves: Sequence[Reassignment], view: View, found: Elections) -> list[Reassignment]:
     """Elect where it is due, note the outcome, and return what another try may help."""
-    view = observe(run.cluster, [m.partition for m in moves])
     due = [m for m in moves if led_by_another(m, view)]
     for move in moves:
         found.refused.pop(move.partition, None)

@@ -15,7 +15,7 @@ from kafka_reassignment.model import Batch, InFlight, Refusal, Replicas, Step, T
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.finished import require_unfinished
-from kafka_reassignment.steps.view import observe_twice
+from kafka_reassignment.steps.view import Look, observe, observe_twice
 from kafka_reassignment.text import format_brokers
 
 SLICE = Controller.slice_size
@@ -41,13 +41,16 @@ def left_to_copy(batch: Batch, view: View) -> Batch:
     )
 
 
-def confirmed_view(run: RunContext, steps: Collection[Step], doubtful: frozenset[Phase] = DOUBTFUL) -> View:
+def confirmed_view(
+    run: RunContext, steps: Collection[Step], doubtful: frozenset[Phase] = DOUBTFUL, *, look: Look = observe
+) -> View:
     """Look, and look again when a step shows a phase that may only be a broker's old news."""
     return observe_twice(
         run.cluster,
         [s.partition for s in steps],
         lambda view: any(phase(s, view).phase in doubtful for s in steps),
         run.sleep,
+        look=look,
     )
 
 

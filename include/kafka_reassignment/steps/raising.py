@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from uuid import uuid4
 
@@ -31,7 +31,10 @@ from kafka_reassignment.steps.throttle_configs import (
     facts_of,
     outcome_of,
 )
-from kafka_reassignment.steps.view import observe
+from kafka_reassignment.steps.view import observe_replicas
+
+PART = timedelta(seconds=1)
+"""Between two parts of a raise."""
 
 Decide = Callable[[str, Journal], ThrottleSetting]
 """Returns what is to be set as a whole, by the name of the setting, and the journal and the cluster as they are then."""
@@ -62,11 +65,11 @@ def raise_to_whole(run: RunContext, recorded: RecordView, batch: Batch, event: A
     rates = wanted_by(recorded.journal()).rates
     if not rates:
         return False
-    began, view = run.now(), observe(run.cluster, batch.partitions)
+    began, view = run.now(), observe_replicas(run.cluster, batch.partitions)
 
     def is_copying() -> bool:
         nonlocal view
-        view = observe(run.cluster, batch.partitions)
+        view = observe_replicas(run.cluster, batch.partitions)
         return bool(left_to_copy(batch, view).steps)
 
     if not left_to_copy(batch, view).steps:
@@ -108,7 +111,8 @@ def set_in_parts(
 ) -> tuple[ThrottleSetting, dict[str, str]]:
     """Set rates, journal first; return what the last part was, and its refusals. A large raise takes ``QUOTA_SECONDS``.
 
-    Each part is decided on what is seen then: another client may lower the rate meanwhile.
+    Each part is decided on what is seen then: another client may lower the rate meanwhile. It is set ``PART`` after the one
+    before, never earlier: two parts in one second are a burst. What is a whole part late is made up for, two parts at once.
 
     Args:
         run: its record has the journal.
@@ -130,13 +134,27 @@ def set_in_parts(
         return setting.journal, setting
 
     setting = run.record.update_journal(partial(journalled, 1 / QUOTA_SECONDS))
-    for part in range(2, QUOTA_SECONDS + 1) if lowest else ():
+    began, part, to_look = run.now(), 1, timedelta(0)
+    while lowest and part < QUOTA_SECONDS:
         refused = _set_unless_cleared(run, setting)
-        run.sleep(1.0)
+        due = began + part * PART
+        _sleep_until(run, due - to_look)
+        looked_at = run.now()
         if not goes_on():
             return replace(setting, plan=WantedThrottle()), refused
+        is_late = looked_at >= due + PART
+        part = min(part + (2 if is_late else 1), QUOTA_SECONDS)
         setting = run.record.update_journal(partial(journalled, part / QUOTA_SECONDS))
+        to_look = run.now() - looked_at
+        _sleep_until(run, due)  # where this look took less time than the one before
     return setting, _set_unless_cleared(run, setting)
+
+
+def _sleep_until(run: RunContext, due: datetime) -> None:
+    """Sleep for as long as a part at most, whatever becomes of the clock meanwhile."""
+    left = min(due - run.now(), PART)
+    if left > timedelta(0):
+        run.sleep(left.total_seconds())
 
 
 def _set_unless_cleared(run: RunContext, setting: ThrottleSetting) -> dict[str, str]:

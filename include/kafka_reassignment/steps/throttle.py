@@ -112,7 +112,8 @@ def keep_throttled(run: RunContext, recorded: RecordView, batch: Batch | None, *
     listed = (*listed_in(recorded.journal()), *replicas_listed(batch.steps if batch else ()))
     if not listed:
         return ""
-    needed = needed_replicas(listed, observe_listed(run, listed))
+    view = observe_listed(run, listed)
+    needed = needed_replicas(listed, view)
     if not needed.rates:
         return ""
     event, began = AuditDraft(), run.now()
@@ -122,6 +123,7 @@ def keep_throttled(run: RunContext, recorded: RecordView, batch: Batch | None, *
         event,
         only_missing=True,
         recorded=recorded,
+        live_brokers=view.live_brokers,
     )
     if setting.changes or setting.lower_rates_found:
         texts = ["the throttle was missing and is in place again"] if setting.changes else []
@@ -155,6 +157,7 @@ def put_in_place(
     only_missing: bool = False,
     begin_low: Collection[Side] = (),
     recorded: RecordView | None = None,
+    live_brokers: frozenset[int] | None = None,
 ) -> tuple[ThrottleSetting, tuple[str, ...]]:
     """Put a throttle in place, journal first; return what was changed for it, and what is missing of it then.
 
@@ -169,8 +172,9 @@ def put_in_place(
             Kafka takes.
         begin_low: the sides whose rates begin low where they are not in place.
         recorded: of the look that asks; where nothing is due by its journal, the journal is not read again.
+        live_brokers: of the look that asks.
     """
-    live = run.cluster.describe_cluster().live_brokers
+    live = live_brokers if live_brokers is not None else run.cluster.describe_cluster().live_brokers
     name = str(uuid4())
     unfit: tuple[TooLong, ...] = ()
 

@@ -20,6 +20,7 @@ from kafka_reassignment.decisions.throttle import (
 from kafka_reassignment.errors import overtaken
 from kafka_reassignment.model import ConfigChange, ConfigResource, ConfigValue, Refusal, TopicPartition, View
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.view import observe_replicas
 
 SETTLE_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.0)
 """Seconds between the looks for what was just set: most brokers show it within a tenth of a second."""
@@ -91,18 +92,8 @@ def facts_of(setting: ThrottleSetting, refused: Mapping[str, str]) -> dict[str, 
 
 
 def observe_listed(run: RunContext, listed: Iterable[ThrottledReplicas]) -> View:
-    """Return what the cluster shows of the partitions that lists of throttled replicas name.
-
-    Replicas and ISR are read before the list of reassignments, as in ``observe``.
-    """
-    partitions = {TopicPartition(r.topic, partition_of(e)) for r in listed for e in r.entries}
-    states = run.cluster.describe_partitions(sorted({p.topic for p in partitions}))
-    in_flight = run.cluster.list_reassignments(sorted(partitions))
-    return View(
-        live_brokers=run.cluster.describe_cluster().live_brokers,
-        partitions={p: s for p, s in states.items() if p in partitions},
-        in_flight=in_flight,
-    )
+    """Return what the cluster shows of the partitions that lists of throttled replicas name."""
+    return observe_replicas(run.cluster, {TopicPartition(r.topic, partition_of(e)) for r in listed for e in r.entries})
 
 
 def describe_throttles(run: RunContext, resources: Iterable[ConfigResource]) -> Configs:

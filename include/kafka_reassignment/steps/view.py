@@ -19,22 +19,28 @@ CORDONED = "cordoned.log.dirs"
 CONFIRM_SECONDS = 1.0
 """Between two looks: what a broker's metadata shows lags the controller by up to a quarter of a second (Kafka 4.3.1)."""
 
+Look = Callable[[ClusterPort, Collection[TopicPartition]], View]
+
 
 def observe(cluster: ClusterPort, partitions: Collection[TopicPartition]) -> View:
-    """Return what the cluster shows of these partitions now.
+    """Return what the cluster shows of these partitions now."""
+    seen = observe_replicas(cluster, partitions)
+    return replace(seen, min_insync_replicas=min_insync_replicas(cluster, {p.topic for p in partitions}))
+
+
+def observe_replicas(cluster: ClusterPort, partitions: Collection[TopicPartition]) -> View:
+    """Return what the cluster shows of these partitions now, but for min.insync.replicas: for what drops nothing.
 
     Replicas and ISR are read before the list of reassignments: a move that completes in between shows
     as complete in neither, never as stuck in flight.
     """
-    topics = sorted({p.topic for p in partitions})
     wanted = set(partitions)
-    states = {p: s for p, s in cluster.describe_partitions(topics).items() if p in wanted}
+    states = cluster.describe_partitions(sorted({p.topic for p in wanted}))
     in_flight = cluster.list_reassignments(sorted(wanted))
     return View(
         live_brokers=cluster.describe_cluster().live_brokers,
-        partitions=states,
+        partitions={p: s for p, s in states.items() if p in wanted},
         in_flight=in_flight,
-        min_insync_replicas=min_insync_replicas(cluster, topics),
     )
 
 
@@ -43,12 +49,14 @@ def observe_twice(
     partitions: Collection[TopicPartition],
     doubtful: Callable[[View], bool],
     sleep: Callable[[float], None],
+    *,
+    look: Look = observe,
 ) -> View:
     """Look, and look again a moment later when what is seen may only be a broker's old news."""
-    view = observe(cluster, partitions)
+    view = look(cluster, partitions)
     if doubtful(view):
         sleep(CONFIRM_SECONDS)
-        view = observe(cluster, partitions)
+        view = look(cluster, partitions)
     return view
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.quick
 
 STEPS = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (2, 4))]
 TASKS = ("admit", "set_throttle", "submit_batch")
-MOST_CALLS_OF_A_LOOK = 11
+MOST_CALLS_OF_A_LOOK = 10
 MORE_BROKERS = 1_000
 MORE_TOPICS, PARTITIONS_EACH = 50, 100
 
@@ -87,3 +87,10 @@ def test_a_batch_asks_no_more_of_a_cluster_with_a_thousand_brokers_and_5000_idle
     for name, calls, _ in small:
         if "look" in name:
             assert 0 < calls.total() <= MOST_CALLS_OF_A_LOOK, (name, calls)
+
+
+def test_what_copies_nothing_and_drops_nothing_does_not_ask_for_min_insync_replicas(tmp_path):
+    calls = {name: counted for name, counted, _ in counts(UPath(tmp_path), 4, 0)}
+    assert calls["set_throttle"]["describe_configs"] == 3, "the lists' lengths, before and after the change"
+    assert calls["clear_throttle"]["describe_configs"] == 3, "before and after the change, and for the journal"
+    assert calls["drop_old_replicas"]["describe_configs"] == 2, "of the look, and right before the drop"

@@ -43,6 +43,31 @@ def test_leaders_begin_low_because_idle_fetches_are_counted_and_are_raised_a_par
     assert max(later - sooner for sooner, later in zip(seen, [*seen[1:], ASKED], strict=True)) <= ASKED / 11 + 1
 
 
+def test_each_part_is_set_when_it_is_due_however_long_a_look_takes(throttled, cluster):
+    """The first look's time is not known before. No part comes before it is due, and none is late because an earlier one was."""
+    clock, set_at = throttled.clock, []
+    looks = iter([0.2, 0.2, 0.1, 0.3, 1.5, *[0.2] * 20])
+    describe, alter = cluster.describe_partitions, cluster.alter_configs
+
+    def described(topics=None):
+        if set_at:
+            clock.now += timedelta(seconds=next(looks))
+        return describe(topics)
+
+    def altered(changes):
+        set_at.append(clock.now)
+        clock.now += timedelta(seconds=0.1)
+        return alter(changes)
+
+    cluster.describe_partitions, cluster.alter_configs = described, altered
+    throttled.do("submit_batch")
+    late = [round((at - set_at[0]).total_seconds() - part, 1) for part, at in enumerate(set_at)]
+    assert len(late) == 11
+    assert min(late) == 0
+    assert max(late) == late[5], "the one whose look took so long"
+    assert late[7:] == [0, 0, 0, 0]
+
+
 def test_no_time_is_spent_on_raising_when_all_is_copied(throttled, cluster):
     before = throttled.clock.now
     throttled.clock.on_sleep.append(cluster.catch_up_all)

@@ -12,6 +12,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop
 from kafka_reassignment.cluster.kafka import (
     configs,
     default_broker_configs,
+    described_configs,
     elections,
     groups,
     log_dirs,
@@ -22,7 +23,7 @@ from kafka_reassignment.cluster.kafka import (
 )
 from kafka_reassignment.cluster.kafka.admin import AdminConversation
 from kafka_reassignment.cluster.kafka.canary import CanaryConversation
-from kafka_reassignment.cluster.kafka.default_broker_configs import DEFAULT_OF_BROKERS
+from kafka_reassignment.cluster.kafka.described_configs import DEFAULT_OF_BROKERS
 from kafka_reassignment.cluster.kafka.kept import Kept
 from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
 from kafka_reassignment.cluster.kafka.reassignments import refusals_of_guard
@@ -57,7 +58,7 @@ READ_AGAIN = Retrying(
 
 
 class KafkaCluster:
-    """One cluster. Reads share a conversation by each of the two clients; each write is a conversation of its own.
+    """One cluster. Reads and changes of configs share a conversation by each of the two clients; each other write has its own.
 
     Freshness: ``list_reassignments`` is the controller's own view. ``describe_partitions`` is the
     metadata cache of one broker, which follows the controller by some 50 ms (4.3.1 on two busy cores:
@@ -133,16 +134,13 @@ class KafkaCluster:
         seconds = self._settings.request_seconds
         topics, brokers, default = _by_kind(resources)
 
-        def ask(conversation: AdminConversation) -> dict[ConfigResource, dict[str, ConfigValue]]:
-            described = configs.describe_topics(conversation, topics, keys, seconds=seconds)
-            return described | configs.describe_brokers(conversation, brokers, keys, seconds=seconds)
+        def ask(conversation: ProtocolConversation) -> dict[ConfigResource, dict[str, ConfigValue]]:
+            described = described_configs.describe_topics(conversation, topics, keys, seconds=seconds)
+            if default:
+                described[DEFAULT_OF_BROKERS] = described_configs.describe_default(conversation, keys, seconds=seconds)
+            return described | described_configs.describe_brokers(conversation, brokers, keys, seconds=seconds)
 
-        described = self._ask_admin(ask) if topics or brokers else {}
-        if default:
-            described[DEFAULT_OF_BROKERS] = self._ask_protocol(
-                lambda c: default_broker_configs.describe_default(c, keys, seconds=seconds)
-            )
-        return described
+        return self._ask_protocol(ask) if topics or brokers or default else {}
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[ConfigResource, Refusal | None]:
         """See the port."""
@@ -153,19 +151,23 @@ class KafkaCluster:
         replies: dict[ConfigResource, Refusal | None] = {}
         if not asked:
             return replies
-        with AdminConversation(self._settings) as conversation:
+
+        def alter(conversation: AdminConversation) -> dict[ConfigResource, Refusal | None]:
             conversation.reach(seconds=seconds)
-            if configs.has_list_operations(asked) and not self._runs_kraft():
-                asked, refused = configs.with_lists_set(conversation, asked, seconds=seconds)
-                replies |= refused
-            topics, brokers, default = _by_kind(asked)
-            replies |= configs.alter_topics(conversation, {t: asked[t] for t in topics}, seconds=seconds)
-            if default:
-                with ProtocolConversation(self._settings) as by_protocol:
-                    replies[DEFAULT_OF_BROKERS] = default_broker_configs.alter_default(
-                        by_protocol, asked[DEFAULT_OF_BROKERS], seconds=seconds
-                    )
-            return replies | configs.alter_brokers(conversation, {b: asked[b] for b in brokers}, seconds=seconds)
+            return configs.alter(
+                conversation, {t: asked[t] for t in topics}, {b: asked[b] for b in brokers}, seconds=seconds
+            )
+
+        if configs.has_list_operations(asked) and not self._runs_kraft():
+            asked, refused = configs.with_lists_set(asked, self.describe_configs)
+            replies |= refused
+        topics, brokers, default = _by_kind(asked)
+        if default:
+            with ProtocolConversation(self._settings) as by_protocol:
+                replies[DEFAULT_OF_BROKERS] = default_broker_configs.alter_default(
+                    by_protocol, asked[DEFAULT_OF_BROKERS], seconds=seconds
+                )
+        return replies | (self._by_admin.ask(alter) if topics or brokers else {})
 
     def describe_log_dirs(
         self, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None

@@ -1,11 +1,8 @@
-"""Describing and changing dynamic configs of topics and brokers (KIP-226, KIP-339), by confluent-kafka.
-
-It always fetches all of the 340 configs of a broker and the 33 of a topic; the asked keys are picked out here.
-"""
+"""Changing dynamic configs of topics and brokers (KIP-226, KIP-339), by confluent-kafka."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
@@ -15,13 +12,11 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry
 from confluent_kafka.admin import ConfigResource as ClientResource
 
 from kafka_reassignment.cluster.kafka.admin import AdminConversation, Answer
-from kafka_reassignment.cluster.kafka.default_broker_configs import SOURCES
+from kafka_reassignment.cluster.kafka.described_configs import BROKER_SECONDS, TOPICS_PER_REQUEST
 from kafka_reassignment.cluster.kafka.errors import (
-    UNKNOWN_TOPIC_OR_PARTITION,
     UNREACHABLE,
     NothingSentError,
     Right,
-    raise_for,
     raise_if_general,
     refusal_of,
 )
@@ -38,11 +33,10 @@ from kafka_reassignment.model import (
 )
 from kafka_reassignment.ports import in_slices
 
-TOPICS_PER_REQUEST = 500
-BROKER_SECONDS = 5.0
-"""How long a broker may take for its own configs: it answers from memory, so silence means it is gone."""
-
 Changes: TypeAlias = Mapping[ConfigResource, Sequence[ConfigChange]]
+DescribeTopics: TypeAlias = Callable[
+    [Collection[ConfigResource], Collection[str]], Mapping[ConfigResource, Mapping[str, ConfigValue]]
+]
 
 _Value = TypeVar("_Value")
 
@@ -55,46 +49,34 @@ _OPERATIONS = {
 _ON_LISTS = frozenset({ConfigOperation.APPEND, ConfigOperation.SUBTRACT})
 
 
-def describe_topics(
-    conversation: AdminConversation, topics: Collection[ConfigResource], keys: Collection[str], *, seconds: float
-) -> dict[ConfigResource, dict[str, ConfigValue]]:
-    """Return the asked keys of each topic; unknown topics are left out."""
-    described: dict[ConfigResource, dict[str, ConfigValue]] = {}
-    for some in in_slices(topics, TOPICS_PER_REQUEST):
-        asked = conversation.client.describe_configs([_named(t) for t in some], request_timeout=seconds)
-        for topic, answer in conversation.wait(_by_resource(asked), seconds=seconds).items():
-            if isinstance(answer, ReassignmentError):
-                raise answer
-            if isinstance(answer, KafkaError) and answer.code() == UNKNOWN_TOPIC_OR_PARTITION:
-                continue
-            described[topic] = _values(conversation, topic, answer, keys)
-    return described
-
-
-def describe_brokers(
-    conversation: AdminConversation, brokers: Collection[ConfigResource], keys: Collection[str], *, seconds: float
-) -> dict[ConfigResource, dict[str, ConfigValue]]:
-    """Ask each broker, all at once, for the asked keys of its own; brokers that do not answer are left out."""
-    timeout = min(seconds, BROKER_SECONDS)
-    asked: dict[ConfigResource, Future[dict[str, ConfigEntry]]] = {}
-    for broker in brokers:  # confluent-kafka takes one broker in a call
-        asked |= _by_resource(conversation.client.describe_configs([_named(broker)], request_timeout=timeout))
-    answers = conversation.wait(asked, seconds=timeout, who=_broker_id)
-    return {
-        broker: _values(conversation, broker, answer, keys)
-        for broker, answer in answers.items()
-        if not isinstance(answer, ClusterUnavailableError)
-    }
-
-
-def alter_topics(
-    conversation: AdminConversation, changes: Changes, *, seconds: float
+def alter(
+    conversation: AdminConversation, topics: Changes, brokers: Changes, *, seconds: float
 ) -> dict[ConfigResource, Refusal | None]:
-    """Change topics; all changes of one topic are in one request.
+    """Change topics, and send each broker the changes of its own config, all at once; ``UNREACHABLE`` where one does not answer.
 
     Raises:
-        ClusterUnavailableError: no answer; says whether the changes may have been applied.
+        ClusterUnavailableError: no answer about topics; says whether the changes may have been applied.
     """
+    timeout = min(seconds, BROKER_SECONDS)
+    replies: dict[ConfigResource, Refusal | None] = dict(refusals_of_repeated_keys(brokers))
+    asked: dict[ConfigResource, Future[ClientResource]] = {}
+    for broker in brokers:
+        if broker not in replies:  # confluent-kafka takes one broker in a call
+            resource = _named(broker, brokers[broker])
+            asked |= _by_resource(conversation.client.incremental_alter_configs([resource], request_timeout=timeout))
+    replies |= _alter_topics(conversation, topics, seconds=seconds)
+    for broker, answer in conversation.wait(asked, seconds=timeout, who=_broker_id).items():
+        if isinstance(answer, ClusterUnavailableError):
+            replies[broker] = Refusal(UNREACHABLE, str(answer))
+        else:
+            replies[broker] = _reply(conversation, broker, answer)
+    return replies
+
+
+def _alter_topics(
+    conversation: AdminConversation, changes: Changes, *, seconds: float
+) -> dict[ConfigResource, Refusal | None]:
+    """Change topics; all changes of one topic are in one request."""
     replies: dict[ConfigResource, Refusal | None] = dict(refusals_of_repeated_keys(changes))
     for some in in_slices([t for t in changes if t not in replies], TOPICS_PER_REQUEST):
         asked = conversation.client.incremental_alter_configs(
@@ -107,25 +89,6 @@ def alter_topics(
                     "describe the configs and compare before asking again."
                 )
             replies[topic] = _reply(conversation, topic, answer)
-    return replies
-
-
-def alter_brokers(
-    conversation: AdminConversation, changes: Changes, *, seconds: float
-) -> dict[ConfigResource, Refusal | None]:
-    """Send each broker the changes of its own config, all at once; ``UNREACHABLE`` where it does not answer."""
-    timeout = min(seconds, BROKER_SECONDS)
-    replies: dict[ConfigResource, Refusal | None] = dict(refusals_of_repeated_keys(changes))
-    asked: dict[ConfigResource, Future[ClientResource]] = {}
-    for broker in changes:
-        if broker not in replies:  # confluent-kafka takes one broker in a call
-            resource = _named(broker, changes[broker])
-            asked |= _by_resource(conversation.client.incremental_alter_configs([resource], request_timeout=timeout))
-    for broker, answer in conversation.wait(asked, seconds=timeout, who=_broker_id).items():
-        if isinstance(answer, ClusterUnavailableError):
-            replies[broker] = Refusal(UNREACHABLE, str(answer))
-        else:
-            replies[broker] = _reply(conversation, broker, answer)
     return replies
 
 
@@ -149,13 +112,17 @@ def has_list_operations(changes: Changes) -> bool:
 
 
 def with_lists_set(
-    conversation: AdminConversation, changes: Changes, *, seconds: float
+    changes: Changes, describe: DescribeTopics
 ) -> tuple[dict[ConfigResource, Sequence[ConfigChange]], dict[ConfigResource, Refusal]]:
     """Turn the list operations on topics into SETs with KRaft's results.
 
     Brokers in ZooKeeper mode get them wrong: 2.3.1 answers a NullPointerException where the list is not
     set yet and makes ``*,0:1`` of ``*``; later ones made ``,0:1`` of an empty list (F4). They read and write
     without a lock as well, so a change by another at the same moment is no safer there.
+
+    Args:
+        changes: all of them.
+        describe: returns the named keys of topics as they are now.
 
     Returns:
         What is to be asked for instead, and the topics this is refused for.
@@ -168,7 +135,7 @@ def with_lists_set(
         if change.operation in _ON_LISTS
     }
     topics = sorted({topic for topic, _ in on_lists})
-    present = describe_topics(conversation, topics, {key for _, key in on_lists}, seconds=seconds)
+    present = describe(topics, {key for _, key in on_lists})
     wanted: dict[ConfigResource, Sequence[ConfigChange]] = dict(changes)
     refused: dict[ConfigResource, Refusal] = {}
     for topic in topics:
@@ -202,25 +169,6 @@ def _by_resource(asked: Mapping[ClientResource, Future[_Value]]) -> dict[ConfigR
 
 def _broker_id(broker: ConfigResource) -> int:
     return int(broker.name)
-
-
-def _values(
-    conversation: AdminConversation,
-    resource: ConfigResource,
-    answer: Answer[dict[str, ConfigEntry]],
-    keys: Collection[str],
-) -> dict[str, ConfigValue]:
-    if isinstance(answer, ReassignmentError):
-        raise answer
-    if isinstance(answer, KafkaError):
-        right = Right.DESCRIBE_CONFIGS_TOPICS if resource.kind is ResourceKind.TOPIC else Right.DESCRIBE_CONFIGS_CLUSTER
-        raise_for(answer.code(), conversation.words_of(answer), f"describing configs of {resource}", right)
-        return {}
-    return {
-        key: ConfigValue(answer[key].value, SOURCES.get(int(answer[key].source), ConfigSource.UNKNOWN))  # type: ignore[call-overload]
-        for key in sorted(set(keys))
-        if key in answer
-    }
 
 
 def _reply(conversation: AdminConversation, resource: ConfigResource, answer: Answer[ClientResource]) -> Refusal | None:

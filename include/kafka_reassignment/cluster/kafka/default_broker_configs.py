@@ -1,4 +1,4 @@
-"""The dynamic default config of all brokers (KIP-226), by kafka-python.
+"""Changing the dynamic default config of all brokers (KIP-226), by kafka-python.
 
 confluent-kafka 2.16.1 cannot name it: a broker resource with the name "" raises ``Invalid ConfigResource(4,)``, and with
 any name that is no number ``_INVALID_ARG``.
@@ -6,24 +6,15 @@ any name that is no number ``_INVALID_ARG``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from kafka_reassignment.cluster.kafka.errors import Right, raise_for, raise_if_general, refusal_of
+from kafka_reassignment.cluster.kafka.described_configs import DEFAULT_OF_BROKERS
+from kafka_reassignment.cluster.kafka.errors import Right, raise_if_general, refusal_of
 from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
 from kafka_reassignment.errors import ClusterUnavailableError
-from kafka_reassignment.model import (
-    ConfigChange,
-    ConfigOperation,
-    ConfigResource,
-    ConfigSource,
-    ConfigValue,
-    Refusal,
-    ResourceKind,
-)
-
-DEFAULT_OF_BROKERS = ConfigResource(ResourceKind.BROKER, "")
+from kafka_reassignment.model import ConfigChange, ConfigOperation, Refusal
 
 _BROKER = 4
 _OPERATIONS = {
@@ -32,29 +23,6 @@ _OPERATIONS = {
     ConfigOperation.APPEND: 2,
     ConfigOperation.SUBTRACT: 3,
 }
-SOURCES = {
-    1: ConfigSource.DYNAMIC_TOPIC,
-    2: ConfigSource.DYNAMIC_BROKER,
-    3: ConfigSource.DYNAMIC_DEFAULT_BROKER,
-    4: ConfigSource.STATIC_BROKER,
-    5: ConfigSource.DEFAULT,
-}
-"""Kafka's numbers, which both clients pass on."""
-
-
-def describe_default(
-    conversation: ProtocolConversation, keys: Collection[str], *, seconds: float
-) -> dict[str, ConfigValue]:
-    """Return the asked keys that are set as default of all brokers."""
-    row = DescribeConfigsRequest.DescribeConfigsResource
-    request = DescribeConfigsRequest(
-        resources=[row(resource_type=_BROKER, resource_name="", configuration_keys=sorted(set(keys)))],
-        include_synonyms=False,
-    )
-    [result] = conversation.ask(request, seconds=seconds).results
-    doing = f"describing configs of {DEFAULT_OF_BROKERS}"
-    raise_for(result.error_code, result.error_message, doing, Right.DESCRIBE_CONFIGS_CLUSTER)
-    return {c.name: ConfigValue(c.value, SOURCES.get(c.config_source, ConfigSource.UNKNOWN)) for c in result.configs}
 
 
 def alter_default(

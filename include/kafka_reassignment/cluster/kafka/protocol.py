@@ -170,7 +170,8 @@ class ProtocolConversation:
         results: dict[int, Message] = {}
         for broker, answer in answers.items():
             if isinstance(answer, Exception):
-                self._has_failed = True  # and the client would wait before it connects to that broker again
+                # The client would wait before it connects to that broker again. One that is not in the cluster is not tried.
+                self._has_failed |= not isinstance(answer, kafka_errors.UnknownBrokerIdError)
                 try:
                     with self._translate_errors(f"Broker {broker}"):
                         raise answer
