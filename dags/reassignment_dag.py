@@ -6,7 +6,7 @@ No run has a timeout: Airflow skips teardowns when one strikes, and a throttle w
 
 from __future__ import annotations
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, TriggerRule
 
 from kafka_reassignment_airflow.assets import FINISHED
 from kafka_reassignment_airflow.form.params import request_params
@@ -20,7 +20,7 @@ from kafka_reassignment_airflow.operators.reassignment import (
     VerifyOperator,
 )
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID
-from kafka_reassignment_airflow.sensors.reassignment import BatchesSensor
+from kafka_reassignment_airflow.sensors.reassignment import BatchesSensor, KeepThrottleSensor
 from kafka_reassignment_airflow.settings import dag_arguments, plan_arguments
 from kafka_reassignment_airflow.told import tell_failure
 
@@ -48,4 +48,9 @@ with DAG(
     verify = VerifyOperator(task_id="verify")
     report = ReportOperator(task_id="report", outlets=[FINISHED])
 
+    keep_throttle = KeepThrottleSensor(task_id="keep_throttle", poll_seconds=10, trigger_rule=TriggerRule.ONE_SUCCESS)
+
     preflight >> plan >> approve >> start_batches >> wait_for_batches >> elect_leaders >> verify >> report
+    # Beside plan and approve, which may take days: its rule lets it begin once preflight is done. It follows the other two only
+    # so that a rerun of one of them, whose failure has ended it, reruns it as well.
+    [preflight, plan, approve] >> keep_throttle

@@ -123,7 +123,12 @@ def test_one_partition_is_cancelled_and_a_new_reassignment_supersedes_the_rest(r
         reassignment_json=move_json(topic, {0: (2, 4), 1: (2, 4)}),
         throttle_mb_per_second=200,
         supersede=True,
+        require_approval=True,
     )
+    reassignments.wait_for_question(later)
+    reassignments.wait_for_task(later, "keep_throttle", "deferred")
+    reassignments.approve(later)
+    reassignments.wait_for_task(later, "keep_throttle", "success")
     assert reassignments.wait(later) == "success", reassignments.story(later)
     assert reassignments.wait(run) == "failed"
     assert "superseded by supersedes" in reassignments.log(run, "wait_for_batches")

@@ -39,7 +39,7 @@ from kafka_reassignment_airflow.runs import roll_back_conf
 from kafka_reassignment_airflow.triggers.admission import AdmissionTrigger
 from kafka_reassignment_airflow.triggers.cancel import SettleTrigger
 from kafka_reassignment_airflow.triggers.catch_up import CatchUpTrigger
-from kafka_reassignment_airflow.triggers.reassignment import BatchesTrigger
+from kafka_reassignment_airflow.triggers.reassignment import BatchesTrigger, ThrottleTrigger
 
 pytestmark = pytest.mark.quick
 
@@ -69,6 +69,16 @@ def test_the_steps_of_a_batch_follow_each_other(dags):
     batch = dags["kafka_reassignment_batch"]
     order = [t.task_id for t in batch.topological_sort()]
     assert order == list(BATCH_STEPS)
+
+
+def test_the_throttle_of_what_was_taken_over_is_looked_at_beside_plan_and_approve(dags):
+    """It begins once preflight is done, holds up no task, and is rerun with plan or approve, whose failure has ended it."""
+    dag = dags["kafka_reassignment"]
+    keep = dag.get_task("keep_throttle")
+    assert keep.trigger_rule == "one_success"
+    assert keep.upstream_task_ids == {"preflight", "plan", "approve"}
+    assert keep.downstream_task_ids == set()
+    assert keep.until_task_id in dag.task_ids
 
 
 def test_the_throttle_is_setup_and_teardown_of_what_moves_data(dags):
@@ -418,6 +428,15 @@ def test_an_argument_of_the_wrong_kind_is_named_with_what_was_expected():
             kafka_conn_id="k",
             reassignment_id="r",
             batch_dag_id="d",
+            actor={"requested_by": "ann"},
+            started_at="2026-01-01T00:00:00+00:00",
+            deadline="2026-01-01T00:00:00+00:00",
+            poll_seconds=5,
+        ),
+        ThrottleTrigger(
+            kafka_conn_id="k",
+            reassignment_id="r",
+            until_task_id="t",
             actor={"requested_by": "ann"},
             started_at="2026-01-01T00:00:00+00:00",
             deadline="2026-01-01T00:00:00+00:00",

@@ -16,6 +16,9 @@ pytestmark = pytest.mark.quick
 
 GREEN = dict.fromkeys(BATCH_STEPS, "success")
 
+BESIDE = "keep_throttle"
+"""The one task of a reassignment that is beside the row of the others."""
+
 
 @pytest.fixture
 def batch(dags):
@@ -72,11 +75,20 @@ def test_the_last_task_of_a_batch_runs_again_when_one_task_is_cleared(batch, tas
 @pytest.mark.parametrize("dag_id", [DAG_ID, CANCEL_DAG_ID])
 def test_a_run_of_tasks_in_a_row_is_red_when_one_fails_because_the_rest_is_not_run(dags, dag_id):
     dag = dags[dag_id]
-    order = [t.task_id for t in dag.topological_sort()]
-    assert counted_tasks(dag) == {order[-1]}
-    for task in dag.tasks:
+    row = [t for t in dag.topological_sort() if t.task_id != BESIDE]
+    assert counted_tasks(dag) - {BESIDE} == {row[-1].task_id}
+    for task in row:
         assert task.trigger_rule == TriggerRule.ALL_SUCCESS
-        assert len(task.upstream_task_ids) == (task.task_id != order[0])
+        assert len(task.upstream_task_ids) == (task is not row[0])
+
+
+def test_a_run_is_red_also_when_only_the_task_beside_the_row_is_green(dags):
+    states = dict.fromkeys(dags[DAG_ID].task_ids, "success")
+    assert ends_green(dags[DAG_ID], states)
+    assert not ends_green(dags[DAG_ID], states | {"report": "upstream_failed"})
+    assert not ends_green(dags[DAG_ID], states | {BESIDE: "failed"})
+    skipped = dict.fromkeys(states, "skipped") | {"preflight": "success", "plan": "success", BESIDE: "success"}
+    assert ends_green(dags[DAG_ID], skipped), "validated only"
 
 
 def test_a_task_of_a_cancel_that_is_cleared_alone_takes_no_other_with_it(dags):

@@ -1,6 +1,7 @@
 """How the waiting tasks wait: by the time of the run, and with the reason why nothing goes on."""
 
 import time
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -20,11 +21,11 @@ from kafka_reassignment.errors import ReassignmentError
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.plan import tables
 from kafka_reassignment.record import objects
-from kafka_reassignment.steps.waiting import Waiting
+from kafka_reassignment.steps.waiting import Done, Waiting
 from kafka_reassignment_airflow.operators.reassignment import PreflightOperator, StartBatchesOperator
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_run_id
 from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
-from kafka_reassignment_airflow.triggers.reassignment import look_at_batches
+from kafka_reassignment_airflow.triggers.reassignment import look_at_batches, look_at_throttle
 
 pytestmark = pytest.mark.quick
 
@@ -154,6 +155,39 @@ def test_a_throttle_that_cannot_be_put_in_place_does_not_end_the_wait_and_is_sai
     without_throttle(run)
     run.cluster.kill(3, fenced=False)
     assert "The replication throttle of orders-0 is not in place: broker 3 did not answer" in reason(run)
+
+
+@pytest.mark.parametrize(
+    ("state", "is_over"),
+    [
+        (None, False),
+        ("queued", False),
+        ("up_for_retry", False),
+        ("running", True),
+        ("deferred", True),
+        ("success", True),
+        ("failed", True),
+        ("upstream_failed", True),
+        ("skipped", True),
+    ],
+)
+def test_the_throttle_is_kept_until_another_task_looks_or_will_never_look(run, monkeypatch, state, is_over):
+    """Where plan has failed or approve was rejected, what follows is upstream_failed: this task keeps no red run going."""
+    asked = []
+
+    def count(**about):
+        asked.append(about)
+        return int(state in about["states"])
+
+    monkeypatch.setattr(RuntimeTaskInstance, "get_ti_count", staticmethod(count))
+    before = without_throttle(run)
+    context = run.context
+    context = replace(context, actor=context.actor.model_copy(update={"dag_id": "d", "run_id": "r"}))
+    seen = look_at_throttle(context, "wait_for_batches")
+    assert isinstance(seen, Done if is_over else Waiting)
+    assert run.configs("orders")[THROTTLED][FOLLOWER_RATE].value == before, "at the last look too"
+    [about] = asked
+    assert (about["dag_id"], about["run_ids"], about["task_ids"]) == ("d", ["r"], ["wait_for_batches"])
 
 
 def test_a_task_is_patient_by_the_time_of_the_run(run):

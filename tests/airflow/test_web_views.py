@@ -100,6 +100,13 @@ def test_a_plan_that_waits_for_a_person_says_so_also_between_two_of_them(run):
     assert words(run, after=timedelta(minutes=1))[0]["What is it doing?"] == "It starts batch 1 of 2"
 
 
+@pytest.mark.parametrize("step", ["keep_throttle", "reinstate_throttle"])
+def test_a_look_at_the_throttle_does_not_hide_that_a_plan_waits_for_a_person(run, step):
+    event(run.record, "plan", None, run.clock.now, "planned")
+    event(run.record, step, None, run.clock.now, "the throttle was missing and is in place again")
+    assert words(run, after=timedelta(minutes=1))[0]["What do I do now?"] == "Approve or reject the plan"
+
+
 def test_a_plan_that_waits_for_a_person_says_how_long_it_takes_once_it_is_approved(run):
     event(run.record, "plan", None, run.clock.now, "planned")
     for minutes in (1, 90):

@@ -25,6 +25,8 @@ MAIN_TASKS = (
     "verify",
     "report",
 )
+"""Tasks of a reassignment that scripts by chance name. With ``keep_throttle``, the scripts of all seeds would be others, also of
+those that broke something once; it is at work in them all the same, and dies in the exhaustive pass."""
 
 LONGEST = ("sense_isr_catch_up",)
 """While it waits data moves: most of the time, and of what can go wrong."""

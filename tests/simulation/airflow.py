@@ -166,10 +166,13 @@ class SimAirflow:
             if dag == dag_id and (not run_ids or run_id in run_ids) and (not states or run.state in states)
         )
 
-    def count_tasks(self, dag_id: str, run_ids: Collection[str], states: Collection[str]) -> int:
-        """How many tasks of these runs are in one of these states; see ``RuntimeTaskInstance.get_ti_count``."""
+    def count_tasks(
+        self, dag_id: str, run_ids: Collection[str], states: Collection[str], task_ids: Collection[str] | None = None
+    ) -> int:
+        """How many tasks of these runs, or of these names, are in one of these states; see ``RuntimeTaskInstance.get_ti_count``."""
         runs = [run for (dag, run_id), run in self.runs.items() if dag == dag_id and run_id in run_ids]
-        return sum(ti.state in states for run in runs for ti in run.tasks.values())
+        chosen = (ti for run in runs for ti in run.tasks.values() if not task_ids or ti.task_id in task_ids)
+        return sum(ti.state in states for ti in chosen)
 
     @property
     def is_idle(self) -> bool:

@@ -7,8 +7,9 @@ Words used here:
   the partition. Replicas that fall out of the ISR later copy because of Kafka.
 * *one poll interval*: ``POLL_SECONDS``, the time between two looks of the slowest waiting task, and ``SLACK_SECONDS`` for
   a look or for the delay of a retry. It counts only while nothing is wrong with brokers, the store and Airflow (nobody can
-  look then), and while a task of that reassignment runs or waits: nobody looks for a reassignment that stands red, so there
-  it is a violation only when the product itself took the throttle away.
+  look then), and while a task of that reassignment, or of the one that took the cluster over, runs or waits, be it for an
+  answer: nobody looks for a reassignment that stands red, so there it is a violation only when the product itself took the
+  throttle away.
 * *by our doing*: what a call of the product changed, judged by what the same task or trigger was shown before it, so
   that a lost race is no violation; what the call leaves behind is judged by the cluster as it is.
 * *nobody else's*: moves in flight, rates and entries that another client made, or that were there before. A higher rate
@@ -128,14 +129,22 @@ def throttled(play: Play) -> list[Violation]:
 
 
 def _somebody_looks(play: Play, reassignment_id: str, longest: timedelta) -> bool:
-    """Whether a task of a reassignment has been running or waiting for a poll interval."""
+    """Whether a task of a reassignment, or of the one that took the cluster over, has been running or waiting for a poll interval."""
+    truth = play.world.truth
+    looking = {reassignment_id, truth.owner() if truth.is_over(reassignment_id) else None}
     for run in play.airflow.runs.values():
         whose = run.conf.get("reassignment_id") or run.run_id
-        if run.state != "running" or whose != reassignment_id or play.world.time.now - run.triggered_at <= longest:
+        if run.state != "running" or whose not in looking or play.world.time.now - run.triggered_at <= longest:
             continue
-        if any(ti.state in ("running", "deferred") for ti in run.tasks.values()):
+        if any(map(_runs_or_waits, run.tasks.values())):
             return True
     return False
+
+
+def _runs_or_waits(ti: Any) -> bool:
+    """Whether a task runs or waits, or is about to go on after its wait."""
+    goes_on = ti.state == "queued" and ti.next_method is not None
+    return goes_on or ti.state in ("running", "deferred", "awaiting_input")
 
 
 def green_means_done(play: Play, run: Any) -> list[Violation]:

@@ -47,6 +47,7 @@ from kafka_reassignment.steps import (
     verify,
 )
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.waiting import Done
 
 Patch = pytest.MonkeyPatch
 Mutation = Callable[[Patch], None]
@@ -114,6 +115,12 @@ def a_journal_is_emptied(patch: Patch) -> None:
         return True
 
     patch.setattr(restore, "_take_over", take_over)
+
+
+@puts_back("A6")
+def nobody_looks_before_the_first_batch(patch: Patch) -> None:
+    """Takes out that the throttle of what was taken over is looked at until the first batch."""
+    _everywhere(patch, throttle.keep_throttle, lambda _: Done("nobody looks"))
 
 
 def _nothing_is_kept(patch: Patch) -> None:

@@ -135,13 +135,13 @@ def roll_back(play: Play, run: int = 0, rate: float = 5.0) -> str | None:
     return found.run_id
 
 
-@action("people", 2, supersede=FLAG, rate=one_of(2.0, 5.0, 20.0), seed=number)
+@action("people", 2, supersede=FLAG, rate=one_of(2.0, 5.0, 20.0), chance=number)
 def reassign_again(
-    play: Play, supersede: bool = True, rate: float = 5.0, seed: int = 0, require_approval: bool = False
+    play: Play, supersede: bool = True, rate: float = 5.0, chance: int = 0, require_approval: bool = False
 ) -> str | None:
-    """Ask for another reassignment while the first runs, or after it."""
+    """Ask for another reassignment while the first runs, or after it; some of them wait for an approval, by chance too."""
     asked = {"job": "rebalance", "supersede": supersede, "throttle_mb_per_second": rate}
-    play.reassign(asked | ({"require_approval": True} if require_approval else {}))
+    play.reassign(asked | ({"require_approval": True} if require_approval or chance % 4 == 3 else {}))
     return "superseding" if supersede else "beside"
 
 

@@ -150,9 +150,13 @@ class _TaskInstances:
 
     @staticmethod
     def get_ti_count(
-        dag_id: str, run_ids: list[str] | None = None, states: list[str] | None = None, **_kwargs: Any
+        dag_id: str,
+        run_ids: list[str] | None = None,
+        states: list[str] | None = None,
+        task_ids: list[str] | None = None,
+        **_kwargs: Any,
     ) -> int:
-        return airflow_now().count_tasks(dag_id, run_ids or (), states or ())
+        return airflow_now().count_tasks(dag_id, run_ids or (), states or (), task_ids)
 
     @staticmethod
     def get_dagrun_state(dag_id: str, run_id: str) -> str:

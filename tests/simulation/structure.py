@@ -161,11 +161,21 @@ def _of_upstream(task: TaskShape, states: dict[str, str | None]) -> str | None:
         return "run" if done else None
     if task.trigger_rule == "all_done_setup_success":
         return _after_setup(task, states, done=done)
+    if task.trigger_rule == "one_success":
+        return _after_one(upstream, done=done)
     if task.trigger_rule == "none_failed":
         if "failed" in upstream or "upstream_failed" in upstream:
             return "upstream_failed"
         return "run" if done else None
     raise NotImplementedError(f"trigger rule {task.trigger_rule} of {task.task_id}")
+
+
+def _after_one(upstream: list[str | None], *, done: bool) -> str | None:
+    if "success" in upstream:
+        return "run"
+    if not done:
+        return None
+    return "skipped" if all(s == "skipped" for s in upstream) else "upstream_failed"
 
 
 def _after_setup(task: TaskShape, states: dict[str, str | None], *, done: bool) -> str | None:

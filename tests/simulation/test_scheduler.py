@@ -74,6 +74,14 @@ class _Hashable:
         return [_Hashable(ti) for ti in tis]
 
 
+@pytest.mark.parametrize(
+    ("cleared", "is_taken_along"), [("preflight", True), ("plan", True), ("approve", True), ("start_batches", False)]
+)
+def test_what_precedes_the_batches_takes_the_look_at_the_throttle_along_when_it_is_cleared(cleared, is_taken_along):
+    found = shapes()["kafka_reassignment"].subset([cleared], downstream=True)
+    assert ("keep_throttle" in found) == is_taken_along
+
+
 def test_clearing_a_step_takes_in_its_setup_and_its_teardowns():
     batch = shapes()["kafka_reassignment_batch"]
     assert {"set_throttle", "clear_throttle"} <= batch.subset(["sense_isr_catch_up"], downstream=False)

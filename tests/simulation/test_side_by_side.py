@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 SCRIPTS = ("a1", "a2", "a4", "c3")
 """A finished batch is cleared while the next copies; rates are deleted; one is lowered; a step of a finished run is cleared."""
 
-OF_AIRFLOW = frozenset({"preflight", "plan", "approve", "wait_for_batches"})
+OF_AIRFLOW = frozenset({"preflight", "keep_throttle", "plan", "approve", "wait_for_batches"})
 """Tasks of the main run that have no part in it: the plan is that of the simulator, the chain is that of the course."""
 
 RATES = (LEADER_RATE, FOLLOWER_RATE)

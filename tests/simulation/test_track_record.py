@@ -17,7 +17,7 @@ from tests.simulation.track_record import STILL_BROKEN, known_faults, run_known
 pytestmark = pytest.mark.longer
 
 NUMBERS = sorted(
-    [f"A{n}" for n in range(1, 6)]
+    [f"A{n}" for n in range(1, 7)]
     + [f"B{n}" for n in range(1, 8)]
     + [f"C{n}" for n in range(1, 6)]
     + [f"G{n}" for n in range(1, 5)]

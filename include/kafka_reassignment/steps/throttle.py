@@ -51,6 +51,7 @@ from kafka_reassignment.steps.throttle_configs import (
     outcome_of,
     refuse_cleared,
 )
+from kafka_reassignment.steps.waiting import LONGEST_WAIT, Done, Waiting, WaitResult, waiting_step
 
 COPIED_LATELY = timedelta(seconds=QUOTA_SECONDS + 9)
 """From the end of a batch until its receivers have surely not copied for ``QUOTA_SECONDS``, by clocks that differ a little."""
@@ -147,6 +148,24 @@ def throttle_in_words(run: RunContext, recorded: RecordView) -> str:
             raise
         run.log.warning("%s", error)
         return f"; {error}"
+
+
+@waiting_step
+def keep_throttle(run: RunContext) -> WaitResult:
+    """Look once, before the first batch, at the throttle of what an earlier reassignment has left and this one has taken over.
+
+    ``Done`` where that is nothing, or the request is unthrottled. Else it goes on: whoever looks next is not known here. A
+    throttle that cannot be put in place now is told, and tried again at the next look.
+    """
+    recorded = RecordView(run.record)
+    if run.request.throttle_bytes_per_second is None:
+        return Done("the request asks for no throttle", is_skipped=True)
+    if not listed_in(recorded.journal()):
+        return Done("no earlier reassignment has left anything to throttle", is_skipped=True)
+    found = throttle_in_words(run, recorded)
+    return Waiting(
+        f"Looking after the throttle of what an earlier reassignment has left{found}", run.now() + LONGEST_WAIT
+    )
 
 
 def put_in_place(

@@ -1,9 +1,9 @@
 """How a look of a waiting step ends, and what is kept between looks.
 
-Five steps wait: the admission of a batch, the catch-up of its ISR, the drop of its old replicas, the chain of batches, and
-settling after a cancel. Each is one function that looks, does what is due (the throttle, the rate, a drop, the progress
-note) and returns ``Done``, ``Waiting`` or ``Failed``. The task calls it and so does the task's trigger, so that both decide
-alike.
+Six steps wait: the throttle before the first batch, the admission of a batch, the catch-up of its ISR, the drop of its old
+replicas, the chain of batches, and settling after a cancel. Each is one function that looks, does what is due (the throttle,
+the rate, a drop, the progress note) and returns ``Done``, ``Waiting`` or ``Failed``. The task calls it and so does the task's
+trigger, so that both decide alike.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sensor of a whole reassignment."""
+"""The sensors of a whole reassignment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.waiting import SizeSamples, WaitResult
 from kafka_reassignment_airflow.base import DeferringStepOperator
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID
-from kafka_reassignment_airflow.triggers.reassignment import BatchesTrigger, look_at_batches
+from kafka_reassignment_airflow.triggers.reassignment import (
+    BatchesTrigger,
+    ThrottleTrigger,
+    look_at_batches,
+    look_at_throttle,
+)
 
 
 class BatchesSensor(DeferringStepOperator):
@@ -39,5 +44,38 @@ class BatchesSensor(DeferringStepOperator):
             kafka_conn_id=self.kafka_conn_id,
             reassignment_id=run.record.reassignment_id,
             batch_dag_id=self.batch_dag_id,
+            **waiting,
+        )
+
+
+class KeepThrottleSensor(DeferringStepOperator):
+    """Keep the throttle of what an earlier reassignment has left in flight, from ``preflight`` until another task looks after it.
+
+    Ends at once where nothing was taken over. A throttle that cannot be put in place does not fail this task: its next look
+    tries again. Leaves nothing behind but the throttle, which the journal has.
+
+    :param until_task_id: the task of the same run that looks after the throttle next; this one ends when that one runs, or has
+        ended without (templated).
+    """
+
+    template_fields: Sequence[str] = (*DeferringStepOperator.template_fields, "until_task_id")
+    step_name = "keep_throttle"
+
+    def __init__(
+        self, *, until_task_id: str = "wait_for_batches", patience_seconds: float | str = 0, **kwargs: Any
+    ) -> None:
+        super().__init__(patience_seconds=patience_seconds, **kwargs)
+        self.until_task_id = until_task_id
+
+    def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
+        """Look once."""
+        return look_at_throttle(run, self.until_task_id)
+
+    def trigger(self, run: RunContext, **waiting: Any) -> ThrottleTrigger:
+        """Return the trigger that goes on looking."""
+        return ThrottleTrigger(
+            kafka_conn_id=self.kafka_conn_id,
+            reassignment_id=run.record.reassignment_id,
+            until_task_id=self.until_task_id,
             **waiting,
         )

@@ -1,4 +1,4 @@
-"""Waiting for the chain of batches."""
+"""Waiting for the chain of batches, and keeping the throttle until it begins."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.batch import root_failure
 from kafka_reassignment.steps.chain import batches_progress, wait_for_batches
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.throttle import throttle_in_words
-from kafka_reassignment.steps.waiting import Waiting, WaitResult, waiting_step
+from kafka_reassignment.steps.throttle import keep_throttle, throttle_in_words
+from kafka_reassignment.steps.waiting import Done, Waiting, WaitResult, waiting_step
 from kafka_reassignment_airflow.runs import batch_run_id
 from kafka_reassignment_airflow.triggers.base import StepTrigger
 
 LOOKING = ("running", "deferred")
 """States of a task in which it, or its trigger, looks at the throttle."""
+
+OVER = ("success", "failed", "upstream_failed", "skipped")
+"""States of a task that has ended, or does not begin any more."""
 
 
 class BatchesTrigger(StepTrigger):
@@ -84,3 +87,41 @@ def _why_it_stands(recorded: RecordView, batch_dag_id: str) -> str:
             return f"This task waits; the run {failed} has FAILED{why}"
     was = f"Its run {run_id} was marked as a success" if is_in("success", run_id) else f"Its run {run_id} is not there"
     return f"{was}, but batch {batch} is NOT FINISHED. {sentence([Rerun('start_batches')])}: the batch goes on from where it is"
+
+
+class ThrottleTrigger(StepTrigger):
+    """Keep the throttle of what an earlier reassignment has left, until another task looks after it.
+
+    :param until_task_id: that task, in the run of the deferred one.
+    """
+
+    def __init__(self, *, until_task_id: str, **step: Any) -> None:
+        super().__init__(**step)
+        self.until_task_id = until_task_id
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class path and the arguments to build this trigger again."""
+        path, step = super().serialize()
+        return path, step | {"until_task_id": self.until_task_id}
+
+    def look_at(self, run: RunContext) -> WaitResult:
+        """Look once."""
+        return look_at_throttle(run, self.until_task_id)
+
+
+def look_at_throttle(run: RunContext, until_task_id: str) -> WaitResult:
+    """Look once at the throttle, for the task and its trigger; over once another task of the run looks, or never will.
+
+    The throttle comes first, so that no more than one poll interval passes until that task's own first look. A task that waits
+    for a retry does not look.
+    """
+    result = keep_throttle(run)
+    if not isinstance(result, Waiting):
+        return result
+    taken_over = RuntimeTaskInstance.get_ti_count(
+        dag_id=run.actor.dag_id,
+        run_ids=[run.actor.run_id],
+        task_ids=[until_task_id],
+        states=[*LOOKING, *OVER],
+    )
+    return Done(f"{until_task_id} looks after the throttle, or does not begin") if taken_over else result

@@ -36,6 +36,9 @@ from kafka_reassignment_airflow.web.rows import Row, row_of
 SHOWN_BATCHES = 20
 """Latest finished batches on the page."""
 
+BESIDE = frozenset({"keep_throttle", "reinstate_throttle"})
+"""Steps that go on beside the others: their events do not say how far a reassignment is."""
+
 SHOWN_PARTITIONS = 50
 """Partitions that are left out, left open or withdrawn, on the page; the audit trail has all."""
 
@@ -143,7 +146,7 @@ class Pages:
             submitted=submitted,
             failed=failed,
             advice=advice_from_data(failed.facts.get("advice") if failed else row.note.advice if row.note else None),
-            latest=latest[-1] if latest else None,
+            latest=next((event for event in reversed(latest) if event.step not in BESIDE), None),
             ends_at=ends_at,
             bytes_per_second=rates_in_force(recorded.request, journal),
             rate_changed=latest_change_in_words(journal),

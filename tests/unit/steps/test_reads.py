@@ -23,6 +23,7 @@ from kafka_reassignment.steps.catch_up import sense_isr_catch_up
 from kafka_reassignment.steps.chain import wait_for_batches
 from kafka_reassignment.steps.drop import drop_old_replicas
 from kafka_reassignment.steps.rate import change_rate
+from kafka_reassignment.steps.throttle import keep_throttle
 from kafka_reassignment.steps.waiting import Done, Failed, SizeSamples, Waiting
 
 pytestmark = pytest.mark.quick
@@ -60,6 +61,7 @@ def looks_of(run, step):
         "admit": lambda: admit(context, 2, samples, began),
         "sense_isr_catch_up": lambda: sense_isr_catch_up(context, 2, began, samples),
         "drop_old_replicas": lambda: drop_old_replicas(context, 2, began),
+        "keep_throttle": lambda: keep_throttle(context),
         "wait_for_batches": lambda: wait_for_batches(RecordView(context.record), run.clock.now),
         "settle_moves": lambda: settle_moves(context, CancelScope(), began),
     }[step]
@@ -89,6 +91,7 @@ def make_it_wait(begun, cluster, step):
         ("admit", {"read": 18, "list": 6}, {"read": 10}),
         ("sense_isr_catch_up", {"read": 17, "list": 6}, {"read": 10}),
         ("drop_old_replicas", {"read": 27, "list": 6}, {"read": 8}),
+        ("keep_throttle", {"read": 5, "list": 2}, {"read": 2}),
         ("wait_for_batches", {"read": 6, "list": 3}, {"read": 4}),
         ("settle_moves", {"read": 21, "list": 6}, {"read": 8}),
     ],
