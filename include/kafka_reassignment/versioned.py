@@ -48,8 +48,9 @@ def read_json(model: type[M], content: bytes) -> M:
 
 def to_json(item: BaseModel, *, indent: int | None = None) -> bytes:
     """Return a file's content by the version of this code, whichever version the item was read from."""
-    present = item.model_copy(update={"version": VERSION}) if isinstance(item, Versioned) else item
-    return present.model_dump_json(indent=indent).encode()
+    if isinstance(item, Versioned) and item.version != VERSION:
+        item = item.model_copy(update={"version": VERSION})
+    return item.model_dump_json(indent=indent).encode()
 
 
 def newer_version(content: bytes) -> int | None:

@@ -98,12 +98,12 @@ class SimDisk:
         self._folders: dict[str, dict[str, None]] = {"": {}}
         self._durable: dict[str, _File] = {}
         self._durable_folders: set[str] = {""}
-        self._calls_at: datetime | None = None
         self._calls = 0
+        self.protocol = "" if kind == "local" else "s3"
 
-    @property
-    def protocol(self) -> str:
-        return "" if self.kind == "local" else "s3"
+    def time_passes(self) -> None:
+        """Virtual time goes on: calls are counted anew."""
+        self._calls = 0
 
     # ---------------------------------------------------------------- what a caller does
 
@@ -258,12 +258,9 @@ class SimDisk:
 
     def _begin(self, path: str, *, writes: bool = False) -> None:
         if self.is_watched:
-            now = self._now()
-            if self._calls_at != now:
-                self._calls_at, self._calls = now, 0
             self._calls += 1
             if self._calls > CALLS_WITHOUT_TIME:
-                raise StandsStill(f"{CALLS_WITHOUT_TIME} calls of the record store at {now:%Y-%m-%d %H:%M:%S}")
+                raise StandsStill(f"{CALLS_WITHOUT_TIME} calls of the record store at {self._now():%Y-%m-%d %H:%M:%S}")
         faults = self.faults
         if faults.away or faults.full or faults.seconds_per_call:
             self._strike(path, writes=writes)

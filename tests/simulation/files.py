@@ -27,13 +27,18 @@ def use(disk: SimDisk) -> SimPath:
     return SimPath(ROOT)
 
 
+def _place(path: object) -> str:
+    """Return a path as the disk has it."""
+    return path.path if isinstance(path, SimPath) else str(path).removeprefix("s3:/")
+
+
 class SimPath:
     """Stands for ``UPath`` and, on a local disk, for ``pathlib.Path``."""
 
     __slots__ = ("path",)
 
     def __init__(self, path: object) -> None:
-        self.path = path.path if isinstance(path, SimPath) else str(path).removeprefix("s3:/")
+        self.path = _place(path)
 
     def __truediv__(self, part: object) -> SimPath:
         made = _new(SimPath)
@@ -189,7 +194,7 @@ class SimFiles:
     """Stands for an fsspec file system."""
 
     def ls(self, path: object, detail: bool = False) -> list[Any]:
-        folder = SimPath(path).path
+        folder = _place(path)
         above = f"{folder}/"
         paths = [above + name for name in _in_use[0].names(folder)]
         if not detail:
@@ -201,32 +206,32 @@ class SimFiles:
 
     def makedirs(self, path: object, exist_ok: bool = True) -> None:
         if _in_use[0].kind == "local":
-            _in_use[0].make_folders(SimPath(path).path)
+            _in_use[0].make_folders(_place(path))
 
     def exists(self, path: object) -> bool:
-        return _in_use[0].has(SimPath(path).path)
+        return _in_use[0].has(_place(path))
 
     def open(self, path: object, mode: str = "rb", **_: object) -> SimFile:
-        return SimFile(SimPath(path).path, mode)
+        return SimFile(_place(path), mode)
 
     def glob(self, pattern: str) -> list[str]:
         folder, _, names = pattern.rpartition("/")
-        path = SimPath(folder).path
+        path = _place(folder)
         if not _in_use[0].has(path):
             return []
         return [f"{path}/{name}" for name in _in_use[0].names(path) if fnmatch(name, names)]
 
     def rm(self, path: object, recursive: bool = False) -> None:
-        _in_use[0].remove_tree(SimPath(path).path)
+        _in_use[0].remove_tree(_place(path))
 
     def cat_file(self, path: object) -> bytes:
-        return bytes(_in_use[0].read(SimPath(path).path))
+        return bytes(_in_use[0].read(_place(path)))
 
     def pipe_file(self, path: object, content: bytes, mode: str = "overwrite") -> None:
-        _in_use[0].write(SimPath(path).path, content, new=mode == "create")
+        _in_use[0].write(_place(path), content, new=mode == "create")
 
     def rm_file(self, path: object) -> None:
-        _in_use[0].unlink(SimPath(path).path)
+        _in_use[0].unlink(_place(path))
 
 
 FILES = SimFiles()

@@ -114,12 +114,12 @@ class Ledger:
         if not self.copies:
             return {}
         found: dict[Replica, str] = {}
-        partitions = self._cluster._controller.partitions
+        partitions, live = self._cluster._controller.partitions, self._cluster._controller.live
         for (partition, broker), copy in self.copies.items():
             seen = partitions.get(partition)
             if seen is None or broker not in seen.replicas or broker in seen.isr or seen.leader is None:
                 continue
-            if not {broker, seen.leader} <= self.live:
+            if broker not in live or seen.leader not in live:
                 continue
             if reason := self._why_bare(partition, broker, seen.leader, copy.reassignment_id):
                 found[partition, broker] = reason

@@ -37,6 +37,8 @@ class Truth:
         self._root = root
         self.cluster_id = cluster_id
         self._kept: dict[tuple[Any, ...], _Kept] = {}
+        self._limits: dict[tuple[str, int, str], float | None] = {}
+        self._limits_at = 0
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
@@ -76,6 +78,15 @@ class Truth:
 
         What is left in flight of a reassignment that was stopped is under the rate of the one that took the cluster over.
         """
+        if self._limits_at != self._disk.changes:
+            self._limits_at = self._disk.changes
+            self._limits.clear()
+        asked = (reassignment_id, broker, side)
+        if asked not in self._limits:
+            self._limits[asked] = self._limit(*asked)
+        return self._limits[asked]
+
+    def _limit(self, reassignment_id: str, broker: int, side: str) -> float | None:
         if self.is_over(reassignment_id):
             reassignment_id = self.owner() or reassignment_id
         request = self.request(reassignment_id)

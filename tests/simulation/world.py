@@ -110,6 +110,7 @@ class World:
         seam.PRESENT.world = self
 
     def _move(self, seconds: float) -> None:
+        self.disk.time_passes()
         advance = getattr(self.cluster, "advance", None)
         if advance is not None:
             advance(seconds)

@@ -245,25 +245,25 @@ def _name(path: object) -> str:
 
 def _listed(folder: UPath, *, detail: bool) -> list[Any]:
     try:
-        with store_errors("list", folder, (FileNotFoundError,)), _without_listings(folder):
-            listed: list[Any] = folder.fs.ls(folder.path, detail=detail)
-            return listed
+        with store_errors("list", folder, (FileNotFoundError,)):
+            return _newly_listed(folder, detail=detail)
     except FileNotFoundError:
         return []
 
 
-@contextmanager
-def _without_listings(folder: UPath) -> Iterator[None]:
-    """Forget what the client has listed of a folder, before and after.
+def _newly_listed(folder: UPath, *, detail: bool) -> list[Any]:
+    """List a folder, and forget what the client has listed of it, before and after.
 
     Clients of object stores keep listings. An old one hides what others wrote since, also from a read by name: s3fs 2026.9
     answers that by the listing it has.
     """
-    folder.fs.invalidate_cache(folder.path)
+    files, path = folder.fs, folder.path
+    files.invalidate_cache(path)
     try:
-        yield
+        listed: list[Any] = files.ls(path, detail=detail)
     finally:
-        folder.fs.invalidate_cache(folder.path)
+        files.invalidate_cache(path)
+    return listed
 
 
 def last_number(folder: UPath) -> int:
@@ -308,15 +308,16 @@ class ReadOnce:
         Raises:
             RecordDamagedError: the object is not what the model says.
         """
-        kept = self._kept.get(str(path))
+        name = str(path)
+        kept = self._kept.get(name)
         if isinstance(kept, model):
-            self._keep(path, kept)
+            self._keep(name, kept)
             return kept
         content = read_object(path)
         if content is None:
             return None
         item = parse(path, content, model)
-        self._keep(path, item, len(content))
+        self._keep(name, item, len(content))
         return item
 
     def create(self, path: UPath, item: BaseModel) -> bool:
@@ -324,18 +325,18 @@ class ReadOnce:
         content = as_bytes(item)
         is_new = create_object(path, content)
         if is_new:
-            self._keep(path, item, len(content))
+            self._keep(str(path), item, len(content))
         return is_new
 
     def has(self, path: UPath) -> bool:
         """Whether the object was read or created; the store is not asked."""
         return str(path) in self._kept
 
-    def _keep(self, path: UPath, item: BaseModel, size: int = 0) -> None:
+    def _keep(self, name: str, item: BaseModel, size: int = 0) -> None:
         if self._largest is not None and size > self._largest:
             return
-        self._kept.pop(str(path), None)
-        self._kept[str(path)] = item
+        self._kept.pop(name, None)
+        self._kept[name] = item
         while len(self._kept) > self._most:
             self._kept.pop(next(iter(self._kept)))
 

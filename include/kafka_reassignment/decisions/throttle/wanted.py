@@ -122,7 +122,13 @@ class WantedThrottle:
     def corrected(self, corrections: Iterable[Correction]) -> WantedThrottle:
         """Let each rate be set as it has to be to be reached."""
         factors = {(c.broker, c.side): c.factor for c in corrections}
-        return replace(self, rates=tuple(replace(r, factor=factors.get((r.broker, r.side), 1.0)) for r in self.rates))
+        return replace(
+            self,
+            rates=tuple(
+                BrokerRate(r.broker, r.side, r.asked_bytes_per_second, factors.get((r.broker, r.side), 1.0))
+                for r in self.rates
+            ),
+        )
 
     def of(self, rates: Collection[tuple[int, Side]]) -> WantedThrottle:
         """Return these rates alone."""
