@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 import pandas as pd  # noqa: F401 - pyarrow imports it at its first scalar
+import pyarrow.dataset as ds  # noqa: F401 - pyarrow imports it at the first plan that is read
 from airflow.plugins_manager import AirflowPlugin
 
 from kafka_reassignment_airflow.provider_info import modules

@@ -81,6 +81,11 @@ def test_the_throttle_of_what_was_taken_over_is_looked_at_beside_plan_and_approv
     assert keep.until_task_id in dag.task_ids
 
 
+def test_no_step_of_a_batch_leaves_its_result_as_an_xcom_that_nobody_reads(dags):
+    returning = {"admit", "sense_isr_catch_up", "drop_old_replicas"}
+    assert not any(dags["kafka_reassignment_batch"].get_task(step).do_xcom_push for step in returning)
+
+
 def test_the_throttle_is_setup_and_teardown_of_what_moves_data(dags):
     batch = dags["kafka_reassignment_batch"]
     assert batch.get_task("set_throttle").is_setup
