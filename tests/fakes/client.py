@@ -125,7 +125,7 @@ class FakeClient:
 
     def describe_cluster(self) -> ClusterDescription:
         """See the port."""
-        with self._called("describe_cluster"):
+        with _Called(self, "describe_cluster"):
             kafka = self._kafka
             live = frozenset(self._seen("describe_cluster", kafka.controller.live))
             key = (live, tuple(kafka.racks.items()))
@@ -141,7 +141,7 @@ class FakeClient:
 
     def describe_partitions(self, topics: Collection[str] | None = None) -> dict[TopicPartition, PartitionState]:
         """See the port."""
-        with self._called("describe_partitions"):
+        with _Called(self, "describe_partitions"):
             shown = self._seen("describe_partitions", self._frozen)
             if shown is None:
                 shown = self._kafka.controller.shown()
@@ -151,7 +151,7 @@ class FakeClient:
         self, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, InFlight]:
         """See the port."""
-        with self._called("list_reassignments"):
+        with _Called(self, "list_reassignments"):
             self._need_api()
             listed = self._kafka.controller.listed()
             return {p: f for p, f in listed.items() if partitions is None or p in partitions}
@@ -164,7 +164,7 @@ class FakeClient:
     ) -> dict[TopicPartition, Refusal | None]:
         """See the port."""
         check_size(targets)
-        with self._called("alter_reassignments") as items:
+        with _Called(self, "alter_reassignments") as items:
             self._need_api()
             self.altered.append(dict(targets))
             alter = self._kafka.controller.alter
@@ -175,7 +175,7 @@ class FakeClient:
     ) -> Refusal | None:
         """See the port."""
         check_new_partitions(topic, assignments)
-        with self._called("create_partitions"):
+        with _Called(self, "create_partitions"):
             controller = self._kafka.controller
             refusal = controller.refusal_to_grow(topic, assignments)
             if refusal is None and not validate_only:
@@ -187,7 +187,7 @@ class FakeClient:
         self, resources: Collection[ConfigResource], keys: Collection[str]
     ) -> dict[ConfigResource, dict[str, ConfigValue]]:
         """See the port."""
-        with self._called("describe_configs"):
+        with _Called(self, "describe_configs"):
             configs = self._seen("describe_configs", self._kafka.configs)
             return {r: configs.describe(r, keys) for r in resources if self._missing(r) is None}
 
@@ -196,14 +196,14 @@ class FakeClient:
         grouped: dict[ConfigResource, list[ConfigChange]] = {}
         for change in changes:
             grouped.setdefault(change.resource, []).append(change)
-        with self._called("alter_configs") as items:
+        with _Called(self, "alter_configs") as items:
             return {r: self._missing(r) or self._alter_config(r, grouped[r]) for r in items.take(grouped)}
 
     def describe_log_dirs(
         self, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None
     ) -> LogDirsReport:
         """See the port."""
-        with self._called("describe_log_dirs"):
+        with _Called(self, "describe_log_dirs"):
             dirs: list[LogDir] = []
             found: list[LogReplica] = []
             unreachable: dict[int, str] = {}
@@ -223,13 +223,13 @@ class FakeClient:
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """See the port."""
-        with self._called("end_offsets"):
+        with _Called(self, "end_offsets"):
             known = self._kafka.controller.partitions
             return {p: int(known[p].end_offset) for p in partitions if p in known and self._answers(known[p].leader)}
 
     def produce_latencies(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, float]:
         """See the port."""
-        with self._called("produce_latencies"):
+        with _Called(self, "produce_latencies"):
             kafka, found = self._kafka, dict[TopicPartition, float]()
             for p in partitions:
                 state = kafka.controller.partitions.get(p)
@@ -245,12 +245,12 @@ class FakeClient:
 
     def committed_offsets(self, group: str) -> dict[TopicPartition, int]:
         """See the port."""
-        with self._called("committed_offsets"):
+        with _Called(self, "committed_offsets"):
             return dict(self._kafka.committed.get(group, {}))
 
     def elect_preferred_leaders(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal | None]:
         """See the port."""
-        with self._called("elect_preferred_leaders") as items:
+        with _Called(self, "elect_preferred_leaders") as items:
             return {p: self._kafka.controller.elect_preferred(p) for p in items.take(partitions)}
 
     def close(self) -> None:
@@ -263,9 +263,6 @@ class FakeClient:
         self.close()
 
     # ---------------------------------------------------------------- how a call goes
-
-    def _called(self, call: Call) -> _Called:
-        return _Called(self, call)
 
     def _begin(self, call: Call) -> Fault | None:
         self.calls.append(call)

@@ -109,7 +109,8 @@ class SimDisk:
 
     def read(self, path: str) -> Content:
         self._begin(path)
-        return self._file(path).content
+        file = self._files.get(path) or self._file(path)
+        return file.content
 
     def write(self, path: str, content: Content, *, new: bool = False) -> None:
         """Write an object whole, its folders too; with ``new`` only if there is none."""

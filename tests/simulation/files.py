@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from tests.simulation.caches import kept_table
@@ -36,6 +36,8 @@ class SimPath:
     """Stands for ``UPath`` and, on a local disk, for ``pathlib.Path``."""
 
     __slots__ = ("path",)
+
+    fs: ClassVar[SimFiles]
 
     def __init__(self, path: object) -> None:
         self.path = _place(path)
@@ -79,10 +81,6 @@ class SimPath:
     def parents(self) -> list[SimPath]:
         above = self.path.split("/")
         return [SimPath("/".join(above[:n])) for n in range(len(above) - 1, 0, -1)]
-
-    @property
-    def fs(self) -> SimFiles:
-        return FILES
 
     def with_name(self, name: str) -> SimPath:
         return self.parent / name
@@ -234,7 +232,7 @@ class SimFiles:
         _in_use[0].unlink(_place(path))
 
 
-FILES = SimFiles()
+FILES = SimPath.fs = SimFiles()
 
 
 class SimOs:

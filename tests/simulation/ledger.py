@@ -225,17 +225,19 @@ class Ledger:
                 del self.copies[partition, broker]
 
     def _shown_now(self) -> Shown:
-        return self._shown.setdefault(self._actor(), Shown())
+        actor = self._actor()
+        if actor not in self._shown:
+            self._shown[actor] = Shown()
+        return self._shown[actor]
 
     def saw(self, call: str, answer: Any) -> None:
         """Book what a call of the product was shown."""
-        shown = self._shown_now()
         if call == "describe_partitions":
-            shown.partitions.update(answer)
+            self._shown_now().partitions.update(answer)
         elif call == "list_reassignments":
-            shown.in_flight = set(answer)
+            self._shown_now().in_flight = set(answer)
         elif call == "describe_configs":
-            shown.configs |= {
+            self._shown_now().configs |= {
                 (r, k): values[k].value if k in values else None for r, values in answer.items() for k in THROTTLE_KEYS
             }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-from tests.simulation.activities import after_call, before_call
+from tests.simulation.activities import after_call, before_call, current
 
 WRITES = frozenset({"alter_reassignments", "alter_configs", "create_partitions", "elect_preferred_leaders"})
 READS = frozenset(
@@ -57,10 +57,11 @@ def _write(name: str) -> Callable[..., Any]:
 
 def _read(name: str) -> Callable[..., Any]:
     def call(self: SimPort, *args: Any, **kwargs: Any) -> Any:
-        before_call(name, writes=False)
+        at_work = current()
+        at_work.before(name, writes=False)
         answer = getattr(self._cluster, name)(*args, **kwargs)
         self._ledger.saw(name, answer)
-        after_call(writes=False)
+        at_work.after(writes=False)
         return answer
 
     return call

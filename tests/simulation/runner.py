@@ -182,7 +182,7 @@ def _ready() -> None:
     shapes()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(200_000, 20, 100)
 
 
 def _exhaustive(disk: Kind, every: int, first: int) -> tuple[int, list[Found]]:

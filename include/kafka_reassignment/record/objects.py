@@ -272,8 +272,8 @@ def last_number(folder: UPath) -> int:
     Raises:
         RecordUnavailableError: the store does not answer.
     """
-    stems = (name.removesuffix(".json") for name in names_in(folder) if name.endswith(".json"))
-    return max((int(stem) for stem in stems if stem.isdigit()), default=0)
+    stems = [name.removesuffix(".json") for name in names_in(folder) if name.endswith(".json")]
+    return max([int(stem) for stem in stems if stem.isdigit()], default=0)
 
 
 def read_model(path: UPath, model: type[M]) -> M | None:
