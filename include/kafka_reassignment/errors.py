@@ -160,7 +160,7 @@ class ThrottleMissingError(ReassignmentError):
 
 
 class ThrottleInUseError(ReassignmentError):
-    """Clearing was refused: moves of ours are still in flight, and would run at full speed."""
+    """Not all of a throttle could be cleared: moves in flight need it, and would run at full speed."""
 
 
 class NotSubmittedError(ReassignmentError):

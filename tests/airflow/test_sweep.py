@@ -9,9 +9,9 @@ from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Run, move
 from upath import UPath
 
-from kafka_reassignment.advice import Correct, ReleaseLock
+from kafka_reassignment.advice import Correct, ReleaseLock, Trigger, sentence
 from kafka_reassignment.errors import ClusterUnavailableError, InvalidRequestError, RecordUnavailableError
-from kafka_reassignment.model import ConfigResource
+from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment_airflow import context
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
@@ -103,6 +103,27 @@ def test_a_debt_whose_connection_is_gone_is_named_and_keeps_no_other_waiting(owi
     assert rate(west) is None
     clusters["kafka_new"] = east.cluster
     assert sweep(kafka_conn_id="kafka_new")["summaries"] == {"of-east": "earlier throttle values restored"}
+    assert rate(east) is None
+
+
+@pytest.mark.parametrize("arguments", [{}, {"kafka_conn_id": "kafka_east"}])
+def test_a_move_that_never_ends_makes_it_red_with_what_ends_it_and_keeps_no_other_waiting(owing, arguments):
+    east, west = owing("east"), owing("west")
+    orders = TopicPartition("orders", 0)
+    east.cluster.hold_back(orders, 3, 4)
+    east.cluster.alter_reassignments({orders: (3, 4)})
+    east.cluster.alter_reassignments({orders: (2, 3)})  # F34
+    with pytest.raises(AirflowFailException) as red:
+        sweep(**arguments)
+    to_end = Trigger(
+        "kafka_reassignment_cancel",
+        {"kafka_conn_id": "kafka_east", "reassignment_id": "running", "partitions": ["orders-0"], "foreign": True},
+    )
+    assert str(red.value).endswith(sentence([to_end]))
+    assert rate(east)
+    assert bool(rate(west)) == bool(arguments)
+    east.cluster.alter_reassignments({orders: None})
+    assert sweep(**arguments)["left"] == []
     assert rate(east) is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.corrections import correct
@@ -96,6 +97,18 @@ class Follower:
             if ti.state == "failed" and not self._follow(ti):
                 return
         self._broken(f"no end after {MOST_ROUNDS} errors whose advice was followed")
+
+    def follow_sweeps(self, sweeps: Sequence[Any]) -> None:
+        """Carry out what sweeps that are red say about moves which never end, each piece of advice once.
+
+        What else a sweep asks of a person is about objects that are damaged for good.
+        """
+        red = [run.tasks["sweep_throttles"] for run in sweeps if run.state == "failed"]
+        told = {str(advice): (advice, ti) for ti in red for advice in getattr(ti.error, "advice", ())}
+        for advice, ti in told.values():
+            if isinstance(advice, StartBrokers | Trigger):
+                self._tell(f"{ti.task_id} of {ti.run.run_id} is red ({ti.message}): {advice}")
+                self._carry_out(advice, ti, is_own=False)
 
     # ---------------------------------------------------------------- what to look at
 

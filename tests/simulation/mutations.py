@@ -363,3 +363,9 @@ def a_stop_only_says_again(patch: Patch) -> None:
         return ()
 
     patch.setattr(cancel, "_to_settle", to_settle)
+
+
+@puts_back("H11")
+def nobody_says_to_end_it(patch: Patch) -> None:
+    """Takes out that a sweep says what ends a move which Kafka never completes, and which keeps a throttle."""
+    patch.setattr(restore, "to_end_moves", lambda *_: ())

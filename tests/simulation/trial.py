@@ -104,10 +104,12 @@ def _swept(play: Play, follower: Follower) -> list[Violation]:
     """Let the hourly sweep of every Airflow run, and return what is not as promised after some of them."""
     left: list[Violation] = []
     for _ in range(SWEEPS):
+        sweeps = []
         for airflow in play.world.airflows:
             airflow.paused.discard(SWEEP_DAG_ID)
-            airflow.trigger(SWEEP_DAG_ID, {}, by=None, run_type="scheduled")
+            sweeps.append(airflow.trigger(SWEEP_DAG_ID, {}, by=None, run_type="scheduled"))
         play.world.run_until_idle(3600.0)
+        follower.follow_sweeps(sweeps)
         follower.lead_to_the_end()
         left = [] if follower.corrections else at_the_end(play)
         if not left:

@@ -169,6 +169,8 @@ def clear_after_stop(run: RunContext, scope: CancelScope) -> None:
                 scope.again(run.record),
             )
         event.summary = str(restored)
+        if theirs := [p for p in restored.copying if p in decided.cancels.foreign]:
+            event.summary = f"another client moves {name_some(theirs)}; {event.summary}"
 
 
 def _to_settle(

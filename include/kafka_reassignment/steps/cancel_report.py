@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kafka_reassignment.advice import Advice, advice_as_data, sentence
+from kafka_reassignment.decisions.admission import hung_moves
 from kafka_reassignment.decisions.cancel import Settling
 from kafka_reassignment.decisions.moves import Phase
 from kafka_reassignment.errors import UnsafeDropError, name_some
@@ -11,6 +13,7 @@ from kafka_reassignment.model import TopicPartition, View
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.left_over import to_end_moves
 from kafka_reassignment.steps.moves import DOUBTFUL, confirmed_view, format_reasons
 from kafka_reassignment.steps.settle import decide, refuse_resumed
 from kafka_reassignment.steps.stopped_steps import stopped_steps
@@ -28,6 +31,8 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
         refuse_resumed(run, recorded, scope)
         lines = [f"Reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id}"]
         each: list[str] = []
+        about_hung: list[str] = []
+        advice: tuple[Advice, ...] = ()
         if run.record.exists:
             stopped = stopped_steps(run, recorded, scope)
             view = confirmed_view(run, stopped.steps, DOUBTFUL - {Phase.NOT_SUBMITTED})
@@ -35,6 +40,7 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
             _require_settled(run, decided, scope)
             each = _each(decided, view)
             lines += _where_it_stands(run, scope, decided)
+            about_hung, advice = _hung(run, decided, view)
         else:
             left = run.cluster.list_reassignments()
             lines.append(
@@ -43,8 +49,9 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
         if scope.is_whole and run.record.exists:
             run.release_lock()
             lines.append("the cluster is free for another reassignment")
+        lines += about_hung
         event.summary = "; ".join(lines[1:])
-        event.facts = {"not_as_before": each}
+        event.facts = {"not_as_before": each} | ({"advice": advice_as_data(advice)} if advice else {})
         return "\n".join((*lines, *each))
 
 
@@ -73,7 +80,9 @@ def _where_it_stands(run: RunContext, scope: CancelScope, decided: Settling) -> 
         if those
     ]
     if owed := run.record.journal().owed_texts() if scope.is_whole else ():
-        counts.append(f"throttle configs still owed, which kafka_throttle_sweep restores: {name_some(owed)}")
+        counts.append(
+            f"throttle configs still owed, which kafka_throttle_sweep restores as soon as it can: {name_some(owed)}"
+        )
     if not scope.is_whole:
         return [f"{len(run.record.withdrawn_partitions())} partitions take no further part; the rest goes on", *counts]
     return [
@@ -85,6 +94,17 @@ def _where_it_stands(run: RunContext, scope: CancelScope, decided: Settling) -> 
             f"{run.record.reassignment_id}"
         ),
     ]
+
+
+def _hung(run: RunContext, decided: Settling, view: View) -> tuple[list[str], tuple[Advice, ...]]:
+    """A line about moves of others that do not end by themselves, and what ends them: the stop waits for none of them."""
+    foreign = {p: flight for p, flight in view.in_flight.items() if p in decided.cancels.foreign}
+    hung = hung_moves(foreign, view.live_brokers)
+    if not hung:
+        return [], ()
+    advice = run.for_this_cluster(to_end_moves({p: foreign[p] for p in hung}, view.live_brokers))
+    what = f"moves of others do not end by themselves, and keep what they need of the throttle: {format_reasons(hung)}"
+    return [f"{what}. {sentence(advice)}"], advice
 
 
 def _each(decided: Settling, view: View) -> list[str]:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Protocol
 
-from kafka_reassignment.advice import RESUME_DAG_ID, Advice, Correct, Rerun, Trigger, WaitUntil, advice_as_data
+from kafka_reassignment.advice import (
+    RESUME_DAG_ID,
+    Advice,
+    Correct,
+    Rerun,
+    Trigger,
+    WaitUntil,
+    advice_as_data,
+    with_connection,
+)
 from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.decisions.single_batch_controller import controller_of
 from kafka_reassignment.errors import (
@@ -117,8 +126,8 @@ class RunContext:
             yield draft
         except BaseException as error:
             advise_rerun(error, self.actor.task_id or step, batch)
-            if isinstance(error, ReassignmentError):
-                self._name_connection(error)
+            if isinstance(error, ReassignmentError) and (named := self._connection_to_name()):
+                error.name_connection(named)
             draft.outcome, draft.summary = "failed", f"{type(error).__name__}: {error}"
             if isinstance(error, ReassignmentError) and error.advice:
                 draft.facts["advice"] = advice_as_data(error.advice)
@@ -127,10 +136,17 @@ class RunContext:
         if not draft.is_dropped:
             self.write_event(step, batch, began, draft)
 
-    def _name_connection(self, error: ReassignmentError) -> None:
-        with suppress(RecordError):  # the error is what matters
+    def for_this_cluster(self, advice: Iterable[Advice]) -> tuple[Advice, ...]:
+        """Return advice whose DAGs are to be triggered for this cluster, not for that of the form's default connection."""
+        named = self._connection_to_name()
+        return tuple(with_connection(each, named) if named else each for each in advice)
+
+    def _connection_to_name(self) -> str | None:
+        """The connection of the request, where it is not the form's default."""
+        with suppress(RecordError):  # what the advice is about matters more
             if self.record.exists and (named := self.request.kafka_conn_id) != DEFAULT_KAFKA_CONNECTION_ID:
-                error.name_connection(named)
+                return named
+        return None
 
     def write_event(self, step: str, batch: int | None, started_at: datetime, draft: AuditDraft) -> None:
         """Append a draft to the audit trail."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 
+from kafka_reassignment.advice import Advice, advice_as_data, sentence
+from kafka_reassignment.decisions.admission import hung_moves
 from kafka_reassignment.decisions.throttle import (
     NOTHING,
     Journal,
@@ -25,6 +27,8 @@ from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import ConfigValue, TopicPartition
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.left_over import to_end_moves
+from kafka_reassignment.steps.moves import format_reasons
 from kafka_reassignment.steps.throttle_configs import (
     apply_changes,
     describe_throttles,
@@ -33,7 +37,7 @@ from kafka_reassignment.steps.throttle_configs import (
     shown,
     str_change,
 )
-from kafka_reassignment.steps.view import CONFIRM_SECONDS
+from kafka_reassignment.steps.view import CONFIRM_SECONDS, observe_replicas
 
 LATEST_ARRIVAL = timedelta(hours=1)
 """How long a change may be under way: longer than a connection holds what was written into it, and than two sweeps are apart."""
@@ -44,15 +48,28 @@ TAKE_OVER_TRIES = 10
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What restoring left: ``owed`` in words, and the partitions that still copy and keep their throttle."""
+    """What restoring left: ``owed`` in words, and the partitions that still copy and keep their throttle.
+
+    ``hung`` are those of them whose moves do not end by themselves, and why; ``advice`` is what ends these. Where no batch waits
+    for such a move, nothing else tells of it.
+    """
 
     owed: tuple[str, ...]
     copying: tuple[TopicPartition, ...] = ()
+    hung: Mapping[TopicPartition, str] = field(default_factory=dict)
+    advice: tuple[Advice, ...] = ()
 
     def __str__(self) -> str:
-        kept = f"; the throttle of {name_some(self.copying)} stays while they copy" if self.copying else ""
+        copying = [p for p in self.copying if p not in self.hung]
+        kept = f"; the throttle of {name_some(copying)} stays while they copy" if copying else ""
         owed = f"; still owed: {name_some(self.owed)}" if self.owed else ""
-        return f"earlier throttle values restored{kept}{owed}"
+        hung = f"; {self.hung_in_words}. {sentence(self.advice)}" if self.hung else ""
+        return f"earlier throttle values restored{kept}{owed}{hung}"
+
+    @property
+    def hung_in_words(self) -> str:
+        """For which moves that do not end by themselves a throttle stays."""
+        return f"the throttle stays for moves that do not end by themselves: {format_reasons(self.hung)}"
 
 
 def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
@@ -84,7 +101,9 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
         return left, left
 
     left = run.record.update_journal(settled)
-    restored = Restored(owed_texts(left, keep), copying.copying if left.rates or left.lists else ())
+    restored = _restored(run, owed_texts(left, keep), copying.copying if left.rates or left.lists else ())
+    if restored.advice:
+        event.facts["advice"] = advice_as_data(restored.advice)
     event.facts["throttle"] = {
         "changes": [str_change(c) for c in clearing.changes],
         "before": shown(before),
@@ -96,6 +115,15 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
     for text in clearing.changed_by_others:
         run.log.warning("Left alone: %s", text)
     return restored
+
+
+def _restored(run: RunContext, owed: tuple[str, ...], copying: tuple[TopicPartition, ...]) -> Restored:
+    if not copying:
+        return Restored(owed)
+    view = observe_replicas(run.cluster, copying)
+    hung = hung_moves(view.in_flight, view.live_brokers)
+    advice = to_end_moves({p: view.in_flight[p] for p in hung}, view.live_brokers)
+    return Restored(owed, copying, hung, run.for_this_cluster(advice))
 
 
 def _with_what_arrived(run: RunContext, others: Collection[Journal]) -> Journal:

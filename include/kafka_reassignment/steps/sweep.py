@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kafka_reassignment.errors import RecordDamagedError
+from kafka_reassignment.advice import Trigger
+from kafka_reassignment.errors import ReassignmentError, RecordDamagedError, ThrottleInUseError
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.restore import restore_configs
@@ -18,12 +19,13 @@ from kafka_reassignment.steps.restore import restore_configs
 class Sweep:
     """By reassignment: what became of its debts, in words; ``left`` are those that still owe something.
 
-    ``damaged`` are the errors of objects that cannot be read: what is owed by them is not known, or its payment not recorded.
+    ``for_a_person`` are the errors that no later sweep gets over: objects that cannot be read (what is owed by them is not
+    known, or its payment not recorded), and moves that Kafka never completes, which keep a throttle in place.
     """
 
     summaries: dict[str, str]
     left: tuple[str, ...] = ()
-    damaged: tuple[RecordDamagedError, ...] = ()
+    for_a_person: tuple[ReassignmentError, ...] = ()
 
 
 def sweep(run: RunContext, *, by: str) -> Sweep:
@@ -31,7 +33,7 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
 
     The cluster is locked during the sweep, so that no reassignment begins in between; where one is at work nothing is done,
     because it pays the debts of earlier ones itself. What still copies because of one of them keeps its throttle. A damaged
-    object of one reassignment keeps none of the others waiting.
+    object of one reassignment, or a move that never ends, keeps none of the others waiting.
 
     Raises:
         RecordDamagedError: the lock of the cluster is not readable.
@@ -43,27 +45,39 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
     owing = [record for record, journal in journals.found if not journal.is_over]
     if not owing:
         run.release_lock()  # of a try that died when all was paid
-        return Sweep({}, damaged=journals.damaged)
+        return Sweep({}, for_a_person=journals.damaged)
     if (lock_owner := run.lock_of_another()) is not None:
         busy = f"the cluster is locked by {lock_owner.reassignment_id} since {lock_owner.since:%Y-%m-%d %H:%M} UTC"
-        return Sweep({r.reassignment_id: busy for r in owing}, damaged=journals.damaged)
+        return Sweep({r.reassignment_id: busy for r in owing}, for_a_person=journals.damaged)
     summaries: dict[str, str] = {}
-    damaged = list(journals.damaged)
+    for_a_person: list[ReassignmentError] = list(journals.damaged)
     run.take_lock(requested_by=by)
     try:
         for record in owing:
             try:
                 summaries[record.reassignment_id] = _pay(run, record)
-            except RecordDamagedError as error:
-                damaged.append(error)
+            except (RecordDamagedError, ThrottleInUseError) as error:
+                for_a_person.append(error)
     finally:
         run.release_lock()
     left = tuple(r.reassignment_id for r in owing if not r.journal().is_settled)
-    return Sweep(summaries, left, tuple(damaged))
+    return Sweep(summaries, left, tuple(for_a_person))
 
 
 def _pay(run: RunContext, record: Record) -> str:
+    """Restore what one reassignment owes, and say what is left.
+
+    Raises:
+        ThrottleInUseError: a move that Kafka never completes keeps some of it in place, whoever's it is. A broker that is down
+            is none of that: it is waited for.
+    """
     own = replace(run, record=record)
     with own.audited("sweep_throttle") as event:
-        event.summary = str(restore_configs(own, event))
+        restored = restore_configs(own, event)
+        if any(isinstance(each, Trigger) for each in restored.advice):
+            problem = (
+                f"What reassignment {record.reassignment_id} owes is not restored as a whole: {restored.hung_in_words}"
+            )
+            raise ThrottleInUseError(problem, *restored.advice)
+        event.summary = str(restored)
         return event.summary

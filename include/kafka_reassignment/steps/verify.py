@@ -186,6 +186,7 @@ def _not_as_planned(run: RunContext, found: _Found, restored: Restored) -> Verif
     problem = f"The reassignment is not as planned: {name_some([*texts, *restored.owed], 5)}"
     advice: list[Advice] = []
     if of_earlier := [p for p in restored.copying if p not in found.wrong]:  # the throttle stays as long as they copy
+        advice += () if found.elsewhere else restored.advice  # what moves the rest has it too
         advice.append(WaitUntil(f"the moves of {name_some(of_earlier)} have ended"))
     if restored.owed:
         advice.append(Trigger(SWEEP_DAG_ID))

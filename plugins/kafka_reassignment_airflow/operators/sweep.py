@@ -19,6 +19,7 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.record.debts import Debts, debts
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.request.names import DEFAULT_KAFKA_CONNECTION_ID
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.sweep import Sweep, sweep
 from kafka_reassignment_airflow.arguments import is_given
@@ -33,8 +34,8 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
     """Restore the throttle configs of reassignments that are over and still owe some (KIP-179), in every cluster.
 
     Each cluster that the records show in debt is opened by the connection that its reassignments were asked for with. One
-    that cannot be opened keeps none of the others waiting, nor does a damaged object of the record; the task then fails and
-    names it.
+    that cannot be opened keeps none of the others waiting, nor does a damaged object of the record, nor a move that Kafka never
+    completes and that keeps a throttle in place; the task then fails and names it.
 
     Left behind when it dies: the lock of the cluster, until Airflow's retry; debts stay in their journals.
 
@@ -59,11 +60,12 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
         """Sweep one cluster; return what came of each reassignment's debts.
 
         Raises:
-            ReassignmentError: an object of its record is damaged; what can be restored is.
+            ReassignmentError: an object of its record is damaged, or a move that never ends keeps a throttle; what can be
+                restored is.
         """
-        done = self._sweep(run, context)
-        if done.damaged:
-            raise _as_one(done.damaged)
+        done = self._sweep(run, context, str(self.kafka_conn_id))
+        if done.for_a_person:
+            raise _as_one(done.for_a_person)
         return _result([done])
 
     def _sweep_all(self, context: Context) -> dict[str, Any]:
@@ -71,7 +73,8 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
 
         Raises:
             RecordUnavailableError: the store does not answer.
-            ReassignmentError: a cluster could not be swept, or an object of its record is damaged; the others are done.
+            ReassignmentError: a cluster could not be swept, an object of its record is damaged, or a move that never ends keeps a
+                throttle; the others are done.
         """
         store = record_store()
         done: list[Sweep] = []
@@ -81,7 +84,7 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
                 known = debts(store, cluster_id)
                 failed += known.damaged_journals
                 swept = self._serve(store, known, context)
-                failed += swept.damaged
+                failed += swept.for_a_person
                 done.append(swept)
             except ReassignmentError as error:
                 self.log.warning("%s", error)
@@ -112,7 +115,7 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
                     log=self.log,
                 ) as run:
                     if run.record.cluster_id == known.cluster_id:
-                        return self._sweep(run, context)
+                        return self._sweep(run, context, kafka_conn_id)
                     reasons.append(f"connection '{kafka_conn_id}' leads to cluster {run.record.cluster_id} now")
             except (RecordError, ReassignmentInProgressError):
                 raise  # about the record or its lock: another connection to the cluster would meet the same
@@ -134,11 +137,16 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
             ),
         )
 
-    def _sweep(self, run: RunContext, context: Context) -> Sweep:
+    def _sweep(self, run: RunContext, context: Context, kafka_conn_id: str) -> Sweep:
         done = sweep(run, by=requested_by(context))
+        for error in done.for_a_person:
+            if (
+                kafka_conn_id != DEFAULT_KAFKA_CONNECTION_ID
+            ):  # a throttle of moves of other clients has no request that names it
+                error.name_connection(kafka_conn_id)
         for reassignment_id, summary in done.summaries.items():
             self.log.info("%s: %s", reassignment_id, summary)
-        if not done.summaries and not done.damaged:
+        if not done.summaries and not done.for_a_person:
             self.log.info("No reassignment of cluster %s owes anything", run.record.cluster_id)
         return done
 
@@ -153,12 +161,13 @@ def _result(done: Sequence[Sweep]) -> dict[str, Any]:
 def _as_one(failed: Sequence[ReassignmentError]) -> ReassignmentError:
     """Return what failed as one error, which is a passing one where one of them is.
 
-    The words of each are in it once, and so is its advice: what is damaged may have been met twice.
+    The words of each are in it once, and so is each piece of advice: two may have met the same.
     """
     each = list({str(error): error for error in failed}.values())
     if len(each) == 1:
         return each[0]
     kind = ClusterUnavailableError if any(map(is_worth_a_retry, each)) else InvalidRequestError
     one = kind(". ".join(str(error).removesuffix(".") for error in each))
-    one.advice = tuple(advice for error in each for advice in error.advice)  # the words of each have it already
+    advice = [advice for error in each for advice in error.advice]
+    one.advice = tuple(a for n, a in enumerate(advice) if a not in advice[:n])  # the words of each have it already
     return one

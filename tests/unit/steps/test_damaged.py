@@ -86,7 +86,7 @@ def test_a_sweep_goes_on_beside_a_damaged_journal(old, cluster):
     other.store.release(other.cluster_id, "other")
     done = sweep(old.context_of(old.store.record(old.cluster_id, "sweep")), by="cron")
     assert list(done.summaries) == ["other"]
-    assert ["throttle-journal" in str(error) for error in done.damaged] == [True]
+    assert ["throttle-journal" in str(error) for error in done.for_a_person] == [True]
     assert other.record.journal().is_settled
 
 
@@ -102,7 +102,7 @@ def test_a_debt_whose_payment_cannot_be_recorded_keeps_no_other_waiting(old, clu
     assert list(done.summaries) == ["z"]
     assert other.record.journal().is_settled
     assert done.left == ("r",)
-    (error,) = done.damaged
+    (error,) = done.for_a_person
     assert "frozen.json is not a readable FrozenPlan" in str(error)
     assert error.advice
     assert old.store.lock_owner(old.cluster_id) is None

@@ -3,6 +3,7 @@
 import pytest
 from tests.steps_lab import move
 
+from kafka_reassignment.advice import StartBrokers, Trigger, advice_as_data, sentence
 from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps import cancel
@@ -12,11 +13,18 @@ from kafka_reassignment.steps.sweep import sweep
 
 pytestmark = pytest.mark.quick
 
+ORDERS_0 = TopicPartition("orders", 0)
 MOVES = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]
 
 
 def sweeper(run, run_id="sweep"):
     return run.context_of(run.store.record(run.cluster_id, run_id))
+
+
+def hang(cluster):
+    """F34: Kafka never completes a move whose adding replica is removed again."""
+    cluster.alter_reassignments({ORDERS_0: (3, 4)})
+    cluster.alter_reassignments({ORDERS_0: (2, 3)})
 
 
 @pytest.fixture
@@ -73,6 +81,70 @@ def test_a_broker_that_is_down_owes_until_a_later_sweep(owing, cluster):
     cluster.restart(3)
     assert sweep(sweeper(owing), by="cron").left == ()
     assert owing.configs("orders") == owing.before
+
+
+def test_a_move_that_kafka_never_completes_is_for_a_person_and_keeps_nothing_else_waiting(owing, cluster):
+    hang(cluster)
+    cluster.catch_up_all()
+    assert set(cluster.list_reassignments()) == {ORDERS_0}
+    done = sweep(sweeper(owing), by="cron")
+    (error,) = done.for_a_person
+    to_end = Trigger(
+        "kafka_reassignment_cancel", {"reassignment_id": "running", "partitions": ["orders-0"], "foreign": True}
+    )
+    assert error.advice == (to_end,)
+    assert "orders-0 (Kafka never completes it: broker 4 is both added and removed)" in str(error)
+    assert (done.summaries, done.left) == ({}, ("r",))
+    event = list(owing.record.audit)[-1]
+    assert (event.step, event.outcome) == ("sweep_throttle", "failed")
+    assert event.facts["advice"] == advice_as_data([to_end])
+    follower = "follower.replication.throttled.replicas"
+    assert owing.configs("orders")[ConfigResource.topic("orders")][follower].value == "0:3"
+
+    scope = CancelScope(tuple(to_end.params["partitions"]), foreign=True)
+    freeing = owing.context_of(owing.store.record(owing.cluster_id, "cancel"))
+    cancel.stop(freeing, scope, by="bob")
+    cancel.cancel_moves(freeing, scope)
+    done = sweep(sweeper(owing), by="cron")
+    assert (done.left, done.for_a_person) == ((), ())
+    assert owing.configs("orders") == owing.before
+
+
+def test_a_move_that_waits_for_a_broker_is_named_with_it_and_waited_for(owing, cluster):
+    cluster.alter_reassignments({ORDERS_0: (1, 2, 3)}, allow_replication_factor_change=True)
+    cluster.kill(3)
+    done = sweep(sweeper(owing), by="cron")
+    assert done.for_a_person == ()
+    assert done.left == ("r",)
+    assert "orders-0 (it waits for broker 3, which is down). Bring broker 3 back" in done.summaries["r"]
+    assert list(owing.record.audit)[-1].facts["advice"] == advice_as_data([StartBrokers((3,))])
+    cluster.restart(3)
+    cluster.catch_up_all()
+    assert sweep(sweeper(owing), by="cron").left == ()
+    assert owing.configs("orders") == owing.before
+
+
+def test_a_stop_says_what_ends_a_move_that_another_client_made_over_ours(reassignment, cluster):
+    run = reassignment([move("orders", 0, (1, 2), (3, 4))], kafka_conn_id="kafka_east")
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.alter_reassignments({ORDERS_0: (2, 3)}, allow_replication_factor_change=True)
+    whole = CancelScope()
+    cancel.stop(run.context, whole, by="bob")
+    cancel.cancel_moves(run.context, whole)
+    run.until_settled(whole)
+    cancel.clear_after_stop(run.context, whole)
+    cleared = list(run.record.audit)[-1]
+    text = report_stop(run.context, whole)
+    reported = list(run.record.audit)[-1]
+    params = {"kafka_conn_id": "kafka_east", "reassignment_id": "running", "partitions": ["orders-0"], "foreign": True}
+    to_end = [Trigger("kafka_reassignment_cancel", params)]
+    for event in (cleared, reported):
+        assert event.outcome == "succeeded"
+        assert sentence(to_end) in event.summary
+        assert event.facts["advice"] == advice_as_data(to_end)
+    assert "another client moves orders-0" in cleared.summary
+    assert sentence(to_end) in text
+    assert run.store.lock_owner(run.cluster_id) is None
 
 
 def test_a_retry_takes_up_its_own_hold(owing):

@@ -287,3 +287,19 @@ def test_a_throttle_that_moves_of_a_superseded_reassignment_need_is_waited_for_a
     cluster.catch_up_all()
     verify(run.context)
     assert run.configs("orders") == before
+
+
+def test_a_throttle_that_a_move_which_never_ends_needs_is_not_waited_for_before_that_is_ended(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all()
+    copying = Batch(1, (move("orders", 2, (3, 1), (4, 5)),))
+    put_in_place(run.context, lambda _: throttle_for(copying, asked_bytes_per_second=5_000_000), AuditDraft())
+    cluster.alter_reassignments({ORDERS_2: (4, 5)})
+    cluster.alter_reassignments({ORDERS_2: (1, 4)})
+    params = {"reassignment_id": "running", "partitions": ["orders-2"], "foreign": True}
+    assert failed(run).advice == (
+        Trigger("kafka_reassignment_cancel", params),
+        WaitUntil("the moves of orders-2 have ended"),
+        Trigger("kafka_throttle_sweep"),
+        Rerun("verify"),
+    )
