@@ -113,6 +113,7 @@ def test_a_move_that_never_ends_makes_it_red_with_what_ends_it_and_keeps_no_othe
     east.cluster.hold_back(orders, 3, 4)
     east.cluster.alter_reassignments({orders: (3, 4)})
     east.cluster.alter_reassignments({orders: (2, 3)})  # F34
+    east.cluster.catch_up_all()
     with pytest.raises(AirflowFailException) as red:
         sweep(**arguments)
     to_end = Trigger(

@@ -51,13 +51,15 @@ class Restored:
     """What restoring left: ``owed`` in words, and the partitions that still copy and keep their throttle.
 
     ``hung`` are those of them whose moves do not end by themselves, and why; ``advice`` is what ends these. Where no batch waits
-    for such a move, nothing else tells of it.
+    for such a move, nothing else tells of it. ``stuck`` are those of ``hung`` that have nothing left to copy: Kafka 3.9 to 4.2
+    completes such a move when all is in sync.
     """
 
     owed: tuple[str, ...]
     copying: tuple[TopicPartition, ...] = ()
     hung: Mapping[TopicPartition, str] = field(default_factory=dict)
     advice: tuple[Advice, ...] = ()
+    stuck: tuple[TopicPartition, ...] = ()
 
     def __str__(self) -> str:
         copying = [p for p in self.copying if p not in self.hung]
@@ -123,7 +125,8 @@ def _restored(run: RunContext, owed: tuple[str, ...], copying: tuple[TopicPartit
     view = observe_replicas(run.cluster, copying)
     hung = hung_moves(view.in_flight, view.live_brokers)
     advice = to_end_moves({p: view.in_flight[p] for p in hung}, view.live_brokers)
-    return Restored(owed, copying, hung, run.for_this_cluster(advice))
+    stuck = tuple(p for p in hung if set(view.in_flight[p].target) <= view.in_sync(p))
+    return Restored(owed, copying, hung, run.for_this_cluster(advice), stuck)
 
 
 def _with_what_arrived(run: RunContext, others: Collection[Journal]) -> Journal:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kafka_reassignment.advice import Trigger
 from kafka_reassignment.errors import ReassignmentError, RecordDamagedError, ThrottleInUseError
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.context import RunContext
@@ -68,13 +67,13 @@ def _pay(run: RunContext, record: Record) -> str:
     """Restore what one reassignment owes, and say what is left.
 
     Raises:
-        ThrottleInUseError: a move that Kafka never completes keeps some of it in place, whoever's it is. A broker that is down
-            is none of that: it is waited for.
+        ThrottleInUseError: a move that Kafka never completes keeps some of it in place, whoever's it is. What still copies, or
+            waits for a broker that is down, is waited for.
     """
     own = replace(run, record=record)
     with own.audited("sweep_throttle") as event:
         restored = restore_configs(own, event)
-        if any(isinstance(each, Trigger) for each in restored.advice):
+        if restored.stuck:
             problem = (
                 f"What reassignment {record.reassignment_id} owes is not restored as a whole: {restored.hung_in_words}"
             )

@@ -110,6 +110,13 @@ def test_a_move_that_kafka_never_completes_is_for_a_person_and_keeps_nothing_els
     assert owing.configs("orders") == owing.before
 
 
+def test_such_a_move_is_waited_for_while_it_copies_since_some_brokers_complete_it_then(owing, cluster):
+    hang(cluster)
+    done = sweep(sweeper(owing), by="cron")
+    assert done.for_a_person == ()
+    assert done.left == ("r",)
+
+
 def test_a_move_that_waits_for_a_broker_is_named_with_it_and_waited_for(owing, cluster):
     cluster.alter_reassignments({ORDERS_0: (1, 2, 3)}, allow_replication_factor_change=True)
     cluster.kill(3)
