@@ -85,7 +85,7 @@ def test_a_decommission_under_throttle_ends_verified_with_everything_as_before(
         assert "audit event" in reassignments.log(run, "submit_batch", number)
         assert sorted(e.step for e in record.audit if e.batch == number) == sorted(BATCH_STEPS)
     assert {e.actor.requested_by for e in record.audit if e.batch is None} == {"admin"}
-    assert record.audit.verify() == 2 * len(BATCH_STEPS) + 8
+    assert record.audit.verify() == 2 * len(BATCH_STEPS) + 9
 
     # Days later: one step alone, then everything again. Nothing is left to do, and nothing is changed.
     after = replicas(port, topic)
