@@ -408,55 +408,24 @@ def test_an_argument_of_the_wrong_kind_is_named_with_what_was_expected():
         read_integers("brokers", "all")
 
 
+STEP = {
+    "kafka_conn_id": "k",
+    "reassignment_id": "r",
+    "actor": {"requested_by": "ann"},
+    "started_at": "2026-01-01T00:00:00+00:00",
+    "deadline": "2026-01-01T00:00:00+00:00",
+}
+"""What every trigger of a step is given."""
+
+
 @pytest.mark.parametrize(
     "trigger",
     [
-        CatchUpTrigger(
-            kafka_conn_id="k",
-            reassignment_id="r",
-            batch=3,
-            actor={"requested_by": "ann"},
-            started_at="2026-01-01T00:00:00+00:00",
-            deadline="2026-01-01T00:00:00+00:00",
-            poll_seconds=10,
-        ),
-        AdmissionTrigger(
-            kafka_conn_id="k",
-            reassignment_id="r",
-            batch=3,
-            actor={"requested_by": "ann"},
-            started_at="2026-01-01T00:00:00+00:00",
-            deadline="2026-01-01T00:00:00+00:00",
-            poll_seconds=10,
-        ),
-        BatchesTrigger(
-            kafka_conn_id="k",
-            reassignment_id="r",
-            batch_dag_id="d",
-            actor={"requested_by": "ann"},
-            started_at="2026-01-01T00:00:00+00:00",
-            deadline="2026-01-01T00:00:00+00:00",
-            poll_seconds=5,
-        ),
-        ThrottleTrigger(
-            kafka_conn_id="k",
-            reassignment_id="r",
-            until_task_id="t",
-            actor={"requested_by": "ann"},
-            started_at="2026-01-01T00:00:00+00:00",
-            deadline="2026-01-01T00:00:00+00:00",
-            poll_seconds=5,
-        ),
-        SettleTrigger(
-            kafka_conn_id="k",
-            reassignment_id="r",
-            partitions=["orders-3"],
-            foreign=True,
-            actor={"requested_by": "ann"},
-            started_at="2026-01-01T00:00:00+00:00",
-            deadline="2026-01-01T00:00:00+00:00",
-            poll_seconds=5,
-        ),
+        CatchUpTrigger(batch=3, **STEP, poll_seconds=10),
+        AdmissionTrigger(batch=3, **STEP, poll_seconds=10),
+        BatchesTrigger(batch_dag_id="d", **STEP, poll_seconds=5),
+        ThrottleTrigger(until_task_id="t", **STEP, poll_seconds=5),
+        SettleTrigger(partitions=["orders-3"], foreign=True, **STEP, poll_seconds=5),
     ],
     ids=lambda t: type(t).__name__,
 )

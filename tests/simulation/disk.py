@@ -102,7 +102,7 @@ class SimDisk:
         self.protocol = "" if kind == "local" else "s3"
 
     def time_passes(self) -> None:
-        """Virtual time goes on: calls are counted anew."""
+        """Virtual time goes on: calls are counted from 0 again."""
         self._calls = 0
 
     # ---------------------------------------------------------------- what a caller does

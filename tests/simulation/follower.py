@@ -104,8 +104,8 @@ class Follower:
         What else a sweep asks of a person is about objects that are damaged for good.
         """
         red = [run.tasks["sweep_throttles"] for run in sweeps if run.state == "failed"]
-        told = {str(advice): (advice, ti) for ti in red for advice in getattr(ti.error, "advice", ())}
-        for advice, ti in told.values():
+        advised = {str(advice): (advice, ti) for ti in red for advice in getattr(ti.error, "advice", ())}
+        for advice, ti in advised.values():
             if isinstance(advice, StartBrokers | Trigger):
                 self._tell(f"{ti.task_id} of {ti.run.run_id} is red ({ti.message}): {advice}")
                 self._carry_out(advice, ti, is_own=False)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import itemgetter
 
 from pydantic import BaseModel, ConfigDict
 
 from kafka_reassignment.decisions.samples import Sample, bytes_left
 from kafka_reassignment.decisions.throttle.wanted import BrokerRate, Side
-from kafka_reassignment.model import Batch, ConfigResource, View
+from kafka_reassignment.decisions.windows.estimate import loads_of
+from kafka_reassignment.model import Batch, ConfigResource, Reassignment, View
 
 QUOTA_SECONDS = 11
 """A broker compares what it copied in so many seconds with its rate (``replication.quota.window.num`` times ``.size.seconds``)."""
@@ -93,19 +95,23 @@ def quota_uses(batch: Batch, seen: View, samples: Sequence[Sample], now: datetim
         return ()
     last = samples[-1]
     recent = [s for s in samples[:-1] if last.at_seconds - s.at_seconds <= QUOTA_SECONDS] or [samples[-2]]
-    uses: dict[tuple[int, Side], QuotaUse] = {}
-    ended: set[tuple[int, Side]] = set()
-    for sample in (*recent[1:], last):
+    found = {key: (last, copying) for key, copying in copied_between(batch, seen, recent[0], last).items()}
+    ended = {key for key, (_, copying) in found.items() if copying.left == 0}
+    for sample in recent[1:]:  # a side that has all of it copied until the first sample that shows so
+        if not ended:
+            break
         for key, copying in copied_between(batch, seen, recent[0], sample).items():
-            seconds = sample.at_seconds - recent[0].at_seconds
-            if key in ended or copying.copied <= 0 or seconds <= 0:
-                continue
+            if key in ended and copying.left == 0:
+                found[key] = (sample, copying)
+                ended.remove(key)
+    uses = []
+    for (broker, side), (sample, copying) in sorted(found.items(), key=itemgetter(0)):
+        seconds = sample.at_seconds - recent[0].at_seconds
+        if copying.copied > 0 and seconds > 0:
             speed = copying.copied / seconds
             until = now + timedelta(seconds=sample.at_seconds - last.at_seconds + copying.left / speed)
-            uses[key] = QuotaUse(broker=key[0], side=key[1], bytes_per_second=speed, until=until)
-            if copying.left == 0:
-                ended.add(key)
-    return tuple(uses[key] for key in sorted(uses))
+            uses.append(QuotaUse(broker=broker, side=side, bytes_per_second=speed, until=until))
+    return tuple(uses)
 
 
 def quota_uses_of_short(
@@ -120,13 +126,12 @@ def quota_uses_of_short(
         seconds: how long it took.
         now: when it was over.
     """
-    planned: dict[tuple[int, Side], int] = {}
-    for step in batch.steps:
-        state, size = seen.partitions.get(step.partition), step.reassignment.size_bytes
-        for broker in step.reassignment.adding:
-            planned[broker, Side.FOLLOWER] = planned.get((broker, Side.FOLLOWER), 0) + size
-            if state is not None and state.leader is not None:
-                planned[state.leader, Side.LEADER] = planned.get((state.leader, Side.LEADER), 0) + size
+
+    def leader_of(move: Reassignment) -> int | None:
+        state = seen.partitions.get(move.partition)
+        return state.leader if state else None
+
+    planned = loads_of(batch, leader_of)
     seconds = max(1.0, seconds)
     return tuple(
         QuotaUse(
@@ -137,7 +142,7 @@ def quota_uses_of_short(
             seconds=seconds,
         )
         for rate in rates
-        if (copied := planned.get((rate.broker, rate.side), 0))
+        if (copied := planned.get((rate.side, rate.broker)))
     )
 
 

@@ -102,7 +102,7 @@ def _hung(run: RunContext, decided: Settling, view: View) -> tuple[list[str], tu
     hung = hung_moves(foreign, view.live_brokers)
     if not hung:
         return [], ()
-    advice = run.for_this_cluster(to_end_moves({p: foreign[p] for p in hung}, view.live_brokers))
+    advice = run.for_this_cluster(to_end_moves(foreign, view.live_brokers))
     what = f"moves of others do not end by themselves, and keep what they need of the throttle: {format_reasons(hung)}"
     return [f"{what}. {sentence(advice)}"], advice
 

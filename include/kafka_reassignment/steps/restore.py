@@ -124,7 +124,7 @@ def _restored(run: RunContext, owed: tuple[str, ...], copying: tuple[TopicPartit
         return Restored(owed)
     view = observe_replicas(run.cluster, copying)
     hung = hung_moves(view.in_flight, view.live_brokers)
-    advice = to_end_moves({p: view.in_flight[p] for p in hung}, view.live_brokers)
+    advice = to_end_moves(view.in_flight, view.live_brokers)
     stuck = tuple(p for p in hung if set(view.in_flight[p].target) <= view.in_sync(p))
     return Restored(owed, copying, hung, run.for_this_cluster(advice), stuck)
 

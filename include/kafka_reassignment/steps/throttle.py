@@ -154,8 +154,8 @@ def throttle_in_words(run: RunContext, recorded: RecordView) -> str:
 def keep_throttle(run: RunContext) -> WaitResult:
     """Look once, before the first batch, at the throttle of what an earlier reassignment has left and this one has taken over.
 
-    ``Done`` where that is nothing, or the request is unthrottled. Else it goes on: whoever looks next is not known here. A
-    throttle that cannot be put in place now is told, and tried again at the next look.
+    ``Done`` where that is nothing, or the request is unthrottled. Else it goes on: which task looks next is not known here.
+    A throttle that cannot be put in place now is named in the reason, and tried again at the next look.
     """
     recorded = RecordView(run.record)
     if run.request.throttle_bytes_per_second is None:

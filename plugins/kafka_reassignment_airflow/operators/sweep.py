@@ -139,10 +139,8 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
 
     def _sweep(self, run: RunContext, context: Context, kafka_conn_id: str) -> Sweep:
         done = sweep(run, by=requested_by(context))
-        for error in done.for_a_person:
-            if (
-                kafka_conn_id != DEFAULT_KAFKA_CONNECTION_ID
-            ):  # a throttle of moves of other clients has no request that names it
+        if kafka_conn_id != DEFAULT_KAFKA_CONNECTION_ID:  # what holds up a sweep may have no request that names it
+            for error in done.for_a_person:
                 error.name_connection(kafka_conn_id)
         for reassignment_id, summary in done.summaries.items():
             self.log.info("%s: %s", reassignment_id, summary)

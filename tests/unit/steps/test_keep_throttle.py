@@ -59,7 +59,7 @@ def test_the_rate_is_that_of_the_request_which_supersedes_where_that_is_lower(su
     assert int(rate(run)) < int(before)
 
 
-def test_a_throttle_that_cannot_be_put_in_place_is_told_and_does_not_end_the_look(superseded):
+def test_a_throttle_that_cannot_be_put_in_place_is_named_and_does_not_end_the_look(superseded):
     run = superseded()
     delete_rate(run)
     run.cluster.kill(3, fenced=False)

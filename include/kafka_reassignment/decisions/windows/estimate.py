@@ -6,7 +6,7 @@ waited, or had a dead broker says nothing about the next one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from kafka_reassignment.decisions.samples import MIN_SPEED_WINDOW_SECONDS
 from kafka_reassignment.decisions.throttle.wanted import RateChange, Side, throttle_for
-from kafka_reassignment.model import Batch
+from kafka_reassignment.model import Batch, Reassignment
 
 OVERHEAD_SECONDS = 30.0
 """What a batch takes besides copying: eight tasks (10 s with Airflow's defaults), a look every 10 s, joining the ISR."""
@@ -57,7 +57,7 @@ class Copied(BaseModel):
             return self
         share = moved_bytes / batch.bytes_to_copy
         at_rates = None if rates is None else (self.seconds_at_rates or 0.0) + share * seconds_at(batch, rates)
-        busiest = share * max(_loads(batch).values())
+        busiest = share * max(loads_of(batch).values())
         return Copied(
             seconds=self.seconds + seconds, busiest_bytes=self.busiest_bytes + busiest, seconds_at_rates=at_rates
         )
@@ -126,7 +126,7 @@ def estimate(
         asked_bytes_per_second: what the request lets each broker send and receive; None when unthrottled.
         rate_changes: of the journal; they override it.
     """
-    busiest = max(_loads(batch).values(), default=0)
+    busiest = max(loads_of(batch).values(), default=0)
     if asked_bytes_per_second is None:
         copying, least = pace.seconds(None, busiest), 0.0
     else:
@@ -144,7 +144,7 @@ def rates_of(batch: Batch, asked_bytes_per_second: int, rate_changes: Sequence[R
 
 def seconds_at(batch: Batch, rates: Rates) -> float:
     """Return how long the copies of a batch take when each broker reaches its rate."""
-    return max((load / rates[end] for end, load in _loads(batch).items()), default=0.0)
+    return max((load / rates[end] for end, load in loads_of(batch).items()), default=0.0)
 
 
 def without_slowdowns(rate_changes: Sequence[RateChange], *, single_brokers_too: bool = True) -> list[RateChange]:
@@ -158,14 +158,21 @@ def without_slowdowns(rate_changes: Sequence[RateChange], *, single_brokers_too:
     ]
 
 
-def _loads(batch: Batch) -> dict[tuple[Side, int], int]:
-    """What each broker sends and receives; the sender of a partition is taken to be its preferred leader."""
+def loads_of(
+    batch: Batch, sender_of: Callable[[Reassignment], int | None] = lambda move: move.current[0]
+) -> dict[tuple[Side, int], int]:
+    """Return the bytes that each side of each broker copies in a batch, as planned.
+
+    Args:
+        batch: what copies.
+        sender_of: the leader that a partition is read from, None where there is none; by default its preferred leader.
+    """
     loads: dict[tuple[Side, int], int] = {}
     for step in batch.steps:
         move = step.reassignment
         if move.bytes_to_copy:
-            sender = (Side.LEADER, move.current[0])
-            loads[sender] = loads.get(sender, 0) + move.bytes_to_copy
+            if (sender := sender_of(move)) is not None:
+                loads[Side.LEADER, sender] = loads.get((Side.LEADER, sender), 0) + move.bytes_to_copy
             for broker in move.adding:
                 loads[Side.FOLLOWER, broker] = loads.get((Side.FOLLOWER, broker), 0) + move.size_bytes
     return loads
