@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 
 from kafka_reassignment.advice import Advice, advice_as_data, sentence
 from kafka_reassignment.decisions.admission import hung_moves
 from kafka_reassignment.decisions.throttle import (
     NOTHING,
+    Clearing,
     Journal,
     Needed,
     Side,
@@ -24,7 +26,7 @@ from kafka_reassignment.decisions.throttle import (
     without_older,
 )
 from kafka_reassignment.errors import name_some
-from kafka_reassignment.model import ConfigValue, TopicPartition
+from kafka_reassignment.model import ConfigChange, ConfigResource, ConfigValue, TopicPartition
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.left_over import to_end_moves
@@ -44,6 +46,9 @@ LATEST_ARRIVAL = timedelta(hours=1)
 
 TAKE_OVER_TRIES = 10
 """How often a journal is taken over that its own reassignment still writes."""
+
+SET_AGAIN_TRIES = 4
+"""How often a config is restored that a task of ours sets again meanwhile: a change of the rate goes on for eleven seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,38 +90,54 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
     their_journals = [theirs for _, theirs in others]
     journal = _with_what_arrived(run, their_journals)
     in_place = _in_place_of_lock_owner(run, others)
-    copying = _copying(run, [journal, *their_journals])
-    keep = copying.joined(in_place)
-    before = describe_throttles(run, journal.resources)
-    clearing = changes_to_restore(journal, before, keep=keep, others=their_journals)
-    refused = apply_changes(run, clearing.changes)
-    if clearing.changes:
-        settled_configs(run, journal.resources, lambda seen: not changes_to_restore(journal, seen, keep=keep).changes)
+    before: dict[ConfigResource, Mapping[str, ConfigValue]] = {}
+    changes: list[ConfigChange] = []
+    changed_by_others: list[str] = []
+    refused: dict[str, str] = {}
+    for _ in range(SET_AGAIN_TRIES):
         copying = _copying(run, [journal, *their_journals])
         keep = copying.joined(in_place)
-        refused |= apply_changes(run, changes_to_put_back(journal, clearing.changes, keep))
-
-    def settled(latest: Journal) -> tuple[Journal, Journal]:
-        seen = describe_throttles(run, latest.resources)
-        left = changes_to_restore(latest, seen, keep=keep, others=their_journals).journal
-        left = without_older(left, run.now() - LATEST_ARRIVAL)
-        return left, left
-
-    left = run.record.update_journal(settled)
-    restored = _restored(run, owed_texts(left, keep), copying.copying if left.rates or left.lists else ())
+        seen = describe_throttles(run, journal.resources)
+        clearing = changes_to_restore(journal, seen, keep=keep, others=their_journals)
+        before, changes = {**seen, **before}, [*changes, *clearing.changes]
+        changed_by_others += clearing.changed_by_others
+        refused |= apply_changes(run, clearing.changes)
+        if clearing.changes:
+            _settle(run, journal, keep)
+            copying = _copying(run, [journal, *their_journals])
+            keep = copying.joined(in_place)
+            refused |= apply_changes(run, changes_to_put_back(journal, clearing.changes, keep))
+        left = run.record.update_journal(partial(_left, run, keep, their_journals))
+        journal = left.journal
+        if all(str(change.resource) in refused for change in left.changes):
+            break
+        run.sleep(CONFIRM_SECONDS)  # a task of ours has set it since
+    restored = _restored(run, owed_texts(journal, keep), copying.copying if journal.rates or journal.lists else ())
     if restored.advice:
         event.facts["advice"] = advice_as_data(restored.advice)
     event.facts["throttle"] = {
-        "changes": [str_change(c) for c in clearing.changes],
+        "changes": [str_change(c) for c in changes],
         "before": shown(before),
-        "changed_by_others": list(clearing.changed_by_others),
+        "changed_by_others": changed_by_others,
         "refused": refused,
         "kept_for": list(map(str, restored.copying)),
         "owed": list(restored.owed),
     }
-    for text in clearing.changed_by_others:
+    for text in changed_by_others:
         run.log.warning("Left alone: %s", text)
     return restored
+
+
+def _settle(run: RunContext, journal: Journal, keep: Needed) -> None:
+    settled_configs(run, journal.resources, lambda seen: not changes_to_restore(journal, seen, keep=keep).changes)
+
+
+def _left(run: RunContext, keep: Needed, others: Collection[Journal], latest: Journal) -> tuple[Journal, Clearing]:
+    """Return the journal of what is owed still, and the changes that would restore it."""
+    seen = describe_throttles(run, latest.resources)
+    clearing = changes_to_restore(latest, seen, keep=keep, others=others)
+    left = without_older(clearing.journal, run.now() - LATEST_ARRIVAL)
+    return left, replace(clearing, journal=left)
 
 
 def _restored(run: RunContext, owed: tuple[str, ...], copying: tuple[TopicPartition, ...]) -> Restored:

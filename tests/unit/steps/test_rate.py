@@ -207,3 +207,28 @@ def test_a_part_of_a_raise_that_a_clear_overtakes_is_taken_back(moving, cluster,
     monkeypatch.setattr(cluster, "alter_configs", overtaken)
     change_rate(moving.context, asked_bytes_per_second=32_000_000)
     assert (rates(moving, FOLLOWER_RATE), rates(moving, LEADER_RATE)) == ({}, {})
+
+
+def test_a_change_of_the_rate_that_goes_on_while_the_batch_is_cleared_leaves_nothing_behind(reassignment, cluster):
+    """Its next part comes right after the rate was restored, before that is looked at."""
+    run = reassignment(MOVES)
+    before = run.configs("orders")
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas")
+    alter, parts = cluster.alter_configs, []
+
+    def altered(changes):
+        replies = alter(changes)
+        restored = {c.resource for c in changes if c.key == LEADER_RATE and c.operation is ConfigOperation.DELETE}
+        if restored and not parts:
+            rates = {(r.resource, r.side.rate_key): r.set_values[-1] for r in run.record.journal().rates}
+            parts.extend(ConfigChange(r, LEADER_RATE, ConfigOperation.SET, rates[r, LEADER_RATE]) for r in restored)
+            alter(parts)
+        return replies
+
+    cluster.alter_configs = altered
+    run.do("clear_throttle")
+    assert parts
+    assert run.record.journal().is_settled
+    assert run.configs("orders") == before
+    event = next(e for e in reversed(list(run.record.audit)) if e.step == "clear_throttle")
+    assert event.summary == "earlier throttle values restored"
