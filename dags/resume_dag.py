@@ -1,4 +1,7 @@
-"""Let a stopped reassignment go on: its run starts over, keeps its plan, and begins with its first unfinished batch."""
+"""Let a reassignment go on that was stopped, or whose run was deleted.
+
+Its run starts over, keeps its plan, and begins with its first unfinished batch.
+"""
 
 from __future__ import annotations
 

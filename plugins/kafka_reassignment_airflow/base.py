@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunLink, TriggerDagRunOperator
 from airflow.sdk import BaseOperator, BaseOperatorLink, Context
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
 from kafka_reassignment.advice import Correct, Rerun
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, advise_rerun, is_worth_a_retry
@@ -25,6 +25,7 @@ from kafka_reassignment_airflow.form.words import in_form_words
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.links import LINKS, Opened
 from kafka_reassignment_airflow.metrics import publish
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID
 from kafka_reassignment_airflow.triggers.base import WaitEnded, WaitTrigger
 
 LONGER_WHEN_CLOSE = 3
@@ -93,7 +94,13 @@ class ReassignmentStepOperator(BaseOperator):
         with (
             translate_errors(self.log),
             self._advising_rerun(context),
-            open_run(self.kafka_conn_id, which, actor=actor_of(context), log=self.log) as run,
+            open_run(
+                self.kafka_conn_id,
+                which,
+                actor=actor_of(context),
+                log=self.log,
+                has_run=lambda reassignment_id: self.has_run(reassignment_id, context),
+            ) as run,
         ):
             self.opened = Opened(run.record.cluster_id, run.record.reassignment_id)
             yield run
@@ -111,6 +118,16 @@ class ReassignmentStepOperator(BaseOperator):
     def batch_of_event(self) -> int | None:
         """The batch in the audit trail and in advice; None where the step is not of a batch."""
         return None
+
+    def has_run(self, reassignment_id: str, context: Context) -> bool:
+        """Whether Airflow has the run of a reassignment; that of a step in a DAG of another name is its own run, which is there."""
+        ti = context["ti"]
+        if ti.dag_id != BATCH_DAG_ID:
+            return True
+        try:
+            return bool(ti.get_dr_count(dag_id=DAG_ID, run_ids=[reassignment_id]))
+        except AirflowRuntimeError:  # it is asked about an error, which says more than this one
+            return True
 
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
         """Return the reassignment this step belongs to."""

@@ -15,7 +15,12 @@ from kafka_reassignment_airflow.settings import instance
 
 @contextmanager
 def open_run(
-    kafka_conn_id: str, which: Callable[[RecordStore, str], str], *, actor: Actor, log: Log
+    kafka_conn_id: str,
+    which: Callable[[RecordStore, str], str],
+    *,
+    actor: Actor,
+    log: Log,
+    has_run: Callable[[str], bool] = lambda _: True,
 ) -> Iterator[RunContext]:
     """Open the cluster behind a connection and the record of a reassignment; both are closed at the end.
 
@@ -24,11 +29,13 @@ def open_run(
         which: returns the reassignment's id, given the store and the cluster's id.
         actor: who acts, for the audit trail.
         log: of the task or trigger.
+        has_run: whether Airflow has the run of a reassignment, given its id.
     """
     with KafkaReassignmentHook(kafka_conn_id).get_conn() as cluster:
         store = record_store()
         described = cluster.describe_cluster()
-        record = store.record(described.cluster_id, which(store, described.cluster_id))
+        reassignment_id = which(store, described.cluster_id)
+        record = store.record(described.cluster_id, reassignment_id)
         yield RunContext(
             cluster=cluster,
             store=store,
@@ -37,4 +44,5 @@ def open_run(
             log=log,
             instance=instance(),
             described=described,
+            has_run=lambda: has_run(reassignment_id),
         )

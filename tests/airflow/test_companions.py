@@ -97,6 +97,19 @@ def test_a_stopped_one_goes_on_when_resumed(reassignments, port, slow):
     assert replicas(port, topic) == {0: (1, 3), 1: (1, 3), 2: (1, 2)}
 
 
+def test_one_whose_run_was_deleted_goes_on_when_resumed(reassignments, airflow, port, slow):
+    run, topic = slow("deleted")
+    path = f"/dags/{DAG_ID}/dagRuns/{run}"
+    airflow.patch(path, {"state": "failed"})
+    reassignments.wait(run)
+    airflow.delete(path)
+    assert companion(reassignments, RESUME_DAG_ID, "resume-7", reassignment_id=run) == "success"
+    reassignments.wait_for_task(run, "wait_for_batches", "deferred", "running")
+    assert companion(reassignments, THROTTLE_DAG_ID, "faster-7", throttle_mb_per_second=200) == "success"
+    assert reassignments.wait(run) == "success", reassignments.story(run)
+    assert replicas(port, topic) == {0: (1, 3), 1: (1, 3), 2: (1, 2)}
+
+
 def test_rate_and_limits_are_changed_while_it_runs(reassignments, port, configs, slow):
     run, topic = slow("changed", copied=3)
     assert reassignments.record(run).plan_in_force().batches == 4
@@ -185,4 +198,4 @@ def test_a_rate_that_makes_no_sense_is_refused_in_the_form_and_in_the_task(reass
     assert "The new rate is 500000 bytes per second, expected at least 1000000" in log
     assert companion(reassignments, CANCEL_DAG_ID, "stop-5", reassignment_id=run) == "success"
     assert companion(reassignments, RESUME_DAG_ID, "resume-5", reassignment_id="nope") == "failed"
-    assert "is not stopped" in reassignments.log_of(RESUME_DAG_ID, "resume-5", "resume")
+    assert "has no reassignment nope" in reassignments.log_of(RESUME_DAG_ID, "resume-5", "resume")

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation import seam
 from tests.simulation.config_account import is_rate
+from tests.simulation.controller_state import FOLLOWER_RATE, LEADER_RATE
 from tests.simulation.invariants import POLL_SECONDS, SLACK_SECONDS, others_than, reassignment_is_done
 from tests.simulation.listed import listed_wrongly
 from tests.simulation.truth import HEADROOM
@@ -302,11 +303,17 @@ class PageReader:
         most = page.bytes_per_second and page.bytes_per_second[1]
         if (most is None) is not request.unthrottled:
             yield f"the throttle is {most}, asked for was {request.throttle_bytes_per_second}"
-        copies = [c for c in play.ledger.copies.values() if c.reassignment_id == own.reassignment_id]
+        copies = [r for r, c in play.ledger.copies.items() if c.reassignment_id == own.reassignment_id]
         dags = {r.dag_id for a in play.world.airflows for r in a.runs.values() if r.state == "running"}
         if most is None or not copies or THROTTLE_DAG_ID in dags or not self._is_calm():
             return
+        brokers = {
+            FOLLOWER_RATE: {str(broker) for _, broker in copies},
+            LEADER_RATE: {str(play.state.partitions[p].leader) for p, _ in copies if p in play.state.partitions},
+        }
         for key in sorted(play.ledger.configs.our_rates):
+            if key[0].name not in brokers[key[1]]:
+                continue  # one that is still to be restored: nothing is copied under it
             value = play.state.configs.get(key)
             if value is not None and int(value) > most * HEADROOM + 1:
                 yield f"the throttle per broker is {most}, but {key[0]} has {key[1]} {value}"

@@ -83,7 +83,8 @@ class RunContext:
 
     What never changes during a run (``controller``, ``recorded``, ``request``) is read once per try. ``now`` and ``sleep`` are
     given so that tests need not wait. ``instance`` is the Airflow that this is a run of: several may share a record store.
-    ``described`` is what the cluster said of itself when the try began, where it was asked.
+    ``described`` is what the cluster said of itself when the try began, where it was asked. ``has_run`` says whether Airflow still
+    has the run of the reassignment; it is asked only where an error's advice names a task of that run.
     """
 
     cluster: ClusterPort
@@ -95,6 +96,7 @@ class RunContext:
     sleep: Callable[[float], None] = time.sleep
     instance: str = ""
     described: ClusterDescription | None = None
+    has_run: Callable[[], bool] = lambda: True
 
     @cached_property
     def controller(self) -> Controller:
@@ -126,6 +128,8 @@ class RunContext:
             yield draft
         except BaseException as error:
             advise_rerun(error, self.actor.task_id or step, batch)
+            if batch is not None and isinstance(error, ReassignmentError):
+                self._advise_what_is_there(error)
             if isinstance(error, ReassignmentError) and (named := self._connection_to_name()):
                 error.name_connection(named)
             draft.outcome, draft.summary = "failed", f"{type(error).__name__}: {error}"
@@ -135,6 +139,17 @@ class RunContext:
             raise
         if not draft.is_dropped:
             self.write_event(step, batch, began, draft)
+
+    def _advise_what_is_there(self, error: ReassignmentError) -> None:
+        """Advise to resume where a task of the reassignment's run would be rerun, and that run was deleted."""
+
+        def is_of_its_run(item: Advice) -> bool:
+            return isinstance(item, Rerun) and item.batch is None and item.reassignment_id is None
+
+        if any(map(is_of_its_run, error.advice)) and not self.has_run():
+            resume = Trigger(RESUME_DAG_ID, {"reassignment_id": self.record.reassignment_id})
+            error.problem = f"{error.problem.removesuffix('.')}. Its run {self.record.reassignment_id} was deleted"
+            error.set_advice(*(resume if is_of_its_run(item) else item for item in error.advice))
 
     def for_this_cluster(self, advice: Iterable[Advice]) -> tuple[Advice, ...]:
         """Return advice whose DAGs are to be triggered for this cluster, not for that of the form's default connection."""

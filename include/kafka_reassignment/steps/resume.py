@@ -1,28 +1,35 @@
-"""Letting a stopped reassignment go on."""
+"""Letting a reassignment go on that was stopped, or whose run was deleted."""
 
 from __future__ import annotations
 
-from kafka_reassignment.advice import Rerun
+from kafka_reassignment.advice import Correct, Rerun
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import Step
 from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.finished import REPORT
 from kafka_reassignment.steps.limits import move_from_start
 from kafka_reassignment.steps.moves import confirmed_view
 from kafka_reassignment.steps.stopped_steps import begun_partitions
 
 
-def resume(run: RunContext, *, by: str, reason: str = "") -> None:
-    """Let a stopped reassignment go on: from its first unfinished batch, when its batches are started again.
+def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True) -> None:
+    """Let a reassignment go on that was stopped, or whose run was deleted.
 
-    Partitions that the stop took back to their original replicas, though first steps of theirs were finished, are moved
+    It goes on from its first unfinished batch, when its batches are started again. Partitions that the stop took back to their original replicas, though first steps of theirs were finished, are moved
     from there after all others. Does nothing in a run that has done it before, and died after it.
+
+    Args:
+        run: the reassignment.
+        by: who asks for it.
+        reason: why.
+        has_run: whether Airflow has a run of the reassignment, which a task of it could be cleared in.
 
     Raises:
         ReassignmentInProgressError: another one has the lock of the cluster.
-        InvalidRequestError: it is not stopped.
+        InvalidRequestError: it is not stopped and has its run, or nothing of it is left to do.
     """
     with run.audited("resume") as event:
         _, last = run.record.run_commands.last()
@@ -30,17 +37,33 @@ def resume(run: RunContext, *, by: str, reason: str = "") -> None:
             event.outcome, event.summary = "skipped", "this run has lifted the stop before"
             return
         if last is None or not last.stopped:
-            raise InvalidRequestError(
-                f"Reassignment {run.record.reassignment_id} is not stopped: there is nothing to resume. If it does not go on, a "
-                "task of it has failed",
-                Rerun("start_batches"),
-            )
+            _refuse_what_is_not_stopped(run, has_run=has_run)
         if again := _taken_back(run):
             move_from_start(run, again, event)
         run.record.run_commands.append(
             RunCommand(at=run.now(), by=by, run_id=run.actor.run_id, stopped=False, reason=reason)
         )
         event.summary = f"resumed by {by}" + (f": {reason}" if reason else "")
+
+
+def _refuse_what_is_not_stopped(run: RunContext, *, has_run: bool) -> None:
+    """Make sure that a reassignment which is not stopped has lost its run, and something is left to do."""
+    own = run.record.reassignment_id
+    if not run.record.exists:
+        raise InvalidRequestError(
+            f"Cluster {run.record.cluster_id} has no reassignment {own}: there is nothing to resume",
+            Correct("give the run id of a reassignment that Browse, Kafka reassignments lists"),
+        )
+    if run.record.has_file(REPORT):
+        raise InvalidRequestError(
+            f"Reassignment {own} is finished: there is nothing to resume",
+            Correct("trigger a new run for what is to be moved now"),
+        )
+    if has_run:
+        raise InvalidRequestError(
+            f"Reassignment {own} is not stopped: there is nothing to resume. If it does not go on, a task of it has failed",
+            Rerun("start_batches"),
+        )
 
 
 def _taken_back(run: RunContext) -> list[str]:

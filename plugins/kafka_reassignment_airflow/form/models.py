@@ -92,12 +92,12 @@ class CancelForm(ClusterForm):
 
 
 class ResumeForm(RunningForm):
-    """Which stopped reassignment; it must be named, since it has no lock on a cluster."""
+    """Which reassignment; it must be named, since a stopped one has no lock on a cluster."""
 
     reassignment_id: str = Field(
         min_length=1,
         title="Reassignment id",
-        description=f"Run id of the stopped kafka_reassignment run. {LISTED}",
+        description=f"Run id of the kafka_reassignment run that was stopped or deleted. {LISTED}",
     )
     reason: str | None = Field(default=None, title="Reason", description="Why, for the audit trail.")
 

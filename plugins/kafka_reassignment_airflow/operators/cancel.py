@@ -204,7 +204,10 @@ class StartRollBackOperator(RunningReassignmentOperator, TriggerReassignmentRunO
 
 
 class ResumeOperator(RunningReassignmentOperator, TriggerReassignmentRunOperator):
-    """Let a stopped reassignment go on: its run starts over, keeps its plan, and begins with its first unfinished batch.
+    """Let a reassignment go on that was stopped, or whose run was deleted.
+
+    Its run starts over, or is made anew with the request that is recorded. It keeps its plan, and begins with its first
+    unfinished batch.
 
     Safe to retry: the stop is lifted once, and the run starts over again. Left behind when it dies half-way: the stop is
     lifted, and the run not started over.
@@ -221,8 +224,9 @@ class ResumeOperator(RunningReassignmentOperator, TriggerReassignmentRunOperator
 
     def which_run(self, run: RunContext, context: Context) -> DagRunToTrigger:
         """Lift the stop, and return the run of the reassignment."""
-        by = requested_by(context)
-        resume(run, by=by, reason=self.reason)
+        by, reassignment_id = requested_by(context), run.record.reassignment_id
+        has_run = bool(context["ti"].get_dr_count(dag_id=self.trigger_dag_id, run_ids=[reassignment_id]))
+        resume(run, by=by, reason=self.reason, has_run=has_run)
         text = f"Resumed by {by}{f': {self.reason}' if self.reason else ''}"
         tell(run.record, context, Happened.RESUMED, text, once=f"by {context['dag_run'].run_id}")
-        return DagRunToTrigger(self.trigger_dag_id, run.record.reassignment_id)
+        return DagRunToTrigger(self.trigger_dag_id, reassignment_id, None if has_run else run.request.as_fields())

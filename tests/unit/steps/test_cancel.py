@@ -20,6 +20,7 @@ from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.finished import REPORT
 from kafka_reassignment.steps.resume import resume
 
 pytestmark = pytest.mark.quick
@@ -152,6 +153,29 @@ def test_a_resume_that_died_after_it_lifted_the_stop_does_nothing_when_it_runs_a
     assert len(run.record.run_commands.all()) == 2
     with pytest.raises(InvalidRequestError, match="is not stopped"):
         resume(replace(run.context, actor=Actor(run_id="resume_2")), by="ann")
+
+
+def test_one_whose_run_was_deleted_is_resumed_once_without_having_been_stopped(reassignment):
+    run = reassignment([MOVES[0]], [MOVES[1]])
+    run.do_all()
+    context = replace(run.context, actor=Actor(run_id="resume_1"))
+    resume(context, by="bob", has_run=False)
+    resume(context, by="bob")
+    assert [event.outcome for event in run.record.audit if event.step == "resume"] == ["succeeded", "skipped"]
+    assert run.start() == 2
+    run.do_all(batch=2)
+    assert run.replicas() == BEFORE | {"orders-0": (1, 3), "orders-1": (4, 3)}
+
+
+def test_one_that_is_finished_or_was_never_begun_is_not_resumed_though_it_has_no_run(reassignment):
+    run = reassignment(MOVES)
+    unknown = replace(run.context, record=run.store.record(run.cluster_id, "nope"))
+    with pytest.raises(InvalidRequestError, match="has no reassignment nope"):
+        resume(unknown, by="bob", has_run=False)
+    run.do_all()
+    run.record.write_file(REPORT, b"done")
+    with pytest.raises(InvalidRequestError, match="is finished: there is nothing to resume"):
+        resume(run.context, by="bob", has_run=False)
 
 
 def test_only_what_is_stopped_can_be_resumed(reassignment):

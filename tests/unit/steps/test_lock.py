@@ -1,6 +1,7 @@
 """The lock of a cluster as the steps use it: taken by two of them, looked at by all, released by its owner."""
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -11,7 +12,7 @@ from tests.simulation.stand_ins import in_place
 from tests.steps_lab import Run, move
 from upath import UPath
 
-from kafka_reassignment.advice import Correct, Rerun
+from kafka_reassignment.advice import RESUME_DAG_ID, Correct, Rerun, Trigger, advice_from_data
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     LockLostError,
@@ -25,6 +26,7 @@ from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.approval import answered
+from kafka_reassignment.steps.batch import submit_batch
 from kafka_reassignment.steps.cancel import CancelScope
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.context import RunContext
@@ -67,6 +69,15 @@ def test_a_step_that_finds_the_lock_lost_does_not_take_it_and_its_advice_leads_o
     assert run.start() == 1
     assert owner(run) == "r"
     run.do_all()
+
+
+def test_a_lost_lock_is_retaken_by_a_resume_where_the_run_of_the_reassignment_was_deleted(reassignment):
+    run = reassignment(MOVES)
+    run.store.release(run.cluster_id, "r")
+    with pytest.raises(LockLostError, match="Its run r was deleted. Trigger kafka_reassignment_resume with") as lost:
+        submit_batch(replace(run.context, has_run=lambda: False), 1)
+    assert lost.value.advice == (Trigger(RESUME_DAG_ID, {"reassignment_id": "r"}),)
+    assert advice_from_data(list(run.record.audit)[-1].facts["advice"]) == lost.value.advice
 
 
 def test_the_lock_of_another_is_waited_for_and_then_taken_by_start_batches(reassignment):
