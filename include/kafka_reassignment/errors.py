@@ -171,6 +171,10 @@ class BatchIncompleteError(ReassignmentError):
     """A batch is not at its target, so that what comes after it must not run."""
 
 
+class NotSettledError(BatchIncompleteError):
+    """What a cancel has taken out of a batch is half-way still, so that the batch must not be finished."""
+
+
 class CatchUpTimeoutError(ReassignmentError):
     """Replicas did not join the ISR within the time the request allows."""
 
@@ -273,6 +277,7 @@ def error_of(refusal: Refusal, doing: str, *advice: Advice) -> ReassignmentError
 PASSING: Mapping[type[ReassignmentError], bool] = {
     ClusterUnavailableError: True,
     ControllerBusyError: True,
+    NotSettledError: True,
     OvertakenError: True,
     RecordUnavailableError: True,
     ThrottleMissingError: True,

@@ -30,6 +30,8 @@ class ConfigAccount:
         """Entries that were ours, and that others removed and set again, or that a write of ours without an answer may set
         at any time: nobody can tell whose they are."""
         self.our_rates: set[ConfigKey] = set()
+        self._set_by_us: dict[ConfigKey, list[str]] = {}
+        """Every value that we have set since a rate became ours, the latest last."""
         self.our_entries: dict[ConfigKey, set[str]] = {}
         self._were_ours: dict[ConfigKey, set[str]] = {}
 
@@ -83,7 +85,7 @@ class ConfigAccount:
             self.our_entries[key] = ours - lost - new
 
     def _we_set_rate(self, key: ConfigKey, was: str | None, now: str | None, *, stale: bool) -> None:
-        is_theirs = was is not None and key not in self.our_rates
+        is_theirs = was is not None and key not in self.our_rates and not self._may_be_late(key, was)
         if is_theirs and not stale:
             if now is None:
                 self._broken("I3", f"{key[0]}: we deleted another client's {key[1]} {was}")
@@ -95,6 +97,15 @@ class ConfigAccount:
             self.our_rates.discard(key)
         else:
             self.our_rates.add(key)
+        if now is None or key not in self.our_rates:
+            self._set_by_us.pop(key, None)
+        else:
+            self._set_by_us.setdefault(key, []).append(now)
+
+    def _may_be_late(self, key: ConfigKey, value: str) -> bool:
+        """Whether another client has set the very value that a late request of ours could set: nobody can tell whose it is."""
+        ours = self._set_by_us.get(key, ())
+        return value in ours and int(value) >= int(ours[-1])
 
     def _we_listed(self, key: ConfigKey, was: set[str], now: set[str]) -> set[tuple[TopicPartition, int]]:
         ours, theirs = self.our_entries.setdefault(key, set()), self.their_entries.setdefault(key, set())

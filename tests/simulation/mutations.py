@@ -376,3 +376,15 @@ def nobody_says_to_end_it(patch: Patch) -> None:
 def every_run_is_taken_to_be_there(patch: Patch) -> None:
     """Takes out that advice does not name a task of a run that was deleted."""
     patch.setattr(base.ReassignmentStepOperator, "has_run", lambda *_: True)
+
+
+@puts_back("H13")
+def the_lock_is_that_of_the_airflow_that_looks(patch: Patch) -> None:
+    """Takes out that a reassignment's lock is its own for whoever stops it from another Airflow."""
+    patch.setattr(RunContext, "_begun_by", property(lambda run: run.instance))
+
+
+@puts_back("H14")
+def what_is_half_way_does_not_count(patch: Patch) -> None:
+    """Takes out that a batch is not finished while what a cancel has taken out of it is half-way."""
+    patch.setattr(clear, "_refuse_half_way", lambda *_: None)

@@ -213,7 +213,7 @@ class PageReader:
         """Whether others, a later batch or another reassignment have moved a partition."""
         play = self._play
         truth, own = play.world.truth, page.row.reassignment_id
-        if truth.is_stopped(own):  # where a stop leaves it is judged by what the stop reports
+        if truth.was_stopped(own):  # where a stop leaves it is judged by what the stop reports
             return True
         if partition in play.touched or (number and truth.last_batches(own).get(str(partition), 0) > number):
             return True
@@ -303,7 +303,8 @@ class PageReader:
         most = page.bytes_per_second and page.bytes_per_second[1]
         if (most is None) is not request.unthrottled:
             yield f"the throttle is {most}, asked for was {request.throttle_bytes_per_second}"
-        copies = [r for r, c in play.ledger.copies.items() if c.reassignment_id == own.reassignment_id]
+        ours = play.ledger.copies
+        copies = [r for r in play.ledger.copying() if ours[r].reassignment_id == own.reassignment_id]
         dags = {r.dag_id for a in play.world.airflows for r in a.runs.values() if r.state == "running"}
         if most is None or not copies or THROTTLE_DAG_ID in dags or not self._is_calm():
             return

@@ -115,6 +115,12 @@ class Truth:
             self._read(("stopped", reassignment_id), lambda: self.record(reassignment_id).stopped() is not None)
         )
 
+    def was_stopped(self, reassignment_id: str) -> bool:
+        """Whether a reassignment was ever stopped: what a stop has taken back may stay so for a while after a resume."""
+        return bool(
+            self._read(("was stopped", reassignment_id), lambda: self.record(reassignment_id).run_commands.all() != [])
+        )
+
     def is_over(self, reassignment_id: str) -> bool:
         """Whether a reassignment has ended or was stopped."""
 

@@ -28,6 +28,9 @@ LONGEST_PAUSE = 3600.0
 PATIENCE = 10.0
 """Seconds that a task looks by itself before it defers, where it has any patience."""
 
+EVERY_LOOK_UNTIL = 7200.0
+"""Seconds of virtual time."""
+
 Looks = Literal["every", "few"]
 """Which looks of waiting tasks are simulated: every one, or those that can see a change and a few of the others."""
 
@@ -144,11 +147,13 @@ class World:
     def longest_pause(self, asked: float, last: float) -> float:
         """Return how long something that looked in vain may sleep, after a pause of so many seconds before.
 
-        Where every look is simulated, as long as it asks for; longer each time where few are, and while nothing moves.
+        Where every look is simulated, as long as it asks for; longer each time where few are, while nothing moves, and once
+        ``EVERY_LOOK_UNTIL`` is over: a copy that takes days would be looked at thousands of times.
         """
         if self.looks == "few":
             return min(max(4 * last, asked), LONGEST_PAUSE)
-        return min(max(2 * last, asked), LONGEST_PAUSE) if self.is_quiet() else 0.0
+        is_long = self.time.seconds > EVERY_LOOK_UNTIL
+        return min(max(2 * last, asked), LONGEST_PAUSE) if is_long or self.is_quiet() else 0.0
 
     def poll(self, asked: float, longest: float, *, by: datetime | None = None) -> None:
         """Let something that looked in vain sleep: for the time it asks for, or longer while a look would see no change.

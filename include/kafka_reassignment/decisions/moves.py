@@ -86,6 +86,19 @@ def phase(step: Step, seen: View) -> StepState:
     return _phase_not_in_flight(move, state, seen.in_sync(step.partition))
 
 
+def is_half_way(step: Step, seen: View) -> bool:
+    """Whether a partition is not in flight, and between the replicas that a step begins and ends with."""
+    if phase(step, seen).phase not in {Phase.PARTIALLY_EXPANDED, Phase.EXPANDED, Phase.CAUGHT_UP}:
+        return False
+    # A step that only drops begins with everything its target needs.
+    return set(seen.partitions[step.partition].replicas) != set(step.reassignment.current)
+
+
+def has_begun(step: Step, seen: View) -> bool:
+    """Whether a step was submitted, by what the cluster shows."""
+    return is_half_way(step, seen) or phase(step, seen).phase in {Phase.EXPANDING, Phase.DROPPING, Phase.DONE}
+
+
 def never_completes(flight: InFlight) -> Replicas:
     """Return the brokers that are both added and removed: with any, Kafka never completes the move (F34).
 

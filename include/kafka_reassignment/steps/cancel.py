@@ -23,6 +23,7 @@ from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.left_over import to_lower_min_insync
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
+from kafka_reassignment.steps.rate import rates_to_raise
 from kafka_reassignment.steps.restore import restore_configs
 from kafka_reassignment.steps.settle import CancelResult, act, decide, refuse_resumed
 from kafka_reassignment.steps.stopped_steps import moves_of_others, stopped_steps
@@ -176,17 +177,22 @@ def clear_after_stop(run: RunContext, scope: CancelScope) -> None:
 def _to_settle(
     run: RunContext, recorded: RecordView, scope: CancelScope, partitions: Collection[TopicPartition]
 ) -> tuple[Advice, ...]:
-    """What partitions wait for that does not come by itself: brokers, and min.insync.replicas not above the replicas of an end."""
+    """What partitions wait for that does not come by itself: brokers, min.insync.replicas not above the replicas of an end, a rate."""
     seen = observe(run.cluster, tuple(partitions))
     down = {b for s in seen.partitions.values() for b in s.replicas} - seen.live_brokers
     stopped = stopped_steps(run, recorded, scope)
     moves = [stopped.wholes.get(s.partition, s.reassignment) for s in stopped.steps if s.partition in partitions]
     shorter_end = {m.partition: min(m.current, m.target, key=len) for m in moves}
     too_few = {p: r for p, r in shorter_end.items() if len(r) < seen.min_insync_replicas.get(p.topic, 1)}
-    return (
-        *((StartBrokers(tuple(sorted(down))),) if down else ()),
-        *((to_lower_min_insync(too_few, seen),) if too_few else ()),
-    )
+    advice: list[Advice] = []
+    if down:
+        advice.append(StartBrokers(tuple(sorted(down))))
+    if too_few:
+        advice.append(to_lower_min_insync(too_few, seen))
+    if not advice and run.record.exists:
+        behind = {p: tuple(b for b in s.replicas if b not in s.isr) for p, s in seen.partitions.items()}
+        advice += rates_to_raise(run, recorded, {p: brokers for p, brokers in behind.items() if brokers}, seen)
+    return tuple(advice)
 
 
 def _settled_text(decided: Settling) -> str:

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from kafka_reassignment.advice import THROTTLE_DAG_ID, Advice, Correct, Rerun, StartBrokers, Trigger, advice_as_data
-from kafka_reassignment.decisions.catch_up import CatchUp, catch_up
+from kafka_reassignment.advice import Advice, Rerun, StartBrokers, advice_as_data
+from kafka_reassignment.decisions.catch_up import catch_up
 from kafka_reassignment.decisions.progress import HELD_UP, Motion, Progress, progress
 from kafka_reassignment.decisions.progress_shown import progress_shown
 from kafka_reassignment.decisions.quota_use import quota_uses
 from kafka_reassignment.decisions.rate import rate_in_force
-from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import CatchUpTimeoutError, NotSubmittedError, name_some
 from kafka_reassignment.model import Batch, Replicas, TopicPartition, View
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.request import MEGABYTE
-from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.steps.auto_rate import adjust_rate_to_signals
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.correction import correct_rates
@@ -28,7 +25,7 @@ from kafka_reassignment.steps.left_out import leave_out_disturbed, submission
 from kafka_reassignment.steps.left_over import leaderless_though_up, to_elect
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
 from kafka_reassignment.steps.raising import finish_raise
-from kafka_reassignment.steps.rate import adjust_rate_to_health
+from kafka_reassignment.steps.rate import adjust_rate_to_health, rates_to_raise
 from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part
 from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.view import tiered_topics
@@ -83,7 +80,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             f"Batch {number}: {len(seen.waiting)} of {len(batch.steps)} partitions did not catch up within "
             f"{run.request.catch_up_timeout_minutes} min: {format_reasons(waiting)}. They continue under the throttle",
             *to_let_catch_up(seen.waiting, view),
-            *_rates_to_raise(run, recorded, seen, view),
+            *rates_to_raise(run, recorded, seen.waiting, view, blocked=seen.blocked),
             Rerun("sense_isr_catch_up", batch=number),
         )
     copied = _progress(run, recorded, batch, view, samples)
@@ -94,7 +91,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     end = ExpectedEnd() if held_up else expected_end(recorded, run.request, run.now())
     advice = to_let_catch_up(seen.waiting, view)
     if any(r.motion is Motion.WILL_NEVER_FINISH for r in held_up):
-        advice += _rates_to_raise(run, recorded, seen, view)
+        advice += rates_to_raise(run, recorded, seen.waiting, view, blocked=seen.blocked)
     text += f"; {end.words}" if end.words else ""
     earlier = recorded.progress()
     history = earlier.shown.history if earlier and earlier.batch == number and earlier.shown else ()
@@ -131,27 +128,6 @@ def to_let_catch_up(waiting: Mapping[TopicPartition, Replicas], view: View) -> t
     down = sorted(leading.union(*waiting.values()) - view.live_brokers)
     start = (StartBrokers(tuple(down)),) if down else ()
     return (*start, *to_elect(leaderless_though_up(view) & offline.keys(), view))
-
-
-def _rates_to_raise(run: RunContext, recorded: RecordView, seen: CatchUp, view: View) -> tuple[Advice, ...]:
-    """Return the advice about rates that are too low for what is waited for.
-
-    Lower ones of another client are left to a person. Ours is to be doubled where nothing else holds a replica up.
-    """
-    sides = {(b, Side.FOLLOWER) for brokers in seen.waiting.values() for b in brokers}
-    sides |= {(s.leader, Side.LEADER) for p, s in view.partitions.items() if p in seen.waiting and s.leader is not None}
-    journal = recorded.journal()
-    lower = [r for r in journal.lower_rates if (r.broker, r.side) in sides]
-    if lower:
-        rates = ", ".join(f"{r.side.rate_key} of broker {r.broker}" for r in lower)
-        return (Correct(f"raise or remove the rates that another client has set lower than ours ({rates})"),)
-    copying = [b for p, brokers in seen.waiting.items() if p not in seen.blocked for b in brokers]
-    rate = rate_in_force(run.request, journal)
-    if rate is None or not view.live_brokers.intersection(copying):
-        return ()
-    doubled = min(2 * rate / MEGABYTE, HIGHEST_RATE_MB)
-    params = {"reassignment_id": run.record.reassignment_id, "throttle_mb_per_second": doubled}
-    return (Trigger(THROTTLE_DAG_ID, params),)
 
 
 def _progress(run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples) -> Progress:

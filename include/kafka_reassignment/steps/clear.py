@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, Advice, Rerun, Trigger, WaitUntil
-from kafka_reassignment.decisions.moves import (
-    Phase,
-    phase,
-)
+from kafka_reassignment.decisions.moves import Phase, is_half_way, phase
 from kafka_reassignment.decisions.throttle import needed_replicas, replicas_listed
 from kafka_reassignment.errors import (
     BatchIncompleteError,
+    NotSettledError,
     ThrottleInUseError,
     name_some,
 )
-from kafka_reassignment.model import Step, TopicPartition, View
-from kafka_reassignment.record.models import FinishedBatch
+from kafka_reassignment.model import Batch, Step, TopicPartition, View
+from kafka_reassignment.record.models import FinishedBatch, SubmittedBatch
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import copied_of
 from kafka_reassignment.steps.finished import is_finished_batch
@@ -41,6 +40,8 @@ def clear_throttle(run: RunContext, number: int) -> None:
     Raises:
         ThrottleInUseError: something of this batch copies because of us; nothing was cleared.
         BatchIncompleteError: cleared, but the batch is not at its target.
+        NotSettledError: cleared, but what a cancel has taken out of the batch is half-way. It finds that by the batch, as long as
+            the batch is not finished.
     """
     if is_finished_batch(run, "clear_throttle", number):
         return
@@ -69,6 +70,7 @@ def clear_throttle(run: RunContext, number: int) -> None:
                 *_way_on(run, number),
             )
         submitted = run.record.submitted(number)  # what was left out just now is in it
+        _refuse_half_way(run, number, without(whole, {*map(str, taking.partitions), *_left_out(submitted)}), view)
         run.record.write_finished(
             FinishedBatch(
                 number=number,
@@ -79,6 +81,21 @@ def clear_throttle(run: RunContext, number: int) -> None:
                 left_out={**submitted.left_out, **submitted.left_open} if submitted else {},
                 copied=copied_of(run.record.progress(), number),
             )
+        )
+
+
+def _left_out(submitted: SubmittedBatch | None) -> Collection[str]:
+    return submitted.left_out if submitted else ()
+
+
+def _refuse_half_way(run: RunContext, number: int, withdrawn: Batch, view: View) -> None:
+    """Make sure that nothing that was taken out of a batch has replicas of both ends, or some of them."""
+    if half_way := {s.partition: phase(s, view).reason for s in withdrawn.steps if is_half_way(s, view)}:
+        raise NotSettledError(
+            f"The throttle is cleared, but batch {number} is not done: kafka_reassignment_cancel has taken {len(half_way)} "
+            f"partitions out of it, and has not settled them yet: {format_reasons(half_way)}",
+            CancelScope(partitions=tuple(map(str, sorted(half_way)))).again(run.record),
+            Rerun("clear_throttle", batch=number),
         )
 
 

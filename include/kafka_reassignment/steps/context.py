@@ -247,8 +247,13 @@ class RunContext:
             )
 
     def is_own(self, owner: ClusterLock | None) -> bool:
-        """Whether this is the lock of this reassignment, begun by this Airflow."""
-        return owner is not None and owner.is_of(self.record.reassignment_id, self.instance)
+        """Whether this is the lock of this reassignment."""
+        return owner is not None and owner.is_of(self.record.reassignment_id, self._begun_by)
+
+    @property
+    def _begun_by(self) -> str:
+        """The Airflow that has begun the reassignment, or would: people may stop it from another one."""
+        return self.recorded.instance if self.record.exists else self.instance
 
     def lock_of_another(self) -> ClusterLock | None:
         """Return the lock of the cluster where another reassignment has it; None where this one has it, or none has.
@@ -276,12 +281,9 @@ class RunContext:
         self.store.acquire(self.record.cluster_id, own, instead_of=instead_of, then=then)
 
     def release_lock(self) -> bool:
-        """Unlock the cluster if this reassignment has locked it; return whether it had.
-
-        The lock is that of the Airflow that has begun the reassignment: people may stop it from another one.
-        """
-        instance = self.recorded.instance if self.record.exists else self.instance
-        return self.store.release(self.record.cluster_id, self.record.reassignment_id, instance=instance, at=self.now())
+        """Unlock the cluster if this reassignment has locked it; return whether it had."""
+        own = self.record.reassignment_id
+        return self.store.release(self.record.cluster_id, own, instance=self._begun_by, at=self.now())
 
     def plan(self) -> FrozenPlan:
         """Return the plan in force: the frozen one, with the batches that were re-batched since.

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Rerun, Trigger
+from kafka_reassignment.decisions.moves import has_begun
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, RecordDamagedError, is_worth_a_retry
 from kafka_reassignment.model import ConfigResource, ConfigValue
 from kafka_reassignment.plan.hash import target_hash
@@ -15,7 +16,7 @@ from kafka_reassignment.plan.inverse import BegunBatch, invert
 from kafka_reassignment.plan.reassignment_json import write_reassignment_json
 from kafka_reassignment.plan.report import plan_page, title_of
 from kafka_reassignment.plan.score_card import headline, score_card
-from kafka_reassignment.plan.store import PlanRef, read_summary, read_target_table
+from kafka_reassignment.plan.store import PlanRef, read_batch, read_summary, read_target_table
 from kafka_reassignment.plan.summary import PlanSummary
 from kafka_reassignment.planner.environment import require_hadoop, require_pyspark
 from kafka_reassignment.planner.snapshot import TopicFacts, write_snapshot
@@ -26,7 +27,7 @@ from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words
 from kafka_reassignment.steps.supersede import give_back, left_between
-from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons
+from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons, observe
 
 TOPIC_KEYS = (MIN_ISR, REMOTE_STORAGE)
 
@@ -148,6 +149,13 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
             left_out = {*submitted.left_out, *(taken_up & submitted.left_open.keys())}
             begun.append(BegunBatch(number, plan_of(number), left_out))
             taken_up.update(submitted.accepted)
+        elif number == 1 or earlier.finished(number - 1) is not None:
+            # Its task may have died after Kafka had taken the batch, and before that was recorded.
+            steps = read_batch(plan_of(number), number).steps
+            view = observe(run.cluster, [s.partition for s in steps])
+            not_begun = {str(s.partition) for s in steps if not has_begun(s, view)}
+            if len(not_begun) < len(steps):
+                begun.append(BegunBatch(number, plan_of(number), not_begun))
     try:
         return invert(begun, request, out_uri)
     except RecordDamagedError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from kafka_reassignment.advice import (
     CANCEL_DAG_ID,
@@ -23,9 +23,10 @@ from kafka_reassignment.decisions.rate import (
 )
 from kafka_reassignment.decisions.throttle import Journal, Side
 from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError, ThrottleMissingError, name_some
-from kafka_reassignment.model import ConfigResource, TopicPartition
+from kafka_reassignment.model import ConfigResource, Replicas, TopicPartition, View
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import MEGABYTE
+from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.steps.context import RunContext, way_on_from_stop
 from kafka_reassignment.steps.health import cluster_health
 from kafka_reassignment.steps.raising import set_in_parts
@@ -68,6 +69,41 @@ def adjust_rate_to_health(run: RunContext, recorded: RecordView, own: Collection
         because=due.because,
     )
     run.log.warning("%s", summary)
+
+
+def rates_to_raise(
+    run: RunContext,
+    recorded: RecordView,
+    waiting: Mapping[TopicPartition, Replicas],
+    view: View,
+    *,
+    blocked: Collection[TopicPartition] = (),
+) -> tuple[Advice, ...]:
+    """Return the advice about rates that are too low for what is waited for.
+
+    Lower ones of another client are left to a person. Ours is to be doubled where nothing else holds a replica up.
+
+    Args:
+        run: of the reassignment.
+        recorded: what its record shows.
+        waiting: by partition, the brokers whose replicas are waited for.
+        view: what was seen of them.
+        blocked: those of them that something else holds up.
+    """
+    sides = {(b, Side.FOLLOWER) for brokers in waiting.values() for b in brokers}
+    sides |= {(s.leader, Side.LEADER) for p, s in view.partitions.items() if p in waiting and s.leader is not None}
+    journal = recorded.journal()
+    lower = [r for r in journal.lower_rates if (r.broker, r.side) in sides]
+    if lower:
+        rates = ", ".join(f"{r.side.rate_key} of broker {r.broker}" for r in lower)
+        return (Correct(f"raise or remove the rates that another client has set lower than ours ({rates})"),)
+    copying = [b for p, brokers in waiting.items() if p not in blocked for b in brokers]
+    rate = rate_in_force(run.request, journal)
+    if rate is None or not view.live_brokers.intersection(copying):
+        return ()
+    doubled = min(2 * rate / MEGABYTE, HIGHEST_RATE_MB)
+    params = {"reassignment_id": run.record.reassignment_id, "throttle_mb_per_second": doubled}
+    return (Trigger(THROTTLE_DAG_ID, params),)
 
 
 def change_rate(

@@ -113,7 +113,8 @@ def _look_at(run: RunContext, moves: Sequence[Reassignment], found: _Found) -> N
     seen = observe(run.cluster, [m.partition for m in moves])
     result = verification(moves, seen)
     by_partition = {m.partition: m for m in moves}
-    led = {p: text for p, text in result.wrong_leader.items() if by_partition[p].is_leader_movement}
+    is_about_leaders = run.request.job is Job.LEADERS
+    led = {p: t for p, t in result.wrong_leader.items() if is_about_leaders or by_partition[p].is_leader_movement}
     for partition in too_cold(run, seen, list(led)):
         del led[partition]
     passing: dict[TopicPartition, list[str]] = {p: [text] for p, text in led.items()}

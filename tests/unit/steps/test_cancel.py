@@ -6,13 +6,15 @@ from datetime import timedelta
 import pytest
 from tests.steps_lab import StillWaiting, move
 
-from kafka_reassignment.advice import StartBrokers, Trigger
+from kafka_reassignment.advice import THROTTLE_DAG_ID, Rerun, StartBrokers, Trigger
 from kafka_reassignment.errors import (
     InvalidRequestError,
+    NotSettledError,
     StoppedError,
     ThrottleInUseError,
     UnknownTopicOrPartitionError,
     UnsafeDropError,
+    is_worth_a_retry,
 )
 from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.record.audit import Actor
@@ -213,6 +215,36 @@ def test_the_throttle_stays_while_a_withdrawn_partition_is_carried_on(reassignme
     run.do_all("drop_old_replicas")
     with pytest.raises(ThrottleInUseError, match="orders-1"):
         run.do("clear_throttle")
+
+
+def test_a_batch_is_not_finished_while_what_was_taken_out_of_it_is_half_way(reassignment, cluster):
+    """The cancel finds by the batch what is half-way: it would say that all is settled, and leave an extra replica."""
+    run, scope = reassignment(MOVES), CancelScope(("orders-1",))
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    cancel.stop(run.context, scope, by="bob")
+    run.do_all("drop_old_replicas")
+    with pytest.raises(
+        NotSettledError, match="has taken 1 partitions out of it, and has not settled them yet"
+    ) as error:
+        run.do("clear_throttle")
+    assert is_worth_a_retry(error.value)
+    assert error.value.advice == (scope.again(run.record), Rerun("clear_throttle", batch=1))
+    run.until_done(lambda: run.settle(scope))
+    run.do("clear_throttle")
+    assert run.replicas() == BEFORE | {"orders-0": (1, 3)}
+    run.finish()
+
+
+def test_a_move_that_is_carried_on_under_too_low_a_rate_is_red_with_the_rate_to_ask_for(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.fall_behind(ORDERS_0, 2)
+    cancel.stop(run.context, WHOLE, by="bob")
+    cancel.cancel_moves(run.context, WHOLE)
+    with pytest.raises(UnsafeDropError, match="did not settle in time") as error:
+        run.settle(WHOLE, started_at=run.clock.now - timedelta(days=2))
+    faster = Trigger(THROTTLE_DAG_ID, {"reassignment_id": "r", "throttle_mb_per_second": 20.0})
+    assert error.value.advice == (faster, WHOLE.again(run.record))
 
 
 def test_a_name_that_fits_nothing_is_refused(reassignment):

@@ -71,6 +71,14 @@ def test_a_step_that_finds_the_lock_lost_does_not_take_it_and_its_advice_leads_o
     run.do_all()
 
 
+def test_the_lock_of_a_reassignment_is_its_own_for_whoever_stops_it_from_another_airflow(tmp_path):
+    cluster, store = free_cluster(), RecordStore(UPath(tmp_path))
+    preflight(context(cluster, store, instance="a"), REQUEST, "ann")
+    assert store.lock_owner("fake-cluster").instance == "a"
+    assert context(cluster, store, instance="b").lock_of_another() is None
+    assert context(cluster, store, "other", instance="b").lock_of_another().reassignment_id == "new"
+
+
 def test_a_lost_lock_is_retaken_by_a_resume_where_the_run_of_the_reassignment_was_deleted(reassignment):
     run = reassignment(MOVES)
     run.store.release(run.cluster_id, "r")

@@ -68,6 +68,22 @@ def test_a_stopped_reassignment_is_rolled_back_from_where_it_was(reassignment, c
     assert run.replicas() == BEFORE
 
 
+@pytest.mark.parametrize("is_finished", [False, True], ids=["not finished", "finished"])
+def test_what_was_submitted_is_taken_back_though_its_task_could_not_record_it(reassignment, cluster, is_finished):
+    run = reassignment([move("orders", 0, (1, 2), (1, 2, 3)), move("orders", 1, (2, 3), (2, 3, 1))])
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    (run.record.root / "batches" / "0001.submitted.json").unlink()
+    if is_finished:
+        run.do("clear_throttle")
+    cancel.stop(run.context, CancelScope(), by="bob")
+    run.until_done(lambda: run.settle(CancelScope()))
+    cancel.clear_after_stop(run.context, CancelScope())
+    report_stop(run.context, CancelScope())
+    assert run.replicas() == BEFORE | {"orders-0": (1, 2, 3), "orders-1": (2, 3, 1)}
+    RollBack(run).go()
+    assert run.replicas() == BEFORE
+
+
 def test_several_steps_of_one_partition_are_taken_back_one_by_one(reassignment):
     run = reassignment([move("orders", 0, (1, 2), (3, 2))], [move("orders", 0, (3, 2), (3, 4))])
     run.run_batches()

@@ -216,6 +216,20 @@ def test_a_job_whose_elections_are_refused_is_not_green_and_a_rerun_elects(reass
     assert run.store.lock_owner(run.cluster_id) is None
 
 
+def test_a_partition_whose_order_alone_was_changed_is_led_by_its_preferred_leader_too(reassignment, cluster):
+    """A broker came back meanwhile: the balance of leaders that was asked for is not there, whoever led at first."""
+    run = reassignment([move("orders", 0, (1, 2), (1, 2)), *LEADERS[1:]], job=Job.LEADERS)
+    run.do_all()
+    cluster.kill(1)
+    cluster.restart(1)
+    cluster.catch_up_all()
+    with pytest.raises(
+        VerificationError, match="orders-0 is led by broker 2 rather than its preferred leader 1"
+    ) as error:
+        verify(run.context)
+    assert error.value.advice == (Rerun("start_batches"),)
+
+
 def test_a_preferred_leader_that_is_down_is_named_with_what_helps(reassignment, cluster):
     run = reassignment(LEADERS, job=Job.LEADERS)
     run.do_all()
