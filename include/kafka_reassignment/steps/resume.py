@@ -6,6 +6,7 @@ from kafka_reassignment.advice import Correct, Rerun
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import Step
 from kafka_reassignment.plan.store import read_targets_of
+from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext
@@ -33,17 +34,27 @@ def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True) 
     """
     with run.audited("resume") as event:
         _, last = run.record.run_commands.last()
-        if last is not None and not last.stopped and last.is_of(run.actor):
-            event.outcome, event.summary = "skipped", "this run has lifted the stop before"
+        if last is not None and last.stopped:
+            if again := _taken_back(run):
+                move_from_start(run, again, event)
+            run.record.run_commands.append(
+                RunCommand(at=run.now(), by=by, run_id=run.actor.run_id, stopped=False, reason=reason)
+            )
+        elif (last is not None and last.is_of(run.actor)) or _has_made_the_run_anew(run):
+            event.outcome, event.summary = "skipped", "this run has resumed it before"
             return
-        if last is None or not last.stopped:
+        else:
             _refuse_what_is_not_stopped(run, has_run=has_run)
-        if again := _taken_back(run):
-            move_from_start(run, again, event)
-        run.record.run_commands.append(
-            RunCommand(at=run.now(), by=by, run_id=run.actor.run_id, stopped=False, reason=reason)
-        )
         event.summary = f"resumed by {by}" + (f": {reason}" if reason else "")
+
+
+def _has_made_the_run_anew(run: RunContext) -> bool:
+    """Whether an earlier try has resumed what was not stopped.
+
+    Only the audit trail says so: its batch goes on meanwhile, and what was submitted before a command counts as cancelled.
+    """
+    events = run.record.audit.latest(LATEST_EVENTS)
+    return any(e.step == "resume" and e.outcome == "succeeded" and e.actor.run_id == run.actor.run_id for e in events)
 
 
 def _refuse_what_is_not_stopped(run: RunContext, *, has_run: bool) -> None:

@@ -159,11 +159,12 @@ def test_a_resume_that_died_after_it_lifted_the_stop_does_nothing_when_it_runs_a
 
 def test_one_whose_run_was_deleted_is_resumed_once_without_having_been_stopped(reassignment):
     run = reassignment([MOVES[0]], [MOVES[1]])
-    run.do_all()
+    run.do_all("admit", "set_throttle", "submit_batch")
     context = replace(run.context, actor=Actor(run_id="resume_1"))
     resume(context, by="bob", has_run=False)
     resume(context, by="bob")
     assert [event.outcome for event in run.record.audit if event.step == "resume"] == ["succeeded", "skipped"]
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     assert run.start() == 2
     run.do_all(batch=2)
     assert run.replicas() == BEFORE | {"orders-0": (1, 3), "orders-1": (4, 3)}
