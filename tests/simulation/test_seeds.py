@@ -11,7 +11,10 @@ from tests.simulation.runner import Summary, run_exhaustive, run_seeds, run_two_
 pytestmark = pytest.mark.simulation
 
 FIXED = range(1, 1001)
-ONCE_RED = (201402, 201827, 202036, 202721, 202836, 203101, 205384, 206292, 207473, 208377)
+ONCE_RED = (
+    *(201402, 201827, 202036, 202721, 202836, 203101, 205384, 206292, 207473, 208377),
+    *(970073, 2003071, 2008330, 2012986, 2015847, 2017546),
+)
 """Seeds beyond the fixed range that broke something once."""
 
 FRESH = 50
