@@ -380,7 +380,7 @@ def every_run_is_taken_to_be_there(patch: Patch) -> None:
 
 @puts_back("H13")
 def the_lock_is_that_of_the_airflow_that_looks(patch: Patch) -> None:
-    """Takes out that a reassignment's lock is its own for whoever stops it from another Airflow."""
+    """Takes out that a reassignment's lock is its own also where a person stops it from another Airflow."""
     patch.setattr(RunContext, "_begun_by", property(lambda run: run.instance))
 
 

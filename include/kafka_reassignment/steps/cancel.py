@@ -190,8 +190,8 @@ def _to_settle(
     if too_few:
         advice.append(to_lower_min_insync(too_few, seen))
     if not advice and run.record.exists:
-        behind = {p: tuple(b for b in s.replicas if b not in s.isr) for p, s in seen.partitions.items()}
-        advice += rates_to_raise(run, recorded, {p: brokers for p, brokers in behind.items() if brokers}, seen)
+        behind = {p: out for p, s in seen.partitions.items() if (out := tuple(b for b in s.replicas if b not in s.isr))}
+        advice += rates_to_raise(run, recorded, behind, seen)
     return tuple(advice)
 
 

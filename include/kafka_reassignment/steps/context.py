@@ -128,10 +128,11 @@ class RunContext:
             yield draft
         except BaseException as error:
             advise_rerun(error, self.actor.task_id or step, batch)
-            if batch is not None and isinstance(error, ReassignmentError):
-                self._advise_what_is_there(error)
-            if isinstance(error, ReassignmentError) and (named := self._connection_to_name()):
-                error.name_connection(named)
+            if isinstance(error, ReassignmentError):
+                if batch is not None:
+                    self._advise_what_is_there(error)
+                if named := self._connection_to_name():
+                    error.name_connection(named)
             draft.outcome, draft.summary = "failed", f"{type(error).__name__}: {error}"
             if isinstance(error, ReassignmentError) and error.advice:
                 draft.facts["advice"] = advice_as_data(error.advice)

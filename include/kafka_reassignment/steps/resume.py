@@ -19,8 +19,9 @@ from kafka_reassignment.steps.stopped_steps import begun_partitions
 def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True) -> None:
     """Let a reassignment go on that was stopped, or whose run was deleted.
 
-    It goes on from its first unfinished batch, when its batches are started again. Partitions that the stop took back to their original replicas, though first steps of theirs were finished, are moved
-    from there after all others. Does nothing in a run that has done it before, and died after it.
+    It goes on from its first unfinished batch, when its batches are started again. Partitions that the stop took back to
+    their original replicas, though first steps of theirs were finished, are moved from there after all others. Does nothing
+    in a run that has done it before, and died after it.
 
     Args:
         run: the reassignment.
@@ -40,7 +41,7 @@ def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True) 
             run.record.run_commands.append(
                 RunCommand(at=run.now(), by=by, run_id=run.actor.run_id, stopped=False, reason=reason)
             )
-        elif (last is not None and last.is_of(run.actor)) or _has_made_the_run_anew(run):
+        elif (last is not None and last.is_of(run.actor)) or _has_resumed_before(run):
             event.outcome, event.summary = "skipped", "this run has resumed it before"
             return
         else:
@@ -48,7 +49,7 @@ def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True) 
         event.summary = f"resumed by {by}" + (f": {reason}" if reason else "")
 
 
-def _has_made_the_run_anew(run: RunContext) -> bool:
+def _has_resumed_before(run: RunContext) -> bool:
     """Whether an earlier try has resumed what was not stopped.
 
     Only the audit trail says so: its batch goes on meanwhile, and what was submitted before a command counts as cancelled.

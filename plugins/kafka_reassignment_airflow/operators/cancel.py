@@ -206,7 +206,7 @@ class StartRollBackOperator(RunningReassignmentOperator, TriggerReassignmentRunO
 class ResumeOperator(RunningReassignmentOperator, TriggerReassignmentRunOperator):
     """Let a reassignment go on that was stopped, or whose run was deleted.
 
-    Its run starts over, or is made anew with the request that is recorded. It keeps its plan, and begins with its first
+    Its run starts over, or is created again with the request that is recorded. It keeps its plan, and begins with its first
     unfinished batch.
 
     Safe to retry: the stop is lifted once, and the run starts over again. Left behind when it dies half-way: the stop is

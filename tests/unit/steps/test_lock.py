@@ -71,7 +71,7 @@ def test_a_step_that_finds_the_lock_lost_does_not_take_it_and_its_advice_leads_o
     run.do_all()
 
 
-def test_the_lock_of_a_reassignment_is_its_own_for_whoever_stops_it_from_another_airflow(tmp_path):
+def test_the_lock_of_a_reassignment_is_its_own_where_another_airflow_stops_it(tmp_path):
     cluster, store = free_cluster(), RecordStore(UPath(tmp_path))
     preflight(context(cluster, store, instance="a"), REQUEST, "ann")
     assert store.lock_owner("fake-cluster").instance == "a"

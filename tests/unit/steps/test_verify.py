@@ -217,7 +217,7 @@ def test_a_job_whose_elections_are_refused_is_not_green_and_a_rerun_elects(reass
 
 
 def test_a_partition_whose_order_alone_was_changed_is_led_by_its_preferred_leader_too(reassignment, cluster):
-    """A broker came back meanwhile: the balance of leaders that was asked for is not there, whoever led at first."""
+    """A broker came back meanwhile: the balance of leaders that was asked for is not there, whichever broker led at first."""
     run = reassignment([move("orders", 0, (1, 2), (1, 2)), *LEADERS[1:]], job=Job.LEADERS)
     run.do_all()
     cluster.kill(1)
