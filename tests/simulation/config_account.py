@@ -17,10 +17,18 @@ class ConfigAccount:
     Args:
         configs: what was set before us: all of it is another client's.
         broken: called with the invariant and the words when we change what is not ours.
+        underway: the entries that tries of ours have journalled and may still request, by config: another client's of the
+            same name cannot be told from a late one of ours.
     """
 
-    def __init__(self, configs: Configs, broken: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        configs: Configs,
+        broken: Callable[[str, str], None],
+        underway: Callable[[], Mapping[ConfigKey, set[str]]] = dict,
+    ) -> None:
         self._broken = broken
+        self._underway = underway
         self.theirs: dict[ConfigKey, str] = {k: v for k, v in configs.items() if is_rate(k)}
         """Each rate as others want it; one that is not here they want unset."""
         self.their_entries = {k: set(entries_of(v)) for k, v in configs.items() if not is_rate(k)}
@@ -109,7 +117,10 @@ class ConfigAccount:
 
     def _we_listed(self, key: ConfigKey, was: set[str], now: set[str]) -> set[tuple[TopicPartition, int]]:
         ours, theirs = self.our_entries.setdefault(key, set()), self.their_entries.setdefault(key, set())
-        if lost := (was - now) & (theirs - ours - self.of_either.get(key, set())):
+        either = self.of_either.setdefault(key, set())
+        if (was - now) & (theirs - ours - either):
+            either |= self._underway().get(key, set())
+        if lost := (was - now) & (theirs - ours - either):
             self._broken("I3", f"{key[0]}: we removed another client's entries {sorted(lost)} of {key[1]}")
         gone = (was - now) & ours if key[1] == FOLLOWER_LIST else set()
         ours -= was - now

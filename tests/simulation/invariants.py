@@ -8,8 +8,8 @@ Words used here:
 * *one poll interval*: ``POLL_SECONDS``, the time between two looks of the slowest waiting task, and ``SLACK_SECONDS`` for
   a look or for the delay of a retry. It counts only while nothing is wrong with brokers, the store and Airflow (nobody can
   look then), and while a task of that reassignment, or of the one that took the cluster over, runs or waits, be it for an
-  answer: nobody looks for a reassignment that stands red, so there it is a violation only when the product itself took the
-  throttle away.
+  answer: nobody looks for a reassignment that stands red or waits for a retry alone, so there it is a violation only when
+  the product itself took the throttle away.
 * *by our doing*: what a call of the product changed, judged by what the same task or trigger was shown before it, so
   that a lost race is no violation; what the call leaves behind is judged by the cluster as it is.
 * *nobody else's*: moves in flight, rates and entries that another client made, or that were there before. A higher rate
@@ -20,6 +20,7 @@ Words used here:
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,8 @@ class Watch:
         self._green: set[tuple[str, str, Any]] = set()
         self._owner: str | None = None
         self._ends = 0
+        self._unwatched: dict[str, datetime] = {}
+        """When no task of a reassignment was at work for the last time."""
         self.violations: list[Violation] = []
 
     def look(self) -> None:
@@ -56,7 +59,8 @@ class Watch:
         ledger = self._play.ledger
         ledger.observe()
         if ledger.copies:
-            for each in throttled(self._play):
+            self._note_unwatched()
+            for each in throttled(self._play, self._unwatched):
                 self._keep(each)
         owner = self._play.world.truth.owner()
         if owner != self._owner and not any("/lock/" in path for path in self._play.unreadable):
@@ -73,6 +77,13 @@ class Watch:
         if ends != self._ends:
             self._ends = ends
             self._green_runs()
+
+    def _note_unwatched(self) -> None:
+        now, truth = self._play.world.time.now, self._play.world.truth
+        for whose in {c.reassignment_id for c in self._play.ledger.copies.values() if c.bare_since is not None}:
+            looking = {whose, truth.owner() if truth.is_over(whose) else None}
+            if not any(map(_is_at_work, _running(self._play, looking))):
+                self._unwatched[whose] = now
 
     def _green_runs(self) -> None:
         for airflow in self._play.world.airflows:
@@ -107,8 +118,13 @@ def _moves_batches(play: Play, reassignment_id: str) -> bool:
     return waits and not play.world.truth.is_over(reassignment_id)
 
 
-def throttled(play: Play) -> list[Violation]:
-    """I1: what copies because of us has been without its throttle for less than one poll interval."""
+def throttled(play: Play, unwatched: Mapping[str, datetime]) -> list[Violation]:
+    """I1: what copies because of us has been without its throttle for less than one poll interval.
+
+    Args:
+        play: what is going on.
+        unwatched: when no task of a reassignment was at work for the last time.
+    """
     now, found = play.world.time.now, []
     if not play.is_calm:
         return []
@@ -116,7 +132,8 @@ def throttled(play: Play) -> list[Violation]:
     late = [
         (replica, copy, copy.bare_since)
         for replica, copy in play.ledger.copies.items()
-        if copy.bare_since is not None and now - max(copy.bare_since, play.calm_since) > longest
+        if copy.bare_since is not None
+        and now - max(copy.bare_since, play.calm_since, unwatched.get(copy.reassignment_id, copy.bare_since)) > longest
     ]
     if not late:
         return []
@@ -132,13 +149,24 @@ def _somebody_looks(play: Play, reassignment_id: str, longest: timedelta) -> boo
     """Whether a task of a reassignment, or of the one that took the cluster over, has been running or waiting for a poll interval."""
     truth = play.world.truth
     looking = {reassignment_id, truth.owner() if truth.is_over(reassignment_id) else None}
+    return any(
+        any(map(_runs_or_waits, run.tasks.values()))
+        for run in _running(play, looking)
+        if play.world.time.now - run.triggered_at > longest
+    )
+
+
+def _running(play: Play, reassignments: Collection[str | None]) -> Iterator[Any]:
+    """Yield the runs of reassignments that have not ended."""
     for run in play.airflow.runs.values():
-        whose = run.conf.get("reassignment_id") or run.run_id
-        if run.state != "running" or whose not in looking or play.world.time.now - run.triggered_at <= longest:
-            continue
-        if any(map(_runs_or_waits, run.tasks.values())):
-            return True
-    return False
+        if run.state == "running" and (run.conf.get("reassignment_id") or run.run_id) in reassignments:
+            yield run
+
+
+def _is_at_work(run: Any) -> bool:
+    """Whether a task of a run runs or waits, or the next one is about to: not where a retry is waited for alone."""
+    states = {ti.state for ti in run.tasks.values()}
+    return "up_for_retry" not in states or any(map(_runs_or_waits, run.tasks.values()))
 
 
 def _runs_or_waits(ti: Any) -> bool:

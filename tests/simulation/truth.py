@@ -16,7 +16,7 @@ from tests.simulation.planner import write_plan
 
 from kafka_reassignment.decisions.correction import HIGHEST
 from kafka_reassignment.errors import RecordError
-from kafka_reassignment.model import Reassignment, Replicas, TopicPartition
+from kafka_reassignment.model import ConfigResource, Reassignment, Replicas, TopicPartition
 from kafka_reassignment.plan.schemas import TARGET
 from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.record.record import Record
@@ -103,6 +103,14 @@ class Truth:
             ("journals",), lambda: {r.reassignment_id: r.journal() for r in self.store.records(self.cluster_id)}
         )
         return found or {}
+
+    def underway(self) -> dict[tuple[ConfigResource, str], set[str]]:
+        """Return the entries of throttled replicas that tries have journalled and may still request, by config."""
+        found: dict[tuple[ConfigResource, str], set[str]] = {}
+        for journal in self.journals().values():
+            for record in (r for setting in journal.underway for r in setting.lists):
+                found.setdefault((record.resource, record.side.replicas_key), set()).update(record.added)
+        return found
 
     def reassignments(self) -> frozenset[str]:
         """Return the ids of all that have a record; nothing where one of them cannot be read."""
