@@ -82,15 +82,20 @@ class QuotaUse(BaseModel):
         return self.bytes_per_second * min(self.seconds, max(0.0, QUOTA_SECONDS - ago))
 
 
-def quota_uses(batch: Batch, seen: View, samples: Sequence[Sample], now: datetime) -> tuple[QuotaUse, ...]:
+def quota_uses(
+    batch: Batch, seen: View, samples: Sequence[Sample], now: datetime, submitted_at: datetime | None
+) -> tuple[QuotaUse, ...]:
     """Return what the brokers of a batch count of it in their quotas, when it goes on to its end as it does now.
 
     Args:
         batch: what copies.
         seen: leaders now.
-        samples: sizes in order of time; with fewer than two nothing is known.
+        samples: sizes in order of time. With one of them alone, new replicas grew evenly since they were submitted.
         now: when the last of them was taken.
+        submitted_at: when the copies were requested; None when they were not.
     """
+    if len(samples) == 1 and submitted_at is not None and submitted_at < now:
+        samples = (_before_copies(batch, samples[0], (now - submitted_at).total_seconds()), *samples)
     if len(samples) < 2:
         return ()
     last = samples[-1]
@@ -112,6 +117,13 @@ def quota_uses(batch: Batch, seen: View, samples: Sequence[Sample], now: datetim
             until = now + timedelta(seconds=sample.at_seconds - last.at_seconds + copying.left / speed)
             uses.append(QuotaUse(broker=broker, side=side, bytes_per_second=speed, until=until))
     return tuple(uses)
+
+
+def _before_copies(batch: Batch, sample: Sample, seconds: float) -> Sample:
+    """Return the sizes as they were before: what is new had nothing yet."""
+    new = {step.partition: step.reassignment.adding for step in batch.steps}
+    sizes = {p: {b: size for b, size in sizes.items() if b not in new.get(p, ())} for p, sizes in sample.sizes.items()}
+    return Sample(sample.at_seconds - seconds, sizes, unreachable=sample.unreachable)
 
 
 def quota_uses_of_short(

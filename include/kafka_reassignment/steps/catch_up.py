@@ -53,7 +53,8 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     about_throttle = keep_throttled(run, recorded, batch, Rerun("sense_isr_catch_up", batch=number))
     run.require_go_ahead(recorded)
     view = confirmed_view(run, batch.steps)
-    submitted = submission(recorded, number) is not None
+    taken = submission(recorded, number)
+    submitted = taken is not None
     about_auto_rate, watch = "", None
     if submitted or view.in_flight:
         adjust_rate_to_health(run, recorded, batch.partitions)
@@ -110,7 +111,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             goes_on_at=goes_on_at,
             advice=tuple(advice_as_data(advice)),
             shown=progress_shown(copied, view, now, history),
-            quota_uses=quota_uses(batch, view, samples.seen, now),
+            quota_uses=quota_uses(batch, view, samples.seen, now, taken.submitted_at if taken else None),
         )
     )
     return Waiting(text, until=deadline, seconds_left=copied.seconds_left)

@@ -42,8 +42,9 @@ def sample(at: float, *received: float, unreachable: int | None = None) -> Sampl
     return Sample(at, sizes, unreachable={} if unreachable is None else {unreachable: "away"})
 
 
-def uses(*samples: Sample) -> dict[tuple[int, Side], QuotaUse]:
-    return {(u.broker, u.side): u for u in quota_uses(BATCH, VIEW, samples, NOW)}
+def uses(*samples: Sample, submitted: float | None = None) -> dict[tuple[int, Side], QuotaUse]:
+    at = None if submitted is None else NOW - timedelta(seconds=submitted)
+    return {(u.broker, u.side): u for u in quota_uses(BATCH, VIEW, samples, NOW, at)}
 
 
 def test_each_side_has_its_speed_and_goes_on_until_nothing_is_left():
@@ -69,6 +70,18 @@ def test_samples_are_as_old_as_the_quota_counts_or_the_two_last():
     long_ago, lately = sample(0, 0, 0), sample(100, 100 * MB, 100 * MB)
     assert uses(long_ago, lately, sample(105, 150 * MB, 150 * MB))[3, Side.FOLLOWER].bytes_per_second == 10 * MB
     assert uses(long_ago, lately)[3, Side.FOLLOWER].bytes_per_second == MB
+
+
+def test_one_sample_is_compared_with_nothing_at_all_when_the_copies_were_submitted():
+    found = uses(sample(100, 200 * MB, 100 * MB), submitted=20)
+    assert {key: u.bytes_per_second / MB for key, u in found.items()} == {
+        (1, Side.LEADER): 15,
+        (3, Side.FOLLOWER): 10,
+        (4, Side.FOLLOWER): 5,
+    }
+    assert found[3, Side.FOLLOWER].until == NOW + timedelta(seconds=70)
+    assert uses(sample(100, 0, 100 * MB, unreachable=3), submitted=20).keys() == {(4, Side.FOLLOWER)}
+    assert uses(sample(100, 200 * MB, 0), submitted=0) == {}
 
 
 @pytest.mark.parametrize("samples", [(), (sample(100, 0, 0),), (sample(100, 5, 5), sample(101, 5, 5))])
