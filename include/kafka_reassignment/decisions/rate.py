@@ -143,6 +143,18 @@ def change_rates(
     return changes_to_throttle(rates_changed_last(updated), updated, seen)
 
 
+def later_order(
+    journal: Journal, at: datetime, brokers: Collection[int] | None, sides: Collection[Side]
+) -> RateChange | None:
+    """Return a rate that a person has asked for after a moment, for some of these brokers and sides."""
+
+    def meets(change: RateChange) -> bool:
+        of_brokers = brokers is None or change.brokers is None or not set(brokers).isdisjoint(change.brokers)
+        return of_brokers and not set(sides).isdisjoint(change.sides)
+
+    return next((c for c in journal.rate_changes if not c.because and c.at and c.at > at and meets(c)), None)
+
+
 def throttled_brokers(journal: Journal) -> frozenset[tuple[int, Side]]:
     """Return the brokers and sides that the throttle in place is about, also where another client set the rate."""
     ours = {(r.broker, r.side) for r in journal.rates}

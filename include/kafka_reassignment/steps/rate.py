@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import datetime
 
 from kafka_reassignment.advice import (
     CANCEL_DAG_ID,
@@ -16,6 +17,8 @@ from kafka_reassignment.advice import (
 from kafka_reassignment.decisions.brokers import check_brokers_known
 from kafka_reassignment.decisions.rate import (
     change_rates,
+    later_order,
+    latest_change_in_words,
     rate_due,
     rate_in_force,
     rates_changed_last,
@@ -114,6 +117,7 @@ def change_rate(
     sides: Collection[Side] = tuple(Side),
     allow_low: bool = False,
     rate_before_slowdown_bytes_per_second: int | None = None,
+    asked_at: datetime | None = None,
     decided_on: Journal | None = None,
     because: str = "",
 ) -> str:
@@ -123,7 +127,8 @@ def change_rate(
     raise takes eleven seconds: done at once, brokers would burst. Where it is cut off, the next look of the batch goes on
     with it.
 
-    A person's change ends auto rate. A change that nobody asked for (``decided_on``) gives way to any other that came since.
+    A person's change ends auto rate. It gives way to what a person has asked for later, also while it raises the rate. A change that
+    nobody asked for (``decided_on``) gives way to any other that came since.
 
     Args:
         run: of the running reassignment.
@@ -132,11 +137,12 @@ def change_rate(
         sides: what they send (leader), what they receive (follower), or both.
         allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
         rate_before_slowdown_bytes_per_second: the rate to go back to, in bytes per second, where the cluster's health lowers it.
+        asked_at: when a person asked for it; a retry has the same time. Now where None.
         decided_on: the journal on whose ground it was decided; None where a person asks for it.
         because: the reason, for the journal and the audit trail; empty where a person asks for it.
 
     Raises:
-        InvalidRequestError: this reassignment is not running.
+        InvalidRequestError: this reassignment is not running, or another rate was asked for later.
         InvalidThrottleError: the rate is too low, or the reassignment runs without a throttle.
         UnknownBrokerError: a broker is not part of the cluster.
         ThrottleMissingError: brokers did not take it; it is journalled, and the batch's next look sets it.
@@ -153,13 +159,20 @@ def change_rate(
             )
         _check_known(run, brokers or ())
         live = run.cluster.describe_cluster().live_brokers
-        at = run.now()
-        expected = None if decided_on is None else {decided_on.rate_changes}
+        at = asked_at or run.now()
+        expected = set() if decided_on is None else {decided_on.rate_changes}
+        is_begun = False
         ends_auto_rate = decided_on is None and run.request.auto.auto_rate and not run.record.journal().rate_set_by_hand
 
         def decide(name: str, journal: Journal) -> ThrottleSetting:
-            if expected is not None and journal.rate_changes not in expected:
-                raise _ChangedMeanwhileError
+            if (is_begun or decided_on is not None) and journal.rate_changes not in expected:
+                raise _ChangedMeanwhileError(latest_change_in_words(journal))
+            if decided_on is None and (later := later_order(journal, at, brokers, sides)) is not None:
+                raise InvalidRequestError(
+                    f"Another rate was asked for later, at {later.at:%Y-%m-%d %H:%M:%S} UTC: "
+                    f"{later.asked_bytes_per_second / MEGABYTE:g} MB/s. Nothing was changed",
+                    Correct(f"trigger {THROTTLE_DAG_ID} again, if this rate is what is meant now"),
+                )
             throttled = {ConfigResource.broker(b) for b, _ in throttled_brokers(journal) if b in live}
             before = describe_throttles(run, throttled)
             updated, changes = change_rates(
@@ -173,24 +186,32 @@ def change_rate(
                 at=at,
                 because=because,
             )
-            if expected is not None:
-                expected.add(updated.rate_changes)  # of this change, before its next part
+            expected.add(updated.rate_changes)  # of this change, before its next part
             wanted = rates_changed_last(updated).restricted_to(live)
             return ThrottleSetting(name, wanted, journal, updated, before, tuple(changes))
 
+        def goes_on() -> bool:
+            nonlocal is_begun
+            is_begun = True
+            _require_running(run, asked_bytes_per_second)
+            return True
+
+        whom = "all brokers" if brokers is None else f"broker {name_some(sorted(brokers), 10)}"
+        said = (f"{because}: " if because else "") + (
+            f"rate of {whom} ({' and '.join(sides)} side): {asked_bytes_per_second / MEGABYTE:g} MB/s, "
+        )
         try:
-            setting, refused = set_in_parts(run, decide, lambda: _is_running(run, asked_bytes_per_second))
-        except _ChangedMeanwhileError:
-            event.is_dropped = True
-            return f"{because}: nothing changed, because the rate was changed since"
+            setting, refused = set_in_parts(run, decide, goes_on)
+        except _ChangedMeanwhileError as later:
+            event.is_dropped = not is_begun
+            event.summary = f"{said}until it was {later}"
+            return event.summary if is_begun else f"{because}: nothing changed, because the rate was changed since"
         missing = outcome_of(run, setting).missing
         lower = [r for r in setting.journal.lower_rates if setting.journal.rate_changes[-1].concerns(r.broker, r.side)]
         event.facts["throttle"] = facts_of(setting, refused) | {"asked_bytes_per_second": asked_bytes_per_second}
         event.facts["lower_rates_of_others"] = list(map(str, lower))
-        whom = "all brokers" if brokers is None else f"broker {name_some(sorted(brokers), 10)}"
-        event.summary = (f"{because}: " if because else "") + (
-            f"rate of {whom} ({' and '.join(sides)} side): {asked_bytes_per_second / MEGABYTE:g} MB/s, "
-            f"{len(setting.changes)} configs in force changed at once; later batches take it too"
+        event.summary = (
+            f"{said}{len(setting.changes)} configs in force changed at once; later batches take it too"
             + "".join(f"; {rate}" for rate in lower)
             + ("; auto rate ends with this" if ends_auto_rate else "")
         )
@@ -205,12 +226,7 @@ def change_rate(
 
 
 class _ChangedMeanwhileError(Exception):
-    """The rate was changed since a change of it was decided that nobody asked for."""
-
-
-def _is_running(run: RunContext, asked_bytes_per_second: int) -> bool:
-    _require_running(run, asked_bytes_per_second)
-    return True
+    """The rate was changed since a change of it was decided or begun; the message says when and why."""
 
 
 def _require_running(run: RunContext, asked_bytes_per_second: int) -> None:

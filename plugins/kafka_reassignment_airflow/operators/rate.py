@@ -22,6 +22,8 @@ BOTH = "both"
 class ChangeRateOperator(OrderOperator):
     """Change the rate of a running reassignment at once and for its later batches, journal first (KIP-179).
 
+    The rate that was asked for last wins, by the time of the DAG runs: a retry, or a run that is cleared later, does not replace it.
+
     Left behind when it dies half-way: the new rate on some brokers, all of it in the journal; the batch's next
     look sets the rest.
 
@@ -63,6 +65,7 @@ class ChangeRateOperator(OrderOperator):
             brokers=read_integers("brokers", self.brokers) or None,
             sides=_sides(self.side),
             allow_low=read_flag("allow_low_throttle", self.allow_low_throttle),
+            asked_at=context["dag_run"].run_after,
         )
 
 

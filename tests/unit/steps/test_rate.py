@@ -6,7 +6,12 @@ from tests.steps_lab import move
 from kafka_reassignment.decisions.raising import partly_raised
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE, Journal, Side
 from kafka_reassignment.decisions.throttle.journal import Earlier, RateRecord
-from kafka_reassignment.errors import InvalidThrottleError, ThrottleMissingError, UnknownBrokerError
+from kafka_reassignment.errors import (
+    InvalidRequestError,
+    InvalidThrottleError,
+    ThrottleMissingError,
+    UnknownBrokerError,
+)
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ConfigSource, ConfigValue
 from kafka_reassignment.steps.rate import change_rate
 
@@ -68,6 +73,45 @@ def test_a_raise_is_done_in_parts_over_the_seconds_of_the_quota(moving):
     assert seen == [12, 14, 16, 18, 20, 22, 24, 26, 28, 30]
     assert rates(moving, FOLLOWER_RATE) == {3: 32, 4: 32}
     assert (moving.clock.now - before).total_seconds() == 10
+
+
+def test_a_raise_gives_way_to_what_is_asked_for_while_it_goes_on(moving):
+    def asked_later():
+        moving.clock.on_sleep.clear()
+        change_rate(moving.context, asked_bytes_per_second=5_000_000)
+
+    moving.clock.on_sleep.append(asked_later)
+    said = change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    assert said.startswith("rate of all brokers (leader and follower side): 32 MB/s, until it was changed at ")
+    assert said.endswith("UTC: by hand")
+    assert rates(moving, FOLLOWER_RATE) == {3: 5, 4: 5}
+    assert [c.asked_bytes_per_second for c in moving.record.journal().rate_changes] == [5_000_000]
+    assert [e.outcome for e in moving.record.audit if e.step == "change_rate"] == ["succeeded", "succeeded"]
+
+
+@pytest.mark.parametrize(
+    ("later", "retried"),
+    [({}, {}), ({"brokers": [3]}, {}), ({"sides": [Side.FOLLOWER]}, {"brokers": [3, 4]})],
+)
+def test_a_retry_does_not_replace_what_was_asked_for_later(moving, cluster, later, retried):
+    first = moving.clock.now
+    cluster.kill(4, fenced=False)
+    with pytest.raises(ThrottleMissingError):
+        change_rate(moving.context, asked_bytes_per_second=25_000_000, asked_at=first, **retried)
+    cluster.restart(4)
+    change_rate(moving.context, asked_bytes_per_second=4_000_000, **later)
+    before = rates(moving, FOLLOWER_RATE)
+    with pytest.raises(InvalidRequestError, match="Another rate was asked for later, at .* UTC: 4 MB/s. Nothing was"):
+        change_rate(moving.context, asked_bytes_per_second=25_000_000, asked_at=first, **retried)
+    assert rates(moving, FOLLOWER_RATE) == before
+
+
+def test_what_was_asked_for_later_of_other_brokers_does_not_hold_a_retry_up(moving):
+    first = moving.clock.now
+    moving.clock.sleep(1)
+    change_rate(moving.context, asked_bytes_per_second=4_000_000, brokers=[3])
+    change_rate(moving.context, asked_bytes_per_second=5_000_000, brokers=[4], asked_at=first)
+    assert rates(moving, FOLLOWER_RATE) == {3: 4, 4: 5}
 
 
 @pytest.mark.parametrize("asked", [10_900_000, 5_000_000])
