@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from jinja2 import Template
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Run, move
 from upath import UPath
@@ -71,7 +72,8 @@ def rate(run):
 def sweep(**arguments):
     ti = SimpleNamespace(dag_id="kafka_throttle_sweep", task_id="sweep_throttles", try_number=1)
     dag_run = SimpleNamespace(run_id="scheduled__1", triggering_user_name=None, run_type="scheduled")
-    task = SweepThrottlesOperator(task_id="sweep_throttles", reassignment_id="scheduled__1", **arguments)
+    task = SweepThrottlesOperator(task_id="sweep_throttles", **arguments)
+    task.reassignment_id = Template(task.reassignment_id).render(run_id="scheduled__1")
     return task.execute({"ti": ti, "dag_run": dag_run})
 
 
@@ -147,19 +149,24 @@ def test_a_cluster_that_does_not_answer_is_retried(owing, clusters):
 def test_a_try_that_died_when_all_was_paid_leaves_no_lock_once_it_was_retried(owing, arguments):
     east = owing("east")
     sweep()
-    lock = ClusterLock(reassignment_id="scheduled__1", since=START, requested_by="the schedule")
+    its = "kafka_throttle_sweep__scheduled__1"
+    lock = ClusterLock(reassignment_id=its, since=START, requested_by="the schedule")
     east.store.acquire("east", lock)  # what the try had before it died
     sweep(**arguments)
     assert east.store.lock_owner("east") is None
 
 
-def test_the_lock_of_another_sweep_is_left(owing):
+@pytest.mark.parametrize("owner", ["kafka_throttle_sweep__scheduled__2", "scheduled__1"])
+@pytest.mark.parametrize("owes", [True, False])
+def test_the_lock_of_another_sweep_is_left_and_of_a_reassignment_with_the_same_run_id(owing, owner, owes):
     east = owing("east")
-    sweep()
-    lock = ClusterLock(reassignment_id="scheduled__2", since=START, requested_by="the schedule")
+    if not owes:
+        sweep()
+    lock = ClusterLock(reassignment_id=owner, since=START, requested_by="the schedule")
     east.store.acquire("east", lock)
     sweep()
     assert east.store.lock_owner("east") == lock
+    assert bool(rate(east)) is owes
 
 
 def damage(file):

@@ -39,14 +39,19 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
 
     Left behind when it dies: the lock of the cluster, until Airflow's retry; debts stay in their journals.
 
-    .. seealso:: :class:`~kafka_reassignment_airflow.base.ReassignmentStepOperator` for the parameters; the reassignment id
-        is that of the sweep itself.
-
     :param kafka_conn_id: only the cluster of this connection; every cluster when empty (templated).
+    :param reassignment_id: the name by which it locks a cluster (templated). A run id alone would not do: Airflow makes that of a
+        scheduled run from its time, so a reassignment may have the same one.
     """
 
-    def __init__(self, *, kafka_conn_id: str | None = None, **kwargs: Any) -> None:
-        super().__init__(kafka_conn_id=kafka_conn_id or "", **kwargs)
+    def __init__(
+        self,
+        *,
+        kafka_conn_id: str | None = None,
+        reassignment_id: str = f"{SWEEP_DAG_ID}__{{{{ run_id }}}}",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(kafka_conn_id=kafka_conn_id or "", reassignment_id=reassignment_id, **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Sweep one cluster, or all."""
