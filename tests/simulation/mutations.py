@@ -387,4 +387,4 @@ def the_lock_is_that_of_the_airflow_that_looks(patch: Patch) -> None:
 @puts_back("H14")
 def what_is_half_way_does_not_count(patch: Patch) -> None:
     """Takes out that a batch is not finished while what a cancel has taken out of it is half-way."""
-    patch.setattr(clear, "_refuse_half_way", lambda *_: None)
+    patch.setattr(clear, "not_settled", lambda *_: {})

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, Advice, Rerun, Trigger, WaitUntil
-from kafka_reassignment.decisions.moves import Phase, is_half_way, phase
-from kafka_reassignment.decisions.throttle import needed_replicas, replicas_listed
+from kafka_reassignment.decisions.moves import Phase, phase
 from kafka_reassignment.errors import (
     BatchIncompleteError,
     NotSettledError,
     ThrottleInUseError,
     name_some,
 )
-from kafka_reassignment.model import Batch, Step, TopicPartition, View
+from kafka_reassignment.model import Step, View
 from kafka_reassignment.record.models import FinishedBatch, SubmittedBatch
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -28,6 +27,7 @@ from kafka_reassignment.steps.moves import (
 )
 from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part, whole_batch, without
 from kafka_reassignment.steps.restore import adopt_debts, restore_configs
+from kafka_reassignment.steps.taken_out import not_settled, still_copying, taken_out
 from kafka_reassignment.steps.view import observe_replicas
 
 
@@ -40,8 +40,8 @@ def clear_throttle(run: RunContext, number: int) -> None:
     Raises:
         ThrottleInUseError: something of this batch copies because of us; nothing was cleared.
         BatchIncompleteError: cleared, but the batch is not at its target.
-        NotSettledError: cleared, but what a cancel has taken out of the batch is half-way. It finds that by the batch, as long as
-            the batch is not finished.
+        NotSettledError: what a cancel has taken out of the batch still copies, and nothing was cleared; or it is half-way. The cancel
+            finds that by the batch, as long as the batch is not finished.
     """
     if is_finished_batch(run, "clear_throttle", number):
         return
@@ -50,7 +50,10 @@ def clear_throttle(run: RunContext, number: int) -> None:
         opened = submitted.left_open if (submitted := recorded.submitted(number)) else ()
         whole = without(whole_batch(recorded, number), opened)
         view = freed(run, whole.steps, confirmed_view(run, whole.steps, look=observe_replicas), event)
-        if ours := still_copying(whole.steps, view):
+        ours, withdrawn = still_copying(whole.steps, view), taken_out(recorded, number)
+        if ours and set(ours) <= set(withdrawn.partitions):
+            raise _not_settled(run, number, "stays", [s for s in withdrawn.steps if s.partition in ours], view)
+        if ours:
             raise ThrottleInUseError(
                 f"Refusing to clear the replication throttle: {len(ours)} of {len(whole.steps)} partitions of batch "
                 f"{number} are still reassigning ({name_some(ours)}). Without the throttle they would copy at full speed",
@@ -70,7 +73,9 @@ def clear_throttle(run: RunContext, number: int) -> None:
                 *_way_on(run, number),
             )
         submitted = run.record.submitted(number)  # what was left out just now is in it
-        _refuse_half_way(run, number, without(whole, {*map(str, taking.partitions), *_left_out(submitted)}), view)
+        withdrawn = without(whole, {*map(str, taking.partitions), *_left_out(submitted)})
+        if not_settled(withdrawn.steps, view):
+            raise _not_settled(run, number, "is cleared", withdrawn.steps, view)
         run.record.write_finished(
             FinishedBatch(
                 number=number,
@@ -88,28 +93,14 @@ def _left_out(submitted: SubmittedBatch | None) -> Collection[str]:
     return submitted.left_out if submitted else ()
 
 
-def _refuse_half_way(run: RunContext, number: int, withdrawn: Batch, view: View) -> None:
-    """Make sure that nothing that was taken out of a batch has replicas of both ends, or some of them."""
-    if half_way := {s.partition: phase(s, view).reason for s in withdrawn.steps if is_half_way(s, view)}:
-        raise NotSettledError(
-            f"The throttle is cleared, but batch {number} is not done: kafka_reassignment_cancel has taken {len(half_way)} "
-            f"partitions out of it, and has not settled them yet: {format_reasons(half_way)}",
-            CancelScope(partitions=tuple(map(str, sorted(half_way)))).again(run.record),
-            Rerun("clear_throttle", batch=number),
-        )
-
-
-def still_copying(steps: Collection[Step], view: View) -> tuple[TopicPartition, ...]:
-    """Return the partitions of which a move of ours is in flight, or has left an extra replica that is not in sync yet.
-
-    A partition at its target is not among them, nor one that another client moves: what a throttle of theirs is needed for
-    stays all the same.
-    """
-    copying = needed_replicas(replicas_listed(steps), view).copying
-    at = {s.partition: phase(s, view) for s in steps}
-    over = {Phase.DONE, Phase.GONE, Phase.STALE}
-    return tuple(
-        p for p, now in at.items() if now.ours and now.phase not in over and (p in view.in_flight or p in copying)
+def _not_settled(run: RunContext, number: int, throttle: str, steps: Collection[Step], view: View) -> NotSettledError:
+    """Return the error about what was taken out of a batch, and copies still or is between two ends."""
+    left = not_settled(steps, view)
+    return NotSettledError(
+        f"The throttle {throttle}, and batch {number} is not done: kafka_reassignment_cancel has taken {len(left)} "
+        f"partitions out of it, and has not settled them yet: {format_reasons(left)}",
+        CancelScope(partitions=tuple(map(str, sorted(left)))).again(run.record),
+        Rerun("clear_throttle", batch=number),
     )
 
 

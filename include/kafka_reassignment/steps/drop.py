@@ -12,6 +12,7 @@ from kafka_reassignment.errors import (
     NotSubmittedError,
     PartialRefusalError,
     UnsafeDropError,
+    name_some,
 )
 from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.record.models import ProgressNote
@@ -34,6 +35,7 @@ from kafka_reassignment.steps.moves import (
     submit,
 )
 from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part
+from kafka_reassignment.steps.taken_out import still_copying, taken_out
 from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.view import observe, observe_replicas
 from kafka_reassignment.steps.waiting import Done, Waiting, WaitResult, bounded_step, deadline_of
@@ -50,7 +52,8 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
     ISR) keeps all its replicas, and the next look tries again. When all are there, the new preferred leaders are elected
     (KIP-435 does so in the step that adds them). A look that submitted something and has to wait leaves an
     audit event of its own. Partitions that another client moved or cancelled are left out; the rest goes on. So does it
-    without partitions of which a broker is dead, after a while (``leave_open``).
+    without partitions of which a broker is dead, after a while (``leave_open``). What a cancel has taken out of the batch and
+    carries on is waited for.
 
     ``Failed`` with:
         StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
@@ -94,14 +97,17 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
     batch, goes_on_at = leave_open(run, recorded, batch, view, [*waiting, *unsettled], started_at)
     waiting = {p: why for p, why in waiting.items() if p in batch.partitions}
     unsettled = [p for p in unsettled if p in batch.partitions]
+    deadline = deadline_of(run, started_at)
     if not waiting and not unsettled:
+        if run.now() < deadline and (text := _waits_for_a_cancel(run, recorded, number)):
+            run.record.write_progress(ProgressNote(batch=number, at=run.now(), text=text))
+            return Waiting(text, until=deadline)
         elections = elect_moved_leaders(run, batch, settled)
         if elections.facts["elected"] or elections.refused:
             event.summary += f"; {elections.in_words}"
         return Done(event.summary, {**event.facts, **elections.facts})
     if looked.dropped or "freed" in event.facts:
         run.write_event("drop_old_replicas", number, began, event)
-    deadline = deadline_of(run, started_at)
     waiting |= dict.fromkeys(unsettled, "its target is submitted and not reached yet")
     text = f"batch {number}: {len(batch.steps) - len(waiting)} of {len(batch.steps)} partitions are at their target; old replicas are kept: {format_reasons(waiting)}{goes_on_in_words(goes_on_at)}{about_throttle}"
     missing = {s.partition: s.reassignment.target for s in batch.steps if s.partition in waiting}
@@ -123,6 +129,20 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
         )
     )
     return Waiting(text, until=deadline)
+
+
+def _waits_for_a_cancel(run: RunContext, recorded: RecordView, number: int) -> str:
+    """Say what was taken out of the batch and still copies because of us; the throttle is cleared after that."""
+    withdrawn = taken_out(recorded, number)
+    if not withdrawn.steps:
+        return ""
+    view = observe_replicas(run.cluster, withdrawn.partitions)
+    if not (copying := still_copying(withdrawn.steps, view)):
+        return ""
+    return (
+        f"batch {number}: every partition is at its target; kafka_reassignment_cancel has taken {name_some(copying)} out of it, "
+        "and carries on what copies"
+    )
 
 
 @dataclass

@@ -24,6 +24,7 @@ from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.finished import REPORT
 from kafka_reassignment.steps.resume import resume
+from kafka_reassignment.steps.waiting import Done, Waiting
 
 pytestmark = pytest.mark.quick
 
@@ -207,15 +208,27 @@ def test_a_partition_of_a_later_batch_is_withdrawn_too(reassignment):
     assert run.replicas() == BEFORE | {"orders-0": (1, 3), "orders-2": (3, 4)}
 
 
-def test_the_throttle_stays_while_a_withdrawn_partition_is_carried_on(reassignment, cluster):
-    run = reassignment(MOVES)
+def test_a_batch_waits_for_what_was_taken_out_of_it_and_is_carried_on(reassignment, cluster):
+    run, scope = reassignment(MOVES), CancelScope(("orders-1",))
     run.do_all("admit", "set_throttle", "submit_batch")
-    cluster.kill(2)
-    cancel.stop(run.context, CancelScope(("orders-1",)), by="bob")
+    cluster.fall_behind(ORDERS_1, 3)
+    cancel.stop(run.context, scope, by="bob")
+    cancel.cancel_moves(run.context, scope)
     cluster.catch_up(ORDERS_0, 3)
-    run.do_all("drop_old_replicas")
-    with pytest.raises(ThrottleInUseError, match="orders-1"):
+    run.do("sense_isr_catch_up")
+    text = "batch 1: every partition is at its target; kafka_reassignment_cancel has taken orders-1 out of it, and carries on what copies"
+    assert run.look("drop_old_replicas") == Waiting(text, until=run.clock.now + timedelta(minutes=1440))
+    assert run.record.progress().text == text
+    with pytest.raises(NotSettledError, match="The throttle stays, and batch 1 is not done: .* has taken 1") as error:
         run.do("clear_throttle")
+    assert is_worth_a_retry(error.value)
+    assert error.value.advice == (scope.again(run.record), Rerun("clear_throttle", batch=1))
+    assert isinstance(run.look("drop_old_replicas", started_at=run.clock.now - timedelta(days=2)), Done)
+    cluster.catch_up_all()
+    run.until_settled(scope)
+    run.do_all("drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-0"] == (1, 3)
+    run.finish()
 
 
 def test_a_batch_is_not_finished_while_what_was_taken_out_of_it_is_half_way(reassignment, cluster):
