@@ -229,8 +229,11 @@ class RunContext:
             retake,
         )
 
-    def refuse_other_airflow(self) -> None:
+    def refuse_other_airflow(self, instead: str = "trigger a new run with an id of its own") -> None:
         """Make sure that no other Airflow has begun a reassignment of this id.
+
+        Args:
+            instead: what to do where one has; ``{instance}`` stands for its name.
 
         Raises:
             OtherAirflowError: one has.
@@ -240,9 +243,9 @@ class RunContext:
             raise OtherAirflowError(
                 f"Reassignment {self.record.reassignment_id} of cluster {self.record.cluster_id} was begun at "
                 f"{recorded.started_at:%Y-%m-%d %H:%M:%S %Z} by the Airflow {recorded.instance}, and this is the Airflow "
-                f"{self.instance}: expected another run id",
+                f"{self.instance}",
                 Correct(
-                    "trigger a new run with an id of its own, or, if this Airflow takes the other's place, set "
+                    f"{instead.format(instance=recorded.instance)}, or, if this Airflow takes the other's place, set "
                     f"[kafka_reassignment] instance to {recorded.instance}"
                 ),
             )

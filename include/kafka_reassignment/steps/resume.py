@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_reassignment.advice import Correct, Rerun
+from kafka_reassignment.advice import CANCEL_DAG_ID, DAG_ID, RESUME_DAG_ID, Correct, Rerun
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import Step
 from kafka_reassignment.plan.store import read_targets_of
@@ -16,7 +16,7 @@ from kafka_reassignment.steps.moves import confirmed_view
 from kafka_reassignment.steps.stopped_steps import begun_partitions
 
 
-def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True) -> None:
+def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True, dag_id: str = DAG_ID) -> None:
     """Let a reassignment go on that was stopped, or whose run was deleted.
 
     It goes on from its first unfinished batch, when its batches are started again. Partitions that the stop took back to
@@ -28,11 +28,14 @@ def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True) 
         by: who asks for it.
         reason: why.
         has_run: whether Airflow has a run of the reassignment, which a task of it could be cleared in.
+        dag_id: the DAG in which it goes on.
 
     Raises:
+        OtherAirflowError: another Airflow has begun it, and has its run.
         ReassignmentInProgressError: another one has the lock of the cluster.
-        InvalidRequestError: it is not stopped and has its run, or nothing of it is left to do.
+        InvalidRequestError: it is not stopped and has its run, be it of another DAG, or nothing of it is left to do.
     """
+    run.refuse_other_airflow(f"trigger {RESUME_DAG_ID} in the Airflow {{instance}}")
     with run.audited("resume") as event:
         _, last = run.record.run_commands.last()
         if last is not None and last.stopped:
@@ -45,7 +48,7 @@ def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True) 
             event.outcome, event.summary = "skipped", "this run has resumed it before"
             return
         else:
-            _refuse_what_is_not_stopped(run, has_run=has_run)
+            _refuse_what_is_not_stopped(run, has_run=has_run, dag_id=dag_id)
         event.summary = f"resumed by {by}" + (f": {reason}" if reason else "")
 
 
@@ -58,7 +61,7 @@ def _has_resumed_before(run: RunContext) -> bool:
     return any(e.step == "resume" and e.outcome == "succeeded" and e.actor.run_id == run.actor.run_id for e in events)
 
 
-def _refuse_what_is_not_stopped(run: RunContext, *, has_run: bool) -> None:
+def _refuse_what_is_not_stopped(run: RunContext, *, has_run: bool, dag_id: str) -> None:
     """Make sure that a reassignment which is not stopped has lost its run, and something is left to do."""
     own = run.record.reassignment_id
     if not run.record.exists:
@@ -75,6 +78,14 @@ def _refuse_what_is_not_stopped(run: RunContext, *, has_run: bool) -> None:
         raise InvalidRequestError(
             f"Reassignment {own} is not stopped: there is nothing to resume. If it does not go on, a task of it has failed",
             Rerun("start_batches"),
+        )
+    begun_in = run.record.audit.event(1).actor.dag_id
+    if begun_in not in {"", dag_id}:
+        raise InvalidRequestError(
+            f"Reassignment {own} is not stopped, and its run is one of the DAG {begun_in}: it cannot go on in {dag_id} beside it",
+            Correct(
+                f"clear what has failed in the run {own} of {begun_in}, or trigger {CANCEL_DAG_ID} with {own} first"
+            ),
         )
 
 

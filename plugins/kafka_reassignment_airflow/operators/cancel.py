@@ -226,7 +226,7 @@ class ResumeOperator(RunningReassignmentOperator, TriggerReassignmentRunOperator
         """Lift the stop, and return the run of the reassignment."""
         by, reassignment_id = requested_by(context), run.record.reassignment_id
         has_run = bool(context["ti"].get_dr_count(dag_id=self.trigger_dag_id, run_ids=[reassignment_id]))
-        resume(run, by=by, reason=self.reason, has_run=has_run)
+        resume(run, by=by, reason=self.reason, has_run=has_run, dag_id=self.trigger_dag_id)
         text = f"Resumed by {by}{f': {self.reason}' if self.reason else ''}"
         tell(run.record, context, Happened.RESUMED, text, once=f"by {context['dag_run'].run_id}")
         return DagRunToTrigger(self.trigger_dag_id, reassignment_id, None if has_run else run.request.as_fields())

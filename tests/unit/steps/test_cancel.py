@@ -22,6 +22,7 @@ from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.context import AuditDraft
 from kafka_reassignment.steps.finished import REPORT
 from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.waiting import Done, Waiting
@@ -180,6 +181,17 @@ def test_one_that_is_finished_or_was_never_begun_is_not_resumed_though_it_has_no
     run.record.write_file(REPORT, b"done")
     with pytest.raises(InvalidRequestError, match="is finished: there is nothing to resume"):
         resume(run.context, by="bob", has_run=False)
+
+
+def test_one_that_runs_in_a_dag_of_its_own_is_not_carried_out_by_another_one_too(reassignment):
+    run = reassignment(MOVES)
+    began = replace(run.context, actor=Actor(dag_id="nightly", run_id="r"))
+    began.write_event("preflight", None, run.clock.now, AuditDraft())
+    run.do_all("admit", "set_throttle", "submit_batch")
+    with pytest.raises(InvalidRequestError, match="is not stopped, and its run is one of the DAG nightly: it cannot"):
+        resume(run.context, by="bob", has_run=False)
+    assert [e.outcome for e in run.record.audit if e.step == "resume"] == ["failed"]
+    resume(run.context, by="bob", has_run=False, dag_id="nightly")
 
 
 def test_only_what_is_stopped_can_be_resumed(reassignment):

@@ -31,6 +31,7 @@ from kafka_reassignment.steps.cancel import CancelScope
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.preflight import preflight
+from kafka_reassignment.steps.resume import resume
 
 pytestmark = pytest.mark.quick
 
@@ -145,6 +146,12 @@ def test_people_may_stop_a_reassignment_from_another_airflow_and_the_cluster_is_
     cancel.stop(paris, WHOLE, by="bob")
     report_stop(paris, WHOLE)
     assert owner(run) is None
+    with pytest.raises(OtherAirflowError, match="by the Airflow berlin, and this is the Airflow paris") as refused:
+        resume(paris, by="bob", has_run=False)
+    [advice] = refused.value.advice
+    assert advice.what.startswith("trigger kafka_reassignment_resume in the Airflow berlin, or, if this Airflow takes")
+    assert paris.record.stopped() is not None
+    assert "resume" not in [event.step for event in paris.record.audit]
 
 
 def free_cluster(**settings):
