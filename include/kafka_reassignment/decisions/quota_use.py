@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import inf
 from operator import itemgetter
 
 from pydantic import BaseModel, ConfigDict
@@ -19,6 +20,10 @@ QUOTA_SECONDS = 11
 
 ROOM_SECONDS = 0.5
 """How much of a rate a batch finds free when it begins. As much more gets free as what was copied before leaves the window."""
+
+
+MOST_OF_RATE = 1.5
+"""How much faster than its rate a broker may have been, on average since a batch was submitted."""
 
 
 @dataclass(slots=True)
@@ -95,7 +100,8 @@ def quota_uses(
         submitted_at: when the copies were requested; None when they were not.
     """
     if len(samples) == 1 and submitted_at is not None and submitted_at < now:
-        samples = (_before_copies(batch, samples[0], (now - submitted_at).total_seconds()), *samples)
+        before = _before_copies(batch, samples[0], (now - submitted_at).total_seconds())
+        return _plausible(quota_uses(batch, seen, (before, *samples), now, None), samples[0].rates_set)
     if len(samples) < 2:
         return ()
     last = samples[-1]
@@ -124,6 +130,19 @@ def _before_copies(batch: Batch, sample: Sample, seconds: float) -> Sample:
     new = {step.partition: step.reassignment.adding for step in batch.steps}
     sizes = {p: {b: size for b, size in sizes.items() if b not in new.get(p, ())} for p, sizes in sample.sizes.items()}
     return Sample(sample.at_seconds - seconds, sizes, unreachable=sample.unreachable)
+
+
+def _plausible(uses: Iterable[QuotaUse], rates_set: Mapping[tuple[int, Side], int]) -> tuple[QuotaUse, ...]:
+    """Return what the rates allow: a replica that grew faster had something before it was submitted, so nothing is known of it."""
+
+    def rate(use: QuotaUse) -> float:
+        return rates_set.get((use.broker, use.side), inf)
+
+    return tuple(
+        use.model_copy(update={"bytes_per_second": min(use.bytes_per_second, rate(use))})
+        for use in uses
+        if use.bytes_per_second <= MOST_OF_RATE * rate(use)
+    )
 
 
 def quota_uses_of_short(

@@ -33,13 +33,14 @@ VIEW = View(
 )
 
 
-def sample(at: float, *received: float, unreachable: int | None = None) -> Sample:
+def sample(at: float, *received: float, unreachable: int | None = None, rate: int | None = None) -> Sample:
     """Brokers 3 and 4 have received this much of their partition of 900 MB."""
     sizes = {
         s.partition: {1: 900 * MB, 2: 900 * MB, broker: have}
         for s, broker, have in zip(BATCH.steps, (3, 4), received, strict=True)
     }
-    return Sample(at, sizes, unreachable={} if unreachable is None else {unreachable: "away"})
+    rates = {} if rate is None else {(b, side): rate for b in (1, 3, 4) for side in Side}
+    return Sample(at, sizes, unreachable={} if unreachable is None else {unreachable: "away"}, rates_set=rates)
 
 
 def uses(*samples: Sample, submitted: float | None = None) -> dict[tuple[int, Side], QuotaUse]:
@@ -82,6 +83,11 @@ def test_one_sample_is_compared_with_nothing_at_all_when_the_copies_were_submitt
     assert found[3, Side.FOLLOWER].until == NOW + timedelta(seconds=70)
     assert uses(sample(100, 0, 100 * MB, unreachable=3), submitted=20).keys() == {(4, Side.FOLLOWER)}
     assert uses(sample(100, 200 * MB, 0), submitted=0) == {}
+
+
+def test_what_grew_faster_than_its_rate_since_it_was_submitted_had_something_before():
+    found = uses(sample(100, 400 * MB, 240 * MB, rate=10 * MB), submitted=20)
+    assert {key: u.bytes_per_second / MB for key, u in found.items()} == {(4, Side.FOLLOWER): 10}
 
 
 @pytest.mark.parametrize("samples", [(), (sample(100, 0, 0),), (sample(100, 5, 5), sample(101, 5, 5))])
