@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from airflow.sdk import BaseOperatorLink
 
-from kafka_reassignment_airflow.runs import reassignment_of
+from kafka_reassignment_airflow.runs import reassignment_of_run
 from kafka_reassignment_airflow.urls import audit_url, page_url, report_url
 
 
@@ -28,7 +28,7 @@ class ReassignmentLink(BaseOperatorLink):
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Return the address; by the run's id where the task has not come so far as to know the reassignment."""
         opened = getattr(operator, "opened", None)
-        return page_url(opened.reassignment_id if opened else reassignment_of(ti_key.run_id) or ti_key.run_id)
+        return page_url(opened.reassignment_id if opened else reassignment_of_run(ti_key.dag_id, ti_key.run_id))
 
 
 class PlanReportLink(BaseOperatorLink):

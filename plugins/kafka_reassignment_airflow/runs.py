@@ -34,6 +34,7 @@ __all__ = [
     "batch_note",
     "batch_run_id",
     "reassignment_of",
+    "reassignment_of_run",
     "roll_back_conf",
 ]
 
@@ -50,6 +51,14 @@ def reassignment_of(run_id: str) -> str | None:
     """Return the reassignment that a run of a batch belongs to; None where the id is not that of such a run."""
     reassignment_id, separator, batch = run_id.rpartition(BATCH_SEPARATOR)
     return reassignment_id if separator and batch.isdigit() else None
+
+
+def reassignment_of_run(dag_id: str, run_id: str) -> str:
+    """Return the reassignment that a run is about, by its ids alone: that of a batch, else the run itself.
+
+    Only ids of batch runs end with the number of a batch; those of maintenance windows end with a number too.
+    """
+    return (reassignment_of(run_id) if dag_id == BATCH_DAG_ID else None) or run_id
 
 
 def batch_conf(kafka_conn_id: str, reassignment_id: str, batch: int) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from airflow.sdk import BaseNotifier, Context
 from airflow.sdk.exceptions import AirflowFailException
 from pydantic import BaseModel, ConfigDict, ImportString, TypeAdapter, ValidationError
 
-from kafka_reassignment.advice import Correct
+from kafka_reassignment.advice import RUNNING, Correct
 from kafka_reassignment.errors import BatchIncompleteError, InvalidRequestError, RecordError, StoppedError
 from kafka_reassignment.record.record import Record
 from kafka_reassignment_airflow.provider_info import SECTION
-from kafka_reassignment_airflow.runs import reassignment_of
+from kafka_reassignment_airflow.runs import reassignment_of_run
 from kafka_reassignment_airflow.settings import setting
 from kafka_reassignment_airflow.urls import page_url
 
@@ -117,7 +117,7 @@ def tell_failure(context: Context) -> None:
     ):
         return
     asked = str((context.get("params") or {}).get("reassignment_id") or "")
-    reassignment_id = reassignment_of(run_id) or asked or run_id
+    reassignment_id = asked if asked not in {"", RUNNING} else reassignment_of_run(ti.dag_id, run_id)
     what = f"{ti.dag_id}.{ti.task_id} of {run_id}"
     text = str(error or "the task ended without an error of its own: see its log")
     try:

@@ -126,6 +126,23 @@ def test_a_failure_is_told_with_its_text_which_ends_with_the_next_step(told):
 
 
 @pytest.mark.parametrize(
+    ("dag_id", "run_id", "params", "reassignment_id"),
+    [
+        ("kafka_reassignment", "scheduled__1__0", {}, "scheduled__1__0"),
+        ("kafka_reassignment_batch", "scheduled__1__0__0002", {}, "scheduled__1__0"),
+        ("kafka_reassignment_batch", "scheduled__1__0__0002", {"reassignment_id": "r"}, "r"),
+    ],
+    ids=["of a maintenance window", "a batch", "a batch by hand"],
+)
+def test_a_failure_names_its_reassignment(told, dag_id, run_id, params, reassignment_id):
+    sent = told(kwargs={"subject": "{{ told.reassignment_id }}"})
+    context = failure("verify", ClusterUnavailableError("no answer"), **params)
+    context["ti"].dag_id, context["dag_run"].run_id = dag_id, run_id
+    tell_failure(context)
+    assert [subject for subject, _ in sent] == [reassignment_id]
+
+
+@pytest.mark.parametrize(
     ("task_id", "error"),
     [
         ("sense_isr_catch_up", StoppedError("stopped by ann")),
@@ -182,7 +199,9 @@ def test_figures_are_published_as_the_record_shows_them(two_batches, monkeypatch
 
 def test_a_task_links_to_the_page_the_report_and_the_trail_of_its_reassignment():
     task = SubmitBatchOperator(task_id="submit_batch")
-    key = SimpleNamespace(run_id="manual__1__0003")
+    of_window = SimpleNamespace(dag_id="kafka_reassignment", run_id="scheduled__1__0")
+    assert LINKS[0].get_link(task, ti_key=of_window).endswith("/kafka-reassignment/run?id=scheduled__1__0")
+    key = SimpleNamespace(dag_id="kafka_reassignment_batch", run_id="manual__1__0003")
     page, report, trail = (link.get_link(task, ti_key=key) for link in LINKS)
     assert page.endswith("/kafka-reassignment/run?id=manual__1"), (
         "of the reassignment, also before the cluster has answered"
