@@ -32,7 +32,7 @@ from tests.simulation.violations import Violation
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.model import Replicas, TopicPartition
 from kafka_reassignment.request import Job
-from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, CANCEL_DAG_ID, DAG_ID, THROTTLE_DAG_ID
 
 if TYPE_CHECKING:
     from tests.simulation.play import Play
@@ -191,9 +191,31 @@ def green_means_done(play: Play, run: Any) -> list[Violation]:
         return _batch_is_done(play, run)
     if run.dag_id == CANCEL_DAG_ID:
         return _stop_says_what_is_left(play, run)
+    if run.dag_id == THROTTLE_DAG_ID:
+        return _rate_asked_last_is_in_force(play)
     if run.dag_id == DAG_ID and run.tasks["verify"].state == "success":
         return reassignment_is_done(play, run, at=play.verified.get(run.run_id))
     return []
+
+
+def _rate_asked_last_is_in_force(play: Play) -> list[Violation]:
+    """No order of a rate has replaced one that was given after it, and that is green."""
+    truth = play.world.truth
+    owner = truth.owner()
+    main = play.airflow.runs.get((DAG_ID, owner)) if owner else None
+    journal = truth.journals().get(owner) if owner else None
+    last = journal.rate_changes[-1] if journal is not None and journal.rate_changes else None
+    if main is None or last is None or last.because:
+        return []
+    return [
+        Violation(
+            "I6", f"{order.run_id} is green, and the rate that was asked for before it is in force", order.ended_at
+        )
+        for order in play.runs(THROTTLE_DAG_ID)
+        if order.state == "success"
+        and not order.conf.get("brokers")
+        and order.run_after > max(last.at, main.triggered_at)
+    ]
 
 
 def _batch_is_done(play: Play, run: Any) -> list[Violation]:

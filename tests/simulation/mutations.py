@@ -41,6 +41,7 @@ from kafka_reassignment.steps import (
     finished,
     left_open,
     left_over,
+    rate,
     restore,
     stopped_steps,
     throttle,
@@ -388,3 +389,15 @@ def the_lock_is_that_of_the_airflow_that_looks(patch: Patch) -> None:
 def what_is_half_way_does_not_count(patch: Patch) -> None:
     """Takes out that a batch is not finished while what a cancel has taken out of it is half-way."""
     patch.setattr(clear, "not_settled", lambda *_: {})
+
+
+@puts_back("H15")
+def an_order_does_not_look_back(patch: Patch) -> None:
+    """Takes out that an order of a rate gives way to one that was given after it."""
+    real = rate.set_in_parts
+
+    def set_in_parts(run: RunContext, decide: Any, _goes_on: Any) -> Any:
+        return real(run, decide, lambda: True)
+
+    patch.setattr(rate, "later_order", lambda *_: None)
+    patch.setattr(rate, "set_in_parts", set_in_parts)

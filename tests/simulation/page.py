@@ -236,7 +236,7 @@ class PageReader:
             errors = {t: ti for t, ti in red.items() if isinstance(ti.error, ReassignmentError)}
             if failed is None and errors and not any(isinstance(ti.error, NOT_SHOWN) for ti in errors.values()):
                 yield f"nothing of the failure of {next(iter(errors))}: {next(iter(errors.values())).message}"
-            elif failed is not None and failed.step in errors and errors[failed.step].message not in failed.summary:
+            elif failed is not None and failed.step in errors and str(errors[failed.step].error) not in failed.summary:
                 # What could not be recorded cannot be shown: the page has an earlier error of the step then.
                 if not play.is_unrecorded(errors[failed.step]):
                     yield f"{failed.step} is red with: {errors[failed.step].message} The page says: {failed.summary}"
