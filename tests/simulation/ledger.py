@@ -314,7 +314,8 @@ class Ledger:
                 continue
             if was.leader is not None and now.leader is None:
                 self._broken("I2", f"{partition} has no leader any more after our {call}: {was} → {now}")
-            least = self.min_isr(partition.topic)
+            # Brokers ask for all replicas where there are fewer than min ISR (Partition.effectiveMinIsr).
+            least = min(self.min_isr(partition.topic), len(now.replicas))
             if len(was.isr & self.live) >= least > len(now.isr & self.live):
                 self._broken("I2", f"{partition} is below min ISR {least} after our {call}: {was} → {now}")
 

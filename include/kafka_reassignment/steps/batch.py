@@ -192,8 +192,8 @@ def _require_open_window(run: RunContext, batch: Batch, view: View) -> None:
 def next_batch(run: RunContext, number: int, failed_tasks: Sequence[str] = ()) -> int | None:
     """Return the number of the batch to start next, or None when there is none to start.
 
-    A rerun days later starts it as well, so that a chain that was cut goes on; but not where this reassignment was stopped or
-    has lost the cluster's lock, and not what is finished.
+    A rerun days later starts it as well, so that a chain that was cut goes on; but not where this reassignment was stopped, has
+    lost the cluster's lock or is another Airflow's, and not what is finished.
 
     Args:
         run: of the reassignment.
@@ -241,6 +241,8 @@ def _nothing_to_start(run: RunContext, number: int) -> str | None:
         return f"batch {number + 1} is finished as well: nothing to start"
     if command := run.record.stopped():
         return f"the reassignment was stopped by {command.by}: nothing is started"
+    if not run.is_of_this_airflow:
+        return f"the Airflow {run.recorded.instance} has begun the reassignment, and starts its batches: nothing is started"
     if not run.is_own(run.store.lock_owner(run.record.cluster_id)):
         return "this reassignment does not have the lock of the cluster any more: nothing is started"
     return None

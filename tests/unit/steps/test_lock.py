@@ -1,5 +1,6 @@
 """The lock of a cluster as the steps use it: taken by two of them, looked at by all, released by its owner."""
 
+import json
 import logging
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,7 +27,7 @@ from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.approval import answered
-from kafka_reassignment.steps.batch import submit_batch
+from kafka_reassignment.steps.batch import next_batch, submit_batch
 from kafka_reassignment.steps.cancel import CancelScope
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.context import RunContext
@@ -78,6 +79,18 @@ def test_the_lock_of_a_reassignment_is_its_own_where_another_airflow_stops_it(tm
     assert store.lock_owner("fake-cluster").instance == "a"
     assert context(cluster, store, instance="b").lock_of_another() is None
     assert context(cluster, store, "other", instance="b").lock_of_another().reassignment_id == "new"
+
+
+def test_a_finished_batch_that_is_run_by_hand_in_another_airflow_starts_no_further_one_there(reassignment):
+    run = reassignment(MOVES, [move("orders", 1, (2, 3), (4, 3))])
+    run.do_all()
+    request = run.record.root / "request.json"
+    request.write_text(json.dumps(json.loads(request.read_text()) | {"instance": "berlin"}))
+    assert next_batch(replace(run.context, instance="paris"), 1) is None
+    event = list(run.record.audit)[-1]
+    assert event.outcome == "skipped"
+    assert event.summary.startswith("the Airflow berlin has begun the reassignment, and starts its batches")
+    assert next_batch(replace(run.context, instance="berlin"), 1) == 2
 
 
 def test_a_lost_lock_is_retaken_by_a_resume_where_the_run_of_the_reassignment_was_deleted(reassignment):
