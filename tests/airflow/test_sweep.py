@@ -73,7 +73,9 @@ def sweep(**arguments):
     ti = SimpleNamespace(dag_id="kafka_throttle_sweep", task_id="sweep_throttles", try_number=1)
     dag_run = SimpleNamespace(run_id="scheduled__1", triggering_user_name=None, run_type="scheduled")
     task = SweepThrottlesOperator(task_id="sweep_throttles", **arguments)
-    task.reassignment_id = Template(task.reassignment_id).render(run_id="scheduled__1")
+    task.reassignment_id = Template(task.reassignment_id).render(
+        dag=SimpleNamespace(dag_id=ti.dag_id), run_id="scheduled__1"
+    )
     return task.execute({"ti": ti, "dag_run": dag_run})
 
 

@@ -89,7 +89,8 @@ class ConfigAccount:
             self.their_entries[key] = (self.their_entries.get(key, set()) - lost) | new
             ours = self.our_entries.get(key, set())
             self._were_ours[key] = self._were_ours.get(key, set()) | (ours & lost)
-            self.of_either[key] = self.of_either.get(key, set()) | (self._were_ours[key] & new)
+            unclear = self._were_ours[key] | (self._underway().get(key, set()) if new else set())
+            self.of_either[key] = self.of_either.get(key, set()) | (unclear & new)
             self.our_entries[key] = ours - lost - new
 
     def _we_set_rate(self, key: ConfigKey, was: str | None, now: str | None, *, stale: bool) -> None:
@@ -117,10 +118,7 @@ class ConfigAccount:
 
     def _we_listed(self, key: ConfigKey, was: set[str], now: set[str]) -> set[tuple[TopicPartition, int]]:
         ours, theirs = self.our_entries.setdefault(key, set()), self.their_entries.setdefault(key, set())
-        either = self.of_either.setdefault(key, set())
-        if (was - now) & (theirs - ours - either):
-            either |= self._underway().get(key, set())
-        if lost := (was - now) & (theirs - ours - either):
+        if lost := (was - now) & (theirs - ours - self.of_either.get(key, set())):
             self._broken("I3", f"{key[0]}: we removed another client's entries {sorted(lost)} of {key[1]}")
         gone = (was - now) & ours if key[1] == FOLLOWER_LIST else set()
         ours -= was - now

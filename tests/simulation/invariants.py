@@ -8,8 +8,8 @@ Words used here:
 * *one poll interval*: ``POLL_SECONDS``, the time between two looks of the slowest waiting task, and ``SLACK_SECONDS`` for
   a look or for the delay of a retry. It counts only while nothing is wrong with brokers, the store and Airflow (nobody can
   look then), and while a task of that reassignment, or of the one that took the cluster over, runs or waits, be it for an
-  answer: nobody looks for a reassignment that stands red or waits for a retry alone, so there it is a violation only when
-  the product itself took the throttle away.
+  answer: nobody looks for a reassignment that stands red, so there it is a violation only when the product itself took the
+  throttle away. The time in which a retry is waited for alone does not count.
 * *by our doing*: what a call of the product changed, judged by what the same task or trigger was shown before it, so
   that a lost race is no violation; what the call leaves behind is judged by the cluster as it is.
 * *nobody else's*: moves in flight, rates and entries that another client made, or that were there before. A higher rate
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.config_account import is_rate
 from tests.simulation.controller_state import entries_of
 from tests.simulation.damage import is_damaged
+from tests.simulation.ledger import Replica
 from tests.simulation.violations import Violation
 
 from kafka_reassignment.errors import RecordError
@@ -50,8 +51,11 @@ class Watch:
         self._green: set[tuple[str, str, Any]] = set()
         self._owner: str | None = None
         self._ends = 0
-        self._unwatched: dict[str, datetime] = {}
-        """When no task of a reassignment was at work for the last time."""
+        self._looked_at = play.world.time.now
+        self._watched: dict[Replica, float] = {}
+        """For how many seconds something copies bare while a task of its reassignment was at work."""
+        self._at_work: dict[str, bool] = {}
+        """Which reassignments had a task at work when this looked last."""
         self.violations: list[Violation] = []
 
     def look(self) -> None:
@@ -59,9 +63,10 @@ class Watch:
         ledger = self._play.ledger
         ledger.observe()
         if ledger.copies:
-            self._note_unwatched()
-            for each in throttled(self._play, self._unwatched):
+            self._note_watched()
+            for each in throttled(self._play, self._watched):
                 self._keep(each)
+        self._looked_at = self._play.world.time.now
         owner = self._play.world.truth.owner()
         if owner != self._owner and not any("/lock/" in path for path in self._play.unreadable):
             by_hand, self._play.unlocked_by_hand = self._play.unlocked_by_hand, False
@@ -78,12 +83,25 @@ class Watch:
             self._ends = ends
             self._green_runs()
 
-    def _note_unwatched(self) -> None:
-        now, truth = self._play.world.time.now, self._play.world.truth
-        for whose in {c.reassignment_id for c in self._play.ledger.copies.values() if c.bare_since is not None}:
-            looking = {whose, truth.owner() if truth.is_over(whose) else None}
-            if not any(map(_is_at_work, _running(self._play, looking))):
-                self._unwatched[whose] = now
+    def _note_watched(self) -> None:
+        play, now = self._play, self._play.world.time.now
+        bare = {
+            replica: (copy.reassignment_id, now - max(copy.bare_since, play.calm_since))
+            for replica, copy in play.ledger.copies.items()
+            if copy.bare_since is not None and play.is_calm
+        }
+        since = now - self._looked_at
+        self._watched = {
+            replica: self._watched.get(replica, 0.0)
+            + (min(since, lasts).total_seconds() if self._at_work.get(whose, True) else 0.0)
+            for replica, (whose, lasts) in bare.items()
+        }
+        self._at_work = {whose: self._is_at_work(whose) for whose, _ in bare.values()}
+
+    def _is_at_work(self, reassignment_id: str) -> bool:
+        truth = self._play.world.truth
+        looking = {reassignment_id, truth.owner() if truth.is_over(reassignment_id) else None}
+        return any(map(_is_at_work, _running(self._play, looking)))
 
     def _green_runs(self) -> None:
         for airflow in self._play.world.airflows:
@@ -118,12 +136,12 @@ def _moves_batches(play: Play, reassignment_id: str) -> bool:
     return waits and not play.world.truth.is_over(reassignment_id)
 
 
-def throttled(play: Play, unwatched: Mapping[str, datetime]) -> list[Violation]:
+def throttled(play: Play, watched: Mapping[Replica, float]) -> list[Violation]:
     """I1: what copies because of us has been without its throttle for less than one poll interval.
 
     Args:
         play: what is going on.
-        unwatched: when no task of a reassignment was at work for the last time.
+        watched: for how many seconds each bare replica was, while a task of its reassignment was at work.
     """
     now, found = play.world.time.now, []
     if not play.is_calm:
@@ -132,8 +150,7 @@ def throttled(play: Play, unwatched: Mapping[str, datetime]) -> list[Violation]:
     late = [
         (replica, copy, copy.bare_since)
         for replica, copy in play.ledger.copies.items()
-        if copy.bare_since is not None
-        and now - max(copy.bare_since, play.calm_since, unwatched.get(copy.reassignment_id, copy.bare_since)) > longest
+        if copy.bare_since is not None and watched.get(replica, 0.0) > longest.total_seconds()
     ]
     if not late:
         return []

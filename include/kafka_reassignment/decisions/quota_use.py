@@ -22,8 +22,8 @@ ROOM_SECONDS = 0.5
 """How much of a rate a batch finds free when it begins. As much more gets free as what was copied before leaves the window."""
 
 
-MOST_OF_RATE = 1.5
-"""How much faster than its rate a broker may have been, on average since a batch was submitted."""
+MOST_TIMES_RATE = 1.5
+"""How many times its rate a broker may have copied, on average since a batch was submitted."""
 
 
 @dataclass(slots=True)
@@ -100,8 +100,7 @@ def quota_uses(
         submitted_at: when the copies were requested; None when they were not.
     """
     if len(samples) == 1 and submitted_at is not None and submitted_at < now:
-        before = _before_copies(batch, samples[0], (now - submitted_at).total_seconds())
-        return _plausible(quota_uses(batch, seen, (before, *samples), now, None), samples[0].rates_set)
+        return _since_submission(batch, seen, samples[0], now, (now - submitted_at).total_seconds())
     if len(samples) < 2:
         return ()
     last = samples[-1]
@@ -125,24 +124,23 @@ def quota_uses(
     return tuple(uses)
 
 
-def _before_copies(batch: Batch, sample: Sample, seconds: float) -> Sample:
-    """Return the sizes as they were before: what is new had nothing yet."""
+def _since_submission(batch: Batch, seen: View, sample: Sample, now: datetime, seconds: float) -> tuple[QuotaUse, ...]:
+    """Return the same by one sample, as if what is new had nothing when it was submitted, so many seconds ago.
+
+    A side that grew much faster than its rate allows had something, and one that has all of it may have had that for long:
+    nothing is known of them.
+    """
     new = {step.partition: step.reassignment.adding for step in batch.steps}
     sizes = {p: {b: size for b, size in sizes.items() if b not in new.get(p, ())} for p, sizes in sample.sizes.items()}
-    return Sample(sample.at_seconds - seconds, sizes, unreachable=sample.unreachable)
-
-
-def _plausible(uses: Iterable[QuotaUse], rates_set: Mapping[tuple[int, Side], int]) -> tuple[QuotaUse, ...]:
-    """Return what the rates allow: a replica that grew faster had something before it was submitted, so nothing is known of it."""
-
-    def rate(use: QuotaUse) -> float:
-        return rates_set.get((use.broker, use.side), inf)
-
-    return tuple(
-        use.model_copy(update={"bytes_per_second": min(use.bytes_per_second, rate(use))})
-        for use in uses
-        if use.bytes_per_second <= MOST_OF_RATE * rate(use)
-    )
+    empty = Sample(sample.at_seconds - seconds, sizes, unreachable=sample.unreachable)
+    uses = []
+    for (broker, side), copying in sorted(copied_between(batch, seen, empty, sample).items(), key=itemgetter(0)):
+        speed, rate = copying.copied / seconds, sample.rates_set.get((broker, side), inf)
+        if copying.left > 0 and 0 < speed <= MOST_TIMES_RATE * rate:
+            speed = min(speed, rate)
+            until = now + timedelta(seconds=copying.left / speed)
+            uses.append(QuotaUse(broker=broker, side=side, bytes_per_second=speed, until=until))
+    return tuple(uses)
 
 
 def quota_uses_of_short(

@@ -46,8 +46,7 @@ def rate_due(request: ReassignmentRequest, journal: Journal, in_force: int | Non
     slow = request.bytes_per_second_while_unhealthy
     if slow is None or in_force is None:
         return None
-    latest = journal.rate_changes[-1] if journal.rate_changes else None
-    before = latest.rate_before_slowdown_bytes_per_second if latest else None
+    before = _rate_before_slowdown(journal)
     unhealthy = (*found.offline, *found.under_min_isr, *found.under_replicated)
     if len(unhealthy) > request.allowed_unhealthy_partitions:
         if in_force <= slow:
@@ -92,9 +91,17 @@ def latest_change_in_words(journal: Journal) -> str:
 
 def rate_to_roll_back(request: ReassignmentRequest, journal: Journal) -> int | None:
     """Return the rate at which a reassignment is rolled back: as ``rate_in_force``, but not one lowered for an unhealthy cluster."""
-    latest = journal.rate_changes[-1] if journal.rate_changes else None
-    before = latest.rate_before_slowdown_bytes_per_second if latest else None
-    return before or rate_in_force(request, journal)
+    return _rate_before_slowdown(journal) or rate_in_force(request, journal)
+
+
+def _rate_before_slowdown(journal: Journal) -> int | None:
+    """Return the rate to go back to where the cluster's health has lowered it, also when a rate of single brokers came since."""
+    for change in reversed(journal.rate_changes):
+        if change.rate_before_slowdown_bytes_per_second:
+            return change.rate_before_slowdown_bytes_per_second
+        if change.brokers is None and set(change.sides) == set(Side):
+            return None
+    return None
 
 
 def change_rates(
@@ -137,7 +144,8 @@ def change_rates(
         at=at,
         because=because,
     )
-    kept = tuple(old for old in journal.rate_changes if not _covers(change, old))
+    # What a person asked for is kept below a change that nobody asked for: it says which order was the last one.
+    kept = tuple(old for old in journal.rate_changes if not _covers(change, old) or (because and not old.because))
     by_hand = journal.rate_set_by_hand or not because
     updated = journal.model_copy(update={"rate_changes": (*kept, change), "rate_set_by_hand": by_hand})
     return changes_to_throttle(rates_changed_last(updated), updated, seen)
@@ -146,13 +154,13 @@ def change_rates(
 def later_order(
     journal: Journal, at: datetime, brokers: Collection[int] | None, sides: Collection[Side]
 ) -> RateChange | None:
-    """Return a rate that a person has asked for after a moment, for some of these brokers and sides."""
+    """Return the last rate that a person has asked for after a moment, for some of these brokers and sides."""
 
     def meets(change: RateChange) -> bool:
         of_brokers = brokers is None or change.brokers is None or not set(brokers).isdisjoint(change.brokers)
         return of_brokers and not set(sides).isdisjoint(change.sides)
 
-    return next((c for c in journal.rate_changes if not c.because and c.at and c.at > at and meets(c)), None)
+    return next((c for c in reversed(journal.rate_changes) if not c.because and c.at and c.at > at and meets(c)), None)
 
 
 def throttled_brokers(journal: Journal) -> frozenset[tuple[int, Side]]:

@@ -182,7 +182,7 @@ class RecordStore:
         if self.record(cluster_id, name).exists:
             wait: tuple[Advice, ...] = (WaitUntil(f"{name} has ended, or was stopped with kafka_reassignment_cancel"),)
         else:  # a step that needs the lock for some seconds
-            wait = (WaitUntil(f"the run {name} has ended"), ReleaseLock(cluster_id, name))
+            wait = (WaitUntil(f"{name} has ended"), ReleaseLock(cluster_id, name))
         return ReassignmentInProgressError(
             f"Cluster {cluster_id} is locked by reassignment {name}, asked for by {owner.requested_by}, since "
             f"{owner.since:%Y-%m-%d %H:%M:%S %Z}"

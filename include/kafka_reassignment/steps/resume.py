@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, DAG_ID, RESUME_DAG_ID, Correct, Rerun
-from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.errors import InvalidRequestError, RecordDamagedError
 from kafka_reassignment.model import Step
 from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.record.audit import LATEST_EVENTS
@@ -79,14 +79,23 @@ def _refuse_what_is_not_stopped(run: RunContext, *, has_run: bool, dag_id: str) 
             f"Reassignment {own} is not stopped: there is nothing to resume. If it does not go on, a task of it has failed",
             Rerun("start_batches"),
         )
-    begun_in = run.record.audit.event(1).actor.dag_id
-    if begun_in not in {"", dag_id}:
+    if (begun_by := _begun_by(run)) not in {"", dag_id}:
         raise InvalidRequestError(
-            f"Reassignment {own} is not stopped, and its run is one of the DAG {begun_in}: it cannot go on in {dag_id} beside it",
+            f"Reassignment {own} is not stopped, and was begun by the DAG {begun_by}: it cannot go on in {dag_id} beside it",
             Correct(
-                f"clear what has failed in the run {own} of {begun_in}, or trigger {CANCEL_DAG_ID} with {own} first"
+                f"clear what has failed in its run of {begun_by}, or trigger {CANCEL_DAG_ID} with {own} and resume it then"
             ),
         )
+
+
+def _begun_by(run: RunContext) -> str:
+    """Return the DAG that has begun it last; empty where that cannot be told."""
+    trail = run.record.audit
+    try:
+        events = trail.latest(trail.last_number())
+        return next((e.actor.dag_id for e in events if e.step == "preflight" and e.outcome == "succeeded"), "")
+    except RecordDamagedError:
+        return ""
 
 
 def _taken_back(run: RunContext) -> list[str]:

@@ -48,7 +48,7 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
         self,
         *,
         kafka_conn_id: str | None = None,
-        reassignment_id: str = f"{SWEEP_DAG_ID}__{{{{ run_id }}}}",
+        reassignment_id: str = "{{ dag.dag_id }}__{{ run_id }}",
         **kwargs: Any,
     ) -> None:
         super().__init__(kafka_conn_id=kafka_conn_id or "", reassignment_id=reassignment_id, **kwargs)

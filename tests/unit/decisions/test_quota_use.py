@@ -83,6 +83,9 @@ def test_one_sample_is_compared_with_nothing_at_all_when_the_copies_were_submitt
     assert found[3, Side.FOLLOWER].until == NOW + timedelta(seconds=70)
     assert uses(sample(100, 0, 100 * MB, unreachable=3), submitted=20).keys() == {(4, Side.FOLLOWER)}
     assert uses(sample(100, 200 * MB, 0), submitted=0) == {}
+    assert uses(sample(100, 900 * MB, 0), submitted=90).keys() == {(1, Side.LEADER)}, (
+        "3 has all, since when nobody knows"
+    )
 
 
 def test_what_grew_faster_than_its_rate_since_it_was_submitted_had_something_before():

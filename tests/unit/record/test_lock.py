@@ -146,7 +146,7 @@ def test_whoever_is_refused_is_told_what_to_wait_for(store):
     with pytest.raises(ReassignmentInProgressError) as refused:
         store.acquire("c", lock("b"), then=[Rerun("preflight")])
     assert refused.value.advice == (
-        WaitUntil("the run sweep has ended"),
+        WaitUntil("sweep has ended"),
         ReleaseLock("c", "sweep"),
         Rerun("preflight"),
     )

@@ -185,10 +185,12 @@ def test_one_that_is_finished_or_was_never_begun_is_not_resumed_though_it_has_no
 
 def test_one_that_runs_in_a_dag_of_its_own_is_not_carried_out_by_another_one_too(reassignment):
     run = reassignment(MOVES)
+    stray = replace(run.context, actor=Actor(dag_id="kafka_reassignment_cancel", run_id="too_early"))
+    stray.write_event("stop", None, run.clock.now, AuditDraft(outcome="failed"))
     began = replace(run.context, actor=Actor(dag_id="nightly", run_id="r"))
     began.write_event("preflight", None, run.clock.now, AuditDraft())
     run.do_all("admit", "set_throttle", "submit_batch")
-    with pytest.raises(InvalidRequestError, match="is not stopped, and its run is one of the DAG nightly: it cannot"):
+    with pytest.raises(InvalidRequestError, match="is not stopped, and was begun by the DAG nightly: it cannot go on"):
         resume(run.context, by="bob", has_run=False)
     assert [e.outcome for e in run.record.audit if e.step == "resume"] == ["failed"]
     resume(run.context, by="bob", has_run=False, dag_id="nightly")
