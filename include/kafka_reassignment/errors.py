@@ -172,7 +172,7 @@ class BatchIncompleteError(ReassignmentError):
 
 
 class NotSettledError(BatchIncompleteError):
-    """What a cancel has taken out of a batch is half-way still, so that the batch must not be finished."""
+    """Clearing found that what a cancel has taken out of the batch still copies, or is half-way, and is not settled yet."""
 
 
 class CatchUpTimeoutError(ReassignmentError):

@@ -13,7 +13,7 @@ from kafka_reassignment.errors import (
     name_some,
 )
 from kafka_reassignment.model import Step, View
-from kafka_reassignment.record.models import FinishedBatch, SubmittedBatch
+from kafka_reassignment.record.models import FinishedBatch
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
@@ -50,10 +50,10 @@ def clear_throttle(run: RunContext, number: int) -> None:
         opened = submitted.left_open if (submitted := recorded.submitted(number)) else ()
         whole = without(whole_batch(recorded, number), opened)
         view = freed(run, whole.steps, confirmed_view(run, whole.steps, look=observe_replicas), event)
-        ours, withdrawn = still_copying(whole.steps, view), taken_out(recorded, number)
-        if ours and set(ours) <= set(withdrawn.partitions):
-            raise _not_settled(run, number, "stays", [s for s in withdrawn.steps if s.partition in ours], view)
-        if ours:
+        if ours := still_copying(whole.steps, view):
+            copying = [s for s in taken_out(recorded, number).steps if s.partition in ours]
+            if len(copying) == len(ours):
+                raise _not_settled(run, number, "stays", copying, view)
             raise ThrottleInUseError(
                 f"Refusing to clear the replication throttle: {len(ours)} of {len(whole.steps)} partitions of batch "
                 f"{number} are still reassigning ({name_some(ours)}). Without the throttle they would copy at full speed",
@@ -73,9 +73,9 @@ def clear_throttle(run: RunContext, number: int) -> None:
                 *_way_on(run, number),
             )
         submitted = run.record.submitted(number)  # what was left out just now is in it
-        withdrawn = without(whole, {*map(str, taking.partitions), *_left_out(submitted)})
-        if not_settled(withdrawn.steps, view):
-            raise _not_settled(run, number, "is cleared", withdrawn.steps, view)
+        out = taken_out(RecordView(run.record), number).steps
+        if not_settled(out, view):
+            raise _not_settled(run, number, "is cleared", out, view)
         run.record.write_finished(
             FinishedBatch(
                 number=number,
@@ -89,26 +89,23 @@ def clear_throttle(run: RunContext, number: int) -> None:
         )
 
 
-def _left_out(submitted: SubmittedBatch | None) -> Collection[str]:
-    return submitted.left_out if submitted else ()
-
-
 def _not_settled(run: RunContext, number: int, throttle: str, steps: Collection[Step], view: View) -> NotSettledError:
     """Return the error about what was taken out of a batch, and copies still or is between two ends."""
     left = not_settled(steps, view)
     return NotSettledError(
         f"The throttle {throttle}, and batch {number} is not done: kafka_reassignment_cancel has taken {len(left)} "
         f"partitions out of it, and has not settled them yet: {format_reasons(left)}",
-        CancelScope(partitions=tuple(map(str, sorted(left)))).again(run.record),
-        Rerun("clear_throttle", batch=number),
+        *_way_on(run, number, settle=CancelScope(partitions=tuple(map(str, sorted(left))))),
     )
 
 
-def _way_on(run: RunContext, number: int) -> tuple[Advice, ...]:
-    """What brings the batch on, or to an end where it may not go on."""
+def _way_on(run: RunContext, number: int, *, settle: CancelScope | None = None) -> tuple[Advice, ...]:
+    """What brings the batch on, once what was taken out of it is settled, or to an end where it may not go on."""
     own = run.record.reassignment_id
     if (owner := run.lock_of_another()) is not None:
         return (WaitUntil(f"reassignment {owner.reassignment_id}, which has the cluster now, has ended"),)
     if run.record.stopped() is not None:
         return (Trigger(CANCEL_DAG_ID, {"reassignment_id": own}),)
+    if settle is not None:
+        return (settle.again(run.record), Rerun("clear_throttle", batch=number))
     return (Rerun("submit_batch", batch=number),)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from kafka_reassignment.advice import Rerun, advice_as_data
+from kafka_reassignment.advice import Advice, Rerun, advice_as_data
 from kafka_reassignment.decisions.moves import Phase, drops_to_submit, phase
 from kafka_reassignment.errors import (
     PASSING_REFUSALS,
     NotSubmittedError,
     PartialRefusalError,
     UnsafeDropError,
-    name_some,
 )
 from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.record.models import ProgressNote
@@ -99,13 +99,15 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
     unsettled = [p for p in unsettled if p in batch.partitions]
     deadline = deadline_of(run, started_at)
     if not waiting and not unsettled:
-        if run.now() < deadline and (text := _waits_for_a_cancel(run, recorded, number)):
-            run.record.write_progress(ProgressNote(batch=number, at=run.now(), text=text))
-            return Waiting(text, until=deadline)
         elections = elect_moved_leaders(run, batch, settled)
+        event.facts |= elections.facts
         if elections.facts["elected"] or elections.refused:
             event.summary += f"; {elections.in_words}"
-        return Done(event.summary, {**event.facts, **elections.facts})
+        if run.now() >= deadline or not (result := _waits_for_a_cancel(run, recorded, number, deadline)):
+            return Done(event.summary, event.facts)
+        if looked.dropped or "freed" in event.facts or elections.facts["elected"]:
+            run.write_event("drop_old_replicas", number, began, event)
+        return result
     if looked.dropped or "freed" in event.facts:
         run.write_event("drop_old_replicas", number, began, event)
     waiting |= dict.fromkeys(unsettled, "its target is submitted and not reached yet")
@@ -119,30 +121,46 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
             *((to_lower_min_insync(too_few, view),) if too_few else ()),
             Rerun("sense_isr_catch_up", batch=number),
         )
-    run.record.write_progress(
-        ProgressNote(
-            batch=number,
-            at=run.now(),
-            text=text,
-            goes_on_at=goes_on_at,
-            advice=tuple(advice_as_data(to_let_catch_up(missing, view))),
-        )
-    )
+    _write_note(run, recorded, number, text, to_let_catch_up(missing, view), goes_on_at)
     return Waiting(text, until=deadline)
 
 
-def _waits_for_a_cancel(run: RunContext, recorded: RecordView, number: int) -> str:
-    """Say what was taken out of the batch and still copies because of us; the throttle is cleared after that."""
-    withdrawn = taken_out(recorded, number)
-    if not withdrawn.steps:
-        return ""
-    view = observe_replicas(run.cluster, withdrawn.partitions)
-    if not (copying := still_copying(withdrawn.steps, view)):
-        return ""
-    return (
-        f"batch {number}: every partition is at its target; kafka_reassignment_cancel has taken {name_some(copying)} out of it, "
-        "and carries on what copies"
+def _waits_for_a_cancel(run: RunContext, recorded: RecordView, number: int, deadline: datetime) -> Waiting | None:
+    """Wait for what was taken out of the batch and still copies because of us; the throttle is cleared after that."""
+    out = taken_out(recorded, number)
+    if not out.steps:
+        return None
+    view = observe_replicas(run.cluster, out.partitions)
+    copying = set(still_copying(out.steps, view))
+    steps = [s for s in out.steps if s.partition in copying]
+    if not steps:
+        return None
+    reasons = {s.partition: phase(s, view).reason for s in steps}
+    text = (
+        f"batch {number}: every partition is at its target; kafka_reassignment_cancel has taken {len(steps)} out of it, which "
+        f"still copy: {format_reasons(reasons)}"
     )
+    advice = to_let_catch_up({s.partition: s.reassignment.target for s in steps}, view)
+    _write_note(run, recorded, number, text, advice)
+    return Waiting(text, until=deadline)
+
+
+def _write_note(
+    run: RunContext,
+    recorded: RecordView,
+    number: int,
+    text: str,
+    advice: Sequence[Advice],
+    goes_on_at: datetime | None = None,
+) -> None:
+    """Replace the progress note; what was measured of the batch stays in it."""
+    note = ProgressNote(
+        batch=number, at=run.now(), text=text, goes_on_at=goes_on_at, advice=tuple(advice_as_data(advice))
+    )
+    if (before := recorded.progress()) is not None and before.batch == number:
+        measured = {"copied": before.copied, "watch": before.watch, "quota_uses": before.quota_uses}
+        note = note.model_copy(update=measured)
+    run.record.write_progress(note)
 
 
 @dataclass
