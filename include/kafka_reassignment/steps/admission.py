@@ -46,7 +46,7 @@ from kafka_reassignment.steps.health import cluster_health, planned_targets
 from kafka_reassignment.steps.inbound import take_sizes
 from kafka_reassignment.steps.left_open import without_left_open
 from kafka_reassignment.steps.left_over import to_end_moves
-from kafka_reassignment.steps.moves import format_reasons
+from kafka_reassignment.steps.moves import format_reasons, left_to_copy
 from kafka_reassignment.steps.recorded_batch import planned_batch
 from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.view import log_dirs_and_cordons, observe
@@ -164,7 +164,7 @@ def why_held(
     goes_without = expansions_to_submit(batch, view).none_can_move and goes_without_blocked()
     receivers = {b for s in batch.steps for b in s.reassignment.adding} & view.live_brokers
     # What is moving already is completed, whatever the clock says.
-    about_window = () if is_moving else _about_window(run, recorded, batch)
+    about_window = () if is_moving else _about_window(run, recorded, batch, view)
     about_rate, written = ((), 0.0) if is_moving else _about_rate(run, recorded, batch, view, samples)
     reasons = admission(
         batch,
@@ -187,15 +187,17 @@ def _health(run: RunContext, recorded: RecordView) -> Health:
     return cluster_health(run.cluster, run.request, lambda: planned_targets(recorded))
 
 
-def _about_window(run: RunContext, recorded: RecordView, batch: Batch) -> list[str]:
-    spec = run.request.maintenance
+def _about_window(run: RunContext, recorded: RecordView, batch: Batch, view: View) -> list[str]:
+    spec, late = run.request.maintenance, past_deadline(run.request.maintenance, run.now())
     stop = Trigger(CANCEL_DAG_ID, {"reassignment_id": run.record.reassignment_id})
-    if late := past_deadline(spec, run.now()):
-        raise DeadlinePassedError(late, stop, Correct("ask for what is left in a new request with a later time"))
     expected = estimate_of(run, recorded, batch)
-    fit = fits(spec, run.now(), expected.seconds, expected.least_seconds)
-    if fit.decision is StartDecision.START:
+    fit = fits(spec, run.now(), expected.seconds, expected.least_seconds) if late is None else None
+    if fit is not None and fit.decision is StartDecision.START:
         return []
+    if recorded.submitted(batch.number) is not None and not left_to_copy(batch, view).steps:
+        return []  # all is copied: what is left is to drop, whatever the clock says
+    if late is not None or fit is None:
+        raise DeadlinePassedError(late or "", stop, Correct("ask for what is left in a new request with a later time"))
     if fit.decision is StartDecision.NEVER:
         other_windows = Correct("ask for what is left in a new request with other maintenance windows")
         raise InfeasiblePlanError(

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+from kafka_reassignment.advice import CANCEL_DAG_ID
 from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.plan.summary import PlanSummary, seconds_at_rate
 from kafka_reassignment.record.approvals import PlanApproval
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.finished import is_finished_reassignment
 from kafka_reassignment.steps.supersede import give_back
 from kafka_reassignment.steps.validate_only import what_would_be_done
 
@@ -45,6 +47,8 @@ def approval(run: RunContext, rules: ApprovalRules | None = None) -> Approval:
             event.outcome, event.summary = "skipped", "validated only; nothing was changed in the cluster"
             event.facts = {"would_do": summary}
         return "stop"
+    if is_finished_reassignment(run, "approve"):
+        return "go"
     why = why_asked(run, rules)
     if why and _missing(run, rules):
         return "ask"
@@ -92,9 +96,10 @@ def answered(
 ) -> Answered:
     """Record a person's answer; an approved plan that may not run yet is to be approved by another person as well.
 
-    An approval counts for the plan in force alone, by its hash. A rejection releases the cluster's lock.
+    An approval counts for the frozen plan alone, by its hash: other batches of it need no other one. A rejection releases the
+    cluster's lock, unless batches of it have begun.
     """
-    plan_hash, reason = run.plan().plan_hash, reason.strip()[:LONGEST_REASON]
+    plan_hash, reason = run.record.plan_ref().plan_hash, reason.strip()[:LONGEST_REASON]
     with run.audited("approve") as event:
         event.outcome = "succeeded" if approved else "refused"
         event.summary = f"{'approved' if approved else 'rejected'} by {by}{f': {reason}' if reason else ''}"
@@ -110,7 +115,7 @@ def answered(
 
 
 def not_answered(run: RunContext) -> str:
-    """Record that nobody answered in time, release the cluster's lock, and return that in words."""
+    """Record that nobody answered in time, release the cluster's lock unless batches have begun, and return that in words."""
     with run.audited("approve") as event:
         event.outcome = "refused"
         event.summary = f"nobody answered within {run.request.approval_hours} hours{_given_back(run)}"
@@ -118,12 +123,17 @@ def not_answered(run: RunContext) -> str:
 
 
 def _given_back(run: RunContext) -> str:
-    """Release the cluster's lock; return a sentence on what the superseded reassignment has left, after a full stop, or nothing."""
+    """Release the cluster's lock; return a sentence on what the superseded reassignment has left, after a full stop, or nothing.
+
+    Batches that have begun keep the lock: without it they would stop in the middle of their copies.
+    """
+    if run.record.submitted(1) is not None:
+        return f". Its batches have begun and go on: trigger {CANCEL_DAG_ID} to stop them"
     left, _ = give_back(run)
     return f". {left}" if left else ""
 
 
 def _missing(run: RunContext, rules: ApprovalRules) -> int:
-    """How many people have still to approve the plan in force."""
+    """How many people have still to approve the frozen plan."""
     needed = 2 if run.request.second_approver or rules.second_approver else 1
-    return max(0, needed - len(run.record.approved_by(run.plan().plan_hash)))
+    return max(0, needed - len(run.record.approved_by(run.record.plan_ref().plan_hash)))

@@ -11,7 +11,7 @@ from kafka_reassignment.decisions.moves import (
     expansions_to_submit,
     phase,
 )
-from kafka_reassignment.decisions.windows import past_deadline, window_status
+from kafka_reassignment.decisions.windows import StartDecision, fits, past_deadline
 from kafka_reassignment.errors import (
     PASSING_REFUSALS,
     BatchIncompleteError,
@@ -29,7 +29,7 @@ from kafka_reassignment.record.models import ProgressNote, SubmittedBatch
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.blocked import can_others_move, has_waited, not_tried_often
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.estimates import end_in_words
+from kafka_reassignment.steps.estimates import end_in_words, estimate_of
 from kafka_reassignment.steps.finished import is_finished_batch, refuse_finished
 from kafka_reassignment.steps.inbound import note_sizes
 from kafka_reassignment.steps.left_open import changed_since, has_left_open
@@ -169,10 +169,15 @@ def _refuse_overtaken(run: RunContext, number: int, earlier: SubmittedBatch | No
     refuse_finished(run, number)
 
 
-def _require_open_window(run: RunContext, batch: Batch, view: View) -> None:
-    """Refuse to begin outside the request's maintenance windows; what of the batch has begun is completed at any time.
+LATE_SECONDS = 600.0
+"""How much later a batch may be submitted than it was admitted: two tasks run in between, each with its retries."""
 
-    The batch was admitted in a window, but that may be long ago: its task died or failed since, and runs again.
+
+def _require_open_window(run: RunContext, batch: Batch, view: View) -> None:
+    """Refuse to begin what ends outside the request's maintenance windows; what of the batch has begun is completed at any time.
+
+    The batch was admitted in a window that is long enough, but that may be long ago: its task died or failed since, and runs again.
+    It may end ``LATE_SECONDS`` after the window.
     """
     if any(s.partition in view.in_flight and phase(s, view).ours for s in batch.steps):
         return
@@ -180,8 +185,10 @@ def _require_open_window(run: RunContext, batch: Batch, view: View) -> None:
     if not left_to_copy(batch, view).steps:
         return
     closed = past_deadline(spec, now)
-    if closed is None and not (status := window_status(spec, now)).is_open:
-        closed = status.reason
+    if closed is None:
+        expected = estimate_of(run, RecordView(run.record), batch).seconds
+        fit = fits(spec, now, None if expected is None else max(0.0, expected - LATE_SECONDS))
+        closed = None if fit.decision is StartDecision.START else fit.reason
     if closed is not None:
         raise WindowClosedError(
             f"Batch {batch.number} was admitted earlier and is not submitted now: {closed}",

@@ -62,6 +62,30 @@ def test_a_batch_that_was_admitted_in_a_window_is_not_submitted_after_it(reassig
     run.do_all()
 
 
+def test_a_batch_that_was_admitted_in_a_window_is_not_submitted_when_it_would_end_long_after_it(reassignment):
+    run = reassignment([move("orders", 0, (1, 2), (1, 3), 30_000_000_000)], windows=["daily 22:00-23:00"])
+    run.clock.now = datetime(2026, 1, 1, 22, 5, tzinfo=UTC)
+    run.do("admit")  # 50 minutes
+    run.clock.now = datetime(2026, 1, 1, 22, 15, tzinfo=UTC)
+    run.do("set_throttle")
+    run.clock.now = datetime(2026, 1, 1, 22, 40, tzinfo=UTC)
+    with pytest.raises(WindowClosedError, match="was admitted earlier and is not submitted now: .*closes in 20 min"):
+        run.do("submit_batch")
+    assert not run.cluster.list_reassignments()
+    run.clock.now = datetime(2026, 1, 1, 22, 15, tzinfo=UTC)
+    run.do("submit_batch")  # a little late
+
+
+@pytest.mark.parametrize("times", [{"windows": ["daily 22:00-23:00"]}, {"must_end_by": "2026-01-01T23:00:00+00:00"}])
+def test_what_only_has_to_be_dropped_is_admitted_outside_the_windows(reassignment, times):
+    run = reassignment(MOVES, **times)
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    run.clock.now = datetime(2026, 1, 2, 3, 0, tzinfo=UTC)
+    run.do_all()
+    assert run.record.finished(1) is not None
+
+
 def test_what_has_begun_in_a_window_is_submitted_again_after_it(reassignment):
     run = reassignment(MOVES, windows=["daily 22:00-23:00"])
     run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)

@@ -5,6 +5,8 @@ from tests.steps_lab import move
 
 from kafka_reassignment.record.approvals import PlanApproval
 from kafka_reassignment.steps.approval import ApprovalRules, answer_within, answered, approval, not_answered, why_asked
+from kafka_reassignment.steps.batch import next_batch
+from kafka_reassignment.steps.limits import change_limits
 
 pytestmark = pytest.mark.quick
 
@@ -53,6 +55,34 @@ def test_an_approval_is_kept_with_its_reason_and_the_hash_of_the_plan_and_nobody
     assert (event.outcome, event.summary) == ("succeeded", "approved by ann: weekend")
     assert event.facts == {"by": "ann", "reason": "weekend", "approved_plan_hash": run.context.plan().plan_hash}
     assert approval(run.context) == "go"
+
+
+def test_an_approval_stays_when_batches_are_cut_anew(reassignment):
+    run = reassignment(
+        MOVES, [move("orders", 1, (2, 3), (4, 3)), move("orders", 2, (3, 1), (3, 4))], require_approval=True
+    )
+    assert answered(run.context, approved=True, by="ann").may_run
+    run.do_all()
+    change_limits(run.context, {"partition_movements": 1}, "bob")
+    assert next_batch(run.context, 1) == 2
+    assert run.context.plan().plan_hash != run.record.plan_ref().plan_hash
+    assert approval(run.context) == "go"
+
+
+def test_no_answer_frees_the_cluster_of_batches_that_have_begun(reassignment):
+    run = reassignment(MOVES, require_approval=True, approval_hours=8)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    assert "Its batches have begun and go on: trigger kafka_reassignment_cancel" in not_answered(run.context)
+    assert not answered(run.context, approved=False, by="bob").may_run
+    assert run.store.lock_owner(run.cluster_id).reassignment_id == "r"
+
+
+def test_nobody_is_asked_about_what_is_finished(reassignment):
+    run = reassignment(MOVES, require_approval=True)
+    run.run_batches()
+    run.finish()
+    assert approval(run.context) == "go"
+    assert last_event(run).outcome == "skipped"
 
 
 def test_an_approval_of_another_plan_does_not_count(reassignment):

@@ -90,7 +90,7 @@ def make_it_wait(begun, cluster, step):
     [
         ("admit", {"read": 18, "list": 6}, {"read": 10}),
         ("sense_isr_catch_up", {"read": 17, "list": 6}, {"read": 10}),
-        ("drop_old_replicas", {"read": 28, "list": 6}, {"read": 8}),
+        ("drop_old_replicas", {"read": 28, "list": 6}, {"read": 9}),
         ("keep_throttle", {"read": 5, "list": 2}, {"read": 2}),
         ("wait_for_batches", {"read": 6, "list": 3}, {"read": 4}),
         ("settle_moves", {"read": 21, "list": 6}, {"read": 8}),
