@@ -48,8 +48,9 @@ def invert(begun: Sequence[BegunBatch], request: ReassignmentRequest, out_dir: s
     steps = pa.concat_tables(parts) if parts else STEPS.empty_table()
     numbers = np.repeat(np.arange(1, len(parts) + 1, dtype=np.int64), [len(part) for part in parts])
     numbers = split_long_lists(batching_columns(steps).lists, numbers) if len(steps) else numbers
+    steps = _numbered(steps, numbers)
     clear_plan(out_dir)
-    changes = changes_table(_numbered_by_batch(steps, numbers))
+    changes = changes_table(steps)
     write_target(out_dir, changes)
     written = write_batches(out_dir, steps, numbers)
     batches = batch_summaries(batching_columns(steps), numbers, written) if len(steps) else ()
@@ -69,11 +70,17 @@ def _inverted(batch: BegunBatch, request: ReassignmentRequest) -> pa.Table:
     rows = rows.filter(pc.and_(pc.invert(left_out), requested))
     columns = {name: rows[name] for name in STEPS.names}
     columns["current"], columns["target"] = rows["target"], rows["current"]
-    columns["step"] = pc.add(pc.subtract(rows["steps"], rows["step"]), 1)
     return pa.table([columns[field.name] for field in STEPS], names=STEPS.names).cast(STEPS)
 
 
-def _numbered_by_batch(steps: pa.Table, numbers: np.ndarray) -> pa.Table:
-    """The same steps with the batch as the step's number: of several batchings, only that gives their order."""
-    at = STEPS.names.index("step")
-    return steps.set_column(at, STEPS.field(at), pa.array(numbers.astype(np.int32), pa.int32()))
+def _numbered(steps: pa.Table, numbers: np.ndarray) -> pa.Table:
+    """Return the steps of each partition as 1 to n of n, in the order of their batches: those of several batchings have no other order."""
+    names = pc.binary_join_element_wise(steps["topic"], steps["partition"].cast(pa.string()), "-")
+    _, which, counts = np.unique(names.to_numpy(), return_inverse=True, return_counts=True)
+    rank = np.empty(len(numbers), np.int32)
+    first = np.cumsum(counts) - counts
+    rank[np.lexsort((numbers, which))] = np.arange(len(numbers)) - np.repeat(first, counts) + 1
+    for name, values in (("step", rank), ("steps", counts[which].astype(np.int32))):
+        at = STEPS.names.index(name)
+        steps = steps.set_column(at, STEPS.field(at), pa.array(values, STEPS.field(at).type))
+    return steps

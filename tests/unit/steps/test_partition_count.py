@@ -245,6 +245,13 @@ def test_a_broker_that_a_reassignment_is_emptying_gets_nothing(growing):
     assert run.store.lock_owner(run.cluster_id) == lock, "the lock is the other's"
 
 
+def test_a_sweep_that_has_the_lock_keeps_no_placement_waiting(growing):
+    run = growing()
+    lock = ClusterLock(reassignment_id="kafka_throttle_sweep__1", since=run.clock.now, requested_by="the schedule")
+    run.store.acquire(run.cluster_id, lock)
+    run.do_all("preflight", "plan_placement", "create_partitions", "verify")
+
+
 def test_a_plan_on_a_broker_that_is_being_emptied_by_now_is_stale(growing):
     run = growing()
     run.do_all("preflight", "plan_placement")
