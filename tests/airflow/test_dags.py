@@ -369,7 +369,7 @@ def rendered(task, dag, **conf):
     params = {name: "orders" if isinstance(value, ArgNotSet) else value for name, value in dag.params.dump().items()}
     copied = deepcopy(task)
     copied.render_template_fields(
-        {"params": {**params, **conf}, "dag_run": SimpleNamespace(conf=conf), "run_id": "run-1", "ti": Ti}
+        {"params": {**params, **conf}, "dag_run": SimpleNamespace(conf=conf), "run_id": "run-1", "dag": dag, "ti": Ti}
     )
     return copied
 
