@@ -157,7 +157,8 @@ class ProgressNote(Versioned):
     ``ends_at`` is when the last batch is expected to end, None when that is not known; ``shown`` is for people, while
     the batch copies. ``goes_on_at`` is when it goes on without what dead brokers hold up, ``advice`` what brings on
     what does not get on. ``waits`` has the reasons for which the batch is not started yet; ``outpaced_since`` is when
-    the present one began that producers write faster than the rate. ``quota_uses`` is what brokers count in their quotas
+    the present one began that producers write faster than the rate, ``hung_since`` that a move of another client does not end by
+    itself, ``blocked_since`` that nothing of the batch can be moved. ``quota_uses`` is what brokers count in their quotas
     when the batch has ended: the next one begins by it.
     """
 
@@ -175,6 +176,8 @@ class ProgressNote(Versioned):
     ends_at: datetime | None = None
     waits: tuple[str, ...] = ()
     outpaced_since: datetime | None = None
+    hung_since: datetime | None = None
+    blocked_since: datetime | None = None
     shown: ProgressShown | None = None
     goes_on_at: datetime | None = None
     advice: tuple[dict[str, Any], ...] = ()

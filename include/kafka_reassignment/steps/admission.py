@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
+from typing import Literal
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, THROTTLE_DAG_ID, Advice, Correct, Rerun, Trigger
 from kafka_reassignment.decisions.admission import (
@@ -90,30 +91,48 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
             Rerun("admit", batch=earlier[0]),
         )
     run.require_go_ahead(recorded)
-    began = started_at or run.now()
+    now = run.now()
+    began = started_at or now
+
+    def since(what: Literal["outpaced_since", "hung_since", "blocked_since"]) -> datetime:
+        """Since when every look has found that; a batch may wait here for weeks, for other reasons."""
+        before = recorded.progress()
+        known: datetime | None = getattr(before, what) if before is not None and before.batch == number else None
+        return now if known is None else max(known, began)
+
     held = why_held(
         run,
         recorded,
         batch,
         samples,
-        goes_without_blocked=lambda: may_go_without(run, recorded, number, batch.partitions, began),
+        goes_without_blocked=lambda: may_go_without(run, recorded, number, batch.partitions, since("blocked_since")),
     )
     if not held.reasons:
         return Done(
             f"batch {number} admitted: {len(batch.steps)} partitions, {batch.bytes_to_copy / 1e6:.1f} MB to copy",
-            {WAITED: True} if held.goes_without and wait_is_over(run, recorded, number, began) else {},
+            {WAITED: True} if held.goes_without and wait_is_over(run, recorded, number, since("blocked_since")) else {},
         )
     now = run.now()
-    if held.hung and now >= deadline_of(run, began):
+    hung_since = since("hung_since") if held.hung else None
+    if hung_since is not None and now >= deadline_of(run, hung_since):
         raise _hung_too_long(run, batch, held)
-    outpaced_since = _outpaced_since(recorded, number, held, began, now)
-    if outpaced_since and now >= deadline_of(run, outpaced_since):
+    outpaced_since = since("outpaced_since") if held.outpaced and held.reasons == held.outpaced else None
+    if outpaced_since is not None and now >= deadline_of(run, outpaced_since):
         raise _outpaced_too_long(run, batch, held)
     text = f"batch {number} waits: {'; '.join(held.reasons)}{about_throttle}"
     end = expected_end(recorded, run.request, now)
     text += f"; {end.words}" if end.words else ""
     run.record.write_progress(
-        ProgressNote(batch=number, at=now, text=text, ends_at=end.at, waits=held.reasons, outpaced_since=outpaced_since)
+        ProgressNote(
+            batch=number,
+            at=now,
+            text=text,
+            ends_at=end.at,
+            waits=held.reasons,
+            outpaced_since=outpaced_since,
+            hung_since=hung_since,
+            blocked_since=since("blocked_since") if held.is_blocked else None,
+        )
     )
     return Waiting(text, until=now + LONGEST_WAIT)
 
@@ -122,13 +141,14 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
 class Held:
     """Why a batch cannot start now: every reason, and the moves of other clients among them that do not end by themselves.
 
-    ``goes_without``: none of its partitions can be moved now, and that is no reason. ``outpaced`` has the reasons why the rate
+    ``is_blocked``: none of its partitions can be moved now; ``goes_without``: and that is no reason. ``outpaced`` has the reasons why the rate
     can never finish, and ``new_writes`` what the busiest broker would have to copy of new writes alone, in bytes per second.
     """
 
     reasons: tuple[str, ...]
     outpaced: tuple[str, ...]
     new_writes: float
+    is_blocked: bool
     goes_without: bool
     hung: Mapping[TopicPartition, str]
     foreign: Mapping[TopicPartition, InFlight]
@@ -161,7 +181,8 @@ def why_held(
     is_moving = any(s.partition in view.in_flight and phase(s, view).ours for s in batch.steps)
     foreign = _foreign(run, recorded, batch, view)
     hung = hung_moves(foreign, view.live_brokers)
-    goes_without = expansions_to_submit(batch, view).none_can_move and goes_without_blocked()
+    is_blocked = expansions_to_submit(batch, view).none_can_move
+    goes_without = is_blocked and goes_without_blocked()
     receivers = {b for s in batch.steps for b in s.reassignment.adding} & view.live_brokers
     # What is moving already is completed, whatever the clock says.
     about_window = () if is_moving else _about_window(run, recorded, batch, view)
@@ -178,7 +199,7 @@ def why_held(
         allowed_unhealthy_partitions=request.allowed_unhealthy_partitions if request.pause_while_unhealthy else None,
         other_reasons=(*about_window, *about_rate),
     ).reasons
-    return Held(reasons, about_rate, written, goes_without, hung, foreign, view.live_brokers)
+    return Held(reasons, about_rate, written, is_blocked, goes_without, hung, foreign, view.live_brokers)
 
 
 def _health(run: RunContext, recorded: RecordView) -> Health:
@@ -263,14 +284,6 @@ def _foreign(run: RunContext, recorded: RecordView, batch: Batch, view: View) ->
         planned = read_targets_of(run.record.plan_ref(), list(foreign))
         foreign = {p: flight for p, flight in foreign.items() if p not in planned}
     return foreign
-
-
-def _outpaced_since(recorded: RecordView, number: int, held: Held, began: datetime, now: datetime) -> datetime | None:
-    """Since when every look has found that the rate can never finish, and no other reason to wait."""
-    if not held.outpaced or held.reasons != held.outpaced:
-        return None
-    before = recorded.progress()
-    return max(before.outpaced_since, began) if before and before.batch == number and before.outpaced_since else now
 
 
 def _outpaced_too_long(run: RunContext, batch: Batch, held: Held) -> InvalidThrottleError:
