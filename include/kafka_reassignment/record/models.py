@@ -120,6 +120,11 @@ class SubmittedBatch(Versioned):
     left_open: dict[str, str] = Field(default_factory=dict)
     only_blocked_since: datetime | None = None
 
+    @property
+    def made(self) -> frozenset[str]:
+        """The partitions whose step of this batch was submitted, and was not left out or left open since."""
+        return frozenset({*self.accepted} - {*self.left_out, *self.left_open})
+
     @classmethod
     def from_version_1(cls, fields: dict[str, Any]) -> dict[str, Any]:
         """Return what a file of version 1 says, by the names of this version."""

@@ -117,7 +117,8 @@ def moves_of_others(run: RunContext, recorded: RecordView, scope: CancelScope) -
 def begun_partitions(recorded: RecordView) -> frozenset[TopicPartition]:
     """Return the partitions whose first steps are in finished batches, and whose last one is not.
 
-    A step that its batch has left out was not made, unless another client has made something else of the partition.
+    A step that its batch has left out, or that was withdrawn before its batch, was not made, unless another client has made
+    something else of the partition.
     """
     finished = sorted(recorded.finished_batches())
     ended: dict[TopicPartition, bool] = {}
@@ -125,7 +126,9 @@ def begun_partitions(recorded: RecordView) -> frozenset[TopicPartition]:
         first, *others = numbers
         for number, partition, is_last in read_steps_of_several(plan, first, others[-1] if others else first):
             submitted = recorded.submitted(number)
-            if submitted is None or str(partition) not in {*submitted.left_out, *submitted.left_open}:
+            if submitted is None:  # all of the batch was withdrawn
+                continue
+            if str(partition) in submitted.made:
                 ended[partition] = is_last
             elif str(partition) in submitted.changed_by_others:
                 ended[partition] = True

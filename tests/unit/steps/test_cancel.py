@@ -415,6 +415,25 @@ def test_a_withdrawn_partition_between_two_steps_is_taken_back_too(three_steps):
     assert run.replicas()["events-0"] == (1, 2, 3)
 
 
+@pytest.mark.parametrize("others", [[], [MOVES[0]]], ids=["alone", "beside another"])
+def test_a_withdrawn_partition_is_between_two_steps_also_when_the_batch_of_its_last_one_has_ended(
+    reassignment, cluster, others
+):
+    """The batch went on without it before the cancel came to look."""
+    cluster.create_topic("events", [(1, 2)], size_bytes=1_000_000)
+    cluster.catch_up_all()
+    first, last = move("events", 0, (1, 2), (4, 1, 2)), move("events", 0, (4, 1, 2), (4, 5, 1))
+    run = reassignment([replace(first, step=1, steps=2)], [replace(last, step=2, steps=2), *others])
+    scope = CancelScope(("events-0",))
+    run.do_all()
+    cancel.stop(run.context, scope, by="bob")
+    run.do_all(batch=2)
+    assert run.replicas()["events-0"] == (4, 1, 2)
+    cancel.cancel_moves(run.context, scope)
+    run.until_settled(scope)
+    assert run.replicas()["events-0"] == (1, 2)
+
+
 # A cancel whose tasks are cleared days later
 
 
