@@ -237,6 +237,7 @@ class Play:
         self._waiting.clear()
         self._bound.clear()
         self.calm_since = self.world.time.now
+        self.world.time.stir()  # what pauses because nothing would happen looks when it would look anyway
 
     def _is_to_go_on(self, end: float) -> bool:
         now = self.world.time.seconds
