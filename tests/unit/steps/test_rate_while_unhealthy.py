@@ -1,10 +1,12 @@
 """A lower rate while the cluster is not well, and the earlier one afterwards."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from tests.steps_lab import StillWaiting, move
 
 from kafka_reassignment.decisions.admission import Health
-from kafka_reassignment.decisions.rate import RateDue, rate_due, rate_in_force
+from kafka_reassignment.decisions.rate import RateDue, change_rates, later_order, rate_due, rate_in_force
 from kafka_reassignment.decisions.throttle import Journal, RateChange, Side
 from kafka_reassignment.errors import InvalidThrottleError
 from kafka_reassignment.model import ConfigResource, TopicPartition
@@ -107,3 +109,24 @@ def test_an_operator_may_change_the_rate_meanwhile(reassignment, cluster):
 def test_a_rate_that_is_not_lower_is_refused(rate):
     with pytest.raises(InvalidThrottleError, match="mb_per_second_while_unhealthy is"):
         parse_request({"job": "rebalance", "throttle_mb_per_second": 10, "mb_per_second_while_unhealthy": rate})
+
+
+def test_a_slow_down_ends_though_the_rate_of_single_brokers_was_set_meanwhile():
+    of_one = RateChange(asked_bytes_per_second=1_000_000, brokers=(3,))
+    of_all = RateChange(asked_bytes_per_second=1_000_000)
+    slowed = SLOWED.rate_changes
+    due = rate_due(REQUEST, Journal(rate_changes=(*slowed, of_one)), 1_000_000, Health())
+    assert due is not None
+    assert due.bytes_per_second == 10_000_000
+    assert rate_due(REQUEST, Journal(rate_changes=(*slowed, of_all)), 1_000_000, Health()) is None
+
+
+def test_a_change_that_nobody_asked_for_does_not_forget_what_a_person_asked_for():
+    """A retry of an earlier order gives way to the later one also where the cluster's health has lowered the rate since."""
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    asked = RateChange(asked_bytes_per_second=4_000_000, at=at)
+    lowered, _ = change_rates(Journal(rate_changes=(asked,)), {}, asked_bytes_per_second=2_000_000, because="unwell")
+    assert [c.asked_bytes_per_second for c in lowered.rate_changes] == [4_000_000, 2_000_000]
+    assert later_order(lowered, at - timedelta(minutes=1), None, tuple(Side)) == asked
+    by_hand, _ = change_rates(lowered, {}, asked_bytes_per_second=9_000_000)
+    assert [c.asked_bytes_per_second for c in by_hand.rate_changes] == [9_000_000]
