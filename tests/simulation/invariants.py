@@ -6,7 +6,7 @@ Words used here:
   for with that replica in the ISR, or the product took its throttle away while it was in the ISR, or another client moved
   the partition. Replicas that fall out of the ISR later copy because of Kafka.
 * *one poll interval*: ``POLL_SECONDS``, the time between two looks of the slowest waiting task, and ``SLACK_SECONDS`` for
-  a look or for the delay of a retry. It counts only while nothing is wrong with brokers, the store and Airflow (nobody can
+  a look. It counts only while nothing is wrong with brokers, the store and Airflow (nobody can
   look then), and while a task of that reassignment, or of the one that took the cluster over, runs or waits, be it for an
   answer: nobody looks for a reassignment that stands red, so there it is a violation only when the product itself took the
   throttle away. The time in which a retry is waited for alone does not count.
@@ -20,7 +20,7 @@ Words used here:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -96,12 +96,7 @@ class Watch:
             + (min(since, lasts).total_seconds() if self._at_work.get(whose, True) else 0.0)
             for replica, (whose, lasts) in bare.items()
         }
-        self._at_work = {whose: self._is_at_work(whose) for whose, _ in bare.values()}
-
-    def _is_at_work(self, reassignment_id: str) -> bool:
-        truth = self._play.world.truth
-        looking = {reassignment_id, truth.owner() if truth.is_over(reassignment_id) else None}
-        return any(map(_is_at_work, _running(self._play, looking)))
+        self._at_work = {whose: any(map(_is_at_work, _running(play, whose))) for whose, _ in bare.values()}
 
     def _green_runs(self) -> None:
         for airflow in self._play.world.airflows:
@@ -164,19 +159,19 @@ def throttled(play: Play, watched: Mapping[Replica, float]) -> list[Violation]:
 
 def _somebody_looks(play: Play, reassignment_id: str, longest: timedelta) -> bool:
     """Whether a task of a reassignment, or of the one that took the cluster over, has been running or waiting for a poll interval."""
-    truth = play.world.truth
-    looking = {reassignment_id, truth.owner() if truth.is_over(reassignment_id) else None}
     return any(
         any(map(_runs_or_waits, run.tasks.values()))
-        for run in _running(play, looking)
+        for run in _running(play, reassignment_id)
         if play.world.time.now - run.triggered_at > longest
     )
 
 
-def _running(play: Play, reassignments: Collection[str | None]) -> Iterator[Any]:
-    """Yield the runs of reassignments that have not ended."""
+def _running(play: Play, reassignment_id: str) -> Iterator[Any]:
+    """Yield the runs that have not ended of a reassignment, and of the one that took the cluster over."""
+    truth = play.world.truth
+    looking = {reassignment_id, truth.owner() if truth.is_over(reassignment_id) else None}
     for run in play.airflow.runs.values():
-        if run.state == "running" and (run.conf.get("reassignment_id") or run.run_id) in reassignments:
+        if run.state == "running" and (run.conf.get("reassignment_id") or run.run_id) in looking:
             yield run
 
 

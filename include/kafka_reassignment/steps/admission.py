@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from math import ceil
 from typing import Literal
 
@@ -91,15 +92,8 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
             Rerun("admit", batch=earlier[0]),
         )
     run.require_go_ahead(recorded)
-    now = run.now()
-    began = started_at or now
-
-    def since(what: Literal["outpaced_since", "hung_since", "blocked_since"]) -> datetime:
-        """Since when every look has found that; a batch may wait here for weeks, for other reasons."""
-        before = recorded.progress()
-        known: datetime | None = getattr(before, what) if before is not None and before.batch == number else None
-        return now if known is None else max(known, began)
-
+    began = started_at or run.now()
+    since = partial(_since, run, recorded, number, began)
     held = why_held(
         run,
         recorded,
@@ -209,16 +203,16 @@ def _health(run: RunContext, recorded: RecordView) -> Health:
 
 
 def _about_window(run: RunContext, recorded: RecordView, batch: Batch, view: View) -> list[str]:
-    spec, late = run.request.maintenance, past_deadline(run.request.maintenance, run.now())
+    spec = run.request.maintenance
     stop = Trigger(CANCEL_DAG_ID, {"reassignment_id": run.record.reassignment_id})
+    if late := past_deadline(spec, run.now()):
+        if _has_only_to_drop(recorded, batch, view):
+            return []
+        raise DeadlinePassedError(late, stop, Correct("ask for what is left in a new request with a later time"))
     expected = estimate_of(run, recorded, batch)
-    fit = fits(spec, run.now(), expected.seconds, expected.least_seconds) if late is None else None
-    if fit is not None and fit.decision is StartDecision.START:
+    fit = fits(spec, run.now(), expected.seconds, expected.least_seconds)
+    if fit.decision is StartDecision.START or _has_only_to_drop(recorded, batch, view):
         return []
-    if recorded.submitted(batch.number) is not None and not left_to_copy(batch, view).steps:
-        return []  # all is copied: what is left is to drop, whatever the clock says
-    if late is not None or fit is None:
-        raise DeadlinePassedError(late or "", stop, Correct("ask for what is left in a new request with a later time"))
     if fit.decision is StartDecision.NEVER:
         other_windows = Correct("ask for what is left in a new request with other maintenance windows")
         raise InfeasiblePlanError(
@@ -232,6 +226,11 @@ def _about_window(run: RunContext, recorded: RecordView, batch: Batch, view: Vie
         )
         return [held]
     return [fit.reason]
+
+
+def _has_only_to_drop(recorded: RecordView, batch: Batch, view: View) -> bool:
+    """Whether all of a batch that has begun is copied: the rest is done whatever the clock says."""
+    return recorded.submitted(batch.number) is not None and not left_to_copy(batch, view).steps
 
 
 def _raise_rate(
@@ -284,6 +283,19 @@ def _foreign(run: RunContext, recorded: RecordView, batch: Batch, view: View) ->
         planned = read_targets_of(run.record.plan_ref(), list(foreign))
         foreign = {p: flight for p, flight in foreign.items() if p not in planned}
     return foreign
+
+
+def _since(
+    run: RunContext,
+    recorded: RecordView,
+    number: int,
+    began: datetime,
+    what: Literal["outpaced_since", "hung_since", "blocked_since"],
+) -> datetime:
+    """Return since when every look has found that: a batch may have waited for weeks for other reasons."""
+    before = recorded.progress()
+    known: datetime | None = getattr(before, what) if before is not None and before.batch == number else None
+    return run.now() if known is None else max(known, began)
 
 
 def _outpaced_too_long(run: RunContext, batch: Batch, held: Held) -> InvalidThrottleError:

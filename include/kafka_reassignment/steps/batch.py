@@ -94,11 +94,12 @@ def submit_batch(run: RunContext, number: int) -> None:
         batch, earlier = run.batch(number), run.record.submitted(number)
         changed = {p: earlier.left_out[p] for p in earlier.changed_by_others} if earlier else {}
         batch = without(batch, changed)
-        opened = has_left_open(RecordView(run.record))
+        recorded = RecordView(run.record)
+        opened = has_left_open(recorded)
         view = confirmed_view(run, batch.steps, DOUBTFUL if opened else DOUBTFUL - {Phase.NOT_SUBMITTED})
         changed |= changed_since(run, batch, view) if opened else {}
         batch = without(batch, changed)
-        _require_open_window(run, batch, view)
+        _require_open_window(run, recorded, batch, view)
         view, kept = supersede_foreign(run, batch, view, event)
         wanted = expansions_to_submit(batch, view)
         if wanted.to_submit:
@@ -173,7 +174,7 @@ LATE_SECONDS = 600.0
 """How much later a batch may be submitted than it was admitted: two tasks run in between, each with its retries."""
 
 
-def _require_open_window(run: RunContext, batch: Batch, view: View) -> None:
+def _require_open_window(run: RunContext, recorded: RecordView, batch: Batch, view: View) -> None:
     """Refuse to begin what ends outside the request's maintenance windows; what of the batch has begun is completed at any time.
 
     The batch was admitted in a window that is long enough, but that may be long ago: its task died or failed since, and runs again.
@@ -186,7 +187,7 @@ def _require_open_window(run: RunContext, batch: Batch, view: View) -> None:
         return
     closed = past_deadline(spec, now)
     if closed is None:
-        expected = estimate_of(run, RecordView(run.record), batch).seconds
+        expected = estimate_of(run, recorded, batch).seconds
         fit = fits(spec, now, None if expected is None else max(0.0, expected - LATE_SECONDS))
         closed = None if fit.decision is StartDecision.START else fit.reason
     if closed is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, Advice, Rerun, Trigger, WaitUntil
 from kafka_reassignment.decisions.moves import Phase, phase
@@ -12,7 +12,7 @@ from kafka_reassignment.errors import (
     ThrottleInUseError,
     name_some,
 )
-from kafka_reassignment.model import Step, View
+from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.models import FinishedBatch
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -53,7 +53,7 @@ def clear_throttle(run: RunContext, number: int) -> None:
         if ours := still_copying(whole.steps, view):
             copying = [s for s in taken_out(recorded, number).steps if s.partition in ours]
             if len(copying) == len(ours):
-                raise _not_settled(run, number, "stays", copying, view)
+                raise _waits_for_a_cancel(run, number, "stays", not_settled(copying, view))
             raise ThrottleInUseError(
                 f"Refusing to clear the replication throttle: {len(ours)} of {len(whole.steps)} partitions of batch "
                 f"{number} are still reassigning ({name_some(ours)}). Without the throttle they would copy at full speed",
@@ -73,9 +73,8 @@ def clear_throttle(run: RunContext, number: int) -> None:
                 *_way_on(run, number),
             )
         submitted = run.record.submitted(number)  # what was left out just now is in it
-        out = taken_out(RecordView(run.record), number).steps
-        if not_settled(out, view):
-            raise _not_settled(run, number, "is cleared", out, view)
+        if left := not_settled(taken_out(RecordView(run.record), number).steps, view):
+            raise _waits_for_a_cancel(run, number, "is cleared", left)
         run.record.write_finished(
             FinishedBatch(
                 number=number,
@@ -89,9 +88,10 @@ def clear_throttle(run: RunContext, number: int) -> None:
         )
 
 
-def _not_settled(run: RunContext, number: int, throttle: str, steps: Collection[Step], view: View) -> NotSettledError:
+def _waits_for_a_cancel(
+    run: RunContext, number: int, throttle: str, left: Mapping[TopicPartition, str]
+) -> NotSettledError:
     """Return the error about what was taken out of a batch, and copies still or is between two ends."""
-    left = not_settled(steps, view)
     return NotSettledError(
         f"The throttle {throttle}, and batch {number} is not done: kafka_reassignment_cancel has taken {len(left)} "
         f"partitions out of it, and has not settled them yet: {format_reasons(left)}",

@@ -115,14 +115,12 @@ def unfit_brokers(run: RunContext, request: PartitionCountRequest, description: 
     unfit = {b: "it is down" for b, broker in description.brokers.items() if not broker.alive}
     unfit |= dict.fromkeys(request.exclude_brokers, "the request excludes it")
     lock_owner = run.store.lock_owner(run.record.cluster_id)
+    owning = None if lock_owner is None else run.store.record(run.record.cluster_id, lock_owner.reassignment_id)
     # A sweep, or a throttle for moves of others, has the lock without a request.
-    if (
-        lock_owner is not None
-        and (owning := run.store.record(run.record.cluster_id, lock_owner.reassignment_id)).exists
-    ):
+    if owning is not None and owning.exists:
         other = owning.recorded_request().request
         if other.job is Job.DECOMMISSION:
-            unfit |= dict.fromkeys(other.brokers, f"reassignment {lock_owner.reassignment_id} is emptying it")
+            unfit |= dict.fromkeys(other.brokers, f"reassignment {owning.reassignment_id} is emptying it")
     return unfit
 
 

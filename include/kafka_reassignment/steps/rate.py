@@ -202,9 +202,9 @@ def change_rate(
         )
         try:
             setting, refused = set_in_parts(run, decide, goes_on)
-        except _ChangedMeanwhileError as later:
+        except _ChangedMeanwhileError as change:
             event.is_dropped = not is_begun
-            event.summary = f"{said}until it was {later}"
+            event.summary = f"{said}until it was {change}"
             return event.summary if is_begun else f"{because}: nothing changed, because the rate was changed since"
         missing = outcome_of(run, setting).missing
         lower = [r for r in setting.journal.lower_rates if setting.journal.rate_changes[-1].concerns(r.broker, r.side)]

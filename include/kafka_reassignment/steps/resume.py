@@ -79,7 +79,7 @@ def _refuse_what_is_not_stopped(run: RunContext, *, has_run: bool, dag_id: str) 
             f"Reassignment {own} is not stopped: there is nothing to resume. If it does not go on, a task of it has failed",
             Rerun("start_batches"),
         )
-    if (begun_by := _begun_by(run)) not in {"", dag_id}:
+    if (begun_by := _dag_that_began(run)) not in {"", dag_id}:
         raise InvalidRequestError(
             f"Reassignment {own} is not stopped, and was begun by the DAG {begun_by}: it cannot go on in {dag_id} beside it",
             Correct(
@@ -88,7 +88,7 @@ def _refuse_what_is_not_stopped(run: RunContext, *, has_run: bool, dag_id: str) 
         )
 
 
-def _begun_by(run: RunContext) -> str:
+def _dag_that_began(run: RunContext) -> str:
     """Return the DAG that has begun it last; empty where that cannot be told."""
     trail = run.record.audit
     try:

@@ -20,16 +20,16 @@ def step(current, target, number, of):
     return replace(move("orders", 0, current, target), step=number, steps=of)
 
 
-def test_steps_of_two_batchings_are_numbered_anew_in_the_order_of_their_batches(tmp_path):
+def test_steps_of_two_batchings_are_numbered_in_the_order_of_their_batches(tmp_path):
     """A to B was the first of two steps; then R was lowered, and B to D became two of three."""
     other = move("orders", 1, (1, 2), (1, 3))
-    places = f"{tmp_path}/first", f"{tmp_path}/anew"
+    places = f"{tmp_path}/first", f"{tmp_path}/second"
     plans = [[step(A, B, 1, 2), other]], [[step(B, C, 2, 3)], [step(C, D, 3, 3)]]
-    first, anew = (
+    first, second = (
         PlanRef(place, write_plan(place, plan, frozen_at=datetime(2026, 1, 1, tzinfo=UTC)).plan_hash)
         for place, plan in zip(places, plans, strict=True)
     )
-    begun = [BegunBatch(2, anew, ()), BegunBatch(1, anew, ()), BegunBatch(1, first, ())]
+    begun = [BegunBatch(2, second, ()), BegunBatch(1, second, ()), BegunBatch(1, first, ())]
     out = f"{tmp_path}/back"
     summary = invert(begun, REQUEST, out)
     batches = [read_batch(PlanRef(out, summary.plan_hash), n).steps for n in (1, 2, 3)]

@@ -125,7 +125,7 @@ def test_a_change_that_nobody_asked_for_does_not_forget_what_a_person_asked_for(
     """A retry of an earlier order gives way to the later one also where the cluster's health has lowered the rate since."""
     at = datetime(2026, 1, 1, tzinfo=UTC)
     asked = RateChange(asked_bytes_per_second=4_000_000, at=at)
-    lowered, _ = change_rates(Journal(rate_changes=(asked,)), {}, asked_bytes_per_second=2_000_000, because="unwell")
+    lowered, _ = change_rates(Journal(rate_changes=(asked,)), {}, asked_bytes_per_second=2_000_000, because="unhealthy")
     assert [c.asked_bytes_per_second for c in lowered.rate_changes] == [4_000_000, 2_000_000]
     assert later_order(lowered, at - timedelta(minutes=1), None, tuple(Side)) == asked
     by_hand, _ = change_rates(lowered, {}, asked_bytes_per_second=9_000_000)
