@@ -247,6 +247,7 @@ def _replace(module: types.ModuleType) -> None:
         "record_store": record_store,
         "plan_page": lambda *_args, **_kwargs: "",
         "write_snapshot": tables.write_snapshot,
+        "read_replicas": tables.read_replicas,
     }
     objects = {
         id(time): _TIME,

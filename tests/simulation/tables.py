@@ -27,3 +27,12 @@ def write_snapshot(description: Any, partitions: Any, log_dirs: Any, facts: Any,
     before_call("write_snapshot", writes=True)
     SNAPSHOTS[uri] = Snapshot(description, dict(partitions), log_dirs, facts)
     after_call(writes=True)
+
+
+def read_replicas(directory: str, partitions: Any) -> dict[Any, Any]:
+    """Return the replicas of some partitions in a snapshot."""
+    if directory not in SNAPSHOTS:
+        raise FileNotFoundError(directory)
+    before_call("read_replicas", writes=False)
+    there = SNAPSHOTS[directory].partitions
+    return {p: there[p].replicas for p in partitions if p in there}

@@ -100,9 +100,15 @@ class Settling:
     above: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     @property
+    def unsettled(self) -> Mapping[TopicPartition, str]:
+        """Return what is to be cancelled, submitted or waited for, and why; moves of other clients stay as they are."""
+        waiting = {**self.cancels.to_cancel, **self.cancels.carry_on, **self.stranded}
+        return dict.fromkeys(self.to_submit.keys() - waiting.keys(), "between two assignments") | waiting
+
+    @property
     def complete(self) -> bool:
-        """Whether nothing more can be done; moves of other clients stay as they are."""
-        return not (self.cancels.to_cancel or self.cancels.carry_on or self.to_submit or self.stranded)
+        """Whether nothing more can be done."""
+        return not self.unsettled
 
 
 def settling(
@@ -112,6 +118,7 @@ def settling(
     wholes: Mapping[TopicPartition, Reassignment] | None = None,
     foreign_too: bool = False,
     onward: bool = False,
+    ends: Mapping[TopicPartition, Replicas] | None = None,
 ) -> Settling:
     """Decide what settles each step now; call again after acting until it is complete.
 
@@ -121,6 +128,7 @@ def settling(
         wholes: the whole reassignment of partitions that take several steps (KIP-435).
         foreign_too: as in ``cancels``.
         onward: what is in between goes on to its target where both ends can be reached, so that no copy is lost.
+        ends: at which end a partition is wanted, where that is known; it goes to another one only where it cannot reach that.
     """
     in_flight: list[Step] = []
     to_submit: dict[TopicPartition, Replicas] = {}
@@ -136,7 +144,7 @@ def settling(
             in_flight.append(step)
         elif state is None or state.replicas in {whole.current, whole.target}:
             settled.append(step.partition)
-        elif way := _way_out(step, whole, seen, onward=onward):
+        elif way := _way_out(step, whole, seen, onward=onward, wanted=(ends or {}).get(step.partition)):
             to_submit.update(way.to_submit)
             stranded.update(way.waiting)
         else:
@@ -158,7 +166,9 @@ def settling(
     return Settling(decided, to_submit, stranded, left, tuple(settled), above)
 
 
-def _way_out(step: Step, whole: Reassignment, seen: View, *, onward: bool) -> Drops | None:
+def _way_out(
+    step: Step, whole: Reassignment, seen: View, *, onward: bool, wanted: Replicas | None
+) -> Drops | None:
     """The first end of the reassignment, else of the step, that can be reached now, or why the reachable ones have to wait.
 
     None when either end would take copies.
@@ -171,6 +181,7 @@ def _way_out(step: Step, whole: Reassignment, seen: View, *, onward: bool) -> Dr
         ends += [Step(step.reassignment.inverse()), step]
     if onward:
         ends = [*ends[1::2], *ends[::2]]
+    ends.sort(key=lambda end: end.reassignment.target != wanted)
     there = {Phase.EXPANDED, Phase.CAUGHT_UP}
     ways = [drops_to_submit(Batch(1, (end,)), seen) for end in ends if phase(end, seen).phase in there]
     if not ways:

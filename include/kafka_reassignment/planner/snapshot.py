@@ -5,15 +5,23 @@ Missing information does not stop a snapshot: it is assumed, and the assumption 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafka_reassignment.errors import name_some
-from kafka_reassignment.model import ClusterDescription, LogDirsReport, LogReplica, PartitionState, TopicPartition
+from kafka_reassignment.model import (
+    ClusterDescription,
+    LogDirsReport,
+    LogReplica,
+    PartitionState,
+    Replicas,
+    TopicPartition,
+)
 from kafka_reassignment.plan.columns import longs
 from kafka_reassignment.plan.tables import read_table, write_table
 from kafka_reassignment.planner import schemas
@@ -129,6 +137,23 @@ def _tiered_topics(topics: Mapping[str, TopicFacts]) -> tuple[str, ...]:
             "not become the preferred leader before it has more."
         ),
     )
+
+
+def snapshot_of(plan_uri: str) -> str:
+    """Return the folder of the snapshot that a plan on Spark is made from."""
+    return f"{plan_uri}/snapshot"
+
+
+def read_replicas(directory: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Replicas]:
+    """Return the replicas of some partitions in a snapshot.
+
+    Raises:
+        FileNotFoundError: there is no snapshot.
+    """
+    topics = sorted({p.topic for p in partitions})
+    rows = read_table(f"{directory}/partitions", pc.field("topic").isin(topics)).to_pylist()
+    replicas = {TopicPartition(row["topic"], row["partition"]): tuple(row["replicas"]) for row in rows}
+    return {p: replicas[p] for p in partitions if p in replicas}
 
 
 def _write(directory: str, name: str, schema: pa.Schema, columns: Sequence[Sequence[object]]) -> None:

@@ -131,6 +131,13 @@ class SubmittedBatch(Versioned):
         return renamed(fields, retried_later="comes_again")
 
 
+class SupersededNote(Versioned):
+    """Which reassignment was stopped so that this one could take its place; written before that one is stopped."""
+
+    at: datetime
+    reassignment_id: str
+
+
 class FinishedBatch(Versioned):
     """A batch that is at its target, with its throttle cleared, but for ``left_out``: those left open are among these.
 

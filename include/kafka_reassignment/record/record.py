@@ -23,6 +23,7 @@ from kafka_reassignment.record.models import (
     RecordedRequest,
     SizesNote,
     SubmittedBatch,
+    SupersededNote,
 )
 from kafka_reassignment.record.objects import (
     AUDIT_HEADS,
@@ -65,6 +66,7 @@ class Record:
         self.limits_commands = Series(root / "limits-commands", LimitsCommand, earlier=lambda: self._earlier("limits"))
         self.revisions = Series(root / "revisions", Revision)
         self.approvals = Series(root / "approvals", PlanApproval)
+        self._superseded = Series(root / "superseded", SupersededNote)
         self._plan_tries = Series(root / "plans", PlanTry)
         self._journals = Series(root / "throttle-journal", Journal, kept=2)
         self._written_once = ReadOnce()
@@ -260,6 +262,22 @@ class Record:
         by = noted.decode()
         other = Record(self.root.parent / path_part(by), self.cluster_id, by)
         return by if other.submitted(1) is not None else None
+
+    def note_superseded(self, reassignment_id: str, at: datetime) -> None:
+        """Note that this reassignment is about to take the place of another one."""
+        if reassignment_id not in self._noted_as_superseded():
+            self._superseded.append(SupersededNote(at=at, reassignment_id=reassignment_id))
+
+    def superseded(self) -> list[Record]:
+        """Return the records of the reassignments whose place this one took, the latest first, as far as they were not resumed."""
+        if not self.exists or not self.recorded_request().request.supersede:
+            return []
+        noted = reversed(self._noted_as_superseded())
+        others = (Record(self.root.parent / path_part(other), self.cluster_id, other) for other in noted)
+        return [r for r in others if (stop := r.stopped()) and stop.superseded_by == self.reassignment_id]
+
+    def _noted_as_superseded(self) -> list[str]:
+        return [note.reassignment_id for note in self._superseded.all()]
 
     @property
     def has_journal(self) -> bool:

@@ -133,8 +133,7 @@ def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> W
     if result.has_acted:
         event = AuditDraft(summary=result.in_words, facts=vars(result))
         run.write_event("cancel_moves", None, run.now(), event)
-    waiting = {**decided.cancels.to_cancel, **decided.cancels.carry_on, **decided.stranded}
-    waiting |= dict.fromkeys(decided.to_submit.keys() - waiting.keys(), "between two assignments")
+    waiting = decided.unsettled
     deadline = started_at + _time_to_settle(run)
     if run.now() >= deadline:
         raise UnsafeDropError(

@@ -19,7 +19,7 @@ from kafka_reassignment.plan.score_card import headline, score_card
 from kafka_reassignment.plan.store import PlanRef, read_batch, read_summary, read_target_table
 from kafka_reassignment.plan.summary import PlanSummary
 from kafka_reassignment.planner.environment import require_hadoop, require_pyspark
-from kafka_reassignment.planner.snapshot import TopicFacts, write_snapshot
+from kafka_reassignment.planner.snapshot import TopicFacts, snapshot_of, write_snapshot
 from kafka_reassignment.record.models import REPORT, FrozenPlan
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
@@ -120,7 +120,7 @@ def _plan_on_spark(
     from kafka_reassignment.planner.pipeline import plan  # noqa: PLC0415
     from kafka_reassignment.planner.session import planner_session  # noqa: PLC0415
 
-    snapshot_uri = f"{out_uri}/snapshot"
+    snapshot_uri = snapshot_of(out_uri)
     # Spark starts while the brokers are asked: each takes seconds, and neither needs the other.
     with ExitStack() as at_end, ThreadPoolExecutor(1) as background:
         starting = background.submit(at_end.enter_context, planner_session(master, settings=spark_settings))

@@ -149,6 +149,7 @@ def _stop(run: RunContext, owner: ClusterLock, by: str) -> str:
     """Order that the reassignment which is superseded does nothing more; return its id."""
     other = run.store.record(run.record.cluster_id, owner.reassignment_id)
     own = run.record.reassignment_id
+    run.record.note_superseded(owner.reassignment_id, run.now())
     other.run_commands.append(
         RunCommand(
             at=run.now(), by=by, run_id=run.actor.run_id, stopped=True, reason=f"superseded by {own}", superseded_by=own

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from kafka_reassignment.decisions.moves import phase
+from kafka_reassignment.decisions.moves import has_begun, phase
 from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.model import Reassignment, Step, TopicPartition
 from kafka_reassignment.plan.store import read_steps_of_several, read_targets_of
@@ -34,13 +34,13 @@ class StoppedSteps:
 def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> StoppedSteps:
     """Return what a cancel is about: no other steps can be in flight or half-way.
 
-    A reassignment that is stopped before its first batch has superseded another one in vain: what that one has left is settled
-    with it. What the plan of another reassignment that has the cluster's lock moves is that one's, also where both have the same
+    What the reassignments that it has superseded have left, and it does not move, is settled with it: nobody else would. What the
+    plan of another reassignment that has the cluster's lock moves is that one's, also where both have the same
     targets: an old cancel that is cleared must not take its moves, nor the copies that it has made.
     """
     ours = _ours(recorded, scope) if recorded.record.exists else StoppedSteps()
-    if scope.is_whole and recorded.record.exists and recorded.submitted(1) is None:
-        ours = _joined(ours, steps_of_superseded(run))
+    if scope.is_whole:
+        ours = _joined(run, ours, steps_of_superseded(run))
     of_owner = planned_by_owner(run, {s.partition for s in ours.steps})
     ours = StoppedSteps(tuple(s for s in ours.steps if s.partition not in of_owner), ours.wholes, of_owner)
     if not scope.foreign:
@@ -70,33 +70,46 @@ def _owner(run: RunContext) -> Record | None:
 
 
 def steps_of_superseded(run: RunContext) -> StoppedSteps:
-    """Return what the reassignment that this one has superseded has left in flight or half-way."""
-    earlier = superseded(run)
-    if earlier is None:
-        return StoppedSteps()
+    """Return what the reassignments that this one has superseded have left in flight or half-way, and this one does not move.
+
+    Before its first batch that is also what its plan moves. What one of them had superseded in its turn is in it as well.
+    """
     try:
-        return _ours(RecordView(earlier), CancelScope())
+        return _steps_of_superseded(run, run.record)
     except RecordDamagedError as error:
-        run.log.warning("Nobody can tell what %s has left half-way: %s", earlier.reassignment_id, error)
+        run.log.warning("Nobody can tell what was superseded and is half-way: %s", error)
         return StoppedSteps()
 
 
-def _joined(own: StoppedSteps, earlier: StoppedSteps) -> StoppedSteps:
-    known = {s.partition for s in own.steps}
+def _steps_of_superseded(run: RunContext, record: Record) -> StoppedSteps:
+    left = StoppedSteps()
+    for earlier in record.superseded():
+        own = _ours(RecordView(earlier), CancelScope())
+        left = _joined(run, left, _joined(run, own, _steps_of_superseded(run, earlier)))
+    if left.steps and record.submitted(1) is not None:
+        moved = read_targets_of(record.plan_ref(), [s.partition for s in left.steps])
+        left = replace(left, steps=tuple(s for s in left.steps if s.partition not in moved))
+    return left
+
+
+def _joined(run: RunContext, later: StoppedSteps, earlier: StoppedSteps) -> StoppedSteps:
+    """Return the steps of both; of a partition that both have, the later one's if that has begun, else the earlier one's."""
+    if not later.steps or not earlier.steps:
+        return later if later.steps else earlier
+    both = {s.partition: s for s in later.steps if s.partition in {e.partition for e in earlier.steps}}
+    view = observe(run.cluster, tuple(both))
+    not_begun = {p for p, s in both.items() if not has_begun(s, view)}
+    not_there = both.keys() - not_begun
     return StoppedSteps(
-        (*own.steps, *(s for s in earlier.steps if s.partition not in known)),
-        {**{p: whole for p, whole in earlier.wholes.items() if p not in known}, **own.wholes},
+        (
+            *(s for s in later.steps if s.partition not in not_begun),
+            *(s for s in earlier.steps if s.partition not in not_there),
+        ),
+        {
+            **{p: whole for p, whole in earlier.wholes.items() if p not in not_there},
+            **{p: whole for p, whole in later.wholes.items() if p not in not_begun},
+        },
     )
-
-
-def superseded(run: RunContext) -> Record | None:
-    """Return the reassignment from which this one took the lock of the cluster, in one step; None where there is none."""
-    own, series = run.record.reassignment_id, run.store.lock(run.record.cluster_id)
-    number, owner = series.last()
-    before = series.owner_at(number - 1) if number > 1 and owner is not None and owner.reassignment_id == own else None
-    if before is None or before.reassignment_id == own:
-        return None
-    return run.store.record(run.record.cluster_id, before.reassignment_id)
 
 
 def moves_of_others(run: RunContext, recorded: RecordView, scope: CancelScope) -> set[TopicPartition]:

@@ -1,12 +1,13 @@
 """A new target over moves in flight (KIP-236): cancel them where that is safe, then the usual steps begin.
 
-What the superseded reassignment has in flight is cancelled by the batch that moves it again. What it has left half-way and this
-one does not move is settled before the first batch: else nobody would ever drop the replicas that are too many.
+What the superseded reassignment has in flight or half-way is settled before the first batch, to where the plan counts on it: else
+it would complete meanwhile, and nobody would ever drop the replicas that are too many. What cannot be settled then is asked for
+again at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, RESUME_DAG_ID
@@ -16,10 +17,11 @@ from kafka_reassignment.decisions.supersede import SupersedeAction, supersede
 from kafka_reassignment.errors import ClusterUnavailableError, name_some
 from kafka_reassignment.model import Batch, Replicas, TopicPartition, View
 from kafka_reassignment.plan.store import read_targets_of
+from kafka_reassignment.planner.snapshot import read_replicas, snapshot_of
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit
-from kafka_reassignment.steps.stopped_steps import StoppedSteps, steps_of_superseded, superseded
+from kafka_reassignment.steps.stopped_steps import StoppedSteps, steps_of_superseded
 from kafka_reassignment.steps.view import CONFIRM_SECONDS, observe
 from kafka_reassignment.text import format_brokers
 
@@ -75,8 +77,8 @@ def give_back(run: RunContext) -> tuple[str, str]:
 
 
 def _left_by_superseded(run: RunContext) -> tuple[str, str]:
-    earlier, left = superseded(run), steps_of_superseded(run)
-    if earlier is None or not left.steps:
+    left = steps_of_superseded(run)
+    if not left.steps:
         return "", ""
     try:
         decided = settling(left.steps, observe(run.cluster, [s.partition for s in left.steps]), wholes=left.wholes)
@@ -84,12 +86,11 @@ def _left_by_superseded(run: RunContext) -> tuple[str, str]:
         run.log.warning("What is left half-way is not known: %s", error)
         found = "partitions that may be"
     else:
-        cancels = decided.cancels
-        there = {*cancels.to_cancel, *cancels.carry_on, *decided.stranded, *decided.to_submit, *decided.left}
+        there = {*decided.unsettled, *decided.left}
         if not there:
             return "", ""
         found = f"{len(there)} partitions ({name_some(sorted(there))})"
-    whose = earlier.reassignment_id
+    whose = run.record.superseded()[0].reassignment_id
     return (
         (
             f"Reassignment {whose}, which was superseded, is stopped with {found} in flight or half-way. Let it go on with "
@@ -99,19 +100,34 @@ def _left_by_superseded(run: RunContext) -> tuple[str, str]:
     )
 
 
-def settle_superseded(run: RunContext, event: AuditDraft) -> None:
-    """Settle what the superseded reassignment has left and this one does not move: nobody else would.
+def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartition, str]:
+    """Settle what the superseded reassignment has left: nobody else would. Return what cannot be settled now, and why.
 
-    Its moves in flight are cancelled where that is safe, and what is between two assignments goes to one of them; nothing is
-    copied. A slice at a time, each right after a look at its ISR, as drops are.
+    Each partition goes to where the plan counts on it, else to either end of its reassignment: moves in flight are cancelled
+    where that is safe, and what is between two assignments goes to one of them; nothing is copied. A slice at a time, each right
+    after a look at its ISR, as drops are. A move in flight that is planned anew, and that no cancel brings to where it is planned
+    from, is left to its batch. Without the lock of the cluster this only looks.
     """
     left = steps_of_superseded(run)
-    planned = read_targets_of(run.record.plan_ref(), [s.partition for s in left.steps]) if left.steps else {}
+    if not left.steps:
+        return {}
+    partitions = [s.partition for s in left.steps]
+    planned = read_targets_of(run.record.plan_ref(), partitions)
+    counted_on = _replicas_in_snapshot(run, partitions) | {p: move.current for p, move in planned.items()}
+    may_act = run.is_own(run.store.lock_owner(run.record.cluster_id))
     done: dict[str, str] = {}
+    unsettled: dict[TopicPartition, str] = {}
     for part in in_slices(left.steps, run.controller.slice_size):
         view = observe(run.cluster, [s.partition for s in part])
-        decided = _settling(run, replace(left, steps=tuple(part)), view)
-        to_cancel = {p: why for p, why in decided.cancels.to_cancel.items() if p not in planned}
+        decided = _settling(run, replace(left, steps=tuple(part)), view, counted_on)
+        to_cancel = {
+            p: why
+            for p, why in decided.cancels.to_cancel.items()
+            if p not in planned or view.in_flight[p].original == counted_on[p]
+        }
+        unsettled |= {p: why for p, why in decided.unsettled.items() if p not in planned}
+        if not may_act:
+            continue
         refused = {**cancel(run, to_cancel), **submit(run, view, decided.to_submit, None)}
         done |= {str(p): f"cancelled: {why}" for p, why in to_cancel.items() if p not in refused}
         done |= {str(p): f"to {format_brokers(r)}" for p, r in decided.to_submit.items() if p not in refused}
@@ -120,10 +136,21 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> None:
         settled = [TopicPartition.parse(p) for p in done]
         _look_until(run, settled, lambda view: not view.in_flight)
         run.note_replicas_after(event, settled)
+    return {p: why for p, why in unsettled.items() if str(p) not in done}
 
 
-def _settling(run: RunContext, left: StoppedSteps, view: View) -> Settling:
-    decided = settling(left.steps, view, wholes=left.wholes, onward=True)
+def _replicas_in_snapshot(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Replicas]:
+    """Where the frozen plan was made from; nothing where it was made without a snapshot, as a roll back is."""
+    try:
+        return read_replicas(snapshot_of(run.record.plan_uri), partitions)
+    except FileNotFoundError:
+        return {}
+
+
+def _settling(
+    run: RunContext, left: StoppedSteps, view: View, counted_on: Mapping[TopicPartition, Replicas] | None = None
+) -> Settling:
+    decided = settling(left.steps, view, wholes=left.wholes, onward=True, ends=counted_on)
     for partition, why in {**decided.cancels.carry_on, **decided.stranded, **decided.left}.items():
         run.log.warning("%s stays as the superseded reassignment has left it: %s", partition, why)
     return decided

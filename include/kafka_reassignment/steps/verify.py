@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from kafka_reassignment.advice import SWEEP_DAG_ID, Advice, Correct, Rerun, StartBrokers, Trigger, WaitUntil
+from kafka_reassignment.advice import CANCEL_DAG_ID, SWEEP_DAG_ID, Advice, Correct, Rerun, StartBrokers, Trigger, WaitUntil
 from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.decisions.verification import verification
 from kafka_reassignment.errors import VerificationError, name_some
@@ -19,8 +19,9 @@ from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.finished import REPORT, is_finished_reassignment
 from kafka_reassignment.steps.leaders import too_cold
 from kafka_reassignment.steps.left_over import LEFT, keep_what_is_left, to_decommission_again, to_move_what_is_left
-from kafka_reassignment.steps.moves import SLICE
+from kafka_reassignment.steps.moves import SLICE, as_texts
 from kafka_reassignment.steps.restore import Restored, restore_configs
+from kafka_reassignment.steps.supersede import settle_superseded
 from kafka_reassignment.steps.view import observe
 from kafka_reassignment.text import format_brokers
 
@@ -54,6 +55,7 @@ def verify(run: RunContext) -> None:
         came_since = [p for p in _left_on_leaving(run) if p not in planned and str(p) not in withdrawn]
         # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go at this point.
         restored = Restored(()) if run.record.journal().is_over else _restored(run, event)
+        of_superseded = settle_superseded(run, event)
         event.summary = f"{found.at_target} partitions at their target"
         event.summary += f", {found.gone} deleted since the plan" if found.gone else ""
         event.summary += f", {len(withdrawn)} withdrawn" if withdrawn else ""
@@ -64,10 +66,11 @@ def verify(run: RunContext) -> None:
             "wrong": list(found.wrong.values()),
             "came_since": [str(p) for p in came_since],
             "throttle_owed": list(restored.owed),
+            "left_by_superseded": as_texts(of_superseded),
         }
         unmoved = {} if planned or not withdrawn else _withdrawn_and_elsewhere(run)
         event.facts["unmoved"] = [str(p) for p in unmoved]
-        error = _what_is_wrong(run, found, restored, came_since, unmoved)
+        error = _what_is_wrong(run, found, restored, of_superseded, came_since, unmoved)
         if error is not None:
             if not found.ours_in_flight:
                 run.release_lock()
@@ -146,11 +149,12 @@ def _what_is_wrong(
     run: RunContext,
     found: _Found,
     restored: Restored,
+    of_superseded: Mapping[TopicPartition, str],
     came_since: Sequence[TopicPartition],
     unmoved: Mapping[TopicPartition, Replicas],
 ) -> VerificationError | None:
-    if found.wrong or restored.owed:
-        return _not_as_planned(run, found, restored)
+    if found.wrong or restored.owed or of_superseded:
+        return _not_as_planned(run, found, restored, of_superseded)
     if came_since:
         brokers = name_some(run.request.brokers, 10)
         return VerificationError(
@@ -181,12 +185,18 @@ def _withdrawn_and_elsewhere(run: RunContext) -> dict[TopicPartition, Replicas]:
     return left
 
 
-def _not_as_planned(run: RunContext, found: _Found, restored: Restored) -> VerificationError:
+def _not_as_planned(
+    run: RunContext, found: _Found, restored: Restored, of_superseded: Mapping[TopicPartition, str]
+) -> VerificationError:
     reasons = _left_out(run)
     texts = [f"{text} (left out: {reasons[str(p)]})" if str(p) in reasons else text for p, text in found.wrong.items()]
+    texts += [f"{p} is as what was superseded has left it: {why}" for p, why in of_superseded.items()]
     problem = f"The reassignment is not as planned: {name_some([*texts, *restored.owed], 5)}"
     advice: list[Advice] = []
-    if of_earlier := [p for p in restored.copying if p not in found.wrong]:  # the throttle stays as long as they copy
+    if of_superseded:
+        advice += [Trigger(CANCEL_DAG_ID, {"reassignment_id": r.reassignment_id}) for r in run.record.superseded()]
+    # The throttle stays as long as they copy.
+    if of_earlier := [p for p in restored.copying if p not in found.wrong and p not in of_superseded]:
         advice += () if found.elsewhere else restored.advice  # what moves the rest has it too
         advice.append(WaitUntil(f"the moves of {name_some(of_earlier)} have ended"))
     if restored.owed:

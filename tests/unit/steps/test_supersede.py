@@ -3,10 +3,16 @@
 import pytest
 from tests.steps_lab import Run, StillWaiting, move
 
-from kafka_reassignment.advice import Correct, WaitUntil
-from kafka_reassignment.errors import ReassignmentInProgressError, StoppedError, UnhealthyClusterError
+from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Trigger, WaitUntil
+from kafka_reassignment.errors import (
+    ReassignmentInProgressError,
+    StoppedError,
+    UnhealthyClusterError,
+    VerificationError,
+)
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.tables import read_table
+from kafka_reassignment.planner.snapshot import snapshot_of
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.approval import answered
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -14,6 +20,7 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.plan import take_snapshot
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.resume import resume
+from kafka_reassignment.steps.verify import verify
 from kafka_reassignment.steps.waiting import Done
 
 pytestmark = pytest.mark.quick
@@ -221,6 +228,93 @@ def test_a_move_in_flight_of_what_was_superseded_and_is_not_planned_again_is_can
     then.run_batches()
     assert then.replicas() | {"orders-0": (1, 4), "orders-1": (2, 3)} == then.replicas()
     assert not then.cluster.list_reassignments()
+
+
+def superseding(first: Run, reassignment, *batches, name: str = "second") -> Run:
+    """A reassignment that takes the place of the first, with its snapshot beside its frozen plan."""
+    preflight(first.context_of(first.store.record(first.cluster_id, name)), REQUEST, "bob")
+    then = reassignment(*batches, reassignment_id=name, supersede=True)
+    take_snapshot(then.context, snapshot_of(then.record.plan_uri), as_if_cancelled=True)
+    return then
+
+
+def test_a_move_of_what_was_superseded_is_cancelled_before_the_batch_that_moves_it_again(reassignment):
+    first = reassignment([move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))])
+    first.do_all("admit", "set_throttle", "submit_batch")
+    then = superseding(
+        first,
+        reassignment,
+        [move("orders", 0, (1, 2), (1, 4))],
+        [move("orders", 1, (2, 3), (2, 1))],
+    )
+    then.start()
+    assert not then.cluster.list_reassignments(), "else it would be complete when its batch begins"
+    then.run_batches()
+    assert then.replicas() | {"orders-0": (1, 4), "orders-1": (2, 1)} == then.replicas()
+    then.finish()
+
+
+@pytest.mark.parametrize("is_planned", [True, False])
+def test_what_was_copied_while_the_plan_waited_for_an_approval_goes_to_where_the_plan_counts_on_it(
+    reassignment, is_planned
+):
+    first = reassignment([move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))])
+    first.do_all("admit", "set_throttle", "submit_batch")
+    planned = [move("orders", 1, (2, 3), (2, 1))] if is_planned else []
+    then = superseding(first, reassignment, [move("orders", 0, (1, 2), (1, 4)), *planned])
+    for partition, broker in ((0, 3), (1, 4)):
+        then.cluster.catch_up(TopicPartition("orders", partition), broker)
+    assert not then.cluster.list_reassignments()
+    then.run_batches()
+    assert then.replicas()["orders-1"] == ((2, 1) if is_planned else (2, 3))
+    then.finish()
+
+
+def test_what_cannot_be_settled_before_the_first_batch_is_settled_at_the_end(reassignment, cluster):
+    first = expanded(reassignment)
+    then = superseding(first, reassignment, [move("orders", 0, (1, 3), (1, 4))])
+    cluster.fall_behind(TopicPartition("orders", 1), 3)
+    then.run_batches()
+    assert then.replicas()["orders-1"] == (2, 3, 4), "neither end is in sync"
+    cluster.fall_behind(TopicPartition("orders", 1), 3)
+    with pytest.raises(VerificationError, match="orders-1 is as what was superseded has left it") as red:
+        verify(then.context)
+    assert Trigger(CANCEL_DAG_ID, {"reassignment_id": "r"}) in red.value.advice
+    with pytest.raises(VerificationError, match="orders-1"):
+        verify(then.context)
+    assert then.replicas()["orders-1"] == (2, 3, 4), "the lock is released: it only looks"
+
+    cluster.catch_up(TopicPartition("orders", 1), 3)
+    cancel.stop(first.context, WHOLE, by="bob")
+    cancel.cancel_moves(first.context, WHOLE)
+    first.until_settled(WHOLE)
+    assert then.replicas()["orders-1"] == (2, 3)
+    verify(then.context)
+
+
+def test_what_is_in_sync_again_at_the_end_is_settled_by_verify(reassignment, cluster):
+    first = expanded(reassignment)
+    then = superseding(first, reassignment, [move("orders", 0, (1, 3), (1, 4))])
+    cluster.fall_behind(TopicPartition("orders", 1), 3)
+    then.run_batches()
+    then.finish()
+    assert then.replicas()["orders-1"] == (4, 3)
+
+
+@pytest.mark.parametrize("in_flight", [True, False], ids=["in flight", "before the drop"])
+def test_what_was_superseded_by_one_that_is_superseded_before_its_first_batch_is_settled_all_the_same(
+    reassignment, in_flight
+):
+    first = reassignment([move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))])
+    first.do_all("admit", "set_throttle", "submit_batch", *(() if in_flight else ("sense_isr_catch_up",)))
+    second_one = superseding(first, reassignment, [move("orders", 0, (1, 2), (1, 4))])
+    third = superseding(second_one, reassignment, [move("orders", 2, (3, 1), (3, 4))], name="third")
+    third.run_batches()
+    ends = ((1, 2), (2, 3)) if in_flight else ((1, 3), (4, 3))
+    assert (third.replicas()["orders-0"], third.replicas()["orders-1"]) == ends
+    assert third.replicas()["orders-2"] == (3, 4)
+    third.finish()
+    assert first.record.journal().is_settled
 
 
 def test_a_stop_before_the_first_batch_settles_what_was_superseded_in_vain(reassignment):
