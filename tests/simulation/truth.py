@@ -94,7 +94,7 @@ class Truth:
         journal = self._read(("journal", reassignment_id), lambda: self.record(reassignment_id).journal())
         for change in journal.rate_changes if journal is not None else ():
             if change.concerns(broker, side):
-                asked = change.asked_bytes_per_second
+                asked = change.asked_bytes_per_second if asked is None else change.applied_to(asked)
         return None if asked is None else asked * HEADROOM + 1
 
     def journals(self) -> dict[str, Any]:

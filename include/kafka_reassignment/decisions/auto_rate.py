@@ -191,7 +191,7 @@ def is_lowered(request: ReassignmentRequest, journal: Journal) -> bool:
     in_force, requested = rate_in_force(request, journal), request.throttle_bytes_per_second
     if in_force is None or requested is None or not is_in_charge(request, journal):
         return False
-    return in_force < requested and journal.rate_changes[-1].rate_before_slowdown_bytes_per_second is None
+    return in_force < requested and not journal.rate_changes[-1].is_slowdown
 
 
 def auto_rate_in_words(auto: AutoRate, requested_bytes_per_second: int, journal: Journal) -> str:

@@ -166,9 +166,7 @@ def settling(
     return Settling(decided, to_submit, stranded, left, tuple(settled), above)
 
 
-def _way_out(
-    step: Step, whole: Reassignment, seen: View, *, onward: bool, wanted: Replicas | None
-) -> Drops | None:
+def _way_out(step: Step, whole: Reassignment, seen: View, *, onward: bool, wanted: Replicas | None) -> Drops | None:
     """The first end of the reassignment, else of the step, that can be reached now, or why the reachable ones have to wait.
 
     None when either end would take copies.

@@ -16,6 +16,8 @@ from kafka_reassignment.decisions.throttle.wanted import (
     RateChange,
     Side,
     WantedThrottle,
+    asked_rate,
+    without_slowdowns,
 )
 from kafka_reassignment.errors import InvalidThrottleError, name_some
 from kafka_reassignment.model import ConfigChange
@@ -24,38 +26,36 @@ from kafka_reassignment.request import LOWEST_RATE_MB, MEGABYTE, ReassignmentReq
 
 @dataclass(frozen=True, slots=True)
 class RateDue:
-    """A rate to change to, and why.
+    """The cluster is unhealthy, and no broker may have more than this rate; or it is healthy again (None). And why.
 
-    ``rate_before_slowdown_bytes_per_second`` is the rate to go back to later; None where this change goes back to it.
+    ``rate_before_slowdown_bytes_per_second`` is the highest rate before.
     """
 
-    bytes_per_second: int
+    bytes_per_second: int | None
     because: str
     rate_before_slowdown_bytes_per_second: int | None = None
 
 
-def rate_due(request: ReassignmentRequest, journal: Journal, in_force: int | None, found: Health) -> RateDue | None:
-    """Return the rate to change to; None when the rate may stay.
+def rate_due(request: ReassignmentRequest, journal: Journal, found: Health) -> RateDue | None:
+    """Return how the cluster's health changes the rate; None when the rate may stay.
 
     Args:
         request: has the rate for an unhealthy cluster, and how many unhealthy partitions it allows.
-        journal: shows whether the rate is lowered already, and from which rate.
-        in_force: the lowest rate in force, in bytes per second.
+        journal: has the rates in force, and whether the cluster's health has lowered them.
         found: unhealthy partitions, without those that the reassignment itself causes, and those of the batch under way.
     """
-    slow = request.bytes_per_second_while_unhealthy
+    slow, in_force = request.bytes_per_second_while_unhealthy, rates_in_force(request, journal)
     if slow is None or in_force is None:
         return None
-    before = _rate_before_slowdown(journal)
     unhealthy = (*found.offline, *found.under_min_isr, *found.under_replicated)
-    if len(unhealthy) > request.allowed_unhealthy_partitions:
-        if in_force <= slow:
-            return None
-        because = f"{len(unhealthy)} partitions are unhealthy ({name_some(unhealthy)})"
-        return RateDue(slow, because, rate_before_slowdown_bytes_per_second=in_force)
-    if before is None:
+    if len(unhealthy) <= request.allowed_unhealthy_partitions:
+        is_slowed = any(change.is_slowdown for change in journal.rate_changes)
+        return RateDue(None, "the cluster is healthy again") if is_slowed else None
+    _, highest = in_force
+    if highest <= slow:
         return None
-    return RateDue(before, "the cluster is healthy again")
+    because = f"{len(unhealthy)} partitions are unhealthy ({name_some(unhealthy)})"
+    return RateDue(slow, because, rate_before_slowdown_bytes_per_second=highest)
 
 
 def rate_in_force(request: ReassignmentRequest, journal: Journal) -> int | None:
@@ -75,8 +75,10 @@ def rates_in_force(request: ReassignmentRequest, journal: Journal) -> tuple[int,
     lowest = highest = asked
     for change in journal.rate_changes:
         asked = change.asked_bytes_per_second
-        everywhere = change.brokers is None and set(change.sides) == set(Side)
-        lowest, highest = (asked, asked) if everywhere else (min(lowest, asked), max(highest, asked))
+        if change.brokers is None and set(change.sides) == set(Side):
+            lowest, highest = change.applied_to(lowest), change.applied_to(highest)
+        else:
+            lowest, highest = min(lowest, asked), max(highest, asked)
     return lowest, highest
 
 
@@ -91,17 +93,15 @@ def latest_change_in_words(journal: Journal) -> str:
 
 def rate_to_roll_back(request: ReassignmentRequest, journal: Journal) -> int | None:
     """Return the rate at which a reassignment is rolled back: as ``rate_in_force``, but not one lowered for an unhealthy cluster."""
-    return _rate_before_slowdown(journal) or rate_in_force(request, journal)
+    return rate_in_force(request, journal.model_copy(update={"rate_changes": without_slowdowns(journal.rate_changes)}))
 
 
-def _rate_before_slowdown(journal: Journal) -> int | None:
-    """Return the rate to go back to where the cluster's health has lowered it, also when a rate of single brokers came since."""
-    for change in reversed(journal.rate_changes):
-        if change.rate_before_slowdown_bytes_per_second:
-            return change.rate_before_slowdown_bytes_per_second
-        if change.brokers is None and set(change.sides) == set(Side):
-            return None
-    return None
+def end_slowdown(
+    journal: Journal, seen: SeenConfigs, *, requested_bytes_per_second: int
+) -> tuple[Journal, list[ConfigChange]]:
+    """Give each broker the rate again that it had before the cluster's health lowered it; return as ``change_rates`` does."""
+    updated = journal.model_copy(update={"rate_changes": without_slowdowns(journal.rate_changes)})
+    return changes_to_throttle(rates_asked(updated, requested_bytes_per_second), updated, seen)
 
 
 def change_rates(
@@ -128,7 +128,7 @@ def change_rates(
         brokers: only these; all when None.
         sides: leader, follower, or both.
         allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
-        rate_before_slowdown_bytes_per_second: the rate to go back to, where it is lowered because the cluster is unhealthy.
+        rate_before_slowdown_bytes_per_second: the highest rate before, where it is lowered because the cluster is unhealthy.
         at: when it was asked for.
         because: why; empty where a person asks for it.
 
@@ -145,10 +145,15 @@ def change_rates(
         because=because,
     )
     # What a person asked for is kept below a change that nobody asked for: it says which order was the last one.
-    kept = tuple(old for old in journal.rate_changes if not _covers(change, old) or (because and not old.because))
+    kept = tuple(
+        old
+        for old in journal.rate_changes
+        if change.is_slowdown or not _covers(change, old) or (because and not old.because)
+    )
     by_hand = journal.rate_set_by_hand or not because
     updated = journal.model_copy(update={"rate_changes": (*kept, change), "rate_set_by_hand": by_hand})
-    return changes_to_throttle(rates_changed_last(updated), updated, seen)
+    before = rate_before_slowdown_bytes_per_second or asked_bytes_per_second
+    return changes_to_throttle(rates_asked(updated, before, of=change), updated, seen)
 
 
 def later_order(
@@ -170,14 +175,13 @@ def throttled_brokers(journal: Journal) -> frozenset[tuple[int, Side]]:
     return all_of(listed_in(journal)).rates | ours | lower
 
 
-def rates_changed_last(journal: Journal) -> WantedThrottle:
-    """Return the rates that the last change asks of the throttle in place."""
-    latest = journal.rate_changes[-1]
+def rates_asked(journal: Journal, requested_bytes_per_second: int, *, of: RateChange | None = None) -> WantedThrottle:
+    """Return the rates that are asked for of the throttle in place, by the request and its changes; all, or those that a change concerns."""
     return WantedThrottle(
         tuple(
-            BrokerRate(broker, side, latest.asked_bytes_per_second)
+            BrokerRate(broker, side, asked_rate(broker, side, requested_bytes_per_second, journal.rate_changes))
             for broker, side in sorted(throttled_brokers(journal))
-            if latest.concerns(broker, side)
+            if of is None or of.concerns(broker, side)
         )
     ).corrected(journal.corrections)
 

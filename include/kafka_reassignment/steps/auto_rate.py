@@ -54,7 +54,7 @@ def adjust_rate_to_signals(run: RunContext, recorded: RecordView, batch: Batch) 
     if journal.rate_set_by_hand:
         return f"; {stands}", None
     latest = journal.rate_changes[-1] if journal.rate_changes else None
-    if latest is not None and latest.rate_before_slowdown_bytes_per_second is not None:
+    if latest is not None and latest.is_slowdown:
         return f"; {stands}: it waits while the cluster is unhealthy", None
     due = decide_rate(
         request.auto,

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from kafka_reassignment.decisions.auto_rate import is_lowered
 from kafka_reassignment.decisions.rate import rate_due, rate_in_force
-from kafka_reassignment.decisions.throttle import RateChange
+from kafka_reassignment.decisions.throttle import RateChange, without_slowdowns
 from kafka_reassignment.decisions.windows import finishes
 from kafka_reassignment.decisions.windows.estimate import (
     MAX_MEASURED_BATCHES,
@@ -18,8 +18,8 @@ from kafka_reassignment.decisions.windows.estimate import (
     Pace,
     estimate,
     measured_pace,
+    of_all_brokers,
     rates_of,
-    without_slowdowns,
 )
 from kafka_reassignment.model import Batch
 from kafka_reassignment.plan.store import read_summary
@@ -119,26 +119,24 @@ def _seconds_of(
 def rate_in_force_without_slowdowns(recorded: RecordView, request: ReassignmentRequest) -> int | None:
     """Return what all brokers together were last asked to keep to, in bytes per second; None when unthrottled."""
     journal = recorded.journal()
-    changes = without_slowdowns(journal.rate_changes)
-    return rate_in_force(request, journal.model_copy(update={"rate_changes": tuple(changes)}))
+    return rate_in_force(request, journal.model_copy(update={"rate_changes": of_all_brokers(journal.rate_changes)}))
 
 
-def _rate_changes(run: RunContext, recorded: RecordView, batch: Batch) -> list[RateChange]:
+def _rate_changes(run: RunContext, recorded: RecordView, batch: Batch) -> tuple[RateChange, ...]:
     """The changes of the rate; without the slow-down of a cluster that is healthy again, but for what the batch moves.
 
     Nor by auto rate below the requested rate: only a batch that copies can raise it again, and this one waits.
     """
     journal = recorded.journal()
     if is_lowered(run.request, journal):
-        return []
-    latest = journal.rate_changes[-1] if journal.rate_changes else None
-    if latest is None or latest.rate_before_slowdown_bytes_per_second is None:
-        return list(journal.rate_changes)
+        return ()
+    if not any(change.is_slowdown for change in journal.rate_changes):
+        return journal.rate_changes
     found = cluster_health(run.cluster, run.request, lambda: planned_targets(recorded))
     elsewhere = found.elsewhere(set(batch.partitions))
-    due = rate_due(run.request, journal, rate_in_force(run.request, journal), elsewhere)
-    is_over = due is not None and due.rate_before_slowdown_bytes_per_second is None
-    return without_slowdowns(journal.rate_changes, single_brokers_too=False) if is_over else list(journal.rate_changes)
+    due = rate_due(run.request, journal, elsewhere)
+    is_over = due is not None and due.bytes_per_second is None
+    return without_slowdowns(journal.rate_changes) if is_over else journal.rate_changes
 
 
 def _pace(recorded: RecordView, now: datetime, before: int) -> Pace:

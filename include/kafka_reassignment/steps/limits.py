@@ -9,7 +9,7 @@ from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.batching import BatchRates
 from kafka_reassignment.decisions.partition_steps import steps_from_now
 from kafka_reassignment.decisions.single_batch_controller import controller_of
-from kafka_reassignment.decisions.windows.estimate import without_slowdowns
+from kafka_reassignment.decisions.throttle import without_slowdowns
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import ClusterDescription, Step
 from kafka_reassignment.plan.rebatch import RemainingPlan, rebatch
@@ -144,7 +144,7 @@ def _rebatched(run: RunContext, last: int, remaining: RemainingPlan, limits: Lim
     """Re-batch what is left at a place of its own, and put it in force unless revision ``last`` is not the last any more."""
     record = run.record
     place = record.new_plan_place(run.now(), run.actor.task_id)
-    changes = without_slowdowns(record.journal().rate_changes, single_brokers_too=False)
+    changes = without_slowdowns(record.journal().rate_changes)
     rates = BatchRates.of(run.request, limits, changes)
     summary = rebatch(record.plan_ref(), record.plan_refs(), remaining, limits, rates, record.uri_of(place))
     revision = Revision(

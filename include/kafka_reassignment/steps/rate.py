@@ -17,11 +17,12 @@ from kafka_reassignment.advice import (
 from kafka_reassignment.decisions.brokers import check_brokers_known
 from kafka_reassignment.decisions.rate import (
     change_rates,
+    end_slowdown,
     later_order,
     latest_change_in_words,
     rate_due,
     rate_in_force,
-    rates_changed_last,
+    rates_asked,
     throttled_brokers,
 )
 from kafka_reassignment.decisions.throttle import Journal, Side
@@ -46,8 +47,7 @@ NEXT_TIME = Correct("give 'throttle_mb_per_second' with the next reassignment")
 def adjust_rate_to_health(run: RunContext, recorded: RecordView, own: Collection[TopicPartition]) -> None:
     """Change the rate where the cluster's health asks for it, with an audit event of its own.
 
-    Nothing is looked at unless the request has ``mb_per_second_while_unhealthy``. A rate that was set for some brokers
-    only is replaced by that of all.
+    Nothing is looked at unless the request has ``mb_per_second_while_unhealthy``. A broker with a lower rate of its own keeps it.
 
     Args:
         run: of the reassignment.
@@ -60,13 +60,13 @@ def adjust_rate_to_health(run: RunContext, recorded: RecordView, own: Collection
         return
     journal = recorded.journal()
     elsewhere = cluster_health(run.cluster, request).elsewhere(set(own))
-    due = rate_due(request, journal, rate_in_force(request, journal), elsewhere)
+    due = rate_due(request, journal, elsewhere)
     if due is None:
         return
     summary = change_rate(
         run,
         asked_bytes_per_second=due.bytes_per_second,
-        allow_low=True,  # it was checked with the request, or was in force before
+        allow_low=True,  # it was checked with the request
         rate_before_slowdown_bytes_per_second=due.rate_before_slowdown_bytes_per_second,
         decided_on=journal,
         because=due.because,
@@ -112,7 +112,7 @@ def rates_to_raise(
 def change_rate(
     run: RunContext,
     *,
-    asked_bytes_per_second: int,
+    asked_bytes_per_second: int | None,
     brokers: Collection[int] | None = None,
     sides: Collection[Side] = tuple(Side),
     allow_low: bool = False,
@@ -132,11 +132,12 @@ def change_rate(
 
     Args:
         run: of the running reassignment.
-        asked_bytes_per_second: what each of the brokers may send or receive.
+        asked_bytes_per_second: what each of the brokers may send or receive; None is what it was before the cluster's health
+            lowered it.
         brokers: only these; all when None.
         sides: what they send (leader), what they receive (follower), or both.
         allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
-        rate_before_slowdown_bytes_per_second: the rate to go back to, in bytes per second, where the cluster's health lowers it.
+        rate_before_slowdown_bytes_per_second: the highest rate before, where the cluster's health lowers it.
         asked_at: when a person asked for it; a retry has the same time. Now where None.
         decided_on: the journal on whose ground it was decided; None where a person asks for it.
         because: the reason, for the journal and the audit trail; empty where a person asks for it.
@@ -149,13 +150,14 @@ def change_rate(
     """
     _require_running(run, asked_bytes_per_second)
     with run.audited("change_rate") as event:
-        if run.request.unthrottled:
+        requested = run.request.throttle_bytes_per_second
+        if requested is None:
             own = run.record.reassignment_id
             throttled = run.request.as_fields(exclude={"unthrottled"})
             raise InvalidThrottleError(
                 f"Reassignment {own} runs unthrottled, as its request asks: there is no rate to change",
                 Trigger(CANCEL_DAG_ID, {"reassignment_id": own}),
-                Trigger(DAG_ID, throttled | {"throttle_mb_per_second": asked_bytes_per_second / MEGABYTE}),
+                Trigger(DAG_ID, throttled | _params(asked_bytes_per_second)),
             )
         _check_known(run, brokers or ())
         live = run.cluster.describe_cluster().live_brokers
@@ -175,19 +177,24 @@ def change_rate(
                 )
             throttled = {ConfigResource.broker(b) for b, _ in throttled_brokers(journal) if b in live}
             before = describe_throttles(run, throttled)
-            updated, changes = change_rates(
-                journal,
-                before,
-                asked_bytes_per_second=asked_bytes_per_second,
-                brokers=brokers,
-                sides=sides,
-                allow_low=allow_low,
-                rate_before_slowdown_bytes_per_second=rate_before_slowdown_bytes_per_second,
-                at=at,
-                because=because,
-            )
+            if asked_bytes_per_second is None:
+                changed = None
+                updated, changes = end_slowdown(journal, before, requested_bytes_per_second=requested)
+            else:
+                updated, changes = change_rates(
+                    journal,
+                    before,
+                    asked_bytes_per_second=asked_bytes_per_second,
+                    brokers=brokers,
+                    sides=sides,
+                    allow_low=allow_low,
+                    rate_before_slowdown_bytes_per_second=rate_before_slowdown_bytes_per_second,
+                    at=at,
+                    because=because,
+                )
+                changed = updated.rate_changes[-1]
             expected.add(updated.rate_changes)  # of this change, before its next part
-            wanted = rates_changed_last(updated).restricted_to(live)
+            wanted = rates_asked(updated, requested, of=changed).restricted_to(live)
             return ThrottleSetting(name, wanted, journal, updated, before, tuple(changes))
 
         def goes_on() -> bool:
@@ -197,9 +204,8 @@ def change_rate(
             return True
 
         whom = "all brokers" if brokers is None else f"broker {name_some(sorted(brokers), 10)}"
-        said = (f"{because}: " if because else "") + (
-            f"rate of {whom} ({' and '.join(sides)} side): {asked_bytes_per_second / MEGABYTE:g} MB/s, "
-        )
+        rate = "as before" if asked_bytes_per_second is None else f"{asked_bytes_per_second / MEGABYTE:g} MB/s"
+        said = (f"{because}: " if because else "") + f"rate of {whom} ({' and '.join(sides)} side): {rate}, "
         try:
             setting, refused = set_in_parts(run, decide, goes_on)
         except _ChangedMeanwhileError as change:
@@ -207,16 +213,16 @@ def change_rate(
             event.summary = f"{said}until it was {change}"
             return event.summary if is_begun else f"{because}: nothing changed, because the rate was changed since"
         missing = outcome_of(run, setting).missing
-        lower = [r for r in setting.journal.lower_rates if setting.journal.rate_changes[-1].concerns(r.broker, r.side)]
+        lower = [r for r in setting.journal.lower_rates if r.side in sides and (brokers is None or r.broker in brokers)]
         event.facts["throttle"] = facts_of(setting, refused) | {"asked_bytes_per_second": asked_bytes_per_second}
         event.facts["lower_rates_of_others"] = list(map(str, lower))
         event.summary = (
             f"{said}{len(setting.changes)} configs in force changed at once; later batches take it too"
-            + "".join(f"; {rate}" for rate in lower)
+            + "".join(f"; {left}" for left in lower)
             + ("; auto rate ends with this" if ends_auto_rate else "")
         )
-        for rate in lower:
-            run.log.warning("Left alone: %s", rate)
+        for left in lower:
+            run.log.warning("Left alone: %s", left)
         if missing:
             raise ThrottleMissingError(
                 f"The new rate is journalled, but not in force everywhere: {name_some(missing)}",
@@ -229,7 +235,11 @@ class _ChangedMeanwhileError(Exception):
     """The rate was changed since a change of it was decided or begun; the message says when and why."""
 
 
-def _require_running(run: RunContext, asked_bytes_per_second: int) -> None:
+def _params(asked_bytes_per_second: int | None) -> dict[str, float]:
+    return {} if asked_bytes_per_second is None else {"throttle_mb_per_second": asked_bytes_per_second / MEGABYTE}
+
+
+def _require_running(run: RunContext, asked_bytes_per_second: int | None) -> None:
     """Make sure that there is a rate to change: this reassignment has the lock of the cluster until it ends or is stopped."""
     own, cluster_id = run.record.reassignment_id, run.record.cluster_id
     owner = run.store.lock_owner(cluster_id)
@@ -241,10 +251,7 @@ def _require_running(run: RunContext, asked_bytes_per_second: int) -> None:
         and run.store.record(cluster_id, owner.reassignment_id).exists
     ):
         problem = f"Reassignment {own} is not running: cluster {cluster_id} is locked by {owner.reassignment_id}"
-        params = {
-            "reassignment_id": owner.reassignment_id,
-            "throttle_mb_per_second": asked_bytes_per_second / MEGABYTE,
-        }
+        params = {"reassignment_id": owner.reassignment_id, **_params(asked_bytes_per_second)}
         advice: tuple[Advice, ...] = (Trigger(THROTTLE_DAG_ID, params),)
     elif run.record.exists and (command := run.record.stopped()) is not None:
         problem = f"Reassignment {own} of cluster {cluster_id} was stopped"

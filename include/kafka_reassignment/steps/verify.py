@@ -6,7 +6,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from kafka_reassignment.advice import CANCEL_DAG_ID, SWEEP_DAG_ID, Advice, Correct, Rerun, StartBrokers, Trigger, WaitUntil
+from kafka_reassignment.advice import (
+    CANCEL_DAG_ID,
+    SWEEP_DAG_ID,
+    Advice,
+    Correct,
+    Rerun,
+    StartBrokers,
+    Trigger,
+    WaitUntil,
+)
 from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.decisions.verification import verification
 from kafka_reassignment.errors import VerificationError, name_some

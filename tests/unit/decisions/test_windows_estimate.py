@@ -126,8 +126,11 @@ def test_what_was_measured_with_a_slowed_broker_does_not_slow_the_others() -> No
 
 
 def test_at_its_best_a_batch_has_the_whole_rate_whatever_slows_it_now() -> None:
-    unhealthy = RateChange(asked_bytes_per_second=MB, rate_before_slowdown_bytes_per_second=20 * MB)
-    by_hand = RateChange(asked_bytes_per_second=MB, brokers=(3,))
-    found = estimate(batch(600), Pace(share=0.1), asked_bytes_per_second=10 * MB, rate_changes=[unhealthy, by_hand])
+    changes = [
+        RateChange(asked_bytes_per_second=20 * MB),
+        RateChange(asked_bytes_per_second=MB, rate_before_slowdown_bytes_per_second=20 * MB),
+        RateChange(asked_bytes_per_second=MB, brokers=(3,)),
+    ]
+    found = estimate(batch(600), Pace(share=0.1), asked_bytes_per_second=10 * MB, rate_changes=changes)
     assert found.least_seconds == 30
     assert found.seconds == 6_000 + OVERHEAD_SECONDS

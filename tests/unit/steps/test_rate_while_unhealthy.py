@@ -24,30 +24,45 @@ SLOWED = Journal(
 )
 
 
+OF_BROKER_3 = RateChange(asked_bytes_per_second=1_000_000, brokers=(3,))
+
+
 @pytest.mark.parametrize(
-    ("journal", "in_force", "found", "due"),
+    ("journal", "found", "due"),
     [
-        (Journal(), 10_000_000, Health(), None),
-        (Journal(), 10_000_000, UNWELL, (2_000_000, 10_000_000)),
-        (SLOWED, 2_000_000, UNWELL, None),
-        (SLOWED, 2_000_000, Health(), (10_000_000, None)),
-        (Journal(), 1_000_000, UNWELL, None),
-        (Journal(rate_changes=(RateChange(asked_bytes_per_second=1_000_000),)), 1_000_000, Health(), None),
-        (Journal(), None, UNWELL, None),
+        (Journal(), Health(), None),
+        (Journal(), UNWELL, (2_000_000, 10_000_000)),
+        (SLOWED, UNWELL, None),
+        (SLOWED, Health(), (None, None)),
+        (Journal(rate_changes=(RateChange(asked_bytes_per_second=1_000_000),)), UNWELL, None),
+        (Journal(rate_changes=(RateChange(asked_bytes_per_second=1_000_000),)), Health(), None),
+        (Journal(rate_changes=(OF_BROKER_3,)), UNWELL, (2_000_000, 10_000_000)),
+        (Journal(rate_changes=(OF_BROKER_3, *SLOWED.rate_changes)), UNWELL, None),
     ],
-    ids=["well", "lower it", "is lowered", "raise it", "lower already", "an operator's rate stays", "unthrottled"],
+    ids=[
+        "well",
+        "lower it",
+        "is lowered",
+        "raise it",
+        "lower already",
+        "an operator's rate stays",
+        "one broker is lower already, and the others are not",
+        "all of them are lowered",
+    ],
 )
-def test_the_rate_follows_health_and_nothing_else(journal, in_force, found, due):
-    decided = rate_due(REQUEST, journal, in_force, found)
+def test_the_rate_follows_health_and_nothing_else(journal, found, due):
+    decided = rate_due(REQUEST, journal, found)
     assert (decided and (decided.bytes_per_second, decided.rate_before_slowdown_bytes_per_second)) == due
     assert isinstance(decided, RateDue | None)
 
 
 def test_without_the_wish_nothing_changes():
     request = parse_request({"job": "rebalance", "throttle_mb_per_second": 10})
-    assert rate_due(request, Journal(), 10_000_000, UNWELL) is None
+    assert rate_due(request, Journal(), UNWELL) is None
     tolerant = parse_request({**REQUEST.model_dump(exclude_none=True), "allowed_unhealthy_partitions": 1})
-    assert rate_due(tolerant, Journal(), 10_000_000, UNWELL) is None
+    assert rate_due(tolerant, Journal(), UNWELL) is None
+    unthrottled = parse_request({"job": "rebalance", "unthrottled": True})
+    assert rate_due(unthrottled, Journal(), UNWELL) is None
 
 
 def rates(run):
@@ -112,13 +127,37 @@ def test_a_rate_that_is_not_lower_is_refused(rate):
 
 
 def test_a_slow_down_ends_though_the_rate_of_single_brokers_was_set_meanwhile():
-    of_one = RateChange(asked_bytes_per_second=1_000_000, brokers=(3,))
     of_all = RateChange(asked_bytes_per_second=1_000_000)
     slowed = SLOWED.rate_changes
-    due = rate_due(REQUEST, Journal(rate_changes=(*slowed, of_one)), 1_000_000, Health())
-    assert due is not None
-    assert due.bytes_per_second == 10_000_000
-    assert rate_due(REQUEST, Journal(rate_changes=(*slowed, of_all)), 1_000_000, Health()) is None
+    assert rate_due(REQUEST, Journal(rate_changes=(*slowed, OF_BROKER_3)), Health()) == RateDue(
+        None, "the cluster is healthy again"
+    )
+    by_hand, _ = change_rates(SLOWED, {}, asked_bytes_per_second=1_000_000)
+    assert by_hand.rate_changes == (of_all,)
+
+
+def rate_of(run, broker, side=Side.FOLLOWER):
+    """What is asked for one broker, by its config: it is set a little lower than asked for."""
+    value = int(run.configs("orders")[ConfigResource.broker(broker)][side.rate_key].value)
+    return next(mb for mb in (1, 2, 10) if 0.9 * mb <= value / 1e6 <= mb)
+
+
+def test_a_slow_down_lowers_all_other_brokers_and_raises_none(reassignment, cluster):
+    run = reassignment([*MOVES, move("orders", 1, (2, 3), (4, 3))], mb_per_second_while_unhealthy=2)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    change_rate(run.context, asked_bytes_per_second=1_000_000, brokers=[3])
+    cluster.fall_behind(ELSEWHERE, 2)
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up")
+    assert (rate_of(run, 3), rate_of(run, 4)) == (1, 2)
+    cluster.catch_up(ELSEWHERE, 2)
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up")
+    assert (rate_of(run, 3), rate_of(run, 4)) == (1, 10)
+    healthy = [e for e in run.record.audit if e.step == "change_rate"][-1]
+    assert healthy.summary.startswith(
+        "the cluster is healthy again: rate of all brokers (leader and follower side): as before"
+    )
 
 
 def test_a_change_that_nobody_asked_for_does_not_forget_what_a_person_asked_for():

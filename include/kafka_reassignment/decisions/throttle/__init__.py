@@ -43,6 +43,7 @@ from kafka_reassignment.decisions.throttle.wanted import (
     partition_of,
     replicas_listed,
     throttle_for,
+    without_slowdowns,
 )
 
 __all__ = [
@@ -93,4 +94,5 @@ __all__ = [
     "union",
     "without_older",
     "without_raises",
+    "without_slowdowns",
 ]

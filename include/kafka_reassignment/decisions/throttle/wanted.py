@@ -45,8 +45,8 @@ class Side(StrEnum):
 class RateChange(BaseModel):
     """A rate requested while moves run, for some brokers (all when None) and sides; later batches use it too.
 
-    ``rate_before_slowdown_bytes_per_second`` is the earlier rate, where the cluster's health and no person lowered it.
-    ``because`` is empty where a person asked for it.
+    ``rate_before_slowdown_bytes_per_second`` is the earlier rate, where the cluster's health and no person lowered it: such a
+    slow-down raises no rate. ``because`` is empty where a person asked for it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -57,6 +57,19 @@ class RateChange(BaseModel):
     rate_before_slowdown_bytes_per_second: int | None = None
     at: datetime | None = None
     because: str = ""
+
+    @property
+    def is_slowdown(self) -> bool:
+        """Whether the cluster's health asks for it, until it is well again."""
+        return self.rate_before_slowdown_bytes_per_second is not None
+
+    def applied_to(self, asked_bytes_per_second: int) -> int:
+        """Return the rate that is asked for after this change, where it was another one before."""
+        return (
+            min(asked_bytes_per_second, self.asked_bytes_per_second)
+            if self.is_slowdown
+            else self.asked_bytes_per_second
+        )
 
     def concerns(self, broker: int, side: Side) -> bool:
         """Whether this rate is for that side of that broker."""
@@ -150,7 +163,7 @@ def throttle_for(
     Every current replica may come to lead, so each is listed on the leaders' side and its broker gets a leader
     rate (F10). On the followers' side only adding replicas are listed: an old one that drops out of the ISR must
     come back at full speed (F8). ``asked_bytes_per_second`` is what each broker may send and may receive;
-    ``rate_changes`` (of the journal) override it, the last one that concerns a broker and side wins.
+    ``rate_changes`` (of the journal) override it, the last one that concerns a broker and side wins; a slow-down only lowers.
 
     Raises:
         InvalidThrottleError: the rate is below 1 byte per second.
@@ -207,10 +220,15 @@ def broker_of(entry: str) -> int:
     return int(entry.partition(":")[2])
 
 
+def without_slowdowns(rate_changes: Iterable[RateChange]) -> tuple[RateChange, ...]:
+    """Return the changes of the rate without those that the cluster's health made."""
+    return tuple(change for change in rate_changes if not change.is_slowdown)
+
+
 def asked_rate(broker: int, side: Side, default: int, rate_changes: Iterable[RateChange]) -> int:
     """Return the rate that was asked for last for one side of one broker."""
     asked = default
     for change in rate_changes:
         if change.concerns(broker, side):
-            asked = change.asked_bytes_per_second
+            asked = change.applied_to(asked)
     return asked

@@ -6,7 +6,7 @@ waited, or had a dead broker says nothing about the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
@@ -15,7 +15,7 @@ from typing import TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 from kafka_reassignment.decisions.samples import MIN_SPEED_WINDOW_SECONDS
-from kafka_reassignment.decisions.throttle.wanted import RateChange, Side, throttle_for
+from kafka_reassignment.decisions.throttle.wanted import RateChange, Side, throttle_for, without_slowdowns
 from kafka_reassignment.model import Batch, Reassignment
 
 OVERHEAD_SECONDS = 30.0
@@ -131,7 +131,7 @@ def estimate(
         copying, least = pace.seconds(None, busiest), 0.0
     else:
         copying = pace.seconds(seconds_at(batch, rates_of(batch, asked_bytes_per_second, rate_changes)), busiest)
-        whole = rates_of(batch, asked_bytes_per_second, without_slowdowns(rate_changes))
+        whole = rates_of(batch, asked_bytes_per_second, of_all_brokers(rate_changes))
         least = seconds_at(batch, whole)
     return Estimate(None if copying is None else copying + OVERHEAD_SECONDS, least)
 
@@ -147,15 +147,9 @@ def seconds_at(batch: Batch, rates: Rates) -> float:
     return max((load / rates[end] for end, load in loads_of(batch).items()), default=0.0)
 
 
-def without_slowdowns(rate_changes: Sequence[RateChange], *, single_brokers_too: bool = True) -> list[RateChange]:
-    """Return the changes of the rate without those that the cluster's health made, and (by default) those of single brokers."""
-    return [
-        change.model_copy(update={"asked_bytes_per_second": change.rate_before_slowdown_bytes_per_second})
-        if change.rate_before_slowdown_bytes_per_second
-        else change
-        for change in rate_changes
-        if change.brokers is None or not single_brokers_too
-    ]
+def of_all_brokers(rate_changes: Iterable[RateChange]) -> tuple[RateChange, ...]:
+    """Return the changes of the rate of all brokers, without those that the cluster's health made."""
+    return tuple(change for change in without_slowdowns(rate_changes) if change.brokers is None)
 
 
 def loads_of(
