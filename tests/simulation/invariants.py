@@ -340,12 +340,29 @@ def at_the_end(play: Play) -> list[Violation]:
         for partition, who in sorted(play.ledger.movers.items())
         if who == "ours"
     ]
+    found += [Violation("I5", text, now) for text in _half_way(play)]
     for reassignment_id, journal in sorted(truth.journals().items()):
         if not journal.is_settled:
             found.append(Violation("I5", f"the journal of {reassignment_id} owes {journal.owed_texts()[0]}", now))
     if any("/throttle-journal/" in path for path in play.damaged):
         return found  # what it owes nobody can tell: the sweep is red, and names it
     return found + [Violation("I5", text, now) for text in _configs(play)]
+
+
+def _half_way(play: Play) -> Iterator[str]:
+    """Say which partitions have more replicas than any reassignment found or wanted, and no stop has said so."""
+    truth = play.world.truth
+    longest: dict[TopicPartition, int] = {}
+    for reassignment_id in truth.reassignments():
+        for move in truth.moves(reassignment_id):
+            longest[move.partition] = max(longest.get(move.partition, 0), len(move.current), len(move.target))
+    said = [str(run.tasks["report_stop"].xcoms.get("return_value")) for run in play.runs(CANCEL_DAG_ID)]
+    for partition, most in sorted(longest.items()):
+        seen = play.state.partitions.get(partition)
+        if seen is None or len(seen.replicas) <= most or partition.topic in play.deleted_topics:
+            continue
+        if partition not in play.touched and not any(str(partition) in text for text in said):
+            yield f"{partition} is left at {list(seen.replicas)}, though {most} replicas are enough for every reassignment"
 
 
 def _configs(play: Play) -> list[str]:

@@ -59,7 +59,7 @@ def clear_throttle(run: RunContext, number: int) -> None:
                 f"{number} are still reassigning ({name_some(ours)}). Without the throttle they would copy at full speed",
                 *_way_on(run, number),
             )
-        if run.request.supersede:
+        if run.request.supersede and run.lock_of_another() is None:
             event.facts["debts_taken_over"] = list(adopt_debts(run))
         event.summary = str(restore_configs(run, event))
         recorded = RecordView(run.record)
