@@ -44,10 +44,12 @@ from kafka_reassignment.steps import (
     rate,
     restore,
     stopped_steps,
+    supersede,
     throttle,
     verify,
 )
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.stopped_steps import StoppedSteps
 from kafka_reassignment.steps.waiting import Done
 from kafka_reassignment_airflow import base
 
@@ -401,3 +403,25 @@ def an_order_does_not_look_back(patch: Patch) -> None:
 
     patch.setattr(rate, "later_order", lambda *_: None)
     patch.setattr(rate, "set_in_parts", set_in_parts)
+
+
+@puts_back("H16")
+def the_new_plan_is_not_asked(patch: Patch) -> None:
+    """Takes out that what was superseded goes to where the new plan counts on it."""
+    real = supersede.settling
+
+    def settling(*args: Any, **kwargs: Any) -> Any:
+        return real(*args, **(kwargs | {"ends": None}))
+
+    patch.setattr(supersede, "settling", settling)
+
+
+@puts_back("H17")
+def who_was_superseded_before_is_forgotten(patch: Patch) -> None:
+    """Takes out that what a reassignment has superseded in vain goes to the one that supersedes it."""
+    real = stopped_steps._steps_of_superseded
+
+    def of_own(run: RunContext, record: Record) -> Any:
+        return real(run, record) if record is run.record else StoppedSteps()
+
+    patch.setattr(stopped_steps, "_steps_of_superseded", of_own)
