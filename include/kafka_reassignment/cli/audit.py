@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from kafka_reassignment.cli.common import AsJson, ClusterId, ReassignmentId, RecordUri, console, print_json, store_at
 
@@ -32,7 +33,7 @@ def show_audit(
             str(event.batch or ""),
             str(event.actor.try_number),
             event.outcome,
-            event.summary,
+            Text(event.summary),
         )
     if not json_lines:
         console.print(table)

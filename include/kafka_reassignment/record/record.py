@@ -45,6 +45,7 @@ T = TypeVar("T")
 
 
 ROLLED_BACK_BY = "rolled-back-by.txt"
+SETTLED = "settled.txt"
 
 
 class Record:
@@ -208,6 +209,15 @@ class Record:
         """Return the command that stopped the reassignment, or None while it may go on."""
         _, command = self.run_commands.last()
         return command if command is not None and command.stopped else None
+
+    def note_settled(self) -> None:
+        """Note that all of it is settled since it was stopped: what comes of its partitions from now on is not its doing."""
+        self.write_file(SETTLED, str(self.run_commands.last_number()).encode())
+
+    def is_settled(self) -> bool:
+        """Whether it is stopped, and all of it was settled since."""
+        noted = self.read_file(SETTLED)
+        return noted is not None and noted == str(self.run_commands.last_number()).encode()
 
     def withdrawn_partitions(self) -> frozenset[str]:
         """Return the partitions that were withdrawn: they take no further part."""

@@ -59,6 +59,10 @@ class RecordView:
         command = self.last_run_command()
         return command if command is not None and command.stopped else None
 
+    def is_settled(self) -> bool:
+        """Return whether it is stopped, and all of it was settled since."""
+        return self.stopped() is not None and self._once("settled", self.record.is_settled)
+
     def last_revision(self) -> Revision | None:
         """Return the last revision of the plan."""
         revisions = self._revisions()

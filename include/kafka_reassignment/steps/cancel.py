@@ -61,6 +61,14 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
                 f"There is no reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id} to roll back",
                 Correct("name one as 'reassignment_id', or ask without 'roll_back'"),
             )
+        if roll_back and not scope.is_whole:
+            raise InvalidRequestError(
+                "'roll_back' is asked for together with 'partitions' or 'topics', expected it with neither: all of a reassignment is "
+                "rolled back. Nothing was stopped",
+                Correct(
+                    "ask without 'roll_back', and trigger the job roll_back with these topics once the reassignment has ended"
+                ),
+            )
         planned = _planned(run.record, scope) if known else ()
         if not scope.is_whole:
             in_flight = run.cluster.list_reassignments()

@@ -38,6 +38,8 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
             view = confirmed_view(run, stopped.steps, DOUBTFUL - {Phase.NOT_SUBMITTED})
             decided = decide(run.controller, stopped, view, scope)
             _require_settled(run, decided, scope)
+            if scope.is_whole and not decided.left and not decided.cancels.foreign:
+                run.record.note_settled()
             each = _each(decided, view)
             lines += _where_it_stands(run, scope, decided)
             about_hung, advice = _hung(run, decided, view)
@@ -48,7 +50,12 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
             )
         if scope.is_whole and run.record.exists:
             run.release_lock()
-            lines.append("the cluster is free for another reassignment")
+            owner = run.lock_of_another()
+            lines.append(
+                "the cluster is free for another reassignment"
+                if owner is None
+                else f"reassignment {owner.reassignment_id} has the cluster"
+            )
         lines += about_hung
         event.summary = "; ".join(lines[1:])
         event.facts = {"not_as_before": each} | ({"advice": advice_as_data(advice)} if advice else {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_reassignment.advice import CANCEL_DAG_ID, DAG_ID, RESUME_DAG_ID, Correct, Rerun
+from kafka_reassignment.advice import CANCEL_DAG_ID, DAG_ID, RESUME_DAG_ID, Correct, Rerun, Trigger
 from kafka_reassignment.errors import InvalidRequestError, RecordDamagedError
 from kafka_reassignment.model import Step
 from kafka_reassignment.plan.store import read_targets_of
@@ -39,6 +39,7 @@ def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True, 
     with run.audited("resume") as event:
         _, last = run.record.run_commands.last()
         if last is not None and last.stopped:
+            _refuse_while_locked(run)
             if again := _taken_back(run):
                 move_from_start(run, again, event)
             run.record.run_commands.append(
@@ -49,7 +50,15 @@ def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True, 
             return
         else:
             _refuse_what_is_not_stopped(run, has_run=has_run, dag_id=dag_id)
+            _refuse_while_locked(run)
         event.summary = f"resumed by {by}" + (f": {reason}" if reason else "")
+
+
+def _refuse_while_locked(run: RunContext) -> None:
+    """Make sure that no other reassignment has the lock: its plan may count on what this one was stopped with."""
+    if (owner := run.lock_of_another()) is not None:
+        again = Trigger(RESUME_DAG_ID, {"reassignment_id": run.record.reassignment_id})
+        raise run.store.locked_by(owner, run.record.cluster_id, again)
 
 
 def _has_resumed_before(run: RunContext) -> bool:

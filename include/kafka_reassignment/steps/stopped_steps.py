@@ -10,6 +10,7 @@ from kafka_reassignment.decisions.moves import has_begun, phase
 from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.model import Reassignment, Step, TopicPartition
 from kafka_reassignment.plan.store import read_steps_of_several, read_targets_of
+from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -149,6 +150,8 @@ def begun_partitions(recorded: RecordView) -> frozenset[TopicPartition]:
 
 
 def _ours(recorded: RecordView, scope: CancelScope) -> StoppedSteps:
+    if scope.is_whole and recorded.is_settled():
+        return StoppedSteps()
     withdrawn = frozenset[str]() if scope.is_whole else recorded.withdrawn_partitions()
 
     def is_stopped(partition: TopicPartition) -> bool:
@@ -163,10 +166,25 @@ def _ours(recorded: RecordView, scope: CancelScope) -> StoppedSteps:
 
 
 def steps_under_way(recorded: RecordView) -> list[Step]:
-    """Return the steps of the first batch that is not finished, and those left open: no others can have moves in flight."""
+    """Return the steps of the first batch that is not finished, and those left open: no others can have moves in flight.
+
+    A batch of which no step has run has none: what is there of its partitions is another client's.
+    """
     plan = recorded.plan_in_force()
     finished = recorded.finished_batches()
     number = next((n for n in range(1, (plan.batches if plan else 0) + 1) if n not in finished), None)
     steps = {partition: it.step for partition, it in left_open(recorded).items()}
-    steps |= {s.partition: s for s in (whole_batch(recorded, number).steps if number else ())}
+    if number is not None and _has_run(recorded, number):
+        steps |= {s.partition: s for s in whole_batch(recorded, number).steps}
     return list(steps.values())
+
+
+def _has_run(recorded: RecordView, number: int) -> bool:
+    """Whether a step of a batch has run, as far as that can be told. The first one to end leaves an event before any submission."""
+    if recorded.submitted(number) is not None:
+        return True
+    trail = recorded.record.audit
+    try:
+        return trail.last_number() > LATEST_EVENTS or any(e.batch == number for e in trail.latest(LATEST_EVENTS))
+    except RecordDamagedError:
+        return True

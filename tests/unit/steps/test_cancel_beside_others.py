@@ -9,6 +9,7 @@ from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.resume import resume
 
 pytestmark = pytest.mark.quick
 
@@ -162,7 +163,7 @@ def owner(reassignment, cluster):
     cancel.cancel_moves(old.context, WHOLE)
     old.until_settled(WHOLE)
     cancel.clear_after_stop(old.context, WHOLE)
-    report_stop(old.context, WHOLE)
+    old.store.release(old.cluster_id, "r")
     owner = reassignment(MOVES, reassignment_id="owner")
     owner.do_all("admit", "set_throttle", "submit_batch")
     return owner
@@ -215,3 +216,49 @@ def test_what_the_reassignment_with_the_lock_does_not_move_is_cancelled_as_befor
     assert set(cancel.cancel_moves(old.context, WHOLE).cancelled) == {"orders-0"}
     assert set(cluster.list_reassignments()) == {ORDERS_1}
     assert owner.store.lock_owner(owner.cluster_id).reassignment_id == "owner"
+
+
+def test_a_cancel_that_is_cleared_after_its_end_takes_back_nothing_that_others_have_made(reassignment, cluster):
+    old = reassignment(MOVES)
+    old.do_all("admit", "set_throttle", "submit_batch")
+    cancel.stop(old.context, WHOLE, by="bob")
+    cancel.cancel_moves(old.context, WHOLE)
+    old.until_settled(WHOLE)
+    assert report_stop(old.context, WHOLE).endswith("the cluster is free for another reassignment")
+    cluster.alter_reassignments({ORDERS_0: (1, 2, 3)}, allow_replication_factor_change=True)
+    cluster.catch_up_all()
+    assert cancel.cancel_moves(old.context, WHOLE).settled == {}
+    old.until_settled(WHOLE)
+    cancel.clear_after_stop(old.context, WHOLE)
+    report_stop(old.context, WHOLE)
+    assert old.replicas()["orders-0"] == (1, 2, 3)
+
+    resume(old.context, by="bob")
+    old.start()
+    cancel.stop(old.context, WHOLE, by="bob")
+    cancel.cancel_moves(old.context, WHOLE)
+    assert old.replicas()["orders-0"] == (1, 2), "it was at work again since"
+
+
+def test_a_stop_before_the_first_batch_takes_back_nothing_that_others_have_made(reassignment, cluster):
+    run = reassignment(MOVES)
+    cluster.alter_reassignments({ORDERS_0: (1, 2, 3)}, allow_replication_factor_change=True)
+    cluster.catch_up_all()
+    cancel.stop(run.context, WHOLE, by="bob")
+    assert cancel.cancel_moves(run.context, WHOLE).settled == {}
+    assert run.replicas()["orders-0"] == (1, 2, 3)
+
+
+def test_who_has_the_cluster_is_said_where_another_reassignment_has_it(reassignment):
+    old = reassignment(MOVES)
+    cancel.stop(old.context, WHOLE, by="bob")
+    old.store.release(old.cluster_id, "r")
+    reassignment([MOVES[1]], reassignment_id="owner")
+    assert report_stop(old.context, WHOLE).endswith("reassignment owner has the cluster")
+
+
+def test_to_roll_back_a_part_is_refused_before_anything_is_stopped(reassignment):
+    run = reassignment(MOVES)
+    with pytest.raises(InvalidRequestError, match="expected it with neither"):
+        cancel.stop(run.context, CancelScope(topics=("orders",)), by="bob", roll_back=True)
+    assert run.record.withdrawn_partitions() == frozenset()
