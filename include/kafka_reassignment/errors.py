@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kafka_reassignment.advice import Advice, Correct, Rerun, Trigger, sentence, with_connection
+from kafka_reassignment.advice import Advice, Correct, ReleaseLock, Rerun, Trigger, sentence, with_connection
 from kafka_reassignment.model import Refusal, TopicPartition
 
 
@@ -308,11 +308,12 @@ RERUN_ONCE_CORRECTED = (NotAuthorizedError, UnsupportedClusterError)
 
 
 def advise_rerun(error: BaseException, task: str, batch: int | None = None) -> None:
-    """Add to an error without advice that its task is to be rerun, and to one whose correction leaves the request as it is.
+    """Add to an error without advice that its task is to be rerun, and to one whose correction or unlocking leaves the request as it is.
 
     Where a passing one is red, its retries did not outlast it; of others the words say what is in the way.
     """
     if not isinstance(error, ReassignmentError) or any(isinstance(advice, Rerun) for advice in error.advice):
         return
-    if not error.advice or isinstance(error, RERUN_ONCE_CORRECTED):
+    unlocks = any(isinstance(advice, ReleaseLock) for advice in error.advice)
+    if not error.advice or unlocks or isinstance(error, RERUN_ONCE_CORRECTED):
         error.add_advice(Rerun(task, batch=batch))

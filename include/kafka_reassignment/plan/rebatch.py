@@ -39,12 +39,14 @@ class RemainingPlan:
     ``retried_later`` are partitions (``topic-0``) that were left out of that batch and are moved after all others;
     ``from_start`` are moved after all others too, from their original replicas, to which a stop took them back.
     ``left_open`` are the steps that were submitted and that their batches went on without: they stay as they are, because the
-    controller has them so, and come last. ``unhealthy`` are the steps of partitions that are planned again because of what is out of sync, before all others.
+    controller has them so, and come after these. Only ``went_behind``, those of ``retried_later`` that let others go first, come
+    last: before the left open ones they would let these go first again and again. ``unhealthy`` are the steps of partitions that are planned again because of what is out of sync, before all others.
     ``new_limits`` are None when the pending batches may stay as they are.
     """
 
     after: int
     retried_later: Collection[str] = ()
+    went_behind: Collection[str] = ()
     from_start: Collection[str] = ()
     left_open: Sequence[Step] = ()
     unhealthy: Sequence[Step] = ()
@@ -94,11 +96,7 @@ def rebatch(
             pa.concat_tables([early, steps]),
             np.concatenate([early_numbers, numbers + early_numbers.max()]),
         )
-    if remaining.retried_later or remaining.from_start:
-        late = steps_table(_late_changes(plan, plan_of, remaining), limits.replica_movements)
-        late_numbers = cut(late) + int(numbers.max(initial=0))
-        steps, numbers = pa.concat_tables([steps, late]), np.concatenate([numbers, late_numbers])
-    for part in _left_open(plan, remaining, limits):
+    for part in _late(plan, plan_of, remaining, limits):
         numbers = np.concatenate([numbers, cut(part) + int(numbers.max(initial=0))])
         steps = pa.concat_tables([steps, part])
     clear_plan(out_dir)
@@ -126,21 +124,30 @@ def _pending(plan_of: Callable[[int], PlanRef], after: int, last: int) -> tuple[
     return pa.concat_tables(steps), np.concatenate(numbers)
 
 
-def _late_changes(plan: PlanRef, plan_of: Callable[[int], PlanRef], remaining: RemainingPlan) -> pa.Table:
-    """The partitions that are moved after all others."""
+def _late(
+    plan: PlanRef, plan_of: Callable[[int], PlanRef], remaining: RemainingPlan, limits: Limits
+) -> Iterator[pa.Table]:
+    """The steps that come after all others; those of one table are batched together."""
+    behind = {*remaining.went_behind}
+    retried = [p for p in remaining.retried_later if p not in behind]
     whole = read_target_table(plan)
     changes = [whole.filter(_are_of(whole, remaining.from_start))]
-    if remaining.retried_later:
-        changes.append(_retried_changes(plan, plan_of(remaining.after), remaining))
-    return pa.concat_tables(changes)
+    if retried:
+        changes.append(_retried_changes(plan, plan_of(remaining.after), remaining.after, retried))
+    if retried or remaining.from_start:
+        yield steps_table(pa.concat_tables(changes), limits.replica_movements)
+    yield from _left_open(plan, remaining, limits)
+    if behind:
+        last = _retried_changes(plan, plan_of(remaining.after), remaining.after, behind)
+        yield steps_table(last, limits.replica_movements)
 
 
-def _retried_changes(plan: PlanRef, batch_plan: PlanRef, remaining: RemainingPlan) -> pa.Table:
-    """The partitions that are retried later: from the replicas before their step to their final target."""
+def _retried_changes(plan: PlanRef, batch_plan: PlanRef, batch: int, partitions: Collection[str]) -> pa.Table:
+    """Partitions that are retried later: from the replicas before their step in a batch to their final target."""
     order = [("topic", "ascending"), ("partition", "ascending")]
-    step, target = read_batch_table(batch_plan, remaining.after), read_target_table(plan)
-    step = step.filter(_are_of(step, remaining.retried_later)).sort_by(order)
-    target = target.filter(_are_of(target, remaining.retried_later)).sort_by(order)
+    step, target = read_batch_table(batch_plan, batch), read_target_table(plan)
+    step = step.filter(_are_of(step, partitions)).sort_by(order)
+    target = target.filter(_are_of(target, partitions)).sort_by(order)
     return target.set_column(TARGET.names.index("current"), TARGET.field("current"), step["current"])
 
 

@@ -94,7 +94,12 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
         return
     new_limits = asked if asked != record.limits_in_force() else None
     remaining = RemainingPlan(
-        after=after, retried_later=again, left_open=opened, unhealthy=unhealthy, new_limits=new_limits
+        after=after,
+        retried_later=again,
+        went_behind=_went_behind(record, after, again),
+        left_open=opened,
+        unhealthy=unhealthy,
+        new_limits=new_limits,
     )
     reasons = [f"new limits: {_format_limits(asked)}"] if new_limits else []
     reasons += [f"{len(again)} partitions of batch {after} are retried"] if again else []
@@ -135,7 +140,13 @@ def move_from_start(run: RunContext, partitions: Collection[str], event: AuditDr
     is_planned = last is not None and last.first_batch > after
     again = [p for p in (() if is_planned else _retried_partitions(record, after)) if p not in partitions]
     opened = tuple(s for s in _left_open_steps(record, after)[0] if _name(s) not in partitions)
-    remaining = RemainingPlan(after=after, retried_later=again, left_open=opened, from_start=partitions)
+    remaining = RemainingPlan(
+        after=after,
+        retried_later=again,
+        went_behind=_went_behind(record, after, again),
+        left_open=opened,
+        from_start=partitions,
+    )
     revision = _rebatched(run, number, remaining, limits, reason)
     event.facts["revision"] = {"reason": revision.reason, "batches": revision.batches, "plan_hash": revision.plan_hash}
 
@@ -193,6 +204,11 @@ def _retried_partitions(record: Record, batch: int) -> tuple[str, ...]:
     submitted = record.submitted(batch)
     withdrawn = record.withdrawn_partitions()
     return tuple(p for p in submitted.retried_later if p not in withdrawn) if submitted else ()
+
+
+def _went_behind(record: Record, batch: int, retried: Collection[str]) -> tuple[str, ...]:
+    submitted = record.submitted(batch)
+    return tuple(p for p in submitted.went_behind if p in retried) if submitted else ()
 
 
 def _left_open_steps(record: Record, batch: int) -> tuple[tuple[Step, ...], int]:

@@ -24,7 +24,7 @@ from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.request import Job
-from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.context import AuditDraft, RunContext, refuse_stopped
 from kafka_reassignment.steps.finished import REPORT, is_finished_reassignment
 from kafka_reassignment.steps.leaders import too_cold
 from kafka_reassignment.steps.left_over import LEFT, keep_what_is_left, to_decommission_again, to_move_what_is_left
@@ -245,6 +245,7 @@ def write_report(run: RunContext) -> str:
     """Write the report, release the cluster's lock, and return the report's text.
 
     Raises:
+        StoppedError: it was stopped since, and may be rolled back.
         VerificationError: ``verify`` has not succeeded; a person who marks its task does not make the end as planned.
     """
     if is_finished_reassignment(run, "report"):
@@ -252,6 +253,7 @@ def write_report(run: RunContext) -> str:
         run.release_lock()
         return (run.record.read_file(REPORT) or b"").decode()
     with run.audited("report") as event:
+        refuse_stopped(run.record)
         _require_verified(run)
         recorded, plan = run.recorded, run.plan()
         batches = [b for n in range(1, plan.batches + 1) if (b := run.record.finished(n)) is not None]

@@ -200,6 +200,29 @@ def test_brokers_that_come_and_go_do_not_keep_the_chain_going_for_ever(reassignm
     assert max(left.count(p) for p in left) == 2
 
 
+def test_what_goes_behind_comes_after_what_is_left_open(chain, cluster):
+    """Before it, a partition that a dead broker blocks would let it go first again, batch after batch, for ever."""
+    run = chain([TO_4, LATER], [move("orders", 3, (1, 2), (1, 5))])
+    cluster.kill(6)
+    submitted_then_dead(run, cluster)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    submitted = run.record.submitted(1)
+    assert (submitted.went_behind, tuple(submitted.left_open)) == (("orders-2",), ("orders-0",))
+    assert next_batch(run.context, 1) == 2
+    run.do_all(batch=2)
+    cluster.restart(4)
+    assert next_batch(run.context, 2) == 3
+    run.do_all(batch=3)
+    assert run.replicas()["orders-0"] == (1, 4)
+    assert next_batch(run.context, 3) == 4
+    with pytest.raises(StillWaiting, match="broker 6"):
+        run.do("admit", 4)
+    cluster.restart(6)
+    run.do_all(batch=4)
+    to_the_end(run, 4)
+    assert run.replicas()["orders-2"] == (3, 6)
+
+
 def test_later_batches_do_not_take_it_for_another_clients_move(chain, cluster):
     run = chain([TO_4, TO_5], [LATER])
     leave_open(run, cluster)
