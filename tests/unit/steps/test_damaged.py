@@ -6,6 +6,7 @@ import pytest
 from tests.steps_lab import Run, move
 from upath import UPath
 
+from kafka_reassignment.advice import ReleaseLock, Rerun
 from kafka_reassignment.errors import RecordDamagedError, is_worth_a_retry
 from kafka_reassignment.record.catalogue import catalogue
 from kafka_reassignment.record.debts import debts
@@ -75,6 +76,16 @@ def test_what_a_reassignment_with_a_damaged_request_owes_is_paid_all_the_same(ol
     sweep(old.context_of(old.store.record(old.cluster_id, "sweep")), by="cron")
     assert old.record.journal().is_settled
     assert debts(old.store, old.cluster_id).owing == ()
+
+
+def test_after_a_damaged_lock_is_released_by_force_the_step_is_to_be_rerun(reassignment):
+    run = reassignment(MOVES)
+    emptied(max((run.record.root.parent / "lock").iterdir(), key=str))
+    with pytest.raises(RecordDamagedError) as red:
+        run.start()
+    release, rerun = red.value.advice
+    assert isinstance(release, ReleaseLock)
+    assert rerun == Rerun("start_batches")
 
 
 def test_a_sweep_goes_on_beside_a_damaged_journal(old, cluster):

@@ -12,7 +12,7 @@ from upath import UPath
 from kafka_reassignment.advice import Correct, Rerun, StartBrokers, Trigger, WaitUntil
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.decisions.throttle import throttle_for
-from kafka_reassignment.errors import VerificationError
+from kafka_reassignment.errors import StoppedError, VerificationError
 from kafka_reassignment.model import (
     Batch,
     Reassignment,
@@ -20,6 +20,7 @@ from kafka_reassignment.model import (
     TopicPartition,
 )
 from kafka_reassignment.plan.reassignment_json import parse_plan
+from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.request import Job, parse_request
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -284,6 +285,17 @@ def test_a_report_needs_a_verify_that_succeeded_so_that_marking_the_task_makes_n
     with pytest.raises(VerificationError):
         verify(run.context)
     with pytest.raises(VerificationError, match="its latest verify failed"):
+        write_report(run.context)
+    assert not run.record.has_file("report.txt")
+
+
+def test_what_was_stopped_since_it_was_verified_is_not_reported_as_done(reassignment):
+    """It may be rolled back meanwhile, by another Airflow."""
+    run = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    run.run_batches()
+    verify(run.context)
+    run.record.run_commands.append(RunCommand(at=run.clock.now, by="ann", stopped=True))
+    with pytest.raises(StoppedError):
         write_report(run.context)
     assert not run.record.has_file("report.txt")
 
