@@ -28,10 +28,10 @@ with DAG(
     **dag_arguments(schedule=CronTriggerTimetable(cron, timezone=time_zone) if cron else None, max_active_runs=1),
 ) as dag:
     choose = ChooseRequestsOperator(task_id="choose_requests", requests="{{ params.requests | tojson }}")
-    # Safe to retry: each run's id is fixed by that of this run.
+    # Safe to retry and to clear: each run's id is fixed by that of this run and by the place of its request.
     TriggerDagRunOperator.partial(
         task_id="open_reassignment",
         trigger_dag_id=DAG_ID,
-        trigger_run_id="{{ run_id }}__{{ ti.map_index }}",
         skip_when_already_exists=True,
-    ).expand(conf=choose.output)
+        fail_when_dag_is_paused=True,
+    ).expand_kwargs(choose.output)

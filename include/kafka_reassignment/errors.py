@@ -115,6 +115,10 @@ class ReassignmentInProgressError(ReassignmentError):
     """Another reassignment has locked the cluster of this request, or moves its partitions."""
 
 
+class LockedForSecondsError(ReassignmentInProgressError):
+    """A step that needs the lock of the cluster for some seconds has it, such as a sweep."""
+
+
 class LockLostError(ReassignmentError):
     """This reassignment has not the lock of the cluster (any more), and no other one has: it must not act."""
 
@@ -277,6 +281,7 @@ def error_of(refusal: Refusal, doing: str, *advice: Advice) -> ReassignmentError
 PASSING: Mapping[type[ReassignmentError], bool] = {
     ClusterUnavailableError: True,
     ControllerBusyError: True,
+    LockedForSecondsError: True,
     NotSettledError: True,
     OvertakenError: True,
     RecordUnavailableError: True,

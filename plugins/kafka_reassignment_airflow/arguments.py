@@ -27,6 +27,9 @@ _INTEGERS: TypeAdapter[tuple[int, ...]] = TypeAdapter(Annotated[tuple[int, ...],
 _OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 NOTHING = (None, "", "null", "None")
+
+OF_OTHER_PROVIDERS = frozenset({"openlineage"})
+"""What ``TriggerDagRunOperator`` puts into the conf of the run that it triggers, where the OpenLineage provider is installed."""
 """What a template makes of a form's field that is not filled in."""
 
 
@@ -60,9 +63,10 @@ def read_integers(name: str, value: object) -> tuple[int, ...]:
     return _read(name, given, _INTEGERS, "a list of whole numbers, or JSON of one")
 
 
-def read_object(name: str, value: object) -> Mapping[str, Any]:
-    """Read an object, such as the fields of a request."""
-    return _read(name, _from_json(value), _OBJECT, "an object, or JSON of one")
+def read_request(name: str, value: object) -> Mapping[str, Any]:
+    """Read the fields of a request, without what another provider has put beside them."""
+    fields = _read(name, _from_json(value), _OBJECT, "an object, or JSON of one")
+    return {field: given for field, given in fields.items() if field not in OF_OTHER_PROVIDERS}
 
 
 def read_json(value: object) -> object:

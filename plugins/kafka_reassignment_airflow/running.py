@@ -32,7 +32,17 @@ class RunningReassignmentOperator(ReassignmentStepOperator):
         return bool(self.reassignment_id) and self.reassignment_id != RUNNING
 
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
-        """Return the id given, that of the lock's owner, or this run's."""
+        """Return the id given, that of the lock's owner, or this run's.
+
+        Raises:
+            InvalidRequestError: the id is the result of an earlier task, which has none.
+        """
+        if self.reassignment_id == str(None):
+            raise InvalidRequestError(
+                f"The task before {self.task_id} has no result that says which reassignment is meant, expected its id: it was "
+                "marked, or its result was deleted",
+                Correct("rerun the tasks of this run from the first one on"),
+            )
         if self.is_named:
             return str(self.reassignment_id)
         owner = store.lock_owner(cluster_id)

@@ -30,7 +30,7 @@ from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment_airflow import example_dags
-from kafka_reassignment_airflow.arguments import read_integers, read_json, read_object
+from kafka_reassignment_airflow.arguments import read_integers, read_json, read_request
 from kafka_reassignment_airflow.base import translate_errors
 from kafka_reassignment_airflow.form.params import PACED, request_params
 from kafka_reassignment_airflow.form.words import in_form_words
@@ -382,13 +382,30 @@ def test_every_input_of_a_task_is_a_template_and_renders_with_the_values_of_the_
                 assert all("{{" not in str(getattr(shown, field)) for field in task.template_fields), task.task_id
 
 
+def test_what_the_openlineage_provider_puts_into_the_conf_is_no_field_of_a_request(dags):
+    """It does so in every run that a TriggerDagRunOperator triggers: in roll backs, resumes and maintenance windows too."""
+    dag = dags["kafka_reassignment"]
+    preflight = rendered(dag.get_task("preflight"), dag, rate=5, openlineage={"parentRunId": "x"})
+    fields = read_request("request", preflight.request)
+    assert fields["rate"] == 5
+    assert "openlineage" not in fields
+
+
+def test_a_task_after_one_that_has_no_result_is_about_no_reassignment(dags):
+    task = dags["kafka_reassignment_cancel"].get_task("cancel_moves")
+    copied = deepcopy(task)
+    copied.reassignment_id = "None"
+    with pytest.raises(InvalidRequestError, match="no result that says which reassignment is meant"):
+        copied.which_reassignment(None, "c", {})
+
+
 def test_the_fields_of_the_form_reach_the_operators(dags):
     def task(dag_id, task_id, **conf):
         return rendered(dags[dag_id].get_task(task_id), dags[dag_id], **conf)
 
     preflight = task("kafka_reassignment", "preflight", kafka_conn_id="k", topics=["a'b", "<c>"], rate=5)
     assert preflight.kafka_conn_id == "k"
-    assert read_object("request", preflight.request).items() >= {"topics": ["a'b", "<c>"], "rate": 5}.items()
+    assert read_request("request", preflight.request).items() >= {"topics": ["a'b", "<c>"], "rate": 5}.items()
     admit = task("kafka_reassignment_batch", "admit", reassignment_id="r-1", batch=7)
     assert (admit.reassignment_id, admit.batch_number) == ("r-1", 7)
     some = task("kafka_reassignment_cancel", "settle_moves", partitions=["orders-3"], foreign=True)

@@ -2,6 +2,7 @@
 
 import logging
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
@@ -38,25 +39,50 @@ def asked(*connections, **fields):
 
 
 def chosen(requests):
-    started = ChooseRequestsOperator(task_id="choose_requests", requests=requests).execute({})
-    return [request["kafka_conn_id"] for request in started]
+    return [item["conf"]["kafka_conn_id"] for item in to_trigger(requests)]
+
+
+def to_trigger(requests):
+    context = {"dag_run": SimpleNamespace(run_id="window")}
+    return ChooseRequestsOperator(task_id="choose_requests", requests=requests).execute(context)
+
+
+def begin(cluster_id):
+    """A reassignment that has the lock of a cluster."""
+    store, since = record_store(), datetime(2026, 1, 5, tzinfo=UTC)
+    request = parse_request(*asked("kafka_a"))
+    store.record(cluster_id, "r").write_request(
+        RecordedRequest(
+            cluster_id=cluster_id, reassignment_id="r", started_at=since, requested_by="ann", request=request
+        )
+    )
+    store.acquire(cluster_id, ClusterLock(reassignment_id="r", since=since, requested_by="ann"))
 
 
 def test_a_cluster_that_has_a_reassignment_gets_no_second_one():
-    owner = ClusterLock(reassignment_id="r", since=datetime(2026, 1, 5, tzinfo=UTC), requested_by="ann")
-    record_store().acquire("a", owner)
+    begin("a")
     assert chosen(asked("kafka_a", "kafka_b")) == ["kafka_b"]
+
+
+def test_the_run_of_a_request_has_the_same_id_whichever_clusters_are_free():
+    """Else a run that is cleared would take another cluster's run for its own, and leave that cluster out in green."""
+    both = asked("kafka_a", "kafka_b")
+    assert [item["trigger_run_id"] for item in to_trigger(both)] == ["window__0", "window__1"]
+    begin("a")
+    assert [item["trigger_run_id"] for item in to_trigger(both)] == ["window__1"]
+
+
+def test_a_sweep_that_has_the_lock_for_some_seconds_does_not_cost_a_week():
+    owner = ClusterLock(
+        reassignment_id="kafka_throttle_sweep__x", since=datetime(2026, 1, 5, tzinfo=UTC), requested_by="Airflow"
+    )
+    record_store().acquire("a", owner)
+    assert chosen(asked("kafka_a")) == ["kafka_a"]
 
 
 def test_the_log_says_who_has_the_cluster_and_what_has_to_be_before_another_one_is_started(caplog, monkeypatch):
     """Its owner may be red, past its end or deleted: it need not go on by itself."""
-    store = record_store()
-    since = datetime(2026, 1, 5, tzinfo=UTC)
-    request = parse_request(*asked("kafka_a"))
-    store.record("a", "r").write_request(
-        RecordedRequest(cluster_id="a", reassignment_id="r", started_at=since, requested_by="ann", request=request)
-    )
-    store.acquire("a", ClusterLock(reassignment_id="r", since=since, requested_by="ann"))
+    begin("a")
     monkeypatch.setattr(ChooseRequestsOperator, "log", logging.getLogger("tests"))
     with caplog.at_level("INFO"):
         assert chosen(asked("kafka_a")) == []

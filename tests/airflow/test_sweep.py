@@ -10,7 +10,7 @@ from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Run, move
 from upath import UPath
 
-from kafka_reassignment.advice import Correct, ReleaseLock, Trigger, sentence
+from kafka_reassignment.advice import Correct, ReleaseLock, Trigger, WaitUntil, sentence
 from kafka_reassignment.errors import ClusterUnavailableError, InvalidRequestError, RecordUnavailableError
 from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.record.models import ClusterLock
@@ -164,11 +164,23 @@ def test_the_lock_of_another_sweep_is_left_and_of_a_reassignment_with_the_same_r
     east = owing("east")
     if not owes:
         sweep()
-    lock = ClusterLock(reassignment_id=owner, since=START, requested_by="the schedule")
+    lock = ClusterLock(reassignment_id=owner, since=datetime.now(UTC), requested_by="the schedule")
     east.store.acquire("east", lock)
     sweep()
     assert east.store.lock_owner("east") == lock
     assert bool(rate(east)) is owes
+
+
+def test_the_lock_of_a_sweep_that_died_with_it_is_named_and_its_release_leads_on(owing):
+    """Nobody else releases it: every later sweep would be green, and pay nothing."""
+    east = owing("east")
+    dead = "kafka_throttle_sweep__scheduled__2"
+    east.store.acquire("east", ClusterLock(reassignment_id=dead, since=START, requested_by="the schedule"))
+    assert swept_in_part().advice[:2] == (WaitUntil(f"{dead} has ended"), ReleaseLock("east", dead))
+    assert rate(east)
+    east.store.release("east", dead)
+    sweep()
+    assert not rate(east)
 
 
 def damage(file):
@@ -210,7 +222,7 @@ def test_a_damaged_lock_of_a_cluster_in_debt_is_to_be_released_and_needs_no_new_
     error = swept_in_part(**arguments)
     assert rate(east)
     assert (rate(west) is None) is not arguments
-    assert error.advice == (ReleaseLock("east", number=2),)
+    assert error.advice[0] == ReleaseLock("east", number=2)
     assert str(error).count("kafka-reassignment lock release east --force --number 2") == 1
     assert "connection" not in str(error)
     east.store.release_by_force("east", 2, at=START, by="ann")

@@ -131,7 +131,7 @@ class Attempt(Activity):
         try:
             context = self._context()
             if ti.task.is_mapped:
-                return self._trigger_each(context)
+                return self._trigger_each()
             operator = self._operator(context)
             if ti.next_method is not None:
                 result = operator.resume_execution(ti.next_method, ti.next_kwargs, context)
@@ -176,19 +176,17 @@ class Attempt(Activity):
             self.ti.xcoms["trigger_run_id"] = asked.dag_run_id
         return Outcome(state, final=True)
 
-    def _trigger_each(self, context: dict[str, Any]) -> Outcome:
+    def _trigger_each(self) -> Outcome:
         """Trigger a run for each item of the task before: the one kind of mapped task that the DAGs have, as one try."""
         task = self.ti.task
         given = task.operator.partial_kwargs
         outcome = Outcome("skipped", "nothing to map")
-        for index, conf in enumerate(self.ti.run.tasks[task.upstream[0]].xcoms.get("return_value") or ()):
-            context["ti"].map_index = index
-            name = self.ti.run.shape.template(given["trigger_run_id"])
+        for item in self.ti.run.tasks[task.upstream[0]].xcoms.get("return_value") or ():
             outcome = self._trigger(
                 SimpleNamespace(
                     trigger_dag_id=given["trigger_dag_id"],
-                    dag_run_id=name.render(context),
-                    conf=conf,
+                    dag_run_id=item["trigger_run_id"],
+                    conf=item["conf"],
                     reset_dag_run=given.get("reset_dag_run", False),
                     skip_when_already_exists=given.get("skip_when_already_exists", False),
                 )

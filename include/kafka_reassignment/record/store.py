@@ -27,7 +27,7 @@ from upath import UPath
 
 from kafka_reassignment.advice import Advice, ReleaseLock, WaitUntil
 from kafka_reassignment.decisions.throttle import Journal
-from kafka_reassignment.errors import ReassignmentInProgressError, RecordDamagedError
+from kafka_reassignment.errors import LockedForSecondsError, ReassignmentInProgressError, RecordDamagedError
 from kafka_reassignment.record.lock import LockChange, LockSeries
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.objects import OWN_NAMES, folders_in, path_part
@@ -179,18 +179,22 @@ class RecordStore:
     def locked_by(self, owner: ClusterLock, cluster_id: str, *then: Advice) -> ReassignmentInProgressError:
         """Return the refusal of a reassignment that needs the lock which ``owner`` has; ``then`` is what to do once it is released."""
         name = owner.reassignment_id
-        if self.record(cluster_id, name).exists:
-            wait: tuple[Advice, ...] = (WaitUntil(f"{name} has ended, or was stopped with kafka_reassignment_cancel"),)
-        else:  # a step that needs the lock for some seconds
-            wait = (WaitUntil(f"{name} has ended"), ReleaseLock(cluster_id, name))
-        return ReassignmentInProgressError(
+        kind: type[ReassignmentInProgressError] = ReassignmentInProgressError
+        ways: tuple[Advice, ...] = (WaitUntil(f"{name} has ended, or was stopped with kafka_reassignment_cancel"),)
+        if not self.is_locked_for_long(cluster_id, owner):
+            kind, ways = LockedForSecondsError, (WaitUntil(f"{name} has ended"), ReleaseLock(cluster_id, name))
+        return kind(
             f"Cluster {cluster_id} is locked by reassignment {name}, asked for by {owner.requested_by}, since "
             f"{owner.since:%Y-%m-%d %H:%M:%S %Z}"
             + (f", of the Airflow {owner.instance}" if owner.instance else "")
             + "; one reassignment runs at a time per cluster",
-            *wait,
+            *ways,
             *then,
         )
+
+    def is_locked_for_long(self, cluster_id: str, owner: ClusterLock) -> bool:
+        """Whether a reassignment has the lock, and no step that needs it for some seconds: that has no record."""
+        return self.record(cluster_id, owner.reassignment_id).exists
 
 
 def _named(record: Record) -> Record:

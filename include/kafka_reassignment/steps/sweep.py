@@ -7,11 +7,15 @@ journals have each value that is ours and what was there before, so it is put ba
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from kafka_reassignment.errors import ReassignmentError, RecordDamagedError, ThrottleInUseError
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.restore import restore_configs
+
+LONGEST_HELD = timedelta(hours=1)
+"""A step that needs the lock for some seconds, and has had it for so long, died with it: nobody else releases it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,8 @@ class Sweep:
     """By reassignment: what became of its debts, in words; ``left`` are those that still owe something.
 
     ``for_a_person`` are the errors that no later sweep gets over: objects that cannot be read (what is owed by them is not
-    known, or its payment not recorded), and moves that Kafka never completes, which keep a throttle in place.
+    known, or its payment not recorded), moves that Kafka never completes, which keep a throttle in place, and the lock of a
+    step that died with it.
     """
 
     summaries: dict[str, str]
@@ -47,7 +52,12 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
         return Sweep({}, for_a_person=journals.damaged)
     if (lock_owner := run.lock_of_another()) is not None:
         busy = f"the cluster is locked by {lock_owner.reassignment_id} since {lock_owner.since:%Y-%m-%d %H:%M} UTC"
-        return Sweep({r.reassignment_id: busy for r in owing}, for_a_person=journals.damaged)
+        cluster_id = run.record.cluster_id
+        is_dead = (
+            not run.store.is_locked_for_long(cluster_id, lock_owner) and run.now() - lock_owner.since > LONGEST_HELD
+        )
+        dead = (run.store.locked_by(lock_owner, cluster_id),) if is_dead else ()
+        return Sweep({r.reassignment_id: busy for r in owing}, for_a_person=(*journals.damaged, *dead))
     summaries: dict[str, str] = {}
     for_a_person: list[ReassignmentError] = list(journals.damaged)
     run.take_lock(requested_by=by)

@@ -11,11 +11,13 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_reassignment.decisions.rate import rate_to_roll_back
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.resume import resume
+from kafka_reassignment.steps.settle import refuse_resumed
 from kafka_reassignment.steps.waiting import SizeSamples, WaitResult
 from kafka_reassignment_airflow.arguments import read_flag, read_texts
 from kafka_reassignment_airflow.assets import STOPPED, announce
@@ -187,7 +189,12 @@ class StartRollBackOperator(RunningReassignmentOperator, TriggerReassignmentRunO
         return super().execute(context)
 
     def which_run(self, run: RunContext, context: Context) -> DagRunToTrigger:
-        """Return a run with the rate and the limits that were asked for last of what is rolled back."""
+        """Return a run with the rate and the limits that were asked for last of what is rolled back.
+
+        Raises:
+            InvalidRequestError: the reassignment was resumed since.
+        """
+        refuse_resumed(run, RecordView(run.record), CancelScope())
         conf = roll_back_conf(
             self.kafka_conn_id,
             run.record.reassignment_id,

@@ -24,7 +24,7 @@ class ChooseRequestsOperator(BaseOperator):
     A cluster is left out while a reassignment has its lock: that one has to end, or to be cancelled
     (``kafka_reassignment_cancel``), before another one is started. A request whose cluster does not answer, or whose
     lock is damaged, is started: its own run says so, and keeps none of the others waiting. Changes nothing, so nothing is
-    left behind. The result is the requests to start.
+    left behind. The result is ``conf`` and ``trigger_run_id`` of the runs to trigger.
 
     :param requests: requests, each with the fields of ``kafka_reassignment``, at most one per connection; a list, JSON of
         one, or a text as :func:`~kafka_reassignment.request.written_requests` reads it (templated). When empty, those of the
@@ -38,14 +38,19 @@ class ChooseRequestsOperator(BaseOperator):
         self.requests = requests
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Return the requests to open."""
+        """Return the requests to open, each with the id of its run: the same one when this is run again."""
         with translate_errors(self.log):
             given = read_json(self.requests)
             requests = given if given is not None else read_json(Variable.get(REQUESTS_VARIABLE, None))
             if not requests:
                 self.log.info("Nothing is asked for: fill the Airflow variable '%s'", REQUESTS_VARIABLE)
                 return []
-            return [dict(fields) for fields in _checked(requests) if self._is_free(fields)]
+            run_id = context["dag_run"].run_id
+            return [
+                {"conf": dict(fields), "trigger_run_id": f"{run_id}__{position}"}
+                for position, fields in enumerate(_checked(requests))
+                if self._is_free(fields)
+            ]
 
     def _is_free(self, fields: Mapping[str, Any]) -> bool:
         conn_id, store = parse_request(dict(fields)).kafka_conn_id, record_store()
@@ -59,11 +64,10 @@ class ChooseRequestsOperator(BaseOperator):
             # Its own run asks again, with retries, and says what is wrong; the other clusters do not wait for that.
             self.log.warning("Opened without a look at the lock: %s", error)
             return True
-        if owner is not None:
-            self.log.info(
-                "No reassignment is started by connection '%s': %s", conn_id, store.locked_by(owner, cluster_id)
-            )
-        return owner is None
+        if owner is None or not store.is_locked_for_long(cluster_id, owner):
+            return True  # at most a sweep, which the retries of its own run outlast
+        self.log.info("No reassignment is started by connection '%s': %s", conn_id, store.locked_by(owner, cluster_id))
+        return False
 
 
 def _checked(requests: object) -> list[Mapping[str, Any]]:

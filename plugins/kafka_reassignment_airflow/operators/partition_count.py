@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_reassignment.steps import partition_count
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment_airflow.arguments import read_object
+from kafka_reassignment_airflow.arguments import read_request
 from kafka_reassignment_airflow.base import ReassignmentStepOperator, requested_by
 
 
@@ -32,7 +32,7 @@ class PartitionCountPreflightOperator(ReassignmentStepOperator):
 
     def run_step(self, run: RunContext, context: Context) -> None:
         """Check everything that can be checked before planning."""
-        fields = {**read_object("request", self.request), "kafka_conn_id": self.kafka_conn_id}
+        fields = {**read_request("request", self.request), "kafka_conn_id": self.kafka_conn_id}
         partition_count.preflight(run, fields, requested_by(context))
 
 

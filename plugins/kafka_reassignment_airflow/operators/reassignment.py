@@ -19,7 +19,7 @@ from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.verify import verify, write_report
-from kafka_reassignment_airflow.arguments import read_object
+from kafka_reassignment_airflow.arguments import read_request
 from kafka_reassignment_airflow.assets import FINISHED, announce
 from kafka_reassignment_airflow.base import (
     DagRunToTrigger,
@@ -66,7 +66,7 @@ class PreflightOperator(ReassignmentStepOperator):
 
     def run_step(self, run: RunContext, context: Context) -> None:
         """Check everything that can be checked before planning."""
-        fields = {**read_object("request", self.request), "kafka_conn_id": self.kafka_conn_id}
+        fields = {**read_request("request", self.request), "kafka_conn_id": self.kafka_conn_id}
         preflight(run, fields, requested_by(context))
 
 

@@ -181,7 +181,9 @@ def test_the_chain_starts_at_the_first_unfinished_batch_and_ends_after_the_last(
 def test_a_step_refuses_when_another_reassignment_has_the_cluster_by_now(reassignment):
     run = reassignment(MOVES)
     run.store.release("fake-cluster", "r")
-    run.store.acquire("fake-cluster", ClusterLock(reassignment_id="other", since=run.clock.now, requested_by="bob"))
+    other = ClusterLock(reassignment_id="other", since=run.clock.now, requested_by="bob")
+    run.store.record("fake-cluster", "other").write_request(run.record.recorded_request())
+    run.store.acquire("fake-cluster", other)
     for name in ("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas"):
         with pytest.raises(ReassignmentInProgressError, match="locked by reassignment other, asked for by bob"):
             run.do(name)
