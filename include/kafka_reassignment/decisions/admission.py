@@ -203,21 +203,33 @@ def _health_reasons(unhealthy: Health, allowed: int | None) -> list[str]:
 
 
 def _disk_reasons(batch: Batch, log_dirs: Iterable[LogDir], keep_free_share: float) -> list[str]:
-    """A broker puts a new replica where it has the fewest, not where there is room, so the worst log dir counts (F25)."""
-    needed: dict[int, int] = {}
+    """A broker puts a new replica where it has the fewest, not where there is room, so the worst log dir counts (F25).
+
+    That one gets its share of what the broker receives, or its largest copy, as the planner counts it too.
+    """
+    brought: dict[int, int] = {}
+    largest: dict[int, int] = {}
     for step in batch.steps:
+        size = step.reassignment.size_bytes
         for broker in step.reassignment.adding:
-            needed[broker] = needed.get(broker, 0) + step.reassignment.size_bytes
+            brought[broker] = brought.get(broker, 0) + size
+            largest[broker] = max(largest.get(broker, 0), size)
     room: dict[int, tuple[float, LogDir]] = {}
+    taking: dict[int, int] = {}
     for log_dir in log_dirs:
-        if log_dir.usable_bytes is None or log_dir.total_bytes is None or not log_dir.takes_replicas:
+        if not log_dir.takes_replicas:
+            continue
+        taking[log_dir.broker] = taking.get(log_dir.broker, 0) + 1
+        if log_dir.usable_bytes is None or log_dir.total_bytes is None:
             continue
         free = log_dir.usable_bytes - keep_free_share * log_dir.total_bytes
         if log_dir.broker not in room or free < room[log_dir.broker][0]:
             room[log_dir.broker] = (free, log_dir)
+    needed = {b: max(largest[b], -(-size // taking[b])) for b, size in sorted(brought.items()) if b in room}
     return [
         f"log dir {room[broker][1].path} of broker {broker} has room for {format_bytes(max(0.0, room[broker][0]))} with "
-        f"{keep_free_share:.0%} kept free, the batch brings {format_bytes(size)}"
-        for broker, size in sorted(needed.items())
-        if broker in room and size > room[broker][0]
+        f"{keep_free_share:.0%} kept free, the batch may bring {format_bytes(size)}: free space there, or lower the limits and "
+        "rerun start_batches"
+        for broker, size in needed.items()
+        if size > room[broker][0]
     ]

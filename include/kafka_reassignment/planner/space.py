@@ -41,9 +41,9 @@ class Space:
             keep_free_share: part of each volume that must stay free.
         """
         rooms: dict[int, list[int]] = {}
-        cordoned: dict[int, list[bool]] = {}
+        reported: set[int] = set()
         for row in log_dirs.to_pylist():
-            cordoned.setdefault(row["broker"], []).append(row["cordoned"])
+            reported.add(row["broker"])
             if _takes_replicas(row):
                 rooms.setdefault(row["broker"], []).append(_room(row, keep_free_share))
         each = [rooms.get(broker, [FREE_UNKNOWN]) for broker in ids.tolist()]
@@ -51,7 +51,7 @@ class Space:
         return cls(
             np.array(free, dtype=np.int64),
             np.array([len(room) for room in each], dtype=np.int64),
-            np.array([all(cordoned.get(broker, [False])) for broker in ids.tolist()]),
+            np.array([broker in reported and broker not in rooms for broker in ids.tolist()]),
         )
 
 

@@ -9,7 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from kafka_reassignment.errors import ReassignmentError, RecordDamagedError, ThrottleInUseError
+from kafka_reassignment.errors import (
+    ReassignmentError,
+    ReassignmentInProgressError,
+    RecordDamagedError,
+    ThrottleInUseError,
+)
+from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.restore import restore_configs
@@ -52,11 +58,7 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
         return Sweep({}, for_a_person=journals.damaged)
     if (lock_owner := run.lock_of_another()) is not None:
         busy = f"the cluster is locked by {lock_owner.reassignment_id} since {lock_owner.since:%Y-%m-%d %H:%M} UTC"
-        cluster_id = run.record.cluster_id
-        is_dead = (
-            not run.store.is_locked_for_long(cluster_id, lock_owner) and run.now() - lock_owner.since > LONGEST_HELD
-        )
-        dead = (run.store.locked_by(lock_owner, cluster_id),) if is_dead else ()
+        dead = _died_with_the_lock(run, lock_owner)
         return Sweep({r.reassignment_id: busy for r in owing}, for_a_person=(*journals.damaged, *dead))
     summaries: dict[str, str] = {}
     for_a_person: list[ReassignmentError] = list(journals.damaged)
@@ -71,6 +73,15 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
         run.release_lock()
     left = tuple(r.reassignment_id for r in owing if not r.journal().is_settled)
     return Sweep(summaries, left, tuple(for_a_person))
+
+
+def _died_with_the_lock(run: RunContext, owner: ClusterLock) -> tuple[ReassignmentError, ...]:
+    """What is to be done where the owner of the lock is no reassignment, and has had it for too long."""
+    cluster_id = run.record.cluster_id
+    if run.store.is_locked_for_long(cluster_id, owner) or run.now() - owner.since <= LONGEST_HELD:
+        return ()
+    locked = run.store.locked_by(owner, cluster_id)
+    return (ReassignmentInProgressError(locked.problem, *locked.advice),)  # no retry outlasts it
 
 
 def _pay(run: RunContext, record: Record) -> str:

@@ -65,7 +65,10 @@ def test_a_quiet_cluster_admits_the_batch() -> None:
         ({"other_reasons": ("too slow",)}, "too slow"),
         (
             {"log_dirs": [LogDir(3, "/b", 1000 * MB, 150 * MB)]},
-            "log dir /b of broker 3 has room for 50.0 MB with 10% kept free, the batch brings 100.0 MB",
+            (
+                "log dir /b of broker 3 has room for 50.0 MB with 10% kept free, the batch may bring 100.0 MB: free space "
+                "there, or lower the limits and rerun start_batches"
+            ),
         ),
         (
             {"view": seen(live=ALL - {3})},
@@ -92,6 +95,21 @@ def test_the_worst_log_dir_counts_and_one_without_sizes_does_not() -> None:
     assert not gate(log_dirs=[full], keep_free_share=0.05).reasons
     assert not gate(log_dirs=[roomy, LogDir(3, "/b"), LogDir(2, "/c", 1000, 0)]).reasons
     assert not gate(log_dirs=[roomy, replace(full, cordoned=True)]).reasons
+
+
+def test_log_dirs_share_what_a_broker_receives_as_the_planner_counts_it() -> None:
+    """Else a plan that fits would be held back for ever: nothing makes room for all of it on one of them."""
+    two = Batch(1, tuple(Step(Reassignment(TopicPartition("orders", n), (1, 2), (3, 2), 100 * MB)) for n in (0, 1)))
+    view = View(
+        ALL,
+        {p: PartitionState((1, 2), frozenset((1, 2)), 1) for p in two.partitions},
+        min_insync_replicas={"orders": 1},
+    )
+    dirs = [LogDir(3, name, 1000 * MB, 280 * MB) for name in ("/a", "/b")]
+    assert not admission(two, view, cluster_health=Health(), log_dirs=dirs).reasons
+    assert admission(two, view, cluster_health=Health(), log_dirs=dirs[:1]).reasons
+    small = [replace(one, usable_bytes=190 * MB) for one in dirs]
+    assert admission(two, view, cluster_health=Health(), log_dirs=small).reasons, "one copy alone does not fit"
 
 
 def test_a_batch_is_not_held_back_by_what_its_own_partitions_suffer_from() -> None:

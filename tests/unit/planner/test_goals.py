@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from kafka_reassignment.planner.flows import Routes, balancing_flows, forced_flows
 from kafka_reassignment.planner.goals import NO_ROOM, Band, fair_shares, leader_room, least_bytes
+from kafka_reassignment.planner.schemas import LOG_DIRS
 from kafka_reassignment.planner.shard_goals import split_evenly, split_in_pieces
+from kafka_reassignment.planner.space import Space
 
 pytestmark = pytest.mark.quick
 
@@ -152,3 +155,14 @@ def test_pieces_add_up_follow_the_weights_and_are_not_smaller_than_wanted():
 def test_bytes_of_many_pieces_reach_every_shard():
     parts = [split_in_pieces(longs(100, 100), longs(0, 1), 10, shard, longs(1, 1)) for shard in range(2)]
     assert [part.tolist() for part in parts] == [[50, 50], [50, 50]]
+
+
+def test_a_broker_with_no_log_dir_that_takes_replicas_gets_none_whatever_the_reason():
+    dirs = [
+        (1, "/a", 1000, 500, None, True),
+        (1, "/b", None, None, "offline", False),
+        (2, "/a", 1000, 500, None, False),
+    ]
+    rows = [dict(zip(LOG_DIRS.names, row, strict=True)) for row in dirs]
+    space = Space.of(pa.Table.from_pylist(rows, schema=LOG_DIRS), np.array([1, 2, 3]), 0.1)
+    assert space.cordoned.tolist() == [True, False, False], "nothing is known of the third one"

@@ -155,6 +155,21 @@ def test_a_broker_that_must_not_lead_leads_nothing():
     assert placement.target == {1: [2, 0]}
 
 
+def test_a_broker_that_is_only_to_get_no_more_keeps_what_it_leads():
+    """It was excluded, or is not named: nobody asked for fewer leaders on it."""
+    placement = Case("abc", leader_room={0: 5, 1: NOWHERE, 2: 5}).place(([1, 0], 5), ([1, 2], 5))
+    assert placement.target == {}
+
+
+def test_what_keeps_a_replica_on_a_dead_broker_changes_no_further():
+    """No batch can carry it out: the run would wait for the broker, and end red."""
+    leaders = Case("abc", leader_room={0: -1, 1: 5, 2: 5}, dead={2})
+    assert leaders.place(([0, 1, 2], 5), ([0, 2, 1], 5)).target == {}
+    moves = Case("abc", shed={0: 10}, inflow={1: 10}, dead={2})
+    assert moves.place(([0, 2], 10)).target == {}
+    assert moves.place(([0, 2], 10), ([0], 10)).target == {1: [1]}
+
+
 def test_smaller_replicas_move_where_few_large_ones_would_leave_a_receiver_too_little_to_lead():
     # The one of 12 would be the largest that fits, but 0 may lead two of the four and nobody else has a replica.
     case = Case("aa", shed={0: 12}, inflow={1: 12}, band=(11, 13), leader_room={0: -2, 1: 3})

@@ -10,6 +10,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from kafka_reassignment.decisions.batching.columns import Longs
+from kafka_reassignment.planner.placing.leaders import leads_too_much
 from kafka_reassignment.planner.placing.shard_placement import ShardPlacement
 
 MAX_MISFITS = 64
@@ -98,7 +99,7 @@ class _ReplicasBySender:
         if choice is Choice.FOLLOWERS:
             mask[:, 0] = False
         elif choice is Choice.LED_TOO_MUCH:
-            mask &= (np.array(placement.leader_room) < 0)[p.replicas[:, :1]]
+            mask &= leads_too_much(placement.leader_room)[p.replicas[:, :1]]
         if largest is not None:
             mask &= (p.size <= largest)[:, None]
         rows, columns = np.nonzero(mask)

@@ -49,10 +49,16 @@ def surplus(leader_room: Sequence[int]) -> int:
     return sum(-room for room in leader_room if NO_ROOM // 2 < room < 0)
 
 
+def leads_too_much(leader_room: Sequence[int]) -> NDArray[np.bool_]:
+    """Which brokers lead more than the tolerance; not those that are only to get no more."""
+    room = np.array(leader_room)
+    return (room > NO_ROOM // 2) & (room < 0)
+
+
 def _pass_directly(placement: ShardPlacement) -> None:
     """One reorder per surplus leadership; partitions that change anyway come first, because they need no further step."""
     lead, changed = _leaders(placement)
-    heavy = np.flatnonzero((np.array(placement.leader_room) < 0)[lead] & placement.movable)
+    heavy = np.flatnonzero(leads_too_much(placement.leader_room)[lead] & placement.movable)
     heavy = heavy[np.argsort(~changed[heavy], kind="stable")]
     leaders: list[int] = lead[heavy].tolist()
     for row, leader in zip(heavy.tolist(), leaders, strict=True):

@@ -30,6 +30,7 @@ def place(partitions: Partitions, goals: ShardGoals) -> ShardPlacement:
 def _placed(partitions: Partitions, goals: ShardGoals, largest: int | None) -> ShardPlacement:
     placement = ShardPlacement(partitions, goals)
     place_forced(placement)
+    placement.keep_what_a_dead_broker_holds()
     move_for_balance(placement, largest)
     close_gaps(placement)
     if goals.balance_leaders:

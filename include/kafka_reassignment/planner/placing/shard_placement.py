@@ -79,6 +79,11 @@ class ShardPlacement:
         order = current if set(current) == set(replicas) else replicas
         self.plan(row, [leader] + [b for b in order if b != leader])
 
+    def keep_what_a_dead_broker_holds(self) -> None:
+        """Let no row change further that keeps a replica on a dead broker: no batch can carry that out."""
+        alive = np.array([*self.alive, True])  # the last entry is for ABSENT
+        self.movable &= alive[self.planned_matrix()].all(axis=1)
+
     def may_replace(self, row: int, sender: int, receiver: int) -> bool:
         """Whether a replica may go from one broker to another: racks, disks, and one replica per broker."""
         planned = self.planned(row)
