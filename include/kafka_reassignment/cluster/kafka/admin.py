@@ -45,6 +45,9 @@ _MARGIN_SECONDS = 2.0
 _NO_TOPIC = "?"
 """No legal name: asking for the metadata of one that is would create it, where brokers create topics by themselves."""
 
+_NOT_REFUSED = ("Failed to acquire SASL OAUTHBEARER token", "handshake failed: Local:")
+"""librdkafka 2.16 reports these as refused logins, whatever the cause: a token endpoint, or a broker, that is away for a moment."""
+
 _NEVER_SENT = re.compile(r"waiting for (broker|controller)\b")
 """librdkafka 2.16: the request was not sent. After sending, it says ``waiting for response from broker``."""
 
@@ -185,6 +188,8 @@ class AdminConversation:
             if error.code() == KafkaError._AUTHENTICATION:
                 words = self._settings.redact(error.str())
                 who = f"A broker of {self._settings}"
+                if any(said in words for said in _NOT_REFUSED):
+                    raise ClusterUnavailableError(f"{who} was not logged in to: {words}")
                 raise credentials_refused(who, self._settings, words, self._settings.login_keys)
         all_down = KafkaError._ALL_BROKERS_DOWN
         if not self._metadata and any(e.code() == all_down for e in self._errors):

@@ -11,6 +11,7 @@ one that is kept for the next question asks who is in the cluster first, so noth
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self, TypeAlias
@@ -47,7 +48,10 @@ _DESCRIBE_QUORUM = 55
 
 
 class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
-    """Reads what a broker said before it hung up.
+    """Reads what a broker said before it hung up, and gives up where it never answers.
+
+    kafka-python 3.0.12 limits the time of a TCP connection and of a login, not of the TLS handshake in between: a broker whose
+    process stands still accepts the connection, and says nothing for ever.
 
     A broker that refuses a login holds its answer back (``connection.failed.authentication.delay.ms``, 100 ms), sends it and
     closes at once. kafka-python 3.0.12 throws away what it read where the end of the stream comes in the same read, so that
@@ -56,7 +60,8 @@ class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
     """
 
     async def _build_transport(self, node: Message, timeout_at: float | None = None) -> Message:
-        transport = await super()._build_transport(node, timeout_at=timeout_at)
+        left = None if timeout_at is None else max(0.0, timeout_at - time.monotonic()) * 1000
+        transport = await self.wait_for(self.call_soon(super()._build_transport, node, timeout_at), left)
         receive = transport._sock_recv
 
         def receive_answer_before_end() -> tuple[bytes, Exception | None]:

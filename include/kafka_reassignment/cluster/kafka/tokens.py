@@ -19,6 +19,8 @@ from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedErro
 
 _RENEW_BEFORE_SECONDS = 30.0
 _ENDPOINT_SECONDS = 10.0
+_REFUSALS = frozenset({400, 401, 403})
+"""What a token endpoint answers to wrong credentials (RFC 6749); others, such as 429, may pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ class OidcTokens(TokenSource):
                 verify=self._tls() or True,
                 timeout=_ENDPOINT_SECONDS,
             )
-            if answer.is_client_error:
+            if answer.status_code in _REFUSALS:
                 raise NotAuthorizedError(
                     f"Token endpoint {self._url} refused the client credentials (HTTP {answer.status_code})",
                     Correct("check sasl.oauthbearer.client.id, client.secret and scope of the connection"),

@@ -101,8 +101,8 @@ def needed_replicas(listed: Iterable[ThrottledReplicas], seen: View) -> Needed:
             continue
         state = seen.partitions.get(partition)
         sending = senders.get(partition, set()) & _replicas(partition, seen)
-        if state is not None and state.leader is not None and state.leader not in copying:
-            sending.add(state.leader)
+        if state is not None and state.leader is not None and state.leader in seen.in_sync(partition):
+            sending.add(state.leader)  # be it a new replica: the others copy from it while the move goes on
         for side, which in ((Side.FOLLOWER, copying), (Side.LEADER, sending)):
             entries.setdefault((partition.topic, side), set()).update(f"{partition.partition}:{b}" for b in which)
     return Needed({key: frozenset(found) for key, found in entries.items()})
