@@ -317,8 +317,10 @@ class Record:
         return self._journals.change(decide)
 
     def progress(self) -> ProgressNote | None:
-        """Return the latest progress of the batch in flight."""
-        return read_model(self.root / "progress.json", ProgressNote)
+        """Return the latest progress of the batch in flight; None where it cannot be read, since the next look replaces it."""
+        with suppress(RecordDamagedError):
+            return read_model(self.root / "progress.json", ProgressNote)
+        return None
 
     def write_progress(self, note: ProgressNote) -> None:
         """Replace the latest progress of the batch in flight; a store that refuses it does not fail the task."""
@@ -326,8 +328,10 @@ class Record:
             write_object(self.root / "progress.json", note.model_dump_json().encode())
 
     def sizes(self) -> SizesNote | None:
-        """Return the sizes that were noted last, right before a batch was started."""
-        return read_model(self.root / "sizes.json", SizesNote)
+        """Return the sizes that were noted last, right before a batch was started; None where these cannot be read."""
+        with suppress(RecordDamagedError):
+            return read_model(self.root / "sizes.json", SizesNote)
+        return None
 
     def write_sizes(self, note: SizesNote) -> None:
         """Replace the sizes that were noted last; a store that refuses it does not fail the task."""

@@ -8,8 +8,9 @@ from itertools import groupby
 
 from kafka_reassignment.decisions.moves import has_begun, phase
 from kafka_reassignment.errors import RecordDamagedError
-from kafka_reassignment.model import Reassignment, Step, TopicPartition
+from kafka_reassignment.model import Reassignment, Replicas, Step, TopicPartition
 from kafka_reassignment.plan.store import read_steps_of_several, read_targets_of
+from kafka_reassignment.planner.snapshot import read_replicas, snapshot_of
 from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
@@ -24,12 +25,14 @@ from kafka_reassignment.steps.view import observe
 class StoppedSteps:
     """Steps to settle, and the whole reassignment of those partitions that take several steps (KIP-435).
 
-    ``of_owner`` are partitions that are left to the reassignment which has the cluster's lock, and why.
+    ``of_owner`` are partitions that are left to the reassignment which has the cluster's lock, and why. ``back`` are partitions
+    of a damaged plan: only where they were before it is known, so that is where they go.
     """
 
     steps: tuple[Step, ...] = ()
     wholes: dict[TopicPartition, Reassignment] = field(default_factory=dict)
     of_owner: dict[TopicPartition, str] = field(default_factory=dict)
+    back: dict[TopicPartition, Replicas] = field(default_factory=dict)
 
 
 def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> StoppedSteps:
@@ -85,7 +88,11 @@ def steps_of_superseded(run: RunContext) -> StoppedSteps:
 def _steps_of_superseded(run: RunContext, record: Record) -> StoppedSteps:
     left = StoppedSteps()
     for earlier in record.superseded():
-        own = _ours(RecordView(earlier), CancelScope())
+        try:
+            own = _ours(RecordView(earlier), CancelScope())
+        except RecordDamagedError as error:
+            run.log.warning("What %s has left goes back, as far as it can: %s", earlier.reassignment_id, error)
+            own = _from_snapshot(run, RecordView(earlier))
         left = _joined(run, left, _joined(run, own, _steps_of_superseded(run, earlier)))
     if left.steps and record.submitted(1) is not None:
         moved = read_targets_of(record.plan_ref(), [s.partition for s in left.steps])
@@ -110,7 +117,31 @@ def _joined(run: RunContext, later: StoppedSteps, earlier: StoppedSteps) -> Stop
             **{p: whole for p, whole in earlier.wholes.items() if p not in not_there},
             **{p: whole for p, whole in later.wholes.items() if p not in not_begun},
         },
+        back={**earlier.back, **later.back},
     )
+
+
+def _from_snapshot(run: RunContext, recorded: RecordView) -> StoppedSteps:
+    """The steps of a damaged plan that may be in flight or half-way, by what was submitted, its snapshot, and the cluster."""
+    plan = recorded.plan_in_force()
+    finished = recorded.finished_batches()
+    unfinished = (recorded.submitted(n) for n in range(1, (plan.batches if plan else 0) + 1) if n not in finished)
+    names = {TopicPartition.parse(p) for s in unfinished if s is not None for p in (*s.accepted, *s.left_open)}
+    if not names:
+        return StoppedSteps()
+    try:
+        before = read_replicas(snapshot_of(recorded.record.plan_uri), names)
+    except FileNotFoundError:
+        run.log.warning("Nobody can tell where %s partitions were before: there is no snapshot", len(names))
+        return StoppedSteps()
+    view = observe(run.cluster, sorted(before))
+    steps: list[Step] = []
+    for partition, original in sorted(before.items()):
+        flight, state = view.in_flight.get(partition), view.partitions.get(partition)
+        here = flight.target if flight is not None else state.replicas if state is not None else ()
+        if extra := tuple(b for b in here if b not in original):
+            steps.append(Step(Reassignment(partition, original, (*extra, *original))))
+    return StoppedSteps(tuple(steps), back={s.partition: s.reassignment.current for s in steps})
 
 
 def moves_of_others(run: RunContext, recorded: RecordView, scope: CancelScope) -> set[TopicPartition]:

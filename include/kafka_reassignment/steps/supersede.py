@@ -150,7 +150,7 @@ def _replicas_in_snapshot(run: RunContext, partitions: Collection[TopicPartition
 def _settling(
     run: RunContext, left: StoppedSteps, view: View, counted_on: Mapping[TopicPartition, Replicas] | None = None
 ) -> Settling:
-    decided = settling(left.steps, view, wholes=left.wholes, onward=True, ends=counted_on)
+    decided = settling(left.steps, view, wholes=left.wholes, onward=True, ends={**(counted_on or {}), **left.back})
     for partition, why in {**decided.cancels.carry_on, **decided.stranded, **decided.left}.items():
         run.log.warning("%s stays as the superseded reassignment has left it: %s", partition, why)
     return decided

@@ -78,6 +78,17 @@ def test_what_a_reassignment_with_a_damaged_request_owes_is_paid_all_the_same(ol
     assert debts(old.store, old.cluster_id).owing == ()
 
 
+@pytest.mark.parametrize("name", ["progress.json", "sizes.json"])
+@pytest.mark.parametrize("how", [of_newer_version, emptied])
+def test_a_damaged_note_holds_nothing_up_since_the_next_look_replaces_it(reassignment, name, how):
+    run = reassignment(MOVES)
+    run.start()
+    run.do_all("admit", "set_throttle", "submit_batch")
+    how(run.record.root / name) if (run.record.root / name).exists() else emptied(run.record.root / name)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    run.finish()
+
+
 def test_after_a_damaged_lock_is_released_by_force_the_step_is_to_be_rerun(reassignment):
     run = reassignment(MOVES)
     emptied(max((run.record.root.parent / "lock").iterdir(), key=str))

@@ -2,6 +2,7 @@
 
 import pytest
 from tests.steps_lab import Run, StillWaiting, move
+from upath import UPath
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Trigger, WaitUntil
 from kafka_reassignment.errors import (
@@ -11,6 +12,7 @@ from kafka_reassignment.errors import (
     VerificationError,
 )
 from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.plan.store import forget_read_plans
 from kafka_reassignment.plan.tables import read_table
 from kafka_reassignment.planner.snapshot import snapshot_of
 from kafka_reassignment.steps import cancel
@@ -299,6 +301,23 @@ def test_what_is_in_sync_again_at_the_end_is_settled_by_verify(reassignment, clu
     then.run_batches()
     then.finish()
     assert then.replicas()["orders-1"] == (4, 3)
+
+
+@pytest.mark.parametrize("in_flight", [True, False], ids=["in flight", "before the drop"])
+def test_what_a_reassignment_with_a_damaged_plan_has_left_goes_back_when_it_is_superseded(reassignment, in_flight):
+    first = reassignment([move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))])
+    take_snapshot(first.context, snapshot_of(first.record.plan_uri))
+    first.do_all("admit", "set_throttle", "submit_batch", *(() if in_flight else ("sense_isr_catch_up",)))
+    tables = [f for f in UPath(first.record.plan_uri).rglob("*") if f.is_file() and "snapshot" not in str(f)]
+    assert tables
+    for file in tables:
+        file.write_bytes(b"damaged")
+    forget_read_plans()
+    then = superseding(first, reassignment, [move("orders", 0, (1, 2), (1, 4))])
+    assert {"orders-0": [1, 2], "orders-1": [2, 3]}.items() <= planned_for(then).items(), "as the batches find it"
+    then.run_batches()
+    assert then.replicas() | {"orders-0": (1, 4), "orders-1": (2, 3)} == then.replicas()
+    then.finish()
 
 
 @pytest.mark.parametrize("in_flight", [True, False], ids=["in flight", "before the drop"])
