@@ -13,13 +13,15 @@ from tests.browser.night import AT_WORK, CLUSTER, event, night
 from tests.steps_lab import StillWaiting
 from upath import UPath
 
-from kafka_reassignment.errors import RecordDamagedError
+from kafka_reassignment.errors import RecordDamagedError, StoppedError, UnsafeDropError, VerificationError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.store import forget_read_plans
 from kafka_reassignment.record.models import ClusterLock, FinishedBatch, ProgressNote, SubmittedBatch
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.verify import verify
 from kafka_reassignment_airflow.web.answers import answers
 from kafka_reassignment_airflow.web.drawn import STROKES, finished_numbers, time_chart
 from kafka_reassignment_airflow.web.forms import forms_of
@@ -105,6 +107,43 @@ def test_a_look_at_the_throttle_does_not_hide_that_a_plan_waits_for_a_person(run
     event(run.record, "plan", None, run.clock.now, "planned")
     event(run.record, step, None, run.clock.now, "the throttle was missing and is in place again")
     assert words(run, after=timedelta(minutes=1))[0]["What do I do now?"] == "Approve or reject the plan"
+
+
+@pytest.mark.parametrize("step", ["change_rate", "change_limits", "stop", "report_stop"])
+def test_an_order_does_not_hide_that_a_plan_waits_for_a_person(run, step):
+    event(run.record, "plan", None, run.clock.now, "planned")
+    event(run.record, step, None, run.clock.now, "as ann has asked")
+    assert words(run, after=timedelta(minutes=1))[0]["What do I do now?"] == "Approve or reject the plan"
+
+
+def test_while_a_stop_settles_nobody_is_advised_to_resume(run):
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cancel.stop(run.context, CancelScope(), by="bob")
+    with pytest.raises(StoppedError):
+        run.do("sense_isr_catch_up")
+    said, _ = words(run)
+    assert said["What do I do now?"] == "Nothing: it settles by itself"
+    assert said["Why does it wait?"] == "For what is in flight or half-way to be settled"
+    assert said["When is it done?"] == "When its moves are settled"
+    with pytest.raises(UnsafeDropError):
+        report_stop(run.context, CancelScope())
+    said, _ = words(run)
+    assert said["Why does it wait?"] == "A step has failed"
+    assert said["What do I do now?"].startswith("Trigger kafka_reassignment_cancel")
+
+
+def test_a_red_step_of_the_run_itself_is_shown_with_its_advice(run):
+    run.run_batches()
+    run.cluster.alter_reassignments({TopicPartition("orders", 0): (1, 2)})
+    run.cluster.catch_up_all()
+    with pytest.raises(VerificationError):
+        verify(run.context)
+    said, more = words(run)
+    assert said["What is it doing?"] == "Nothing: it has ended, and verify has failed"
+    assert "orders-0" in more["What is it doing?"][0]
+    assert said["What do I do now?"].startswith("Trigger kafka_reassignment")
+    run.store.acquire(run.cluster_id, ClusterLock(reassignment_id="r", since=run.clock.now, requested_by="ann"))
+    assert words(run)[0]["What is it doing?"] == "It stands: verify has failed"
 
 
 def test_a_plan_that_waits_for_a_person_says_how_long_it_takes_once_it_is_approved(run):

@@ -231,6 +231,8 @@ class PageReader:
         if own.status is not ReassignmentStatus.ACTIVE or run is None or is_by_hand:
             return
         failed = page.failed
+        if own.stopped or (failed is not None and failed.batch is None):
+            return  # of the cancel, or of the run of the reassignment: the latest of what is red
         red = {ti.task_id: ti for ti in run.tasks.values() if ti.state == "failed"}
         if run.state == "failed":
             errors = {t: ti for t, ti in red.items() if isinstance(ti.error, ReassignmentError)}

@@ -15,8 +15,8 @@ from kafka_reassignment.plan.reassignment_json import render_plan
 from kafka_reassignment.record.audit import LATEST_EVENTS, AuditEvent
 from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment
 from kafka_reassignment.record.models import ProgressNote
-from kafka_reassignment.steps.batch import root_failure
 from kafka_reassignment.views.current_batch import CurrentBatch
+from kafka_reassignment.views.failure import failure_of
 
 UNEVENTFUL = frozenset(
     {MoveStatus.NOT_SUBMITTED, MoveStatus.IN_FLIGHT, MoveStatus.EXPANDED, MoveStatus.COMPLETED, MoveStatus.CANCELLED}
@@ -39,9 +39,12 @@ class Overview:
 
     @property
     def failed(self) -> AuditEvent | None:
-        """The step at which the current batch has failed, while it is red."""
+        """The step at which it stands, while it is red."""
         record, batch = self.reassignment.record, self.current.batch
-        return root_failure(record.audit.latest(LATEST_EVENTS), batch.number, self.note) if batch else None
+        if self.reassignment.status not in {ReassignmentStatus.ACTIVE, ReassignmentStatus.ENDED}:
+            return None
+        latest = list(record.audit.latest(LATEST_EVENTS))
+        return failure_of(latest, batch.number if batch else None, self.note, record.stopped())
 
     @property
     def note(self) -> ProgressNote | None:

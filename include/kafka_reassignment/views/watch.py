@@ -212,7 +212,13 @@ class Watch:
         known = _from_note(seen, note, self._now())
         plan = self._plan_of(found)
         waits = (
-            (f"{failed.step} of batch {batch} has failed: {failed.summary}",) if failed else note.waits if note else ()
+            (
+                f"{failed.step}{'' if failed.batch is None else f' of batch {failed.batch}'} has failed: {failed.summary}",
+            )
+            if failed
+            else note.waits
+            if note
+            else ()
         )
         return Look(
             at=self._now(),
@@ -278,6 +284,8 @@ def _doing(
         return f"{found.reassignment_id} is {found.status}"
     if (stop := found.record.stopped()) is not None:
         return f"it settles its moves: stopped by {stop.by}"
+    if failed is not None and failed.batch is None:
+        return f"it stands at {failed.step}"
     if current.batch is None:
         return "all batches are finished: it verifies and reports" if current.batches else "it makes the plan"
     return _at_batch(f"batch {current.batch.number} of {current.batches}", failed, note, seen)

@@ -10,6 +10,7 @@ from typing import Literal
 
 from kafka_reassignment.advice import Rerun, Trigger, sentence
 from kafka_reassignment.decisions.progress import HELD_UP, Motion
+from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.text import format_bytes, format_seconds
@@ -98,6 +99,11 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
         what_now = Answer(
             NOW, "Look at the roll back", "warn", ("Its replicas are not where this one has put them.",), links=(those,)
         )
+    if page.failed:
+        doing = Answer(
+            DOING, f"Nothing: it has ended, and {_step(page.failed)} has failed", "bad", _why(page, page.failed)
+        )
+        what_now = Answer(NOW, sentence(page.advice) or "Look at the failed task", "bad", links=tuple(_links(page)))
     if page.owed:
         owed = "Throttle configs are still to be restored: kafka_throttle_sweep does that, every hour."
         what_now = replace(what_now, tone="warn", more=(*what_now.more, owed) if row.rolled_back_by else (owed,))
@@ -117,7 +123,7 @@ def _doing(page: Page) -> Answer:
     if row.stopped:
         return Answer(DOING, f"It settles its moves: stopped {row.stopped}", "warn", last)
     if page.failed:
-        return Answer(DOING, f"It stands: {page.failed.step} of batch {page.failed.batch} has failed", "bad")
+        return Answer(DOING, f"It stands: {_step(page.failed)} has failed", "bad")
     if note is not None:
         return _at_batch(page, note)
     if _needs_approval(page):
@@ -133,6 +139,10 @@ def _doing(page: Page) -> Answer:
     else:
         words = f"It copies batch {page.current} of {row.batches}"
     return Answer(DOING, words, "run", last)
+
+
+def _step(event: AuditEvent) -> str:
+    return event.step if event.batch is None else f"{event.step} of batch {event.batch}"
 
 
 def _at_batch(page: Page, note: ProgressNote) -> Answer:
@@ -152,7 +162,7 @@ def _at_batch(page: Page, note: ProgressNote) -> Answer:
 
 def _needs_approval(page: Page) -> bool:
     """Whether a person is asked: who need not be asked, or has answered for all, leaves another event within seconds."""
-    latest = page.latest
+    latest = page.latest_of_run
     if latest is None or latest.step not in {"plan", "approve"} or latest.outcome != "succeeded":
         return False
     return page.now - latest.finished_at > ASKED
@@ -166,9 +176,11 @@ def _done(page: Page) -> Answer:
     row, note = page.row, page.row.note
     if page.failed:
         return Answer(DONE, "Not before the failed step is run again", "bad")
+    if row.stopped:
+        return Answer(DONE, "When its moves are settled", "warn")
     left = note.seconds_left if note else None
     more = (f"Batch {page.current}: about {format_seconds(left)} left",) if left is not None else ()
-    asked_at = page.latest.finished_at if page.latest and _needs_approval(page) else None
+    asked_at = page.latest_of_run.finished_at if page.latest_of_run and _needs_approval(page) else None
     if page.ends_at is not None and (asked_at or page.ends_at > page.now or note is not None):
         seconds = max(0.0, (page.ends_at - (asked_at or page.now)).total_seconds())
         has_windows = page.found.recorded_request.request.maintenance.has_windows
@@ -211,6 +223,11 @@ def _held_up(page: Page) -> Iterator[str]:
         yield f"From {note.goes_on_at:%H:%M:%S} UTC on it goes on without these, if that helps"
 
 
+def _why(page: Page, failed: AuditEvent) -> tuple[str, ...]:
+    """What a failed step says, without the advice at its end: that answers another question, and would push this off the first screen."""
+    return (failed.summary.removesuffix(sentence(page.advice)).rstrip(),)
+
+
 def _new_replicas(number: int) -> str:
     return f"{number} new replica{'s' if number > 1 else ''}"
 
@@ -218,11 +235,10 @@ def _new_replicas(number: int) -> str:
 def _waits(page: Page) -> Answer:
     note = page.row.note
     if page.failed:
-        # The advice at its end is the answer to another question, which a long text would push off the first screen.
-        why = page.failed.summary.removesuffix(sentence(page.advice)).rstrip()
-        return Answer(WAITS, "A step has failed", "bad", (why,))
-    if _needs_approval(page):
-        return Answer(WAITS, "For an approval", "warn")
+        return Answer(WAITS, "A step has failed", "bad", _why(page, page.failed))
+    if page.row.stopped or _needs_approval(page):
+        words = "For what is in flight or half-way to be settled" if page.row.stopped else "For an approval"
+        return Answer(WAITS, words, "warn")
     if note is not None and note.waits:
         return Answer(WAITS, f"{len(note.waits)} reason{'s' if len(note.waits) > 1 else ''}", "warn", note.waits)
     if number := _held_number(page):
@@ -262,6 +278,8 @@ def _now(page: Page) -> Answer:
     if page.failed:
         links = tuple(_links(page))
         return Answer(NOW, sentence(page.advice) or "Look at the failed task", "bad", links=links or (run,))
+    if row.stopped:
+        return Answer(NOW, "Nothing: it settles by itself", "good")
     if _needs_approval(page):
         to_approve = Link("its task", DAG_ID, row.reassignment_id, "approve")
         return Answer(NOW, "Approve or reject the plan", "warn", links=(to_approve,))

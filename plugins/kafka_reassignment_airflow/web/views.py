@@ -23,9 +23,9 @@ from kafka_reassignment.record.models import ClusterLock, FinishedBatch, Submitt
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.batch import root_failure
 from kafka_reassignment.steps.estimates import expected_end
 from kafka_reassignment.steps.left_open import left_open_reasons
+from kafka_reassignment.views.failure import failure_of, latest_of_run
 from kafka_reassignment.views.work import Work, work_of
 from kafka_reassignment_airflow.runs import batch_run_id, reassignment_of
 from kafka_reassignment_airflow.web.drawn import Load, TimeChart, finished_numbers, loads, time_chart
@@ -47,7 +47,8 @@ SHOWN_PARTITIONS = 50
 class Page:
     """One reassignment with all that its page shows.
 
-    ``failed`` is the step at which the current batch has failed, when it is red; ``advice`` is about that, or about what holds up replicas.
+    ``failed`` is the step at which it stands, when it is red; ``advice`` is about that, or about what holds up replicas.
+    ``latest_of_run`` is the last event of the reassignment's own run, ``latest`` that of any step but those beside it.
     ``ends_at`` is when the last batch is expected to end; None where that is not known. ``bytes_per_second`` are the
     lowest and the highest rate that were asked for last; None when unthrottled. ``rate_changed`` says when and why that was, ``auto_rate``
     how auto rate stands; both may be empty. ``left_out`` are partitions of the current batch with their reasons, ``left_open`` those that
@@ -63,6 +64,7 @@ class Page:
     failed: AuditEvent | None
     advice: tuple[Advice, ...]
     latest: AuditEvent | None
+    latest_of_run: AuditEvent | None
     ends_at: datetime | None
     bytes_per_second: tuple[int, int] | None
     rate_changed: str
@@ -129,7 +131,10 @@ class Pages:
         submitted = record.submitted(current) if current else None
         is_active = row.status is ReassignmentStatus.ACTIVE
         latest = self._kept.events(record, max(1, last - LATEST_EVENTS + 1), last, problems)
-        failed = root_failure(reversed(latest), current, row.note) if current and is_active else None
+        newest_first = latest[::-1]
+        failed = None
+        if is_active or row.status is ReassignmentStatus.ENDED:
+            failed = failure_of(newest_first, current, row.note, record.stopped() if row.stopped else None)
         plan = _plan_of(record, problems)
         ends = self._kept.ends(record, finished_numbers(done))
         now = self._clock()
@@ -146,7 +151,8 @@ class Pages:
             submitted=submitted,
             failed=failed,
             advice=advice_from_data(failed.facts.get("advice") if failed else row.note.advice if row.note else None),
-            latest=next((event for event in reversed(latest) if event.step not in BESIDE), None),
+            latest=next((event for event in newest_first if event.step not in BESIDE), None),
+            latest_of_run=latest_of_run(newest_first),
             ends_at=ends_at,
             bytes_per_second=rates_in_force(recorded.request, journal),
             rate_changed=latest_change_in_words(journal),
