@@ -1,6 +1,7 @@
 """When a trigger wakes its task."""
 
 import asyncio
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +14,7 @@ from kafka_reassignment_airflow import context
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.triggers import base
 from kafka_reassignment_airflow.triggers.base import MAX_FAILING, StepTrigger, WaitTrigger
+from kafka_reassignment_airflow.triggers.threads import in_a_thread
 
 pytestmark = pytest.mark.quick
 
@@ -169,3 +171,18 @@ def test_it_wakes_the_task_with_a_failure_that_only_a_person_can_end():
 
 def test_it_wakes_the_task_at_the_deadline_whatever_the_cluster_does():
     assert reason(Scripted(deadline="2026-01-01T00:00:00+00:00")) == "the time is up"
+
+
+def test_looks_that_stand_still_keep_no_other_cluster_waiting():
+    """asyncio's own pool has six threads on two cores: two reassignments of each of three clusters that are away fill it."""
+    away = threading.Event()
+
+    async def looks():
+        waiting = [asyncio.ensure_future(in_a_thread(away.wait)) for _ in range(40)]
+        try:
+            return await asyncio.wait_for(in_a_thread(lambda: "seen"), 5)
+        finally:
+            away.set()
+            await asyncio.gather(*waiting)
+
+    assert asyncio.run(looks()) == "seen"

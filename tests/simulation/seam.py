@@ -110,9 +110,9 @@ class _Asyncio(types.ModuleType):
     def sleep(seconds: float) -> Generator[float, None, None]:
         yield seconds
 
-    @staticmethod
-    async def to_thread(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return call(*args, **kwargs)
+
+async def _in_a_thread(call: Callable[[], Any]) -> Any:
+    return call()
 
 
 class _OneByOne:
@@ -248,6 +248,7 @@ def _replace(module: types.ModuleType) -> None:
         "plan_page": lambda *_args, **_kwargs: "",
         "write_snapshot": tables.write_snapshot,
         "read_replicas": tables.read_replicas,
+        "in_a_thread": _in_a_thread,
     }
     objects = {
         id(time): _TIME,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import (
     InvalidReplicationFactorError,
+    InvalidRequestError,
     UnknownBrokerError,
     UnknownTopicOrPartitionError,
     name_some,
@@ -20,6 +21,8 @@ def check_targets(
     current: Mapping[TopicPartition, Replicas],
     live_brokers: Collection[int],
     min_insync_replicas: Mapping[str, int],
+    asks_about: Callable[[str], bool] = lambda _topic: True,
+    excluded_brokers: Collection[int] = (),
 ) -> None:
     """Refuse targets that the cluster cannot reach.
 
@@ -28,10 +31,13 @@ def check_targets(
         current: replicas of those partitions that exist.
         live_brokers: brokers that can be given replicas.
         min_insync_replicas: by topic, where known.
+        asks_about: whether the request is about a topic.
+        excluded_brokers: brokers that the request lets get no new replica.
 
     Raises:
         UnknownTopicOrPartitionError: a partition does not exist.
         UnknownBrokerError: a new replica would go to a broker that is not alive, or not there.
+        InvalidRequestError: the JSON names what the same request leaves out.
         InvalidReplicationFactorError: a partition would have fewer replicas than min.insync.replicas.
     """
     unknown = [p for p in targets if p not in current]
@@ -40,7 +46,18 @@ def check_targets(
             f"The reassignment JSON names {name_some(unknown)}, which the cluster does not have",
             Correct("remove or correct them"),
         )
+    if left_out := [p for p in targets if not asks_about(p.topic)]:
+        raise InvalidRequestError(
+            f"The reassignment JSON names {name_some(left_out)}, which 'topics' and 'exclude_topics' of the same request leave out",
+            Correct("remove them from one of the two"),
+        )
     for partition, target in targets.items():
+        if excluded := [b for b in target if b in excluded_brokers and b not in current[partition]]:
+            raise InvalidRequestError(
+                f"The reassignment JSON puts {partition} on broker {name_some(excluded)}, which 'exclude_brokers' of the same "
+                "request lets get no new replica",
+                Correct("correct one of the two"),
+            )
         dead = [b for b in target if b not in live_brokers and b not in current[partition]]
         if dead:
             raise UnknownBrokerError(

@@ -17,7 +17,7 @@ from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.objects import EARLIER_LOCKS, LOCK, read_model, require_exclusive_creation
 from kafka_reassignment.record.series import Series
-from kafka_reassignment.versioned import Versioned
+from kafka_reassignment.versioned import Versioned, newer_version
 
 
 class LockChange(Versioned):
@@ -63,6 +63,9 @@ class LockSeries:
                 return next((lock for path in self._earlier if (lock := read_model(path, ClusterLock))), None)
             return self._changes.read(number).owner
         except RecordDamagedError as error:
+            content = self._changes.content(number)
+            if content is not None and newer_version(content) is not None:
+                raise  # the owner may be at work: what reads it is that version, and no force
             raise RecordDamagedError(
                 f"The lock of cluster {self._cluster_id} cannot be read, so nobody can tell who has it: {error.problem}",
                 ReleaseLock(self._cluster_id, number=number),

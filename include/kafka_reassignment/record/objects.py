@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from errno import ENOSYS
 from functools import lru_cache
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -139,7 +140,18 @@ def _is_new(create: Callable[[], None]) -> bool:
         create()
     except FileExistsError:
         return False
+    except OSError as error:
+        if _is_precondition(error):
+            return False
+        raise
     return True
+
+
+def _is_precondition(error: OSError) -> bool:
+    """Whether a store has refused by the condition. s3fs knows that by a detail of the answer that only some stores send."""
+    response = getattr(error.__cause__, "response", None)
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
+    return bool(status == HTTPStatus.PRECONDITION_FAILED)
 
 
 def flush_tree(folder: UPath) -> None:

@@ -219,6 +219,8 @@ def _check_job(
         current=current,
         live_brokers=description.live_brokers,
         min_insync_replicas=min_insync_replicas(run.cluster, {p.topic for p in current}),
+        asks_about=request.asks_about,
+        excluded_brokers=request.exclude_brokers,
     )
 
 

@@ -23,6 +23,7 @@ from kafka_reassignment.steps.context import RunContext, utc_now
 from kafka_reassignment.steps.waiting import Done, Failed, Waiting, WaitResult
 from kafka_reassignment_airflow.context import open_run
 from kafka_reassignment_airflow.metrics import publish
+from kafka_reassignment_airflow.triggers.threads import in_a_thread
 
 SHORTEST_PAUSE_SECONDS = 1.0
 
@@ -69,7 +70,7 @@ class WaitTrigger(BaseTrigger):
                 yield TriggerEvent(WaitEnded(reason="the time is up"))
                 return
             try:
-                result = await asyncio.to_thread(self.look)
+                result = await in_a_thread(self.look)
             except Exception as error:
                 if is_worth_a_retry(error):
                     failing_since = None
@@ -160,7 +161,7 @@ class StepTrigger(WaitTrigger):
 
     async def cleanup(self) -> None:
         """Close the connection; Airflow calls this at every end of a trigger."""
-        await asyncio.to_thread(self.close)
+        await in_a_thread(self.close)
 
     def close(self) -> None:
         """Close the connection when the look under way, if any, is over."""

@@ -5,7 +5,9 @@ from datetime import UTC, datetime
 import pytest
 from upath import UPath
 
-from kafka_reassignment.errors import ReassignmentInProgressError, RecordError
+from kafka_reassignment.advice import ReleaseLock
+from kafka_reassignment.errors import ReassignmentInProgressError, RecordDamagedError, RecordError
+from kafka_reassignment.record import objects
 from kafka_reassignment.record.models import ClusterLock, FinishedBatch, FrozenPlan, RecordedRequest
 from kafka_reassignment.record.objects import create_object, path_part, read_object, write_object
 from kafka_reassignment.record.store import RecordStore
@@ -192,3 +194,27 @@ def test_records_are_found_beside_the_lock(store):
     store.acquire("c", lock("r"))
     store.record("c", "r").write_request(recorded_request())
     assert [record.reassignment_id for record in store.records("c")] == ["r"]
+
+
+def test_a_lock_that_a_newer_version_wrote_is_not_to_be_released_by_force(store):
+    """Its owner may be at work, in an Airflow that was upgraded before this one."""
+    store.acquire("c", lock("first"))
+    newest = store.record("c", "r").root.parent / "lock" / "000001.json"
+    write_object(newest, newest.read_bytes().replace(b'"version": 2', b'"version": 3'))
+    with pytest.raises(RecordDamagedError) as refused:
+        RecordStore(store.record("c", "r").root.parent.parent).lock_owner("c")
+    assert not any(isinstance(advice, ReleaseLock) for advice in refused.value.advice)
+    assert "Install that version again" in str(refused.value)
+
+
+def test_a_store_that_refuses_without_saying_which_condition_has_refused_all_the_same(monkeypatch):
+    """MinIO, SeaweedFS and Ceph answer so; s3fs makes an error of it that looks like any other."""
+
+    class ClientError(Exception):
+        response = {"Error": {"Code": "PreconditionFailed"}, "ResponseMetadata": {"HTTPStatusCode": 412}}  # noqa: RUF012
+
+    def create(*_):
+        raise OSError(22, "At least one of the pre-conditions you specified did not hold") from ClientError()
+
+    monkeypatch.setattr(objects, "_create", create)
+    assert not create_object(UPath("memory://c/x"), b"second")

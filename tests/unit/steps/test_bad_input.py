@@ -39,6 +39,22 @@ def entry(replicas: object, partition: int = 0) -> dict[str, object]:
 
 
 BAD = {
+    "a partition that the same request excludes": (
+        given(entry([1, 3])) | {"exclude_topics": ["ord*"]},
+        InvalidRequestError,
+        (
+            "The reassignment JSON names orders-0, which 'topics' and 'exclude_topics' of the same request leave out. Remove them "
+            "from one of the two"
+        ),
+    ),
+    "a new replica on a broker that the same request excludes": (
+        given(entry([1, 3])) | {"exclude_brokers": [3]},
+        InvalidRequestError,
+        (
+            "The reassignment JSON puts orders-0 on broker 3, which 'exclude_brokers' of the same request lets get no new "
+            "replica. Correct one of the two"
+        ),
+    ),
     "an unknown broker": (
         {"job": "decommission", "brokers": [9]},
         UnknownBrokerError,
