@@ -61,6 +61,7 @@ def verify(run: RunContext) -> None:
             again = found.look_again()
             for moves in in_slices(again, SLICE):
                 _look_at(run, moves, found)
+        hidden = _hidden_on_leaving(run)
         came_since = [p for p in _left_on_leaving(run) if p not in planned and str(p) not in withdrawn]
         # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go at this point.
         restored = Restored(()) if run.record.journal().is_over else _restored(run, event)
@@ -74,12 +75,13 @@ def verify(run: RunContext) -> None:
             "withdrawn": sorted(withdrawn),
             "wrong": list(found.wrong.values()),
             "came_since": [str(p) for p in came_since],
+            "hidden": [str(p) for p in hidden],
             "throttle_owed": list(restored.owed),
             "left_by_superseded": as_texts(of_superseded),
         }
         unmoved = {} if planned or not withdrawn else _withdrawn_and_elsewhere(run)
         event.facts["unmoved"] = [str(p) for p in unmoved]
-        error = _what_is_wrong(run, found, restored, of_superseded, came_since, unmoved)
+        error = _what_is_wrong(run, found, restored, of_superseded, hidden, came_since, unmoved)
         if error is not None:
             if not found.ours_in_flight:
                 run.release_lock()
@@ -159,13 +161,21 @@ def _what_is_wrong(
     found: _Found,
     restored: Restored,
     of_superseded: Mapping[TopicPartition, str],
+    hidden: Sequence[TopicPartition],
     came_since: Sequence[TopicPartition],
     unmoved: Mapping[TopicPartition, Replicas],
 ) -> VerificationError | None:
     if found.wrong or restored.owed or of_superseded:
         return _not_as_planned(run, found, restored, of_superseded)
+    brokers = name_some(run.request.brokers, 10)
+    if hidden:
+        return VerificationError(
+            f"All that was planned is done, but broker {brokers} still hosts {len(hidden)} partitions of topics that the user of "
+            f"this connection may not describe ({name_some(hidden)}), so nobody has planned them: do not shut it down",
+            Correct("grant Describe on these topics"),
+            *to_decommission_again(run, came_since),
+        )
     if came_since:
-        brokers = name_some(run.request.brokers, 10)
         return VerificationError(
             f"All that was planned is done, but broker {brokers} still hosts {len(came_since)} partitions that came after the "
             f"plan ({name_some(came_since)}): do not shut it down",
@@ -239,6 +249,28 @@ def _left_on_leaving(run: RunContext) -> list[TopicPartition]:
     leaving = set(request.brokers)
     everything = run.cluster.describe_partitions()
     return [p for p, s in sorted(everything.items()) if leaving & set(s.replicas) and request.asks_about(p.topic)]
+
+
+def _hidden_on_leaving(run: RunContext) -> list[TopicPartition]:
+    """What the brokers that were to be emptied host by their log dirs, and no metadata shows.
+
+    Brokers leave topics that a user may not describe out of the metadata, without a word. A topic that is created or deleted
+    at this moment may be in one of the two alone, so there is a second look.
+    """
+    if run.request.job is not Job.DECOMMISSION:
+        return []
+    hidden = _not_in_metadata(run)
+    if hidden:
+        run.sleep(BETWEEN_LOOKS_SECONDS)
+        hidden &= _not_in_metadata(run)
+    return sorted(hidden)
+
+
+def _not_in_metadata(run: RunContext) -> set[TopicPartition]:
+    leaving = set(run.request.brokers) & run.cluster.describe_cluster().live_brokers
+    hosted = {r.partition for r in run.cluster.describe_log_dirs(sorted(leaving)).replicas if not r.is_future}
+    topics = {p.topic for p in run.cluster.describe_partitions()}
+    return {p for p in hosted if p.topic not in topics and run.request.asks_about(p.topic)}
 
 
 def write_report(run: RunContext) -> str:

@@ -154,6 +154,23 @@ def test_a_decommission_that_got_new_partitions_releases_the_lock_and_advises_th
     assert run.store.lock_owner(run.cluster_id) is None
 
 
+def test_a_decommission_is_not_done_while_the_broker_hosts_topics_that_nobody_may_describe(reassignment, cluster):
+    """Metadata leaves them out without a word: the broker would be shut down with the last copy of them."""
+    cluster.create_topic("secret", [(3, 2)], size_bytes=1)
+    run = reassignment(FROM_3, **EMPTY_3 | {"topics": ()})
+    seen = cluster.describe_partitions
+
+    def allowed(topics=None):
+        return {p: state for p, state in seen(topics).items() if p.topic != "secret"}
+
+    run.run_batches()
+    cluster.describe_partitions = allowed
+    with pytest.raises(
+        VerificationError, match=r"still hosts 1 partitions of topics that .* may not describe \(secret-0\)"
+    ):
+        verify(run.context)
+
+
 def test_a_decommission_that_the_planner_would_refuse_is_not_advised_without_what_makes_room(reassignment, cluster):
     run = reassignment(FROM_3, **EMPTY_3, exclude_brokers=(6,))
     run.do_all()
