@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import groupby
 
 from kafka_reassignment.decisions.moves import has_begun, phase
@@ -12,6 +13,7 @@ from kafka_reassignment.model import Reassignment, Replicas, Step, TopicPartitio
 from kafka_reassignment.plan.store import read_steps_of_several, read_targets_of
 from kafka_reassignment.planner.snapshot import read_replicas, snapshot_of
 from kafka_reassignment.record.audit import LATEST_EVENTS
+from kafka_reassignment.record.models import FinishedBatch
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -163,9 +165,11 @@ def begun_partitions(recorded: RecordView) -> frozenset[TopicPartition]:
     """Return the partitions whose first steps are in finished batches, and whose last one is not.
 
     A step that its batch has left out, or that was withdrawn before its batch, was not made, unless another client has made
-    something else of the partition.
+    something else of the partition. One that was withdrawn before its batch had ended may have been taken back since it was
+    submitted, so its last step does not count as made.
     """
     finished = sorted(recorded.finished_batches())
+    withdrawn = _withdrawn_at(recorded.record)
     ended: dict[TopicPartition, bool] = {}
     for plan, numbers in groupby(finished, recorded.plan_refs()) if finished else ():
         first, *others = numbers
@@ -174,10 +178,21 @@ def begun_partitions(recorded: RecordView) -> frozenset[TopicPartition]:
             if submitted is None:  # all of the batch was withdrawn
                 continue
             if str(partition) in submitted.made:
-                ended[partition] = is_last
+                ended[partition] = is_last and not _is_withdrawn(withdrawn, partition, recorded.record.finished(number))
             elif str(partition) in submitted.changed_by_others:
                 ended[partition] = True
     return frozenset(p for p, is_over in ended.items() if not is_over)
+
+
+def _withdrawn_at(record: Record) -> dict[str, datetime]:
+    """When each partition was withdrawn first."""
+    return {p: command.at for command in reversed(record.withdraw_commands.all()) for p in command.partitions}
+
+
+def _is_withdrawn(withdrawn: Mapping[str, datetime], partition: TopicPartition, batch: FinishedBatch | None) -> bool:
+    """Whether a partition was withdrawn before a batch had ended."""
+    at = withdrawn.get(str(partition))
+    return at is not None and batch is not None and at <= batch.finished_at
 
 
 def _ours(recorded: RecordView, scope: CancelScope) -> StoppedSteps:

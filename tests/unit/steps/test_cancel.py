@@ -434,6 +434,24 @@ def test_a_withdrawn_partition_is_between_two_steps_also_when_the_batch_of_its_l
     assert run.replicas()["events-0"] == (1, 2)
 
 
+def test_what_was_taken_back_right_after_its_last_step_was_submitted_is_said_by_a_later_stop_of_the_whole(
+    reassignment, cluster
+):
+    """The submission is recorded after the cancel of the part has taken it back, and the batch ends without it."""
+    cluster.create_topic("events", [(1, 2)], size_bytes=1_000_000)
+    cluster.catch_up_all()
+    first, last = move("events", 0, (1, 2), (3, 1)), move("events", 0, (3, 1), (3, 4))
+    run = reassignment([replace(first, step=1, steps=2)], [replace(last, step=2, steps=2), MOVES[1]])
+    run.do_all()
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    cancel.stop(run.context, CancelScope(("events-0",)), by="bob")
+    cluster.alter_reassignments({TopicPartition("events", 0): None})
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle", batch=2)
+    assert run.replicas()["events-0"] == (3, 1)
+    stop_all(run)
+    assert "events-0: replicas 3,1; either end would take copies" in report_stop(run.context, WHOLE)
+
+
 # A cancel whose tasks are cleared days later
 
 
