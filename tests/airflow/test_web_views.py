@@ -169,6 +169,9 @@ def test_what_was_rolled_back_does_not_pass_for_finished(run):
     assert words(run)[0]["What is it doing?"] == "Nothing: it is finished", "nothing was moved back yet"
     other = run.store.record(run.cluster_id, "back")
     other.write_submitted(1, SubmittedBatch(submitted_at=run.clock.now, accepted=(), left_out={}))
+    assert words(run)[0]["What is it doing?"] == "Nothing: back began to roll it back, and has stopped"
+    assert list(forms_of(found_in(run.store, run.cluster_id, "r"))) == ["roll-back"]
+    other.write_file("report.txt", b"verified")
     said, _ = words(run)
     assert said["What is it doing?"] == "Nothing: back has rolled it back"
     assert said["What do I do now?"] == "Look at the roll back"
@@ -189,6 +192,18 @@ def test_what_was_stopped_can_be_resumed_or_rolled_back(run):
     said, _ = words(run)
     assert said["What do I do now?"] == "Resume it, or roll it back"
     assert list(forms_of(found_in(run.store, run.cluster_id, "r"))) == ["resume", "roll-back"]
+
+
+def test_what_was_superseded_is_not_to_be_resumed_once_its_successor_has_moved_something(run):
+    stop = RunCommand(at=run.clock.now, by="bob", stopped=True, superseded_by="next")
+    run.record.run_commands.append(stop)
+    run.store.release(run.cluster_id, "r")
+    assert words(run)[0]["What do I do now?"] == "Resume it, or roll it back"
+    run.store.record(run.cluster_id, "next").write_submitted(
+        1, SubmittedBatch(submitted_at=run.clock.now, accepted=(), left_out={})
+    )
+    assert words(run)[0]["What do I do now?"] == "Ask again for what is still wanted of it, or roll it back"
+    assert list(forms_of(found_in(run.store, run.cluster_id, "r"))) == ["roll-back"]
 
 
 def test_forms_have_the_values_of_the_reassignment_and_its_rate(run, monkeypatch):

@@ -270,8 +270,7 @@ class Record:
         if noted is None:
             return None
         by = noted.decode()
-        other = Record(self.root.parent / path_part(by), self.cluster_id, by)
-        return by if other.submitted(1) is not None else None
+        return by if self.beside(by).submitted(1) is not None else None
 
     def note_superseded(self, reassignment_id: str, at: datetime) -> None:
         """Note that this reassignment is about to take the place of another one."""
@@ -283,8 +282,20 @@ class Record:
         if not self.exists or not self.recorded_request().request.supersede:
             return []
         noted = reversed(self._noted_as_superseded())
-        others = (Record(self.root.parent / path_part(other), self.cluster_id, other) for other in noted)
-        return [r for r in others if (stop := r.stopped()) and stop.superseded_by == self.reassignment_id]
+        return [
+            r for r in map(self.beside, noted) if (stop := r.stopped()) and stop.superseded_by == self.reassignment_id
+        ]
+
+    def has_moved_successor(self) -> bool:
+        """Whether it is superseded, and the reassignment that took its place has moved something since."""
+        stop = self.stopped()
+        return (
+            stop is not None and stop.superseded_by != "" and self.beside(stop.superseded_by).submitted(1) is not None
+        )
+
+    def beside(self, reassignment_id: str) -> Record:
+        """Return the record of another reassignment of the same cluster."""
+        return Record(self.root.parent / path_part(reassignment_id), self.cluster_id, reassignment_id)
 
     def _noted_as_superseded(self) -> list[str]:
         return [note.reassignment_id for note in self._superseded.all()]

@@ -13,6 +13,7 @@ from kafka_reassignment.decisions.progress import HELD_UP, Motion
 from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment.record.models import ProgressNote
+from kafka_reassignment.steps.finished import REPORT
 from kafka_reassignment.text import format_bytes, format_seconds
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
 from kafka_reassignment_airflow.web.forms import advised_forms
@@ -79,12 +80,7 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
         ),
         ReassignmentStatus.STOPPED: (
             Answer(DOING, f"Nothing: it was stopped {row.stopped}", "warn", _last_event(page)),
-            Answer(
-                NOW,
-                "Resume it, or roll it back",
-                "warn",
-                links=(Link("Resume…", form="resume"), Link("Roll back…", form="roll-back")),
-            ),
+            _after_a_stop(page),
         ),
         ReassignmentStatus.ENDED: (
             Answer(DOING, "Nothing: it has ended without a report", "idle", _last_event(page)),
@@ -94,7 +90,15 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
     if row.rolled_back_by:
         those = Link(row.rolled_back_by, DAG_ID, row.rolled_back_by)
         now = page.lock is not None and page.lock.reassignment_id == row.rolled_back_by
-        words = f"Nothing: {row.rolled_back_by} {'rolls it back now' if now else 'has rolled it back'}"
+        is_over = page.found.record.beside(row.rolled_back_by).has_file(REPORT)
+        does = (
+            "rolls it back now"
+            if now
+            else "has rolled it back"
+            if is_over
+            else "began to roll it back, and has stopped"
+        )
+        words = f"Nothing: {row.rolled_back_by} {does}"
         doing = Answer(DOING, words, "warn", _last_event(page))
         what_now = Answer(
             NOW, "Look at the roll back", "warn", ("Its replicas are not where this one has put them.",), links=(those,)
@@ -115,6 +119,16 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
         Answer(STOP, "It does not run", "idle"),
         what_now,
     )
+
+
+def _after_a_stop(page: Page) -> Answer:
+    """What to do with a stopped one: where another has taken its place and moved something, its plan does not fit any more."""
+    to_roll_back = Link("Roll back…", form="roll-back")
+    if page.row.status is ReassignmentStatus.STOPPED and page.found.record.has_moved_successor():
+        words = "Ask again for what is still wanted of it, or roll it back"
+        return Answer(NOW, words, "warn", links=(to_roll_back,))
+    links = (Link("Resume…", form="resume"), to_roll_back)
+    return Answer(NOW, "Resume it, or roll it back", "warn", links=links)
 
 
 def _doing(page: Page) -> Answer:

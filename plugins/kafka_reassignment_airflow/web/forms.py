@@ -16,6 +16,7 @@ from kafka_reassignment.decisions.rate import rate_in_force, rate_to_roll_back
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment
 from kafka_reassignment.request import MEGABYTE, Limits
+from kafka_reassignment.steps.finished import REPORT
 from kafka_reassignment_airflow.runs import (
     CANCEL_DAG_ID,
     DAG_ID,
@@ -54,8 +55,10 @@ def forms_of(found: RecordedReassignment) -> dict[str, Form]:
         ReassignmentStatus.FINISHED: (_roll_back,),
         ReassignmentStatus.ENDED: (),
     }[found.status]
-    if _roll_back in made and found.record.rolled_back_by() is not None:
+    if _roll_back in made and (by := found.record.rolled_back_by()) and found.record.beside(by).has_file(REPORT):
         made = tuple(make for make in made if make is not _roll_back)
+    if _resume in made and found.record.has_moved_successor():
+        made = tuple(make for make in made if make is not _resume)
     if found.record.frozen_plan() is None:
         made = tuple(make for make in made if make is _stop)
     return {form.name: form for make in made if (form := make(found)) is not None}
