@@ -7,6 +7,7 @@ from tests.steps_lab import move
 
 from kafka_reassignment.errors import UnknownTopicOrPartitionError
 from kafka_reassignment.model import Replicas, Step, TopicPartition
+from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.plan import make_plan
@@ -121,6 +122,7 @@ def test_a_cancel_says_which_replicas_had_joined_and_leaves_the_factor_as_it_was
     set_rates(moving.cluster, None, [4, 6])
     step = move(partition.topic, 0, (4, 5), (6, 1))
     run = moving.run([step], throttle_mb_per_second=None, unthrottled=True)
+    run.record.write_submitted(1, SubmittedBatch(submitted_at=run.clock.now, accepted=(str(partition),), left_out={}))
     eventually(
         lambda: moving.cluster.describe_partitions([partition.topic])[partition].isr, {4, 5, 6}.issubset, seconds=60
     )
