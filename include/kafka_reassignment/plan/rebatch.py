@@ -128,7 +128,7 @@ def _late(
     plan: PlanRef, plan_of: Callable[[int], PlanRef], remaining: RemainingPlan, limits: Limits
 ) -> Iterator[pa.Table]:
     """The steps that come after all others; those of one table are batched together."""
-    behind = {*remaining.went_behind}
+    behind = {*remaining.went_behind} & {*remaining.retried_later}
     retried = [p for p in remaining.retried_later if p not in behind]
     whole = read_target_table(plan)
     changes = [whole.filter(_are_of(whole, remaining.from_start))]

@@ -24,7 +24,7 @@ FREE_UNKNOWN = 2**55
 class Space:
     """By broker: the bytes it can take until its fullest log dir reaches the margin, and its usable log dirs (at least 1).
 
-    ``cordoned``: whether every log dir of the broker is (KIP-1066).
+    ``cordoned``: whether every log dir that the broker has reported is, or is offline (KIP-1066).
     """
 
     free: Longs

@@ -96,7 +96,7 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
     remaining = RemainingPlan(
         after=after,
         retried_later=again,
-        went_behind=_went_behind(record, after, again),
+        went_behind=_went_behind(record, after),
         left_open=opened,
         unhealthy=unhealthy,
         new_limits=new_limits,
@@ -143,7 +143,7 @@ def move_from_start(run: RunContext, partitions: Collection[str], event: AuditDr
     remaining = RemainingPlan(
         after=after,
         retried_later=again,
-        went_behind=_went_behind(record, after, again),
+        went_behind=_went_behind(record, after),
         left_open=opened,
         from_start=partitions,
     )
@@ -206,9 +206,9 @@ def _retried_partitions(record: Record, batch: int) -> tuple[str, ...]:
     return tuple(p for p in submitted.retried_later if p not in withdrawn) if submitted else ()
 
 
-def _went_behind(record: Record, batch: int, retried: Collection[str]) -> tuple[str, ...]:
+def _went_behind(record: Record, batch: int) -> tuple[str, ...]:
     submitted = record.submitted(batch)
-    return tuple(p for p in submitted.went_behind if p in retried) if submitted else ()
+    return submitted.went_behind if submitted else ()
 
 
 def _left_open_steps(record: Record, batch: int) -> tuple[tuple[Step, ...], int]:

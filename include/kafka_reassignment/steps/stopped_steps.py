@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
 
 from kafka_reassignment.decisions.moves import has_begun, phase
 from kafka_reassignment.errors import RecordDamagedError
-from kafka_reassignment.model import Reassignment, Replicas, Step, TopicPartition
+from kafka_reassignment.model import Reassignment, Replicas, Step, TopicPartition, View
 from kafka_reassignment.plan.store import read_steps_of_several, read_targets_of
 from kafka_reassignment.planner.snapshot import read_replicas, snapshot_of
 from kafka_reassignment.record.audit import LATEST_EVENTS
-from kafka_reassignment.record.models import FinishedBatch
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -106,8 +105,9 @@ def _joined(run: RunContext, later: StoppedSteps, earlier: StoppedSteps) -> Stop
     """Return the steps of both; of a partition that both have, the later one's if that has begun, else the earlier one's."""
     if not later.steps or not earlier.steps:
         return later if later.steps else earlier
-    both = {s.partition: s for s in later.steps if s.partition in {e.partition for e in earlier.steps}}
-    view = observe(run.cluster, tuple(both))
+    before = {s.partition for s in earlier.steps}
+    both = {s.partition: s for s in later.steps if s.partition in before}
+    view = observe(run.cluster, tuple(both)) if both else View(frozenset(), {})
     not_begun = {p for p, s in both.items() if not has_begun(s, view)}
     not_there = both.keys() - not_begun
     return StoppedSteps(
@@ -169,7 +169,7 @@ def begun_partitions(recorded: RecordView) -> frozenset[TopicPartition]:
     submitted, so its last step does not count as made.
     """
     finished = sorted(recorded.finished_batches())
-    withdrawn = _withdrawn_at(recorded.record)
+    withdrawn = _withdrawn_at(recorded.record) if finished else {}
     ended: dict[TopicPartition, bool] = {}
     for plan, numbers in groupby(finished, recorded.plan_refs()) if finished else ():
         first, *others = numbers
@@ -178,7 +178,8 @@ def begun_partitions(recorded: RecordView) -> frozenset[TopicPartition]:
             if submitted is None:  # all of the batch was withdrawn
                 continue
             if str(partition) in submitted.made:
-                ended[partition] = is_last and not _is_withdrawn(withdrawn, partition, recorded.record.finished(number))
+                at = withdrawn.get(str(partition))
+                ended[partition] = is_last and (at is None or not _had_not_ended(recorded.record, number, at))
             elif str(partition) in submitted.changed_by_others:
                 ended[partition] = True
     return frozenset(p for p, is_over in ended.items() if not is_over)
@@ -189,10 +190,10 @@ def _withdrawn_at(record: Record) -> dict[str, datetime]:
     return {p: command.at for command in reversed(record.withdraw_commands.all()) for p in command.partitions}
 
 
-def _is_withdrawn(withdrawn: Mapping[str, datetime], partition: TopicPartition, batch: FinishedBatch | None) -> bool:
-    """Whether a partition was withdrawn before a batch had ended."""
-    at = withdrawn.get(str(partition))
-    return at is not None and batch is not None and at <= batch.finished_at
+def _had_not_ended(record: Record, batch: int, at: datetime) -> bool:
+    """Whether a batch that is finished had not ended at a moment."""
+    done = record.finished(batch)
+    return done is not None and at <= done.finished_at
 
 
 def _ours(recorded: RecordView, scope: CancelScope) -> StoppedSteps:

@@ -105,7 +105,7 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
 
     Each partition goes to where the plan counts on it, else to either end of its reassignment: moves in flight are cancelled
     where that is safe, and what is between two assignments goes to one of them; nothing is copied. A slice at a time, each right
-    after a look at its ISR, as drops are. A move in flight that is planned anew, and that no cancel brings to where it is planned
+    after a look at its ISR, as drops are. A move in flight that is planned again, and that no cancel brings to where it is planned
     from, is left to its batch. Without the lock of the cluster this only looks.
     """
     left = steps_of_superseded(run)

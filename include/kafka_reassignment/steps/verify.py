@@ -61,8 +61,8 @@ def verify(run: RunContext) -> None:
             again = found.look_again()
             for moves in in_slices(again, SLICE):
                 _look_at(run, moves, found)
-        hidden = _hidden_on_leaving(run)
-        came_since = [p for p in _left_on_leaving(run) if p not in planned and str(p) not in withdrawn]
+        left, hidden = _on_leaving(run)
+        came_since = [p for p in left if p not in planned and str(p) not in withdrawn]
         # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go at this point.
         restored = Restored(()) if run.record.journal().is_over else _restored(run, event)
         of_superseded = settle_superseded(run, event)
@@ -241,35 +241,30 @@ def _restored(run: RunContext, event: AuditDraft) -> Restored:
     return replace(restored, owed=run.record.journal().owed_texts())
 
 
-def _left_on_leaving(run: RunContext) -> list[TopicPartition]:
-    """What the brokers that were to be emptied host all the same: new topics land on them until they are cordoned."""
+def _on_leaving(run: RunContext) -> tuple[list[TopicPartition], list[TopicPartition]]:
+    """What the brokers that were to be emptied host all the same, by the metadata, and what their log dirs alone show.
+
+    New topics land on them until they are cordoned. Topics that a user may not describe are left out of the metadata by the
+    brokers, without a word. A topic that is created or deleted at this moment may be in one of the two alone, so what only log
+    dirs show is looked at twice.
+    """
     request = run.request
     if request.job is not Job.DECOMMISSION:
-        return []
+        return [], []
     leaving = set(request.brokers)
     everything = run.cluster.describe_partitions()
-    return [p for p, s in sorted(everything.items()) if leaving & set(s.replicas) and request.asks_about(p.topic)]
-
-
-def _hidden_on_leaving(run: RunContext) -> list[TopicPartition]:
-    """What the brokers that were to be emptied host by their log dirs, and no metadata shows.
-
-    Brokers leave topics that a user may not describe out of the metadata, without a word. A topic that is created or deleted
-    at this moment may be in one of the two alone, so there is a second look.
-    """
-    if run.request.job is not Job.DECOMMISSION:
-        return []
-    hidden = _not_in_metadata(run)
+    left = [p for p, s in sorted(everything.items()) if leaving & set(s.replicas) and request.asks_about(p.topic)]
+    hidden = _not_in_metadata(run, everything)
     if hidden:
         run.sleep(BETWEEN_LOOKS_SECONDS)
-        hidden &= _not_in_metadata(run)
-    return sorted(hidden)
+        hidden &= _not_in_metadata(run, run.cluster.describe_partitions())
+    return left, sorted(hidden)
 
 
-def _not_in_metadata(run: RunContext) -> set[TopicPartition]:
+def _not_in_metadata(run: RunContext, seen: Collection[TopicPartition]) -> set[TopicPartition]:
     leaving = set(run.request.brokers) & run.cluster.describe_cluster().live_brokers
     hosted = {r.partition for r in run.cluster.describe_log_dirs(sorted(leaving)).replicas if not r.is_future}
-    topics = {p.topic for p in run.cluster.describe_partitions()}
+    topics = {p.topic for p in seen}
     return {p for p in hosted if p.topic not in topics and run.request.asks_about(p.topic)}
 
 

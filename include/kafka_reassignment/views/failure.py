@@ -18,6 +18,11 @@ OF_THE_RUN = frozenset(
 _OF_A_CANCEL = frozenset({"stop", "cancel_moves", "settle_moves", "clear_throttle", "report_stop"})
 
 
+def step_in_words(event: AuditEvent) -> str:
+    """Return the step of an event, and of which batch it is."""
+    return event.step if event.batch is None else f"{event.step} of batch {event.batch}"
+
+
 def latest_of_run(latest: Iterable[AuditEvent]) -> AuditEvent | None:
     """Return the last event of the reassignment's own run; ``latest`` are its last events, newest first."""
     return next((e for e in latest if e.batch is None and e.step in OF_THE_RUN), None)

@@ -29,6 +29,7 @@ from kafka_reassignment.steps.view import observe, tiered_topics
 from kafka_reassignment.text import format_bytes, format_seconds
 from kafka_reassignment.views.current_batch import CurrentBatch
 from kafka_reassignment.views.describe import sample_steps
+from kafka_reassignment.views.failure import step_in_words
 from kafka_reassignment.views.overview import Overview
 from kafka_reassignment.views.work import Work, work_of
 
@@ -211,15 +212,9 @@ class Watch:
             seen = self._measure(batch, current.steps, rate_in_force(request, journal))
         known = _from_note(seen, note, self._now())
         plan = self._plan_of(found)
-        waits = (
-            (
-                f"{failed.step}{'' if failed.batch is None else f' of batch {failed.batch}'} has failed: {failed.summary}",
-            )
-            if failed
-            else note.waits
-            if note
-            else ()
-        )
+        waits: tuple[str, ...] = note.waits if note else ()
+        if failed:
+            waits = (f"{step_in_words(failed)} has failed: {failed.summary}",)
         return Look(
             at=self._now(),
             cluster_id=self._cluster_id,

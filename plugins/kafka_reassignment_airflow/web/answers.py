@@ -15,6 +15,7 @@ from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.steps.finished import REPORT
 from kafka_reassignment.text import format_bytes, format_seconds
+from kafka_reassignment.views.failure import step_in_words
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
 from kafka_reassignment_airflow.web.forms import advised_forms
 from kafka_reassignment_airflow.web.views import Page
@@ -105,9 +106,9 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
         )
     if page.failed:
         doing = Answer(
-            DOING, f"Nothing: it has ended, and {_step(page.failed)} has failed", "bad", _why(page, page.failed)
+            DOING, f"Nothing: it has ended, and {step_in_words(page.failed)} has failed", "bad", _why(page, page.failed)
         )
-        what_now = Answer(NOW, sentence(page.advice) or "Look at the failed task", "bad", links=tuple(_links(page)))
+        what_now = _as_advised(page)
     if page.owed:
         owed = "Throttle configs are still to be restored: kafka_throttle_sweep does that, every hour."
         what_now = replace(what_now, tone="warn", more=(*what_now.more, owed) if row.rolled_back_by else (owed,))
@@ -137,7 +138,7 @@ def _doing(page: Page) -> Answer:
     if row.stopped:
         return Answer(DOING, f"It settles its moves: stopped {row.stopped}", "warn", last)
     if page.failed:
-        return Answer(DOING, f"It stands: {_step(page.failed)} has failed", "bad")
+        return Answer(DOING, f"It stands: {step_in_words(page.failed)} has failed", "bad")
     if note is not None:
         return _at_batch(page, note)
     if _needs_approval(page):
@@ -153,10 +154,6 @@ def _doing(page: Page) -> Answer:
     else:
         words = f"It copies batch {page.current} of {row.batches}"
     return Answer(DOING, words, "run", last)
-
-
-def _step(event: AuditEvent) -> str:
-    return event.step if event.batch is None else f"{event.step} of batch {event.batch}"
 
 
 def _at_batch(page: Page, note: ProgressNote) -> Answer:
@@ -290,8 +287,7 @@ def _now(page: Page) -> Answer:
     row, note = page.row, page.row.note
     run = Link(f"run of batch {page.current}", BATCH_DAG_ID, page.batch_run)
     if page.failed:
-        links = tuple(_links(page))
-        return Answer(NOW, sentence(page.advice) or "Look at the failed task", "bad", links=links or (run,))
+        return _as_advised(page, run)
     if row.stopped:
         return Answer(NOW, "Nothing: it settles by itself", "good")
     if _needs_approval(page):
@@ -306,6 +302,12 @@ def _now(page: Page) -> Answer:
         more = ("Or stop it. What is copied stays meanwhile, under the throttle.",)
         return Answer(NOW, sentence(page.advice) or "Look at the brokers that receive", "warn", more, links=links)
     return Answer(NOW, "Nothing: it goes on by itself", "good")
+
+
+def _as_advised(page: Page, *otherwise: Link) -> Answer:
+    """What the failed step advises; ``otherwise`` are the links where its advice leads to no task and no form."""
+    words = sentence(page.advice) or "Look at the failed task"
+    return Answer(NOW, words, "bad", links=tuple(_links(page)) or otherwise)
 
 
 def _links(page: Page) -> Iterator[Link]:

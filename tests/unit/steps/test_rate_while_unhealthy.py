@@ -18,7 +18,7 @@ pytestmark = pytest.mark.quick
 MOVES = [move("orders", 0, (1, 2), (1, 3))]
 ELSEWHERE = TopicPartition("orders", 3)
 REQUEST = parse_request({"job": "rebalance", "throttle_mb_per_second": 10, "mb_per_second_while_unhealthy": 2})
-UNWELL = Health(under_replicated=(ELSEWHERE,))
+UNHEALTHY = Health(under_replicated=(ELSEWHERE,))
 SLOWED = Journal(
     rate_changes=(RateChange(asked_bytes_per_second=2_000_000, rate_before_slowdown_bytes_per_second=10_000_000),)
 )
@@ -31,13 +31,13 @@ OF_BROKER_3 = RateChange(asked_bytes_per_second=1_000_000, brokers=(3,))
     ("journal", "found", "due"),
     [
         (Journal(), Health(), None),
-        (Journal(), UNWELL, (2_000_000, 10_000_000)),
-        (SLOWED, UNWELL, None),
+        (Journal(), UNHEALTHY, (2_000_000, 10_000_000)),
+        (SLOWED, UNHEALTHY, None),
         (SLOWED, Health(), (None, None)),
-        (Journal(rate_changes=(RateChange(asked_bytes_per_second=1_000_000),)), UNWELL, None),
+        (Journal(rate_changes=(RateChange(asked_bytes_per_second=1_000_000),)), UNHEALTHY, None),
         (Journal(rate_changes=(RateChange(asked_bytes_per_second=1_000_000),)), Health(), None),
-        (Journal(rate_changes=(OF_BROKER_3,)), UNWELL, (2_000_000, 10_000_000)),
-        (Journal(rate_changes=(OF_BROKER_3, *SLOWED.rate_changes)), UNWELL, None),
+        (Journal(rate_changes=(OF_BROKER_3,)), UNHEALTHY, (2_000_000, 10_000_000)),
+        (Journal(rate_changes=(OF_BROKER_3, *SLOWED.rate_changes)), UNHEALTHY, None),
     ],
     ids=[
         "well",
@@ -58,11 +58,11 @@ def test_the_rate_follows_health_and_nothing_else(journal, found, due):
 
 def test_without_the_wish_nothing_changes():
     request = parse_request({"job": "rebalance", "throttle_mb_per_second": 10})
-    assert rate_due(request, Journal(), UNWELL) is None
+    assert rate_due(request, Journal(), UNHEALTHY) is None
     tolerant = parse_request({**REQUEST.model_dump(exclude_none=True), "allowed_unhealthy_partitions": 1})
-    assert rate_due(tolerant, Journal(), UNWELL) is None
+    assert rate_due(tolerant, Journal(), UNHEALTHY) is None
     unthrottled = parse_request({"job": "rebalance", "unthrottled": True})
-    assert rate_due(unthrottled, Journal(), UNWELL) is None
+    assert rate_due(unthrottled, Journal(), UNHEALTHY) is None
 
 
 def rates(run):
