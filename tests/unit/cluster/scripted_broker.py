@@ -26,11 +26,19 @@ def frame(correlation_id: int, response: object) -> bytes:
 
 def received(client: socket.socket) -> tuple[int, int, int] | None:
     """Return API key, version and correlation id of the next request; None when the client hangs up."""
-    size = client.recv(4, socket.MSG_WAITALL)
+    size = _read(client, 4)
     if len(size) < 4:
         return None
-    request = client.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
+    request = _read(client, int.from_bytes(size, "big"))
     return int.from_bytes(request[:2], "big"), int.from_bytes(request[2:4], "big"), int.from_bytes(request[4:8], "big")
+
+
+def _read(client: socket.socket, size: int) -> bytes:
+    """Read so many bytes, or fewer at the end of the stream; sockets of TLS know no ``MSG_WAITALL``."""
+    read = b""
+    while len(read) < size and (part := client.recv(size - len(read))):
+        read += part
+    return read
 
 
 def metadata(
@@ -76,7 +84,7 @@ def metadata(
 
 
 class ScriptedBroker:
-    """Listens until it is left. ``answers`` is by API key, and may be changed meanwhile; ``highest`` are its versions."""
+    """Listens until it is left. ``answers`` is by API key: it hangs up at others of ``highest``, which are its versions."""
 
     def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -110,7 +118,9 @@ class ScriptedBroker:
                 while (request := received(talking)) is not None:
                     api_key, version, correlation_id = request
                     self.asked.append(api_key)
-                    answer = _versions(self.highest) if api_key == API_VERSIONS else self.answers[api_key]
+                    answer = _versions(self.highest) if api_key == API_VERSIONS else self.answers.get(api_key)
+                    if answer is None:
+                        return
                     talking.sendall(frame(correlation_id, answer(version)))
         except OSError:
             return
