@@ -107,6 +107,8 @@ def test_a_rate_that_is_none_is_refused(lab: Lab, value: str, why: str) -> None:
         ("*", SUBTRACT, "0:3", "*"),
         ("*", SUBTRACT, "*", ""),
         ("0:3", SET, "*", "*"),
+        ("0:3", SET, ",0:1", ",0:1"),
+        (",0:1", APPEND, "0:3", "0:1,0:3"),
     ],
 )
 def test_lists_are_appended_to_and_subtracted_from(

@@ -188,6 +188,21 @@ def test_what_needs_a_missing_right_names_it_and_the_rest_works(
                 eventually(lambda ask=call.ask: refusal(cluster, ask), lambda text, named=named: named in text)
 
 
+def test_log_dirs_show_what_the_user_may_not_describe_and_the_metadata_leaves_it_out(
+    secured: SecuredCluster, settings: ClusterSettings
+) -> None:
+    """What the planner and the end of a decommission go by: Describe on the cluster is enough for log dirs."""
+    secret = TopicPartition("secret", 0)
+    data.create_topic(secured.bootstrap_servers, secret.topic, [(1, 2)])
+    may_describe = [(*CLUSTER, AclOperation.DESCRIBE), (ResourceType.TOPIC, P.topic, AclOperation.DESCRIBE)]
+    bindings = [right("mover", *what) for what in may_describe]
+    with rights(secured.bootstrap_servers, "mover", *bindings), KafkaCluster(settings) as cluster:
+        works(cluster, "partitions")
+        works(cluster, "log dirs")
+        assert {p.topic for p in cluster.describe_partitions()} == {P.topic}
+        assert {r.broker for r in cluster.describe_log_dirs([1, 2]).replicas if r.partition == secret} == {1, 2}
+
+
 def test_adding_partitions_names_the_right_on_the_topic(secured: SecuredCluster, settings: ClusterSettings) -> None:
     with rights(secured.bootstrap_servers, "mover", *TABLE.values()), KafkaCluster(settings) as cluster:
         add: Ask = lambda c: c.create_partitions(P.topic, {1: (1, 2)}, validate_only=True)  # noqa: E731

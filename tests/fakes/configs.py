@@ -49,7 +49,7 @@ _NUMBERS = {
     **dict.fromkeys(_RATES, "LONG"),
 }
 _ALL_BROKERS = ConfigResource(ResourceKind.BROKER, "")
-_THROTTLED = re.compile(r"\*|(\d+:\d+(,\s*\d+:\d+)*)?")
+_THROTTLED = re.compile(r"\*|(\d+:\d+)?(,\s*(\d+:\d+)?)*")
 
 
 class FakeConfigs:
@@ -181,7 +181,11 @@ class FakeConfigs:
 
 @cache
 def _pairs(value: str) -> frozenset[tuple[int, int]]:
-    pairs = (entry.split(":") for entry in value.split(",") if entry.strip())
+    """Read a list as brokers do: they fail at one with an empty part that is not its end."""
+    parts = value.strip().rstrip(",").split(",")
+    if "" in parts:
+        return frozenset()
+    pairs = (part.split(":") for part in parts)
     return frozenset((int(partition), int(broker)) for partition, broker in pairs)
 
 

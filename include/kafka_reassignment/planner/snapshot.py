@@ -57,7 +57,11 @@ def write_snapshot(
     hosting = {b for state in partitions.values() for b in state.replicas}
     known = {i: (b.rack, b.alive) for i, b in cluster.brokers.items()}
     known |= dict.fromkeys(hosting - known.keys(), (None, False))
-    assumptions = (*_assumptions(known, hosting, log_dirs), *_tiered_topics(topics))
+    assumptions = (
+        *_assumptions(known, hosting, log_dirs),
+        *_hidden_topics(partitions, log_dirs.replicas),
+        *_tiered_topics(topics),
+    )
     ids = sorted(known)
     _write(directory, "brokers", schemas.BROKERS, [ids, [known[i][0] for i in ids], [known[i][1] for i in ids]])
     write_table(f"{directory}/partitions", schemas.PARTITIONS, _partition_parts(partitions))
@@ -124,6 +128,24 @@ def _assumptions(
             f"{len(cordoned)} log dirs are cordoned ({paths}): a broker with no other log dir gets no replica."
         )
     return tuple(assumed)
+
+
+def _hidden_topics(partitions: Collection[TopicPartition], replicas: Collection[LogReplica]) -> tuple[str, ...]:
+    """Say which topics the log dirs alone show: brokers leave what a user may not describe out of the metadata, without a word.
+
+    No refusal, because a topic that is being created or deleted looks the same, and what is moved without them is not lost:
+    a decommission is red at its end while they are there.
+    """
+    hidden = sorted({r.partition.topic for r in replicas} - {p.topic for p in partitions})
+    if not hidden:
+        return ()
+    return (
+        (
+            f"{len(hidden)} topics ({name_some(hidden)}) are on brokers' disks, and the metadata does not show them: they are "
+            "being created or deleted, or the connection's principal lacks the right Describe on all topics. They stay where "
+            "they are, so a decommission does not end as done before it is granted."
+        ),
+    )
 
 
 def _tiered_topics(topics: Mapping[str, TopicFacts]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from kafka_reassignment.decisions.raising import low_at_first
 from kafka_reassignment.decisions.throttle import (
     HIDDEN,
     LONGEST_LIST_BYTES,
+    UNREADABLE,
     Journal,
     RateChange,
     Side,
@@ -259,14 +260,21 @@ def throttle_changes(run: RunContext, batch: Batch) -> tuple[ConfigChange, ...]:
 
 def not_in_place(missing: Sequence[str], of: str, meanwhile: str, *advice: Advice) -> ThrottleMissingError:
     """Return the error for a throttle that could not be put in place as a whole."""
-    hidden = any(HIDDEN in text for text in missing)
-    remove = Correct("remove the hidden rate by hand, or upgrade its broker to Kafka 2.6 or later")
-    wait = WaitUntil("the brokers that are named and the controller take configs again")
     return ThrottleMissingError(
         f"The replication throttle {of} is not in place: {name_some(missing)}; {meanwhile}",
-        remove if hidden else wait,
+        *_what_puts_it_in_place(missing),
         *advice,
     )
+
+
+def _what_puts_it_in_place(missing: Sequence[str]) -> tuple[Advice, ...]:
+    """Return what a person corrects where the throttle of another client is in the way, else that it passes."""
+    corrections = {
+        HIDDEN: "remove the hidden rate by hand, or upgrade its broker to Kafka 2.6 or later",
+        UNREADABLE: "write the list that is named again, without empty parts and without blanks",
+    }
+    corrected = tuple(Correct(do) for said, do in corrections.items() if any(said in text for text in missing))
+    return corrected or (WaitUntil("the brokers that are named and the controller take configs again"),)
 
 
 def _has_copied_lately(run: RunContext, number: int) -> bool:

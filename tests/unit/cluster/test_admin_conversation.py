@@ -8,7 +8,10 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.token_endpoint import Endpoint, serving
+from tests.unit.cluster.scripted_broker import ScriptedBroker
 
+from kafka_reassignment.cluster.kafka.admin import AdminConversation
 from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
 from kafka_reassignment.cluster.kafka.errors import NothingSentError
 from kafka_reassignment.cluster.settings import ClusterSettings
@@ -18,6 +21,7 @@ from kafka_reassignment.ports import ClusterPort
 
 pytestmark = pytest.mark.longer
 
+SASL_HANDSHAKE = 17
 P = TopicPartition("orders", 0)
 CHANGE = ConfigChange(ConfigResource.topic("orders"), "retention.ms", ConfigOperation.DELETE)
 WRITES: list[Callable[[ClusterPort], object]] = [
@@ -58,6 +62,37 @@ def test_without_any_broker_a_write_fails_at_once_and_was_not_sent(
 def test_without_any_broker_a_read_fails_with_the_reason(settings: ClusterSettings, topics: list[str] | None) -> None:
     with pytest.raises(ClusterUnavailableError, match=r"No broker of connection 'my_kafka'.*Connect"):
         KafkaCluster(settings).describe_partitions(topics)
+
+
+SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "mover"}
+
+
+def test_a_broker_that_hangs_up_during_the_handshake_of_a_login_has_refused_nothing() -> None:
+    """librdkafka 2.16 reports it as a failed authentication, as it does a wrong password."""
+    with ScriptedBroker().running() as broker:
+        broker.highest[SASL_HANDSHAKE] = 1
+        settings = ClusterSettings.of(SASL | {"bootstrap.servers": broker.server, "sasl.password": "hunter2"})
+        with (
+            pytest.raises(ClusterUnavailableError, match="was not logged in to.*handshake failed: Local:") as away,
+            AdminConversation(settings) as conversation,
+        ):
+            conversation.reach(seconds=10)
+    assert SASL_HANDSHAKE in broker.asked
+    assert "hunter2" not in str(away.value)
+
+
+def test_a_token_endpoint_that_gives_no_token_has_refused_nothing() -> None:
+    with serving(Endpoint()) as endpoint, ScriptedBroker().running() as broker:
+        endpoint.reply = (200, {"no": "token"})
+        oidc = {"method": "oidc", "token.endpoint.url": endpoint.url, "client.id": "m", "client.secret": "hunter2"}
+        login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+        extra = login | {f"sasl.oauthbearer.{key}": value for key, value in oidc.items()}
+        with (
+            pytest.raises(ClusterUnavailableError, match="was not logged in to.*Failed to acquire") as away,
+            AdminConversation(ClusterSettings.of(extra | {"bootstrap.servers": broker.server})) as conversation,
+        ):
+            conversation.reach(seconds=10)
+    assert "hunter2" not in str(away.value)
 
 
 def test_log_lines_of_librdkafka_reach_its_logger_and_not_stderr(

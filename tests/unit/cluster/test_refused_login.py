@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 from kafka.protocol.metadata import ApiVersionsResponse
 from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
+from tests.unit.cluster.scripted_broker import frame, received
 
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
@@ -21,21 +22,6 @@ SASL_AUTHENTICATION_FAILED = 58
 REFUSED = SaslAuthenticateResponse(
     version=1, error_code=SASL_AUTHENTICATION_FAILED, error_message="Invalid username or password", auth_bytes=b""
 )
-
-
-def frame(correlation_id: int, response: object) -> bytes:
-    """A response as a broker sends it."""
-    body = correlation_id.to_bytes(4, "big") + bytes(response.encode())  # type: ignore[attr-defined]
-    return len(body).to_bytes(4, "big") + body
-
-
-def received(client: socket.socket) -> tuple[int, int, int] | None:
-    """Return API key, version and correlation id of the next request; None when the client hangs up."""
-    size = client.recv(4, socket.MSG_WAITALL)
-    if len(size) < 4:
-        return None
-    request = client.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
-    return int.from_bytes(request[:2], "big"), int.from_bytes(request[2:4], "big"), int.from_bytes(request[4:8], "big")
 
 
 def serve(client: socket.socket, refusal: SaslAuthenticateResponse | None) -> None:

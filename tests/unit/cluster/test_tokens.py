@@ -61,7 +61,9 @@ def test_refused_credentials_are_reported_without_the_secret(
 
 
 @pytest.mark.parametrize(
-    "reply", [(500, {}), (200, {"no": "token"}), (200, b"<html>"), (200, [])], ids=["500", "empty", "html", "list"]
+    "reply",
+    [(500, {}), (429, {}), (404, {}), (200, {"no": "token"}), (200, b"<html>"), (200, [])],
+    ids=["500", "429", "404", "empty", "html", "list"],
 )
 def test_an_endpoint_that_gives_no_token_is_unavailable(
     endpoint: Endpoint, source: Callable[[], OidcTokens], reply: Reply

@@ -153,6 +153,24 @@ def test_a_list_that_covers_every_replica_is_left_as_it_is() -> None:
     assert configs.state() == before
 
 
+@pytest.mark.parametrize("value", [",0:1,0:2", "0:1,,0:2", " ,0:2,0:1"])
+def test_a_list_with_an_empty_part_is_not_in_force_though_nothing_is_missing_of_it(value: str) -> None:
+    """Kafka 4.3.1 stores it, and each broker fails at it: an ``ArrayIndexOutOfBoundsException`` in the log, and no throttle."""
+    configs = Configs(lists={("orders", LEADER_REPLICAS): value})
+    journal = put_in_place(configs)
+    assert configs.lists["orders", LEADER_REPLICAS] == value, "it is another client's"
+    [line] = missing_throttle(PLAN, configs.describe(PLAN.resources), journal)
+    assert line.startswith(f"topic orders: {LEADER_REPLICAS} is '{value}': it has an empty part")
+
+
+@pytest.mark.parametrize("value", ["0:1,0:2,", ",0:1", "0:7,,0:1"])
+def test_an_empty_part_at_the_end_is_harmless_and_any_is_gone_with_what_we_append(value: str) -> None:
+    """As measured on Kafka 4.3.1."""
+    configs = Configs(lists={("orders", LEADER_REPLICAS): value})
+    journal = put_in_place(configs)
+    assert missing_throttle(PLAN, configs.describe(PLAN.resources), journal) == ()
+
+
 def test_entries_of_another_client_are_not_ours() -> None:
     configs = Configs(lists={("orders", LEADER_REPLICAS): "0:1,7:7"})
     journal = put_in_place(configs)

@@ -152,6 +152,22 @@ def test_what_a_clear_advises_leads_on_whatever_the_state(submitted, cluster):
     assert advice() == (WaitUntil("reassignment second, which has the cluster now, has ended"),)
 
 
+def test_a_list_that_brokers_cannot_read_is_to_be_written_again_before_data_moves(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do("set_throttle")
+    whole = run.configs("orders")[ORDERS][FOLLOWER_REPLICAS].value
+    spoilt = ConfigChange(ORDERS, FOLLOWER_REPLICAS, ConfigOperation.SET, f",{whole}")
+    assert cluster.another_client().alter_configs([spoilt]) == {ORDERS: None}
+    with pytest.raises(ThrottleMissingError, match="has an empty part") as error:
+        run.do("set_throttle")
+    assert error.value.advice == (
+        Correct("write the list that is named again, without empty parts and without blanks"),
+        Rerun("set_throttle", batch=1),
+    )
+    cluster.another_client().alter_configs([ConfigChange(ORDERS, FOLLOWER_REPLICAS, ConfigOperation.SET, whole)])
+    run.do("set_throttle")
+
+
 def test_a_throttle_that_cannot_be_set_says_what_is_waited_for_and_what_then(reassignment, cluster):
     run = reassignment(MOVES)
     cluster.kill(3, fenced=False)

@@ -130,7 +130,24 @@ class KafkaCluster:
     def describe_configs(
         self, resources: Collection[ConfigResource], keys: Collection[str]
     ) -> dict[ConfigResource, dict[str, ConfigValue]]:
-        """See the port. A broker rate that is set nowhere is left out: Kafka lists no value for it."""
+        """See the port. A broker rate that is set nowhere is left out: Kafka lists no value for it.
+
+        With ZooKeeper, a topic that the broker leaves out is asked for again while other brokers show it: a topic that is
+        gone needs no throttle, and one that is there must not pass for gone.
+        """
+        described = self._describe_configs_once(resources, keys)
+        if all(r in described for r in resources if r.kind is ResourceKind.TOPIC) or self._runs_kraft():
+            return described
+        return described_configs.with_late_topics(
+            described,
+            resources,
+            existing=lambda names: {p.topic for p in self.describe_partitions(names)},
+            describe=lambda topics: self._describe_configs_once(topics, keys),
+        )
+
+    def _describe_configs_once(
+        self, resources: Collection[ConfigResource], keys: Collection[str]
+    ) -> dict[ConfigResource, dict[str, ConfigValue]]:
         seconds = self._settings.request_seconds
         topics, brokers, default = _by_kind(resources)
 

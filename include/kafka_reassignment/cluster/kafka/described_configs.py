@@ -6,7 +6,8 @@ the default of all brokers: ``Invalid ConfigResource(4,)`` for "", ``_INVALID_AR
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kafka.protocol.admin import DescribeConfigsRequest
 
@@ -21,6 +22,9 @@ DEFAULT_OF_BROKERS = ConfigResource(ResourceKind.BROKER, "")
 TOPICS_PER_REQUEST = 500
 BROKER_SECONDS = 5.0
 """How long a broker may take for its own configs: it answers from memory, so silence means it is gone."""
+
+_TOPIC_WAITS_SECONDS = (0.25, 0.5, 1.0, 2.0)
+"""Before a topic is asked for again that a broker does not know: metadata reaches it some 100 ms after it starts."""
 
 _TOPIC, _BROKER = 2, 4
 _SOURCES = {
@@ -44,6 +48,33 @@ def describe_topics(
                 topic = ConfigResource.topic(result.resource_name)
                 described[topic] = _values(topic, result, keys)
     return described
+
+
+def with_late_topics(
+    described: Mapping[ConfigResource, dict[str, ConfigValue]],
+    resources: Collection[ConfigResource],
+    *,
+    existing: Callable[[Collection[str]], Collection[str]],
+    describe: Callable[[Collection[ConfigResource]], Mapping[ConfigResource, dict[str, ConfigValue]]],
+) -> dict[ConfigResource, dict[str, ConfigValue]]:
+    """Ask again for topics that a broker does not know though they are there: with ZooKeeper it answers before it knows them.
+
+    Args:
+        described: what the broker has answered.
+        resources: what it was asked for.
+        existing: returns which of these topics there are, by another source.
+        describe: asks again.
+    """
+    found = dict(described)
+    for seconds in _TOPIC_WAITS_SECONDS:
+        unknown = [r for r in resources if r.kind is ResourceKind.TOPIC and r not in found]
+        topics = existing({r.name for r in unknown}) if unknown else ()
+        there = [r for r in unknown if r.name in topics]
+        if not there:
+            break
+        time.sleep(seconds)
+        found |= describe(there)
+    return found
 
 
 def describe_brokers(

@@ -107,7 +107,7 @@ class ProtocolConversation:
             return False
         try:
             with self._translate_errors("The broker that answered"):
-                self._manager.run(self._manager.cluster.refresh_metadata, self._answering)
+                self._manager.run(self._ask_who_is_there, self._answering)
         except ReassignmentError:
             return False
         return True
@@ -218,6 +218,28 @@ class ProtocolConversation:
             raise
         return connection
 
+    async def _ask_who_is_there(self, node: int | str | None) -> None:
+        """Ask one broker who is in the cluster.
+
+        A broker that has just started may answer before it knows. kafka-python 3.0.12 passes over an answer without brokers in
+        silence, and keeps those it knew before: its listeners hear of the others only.
+
+        Raises:
+            ClusterUnavailableError: the broker does not know yet.
+        """
+        cluster = self._manager.cluster
+        heard: list[Message] = []
+        hear = heard.append
+        cluster.add_listener(hear)
+        try:
+            await cluster.refresh_metadata(node)
+        finally:
+            cluster.remove_listener(hear)
+        if not heard or cluster.cluster_id is None:
+            raise ClusterUnavailableError(
+                f"A broker of {self._settings} does not know yet who is in the cluster. Try again."
+            )
+
     def _bootstrap(self) -> None:
         """Ask the bootstrap servers in turn who is in the cluster.
 
@@ -231,7 +253,7 @@ class ProtocolConversation:
             try:
                 with self._translate_errors(f"{server.host}:{server.port}"):
                     connection = self._manager.run(self._connect, server.node_id)
-                    self._manager.run(self._manager.cluster.refresh_metadata, server.node_id)
+                    self._manager.run(self._ask_who_is_there, server.node_id)
                 self._answering = server.node_id
                 known = connection.broker_version_data.api_versions
                 self.versions = {key: highest for key, (_, highest) in known.items()}

@@ -6,13 +6,13 @@ brought incremental config changes).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
+from kafka_reassignment.cluster.kafka.described_configs import with_late_topics
 from kafka_reassignment.cluster.kafka.reassignments import check_size
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.cluster.zookeeper.client import ConnectionLostError, ZookeeperSession
@@ -44,9 +44,6 @@ from kafka_reassignment.model import (
     ResourceKind,
     TopicPartition,
 )
-
-_TOPIC_WAITS_SECONDS = (0.25, 0.5, 1.0, 2.0)
-"""Before a topic is asked for again that a broker does not know: metadata reaches it some 100 ms after it starts."""
 
 
 class ZookeeperCluster:
@@ -154,18 +151,12 @@ class ZookeeperCluster:
         that, they stay hidden. A topic that a broker does not know though it is there is asked for again: the broker
         has just started.
         """
-        described = self._brokers.describe_configs(resources, keys)
-        for seconds in _TOPIC_WAITS_SECONDS:
-            unknown = [r for r in resources if r.kind is ResourceKind.TOPIC and r not in described]
-            if not unknown:
-                break
-            with self._session() as session:
-                topics = existing_topics(session, {r.name for r in unknown})
-            there = [r for r in unknown if r.name in topics]
-            if not there:
-                break
-            time.sleep(seconds)
-            described |= self._brokers.describe_configs(there, keys)
+        described = with_late_topics(
+            self._brokers.describe_configs(resources, keys),
+            resources,
+            existing=self._existing_topics,
+            describe=lambda topics: self._brokers.describe_configs(topics, keys),
+        )
         self._uncover(described)
         return described
 
@@ -229,6 +220,10 @@ class ZookeeperCluster:
                 del described[resource][key]
             else:
                 described[resource][key] = ConfigValue(value, source)
+
+    def _existing_topics(self, names: Collection[str]) -> frozenset[str]:
+        with self._session() as session:
+            return existing_topics(session, names)
 
     @contextmanager
     def _session(self) -> Iterator[ZookeeperSession]:

@@ -19,6 +19,7 @@ from kafka_reassignment.decisions.throttle.length import LONGEST_LIST_BYTES, Too
 from kafka_reassignment.decisions.throttle.needed import NOTHING, Needed, all_of, listed_in, needed_replicas
 from kafka_reassignment.decisions.throttle.set import (
     HIDDEN,
+    UNREADABLE,
     SeenConfigs,
     changes_to_throttle,
     confirmed,
@@ -55,6 +56,7 @@ __all__ = [
     "LONGEST_LIST_BYTES",
     "NOTHING",
     "THROTTLE_KEYS",
+    "UNREADABLE",
     "BrokerRate",
     "Clearing",
     "Correction",

@@ -36,6 +36,10 @@ HIDDEN = "is set but hidden"
 """In what ``missing_throttle`` says of a rate that a broker before 2.6 does not show."""
 
 
+UNREADABLE = "has an empty part, so that brokers accept it and do not apply it"
+"""In what ``missing_throttle`` says of a list that Kafka stores, and no broker can read."""
+
+
 def changes_to_throttle(
     wanted: WantedThrottle, journal: Journal, seen: SeenConfigs
 ) -> tuple[Journal, list[ConfigChange]]:
@@ -152,13 +156,16 @@ def missing_throttle(wanted: WantedThrottle, seen: SeenConfigs, journal: Journal
             missing.append(f"broker {rate.broker}: {key} is {Earlier.of(present)}, expected {want}")
     for topic_list in wanted.replicas:
         values = seen.get(topic_list.resource)
-        if values is not None and (
-            entries := missing_entries(topic_list, values.get(topic_list.side.replicas_key, UNSET))
-        ):
+        if values is None:
+            continue
+        present = values.get(topic_list.side.replicas_key, UNSET)
+        name = f"topic {topic_list.topic}: {topic_list.side.replicas_key}"
+        if entries := missing_entries(topic_list, present):
             missing.append(
-                f"topic {topic_list.topic}: {topic_list.side.replicas_key} lacks {len(entries)} of {len(topic_list.entries)} "
-                f"entries, expected {entries[0]} among them"
+                f"{name} lacks {len(entries)} of {len(topic_list.entries)} entries, expected {entries[0]} among them"
             )
+        elif _has_empty_part(present):
+            missing.append(f"{name} is '{present.value}': it {UNREADABLE}")
     return tuple(missing)
 
 
@@ -233,6 +240,15 @@ def _listed(
             "relied_on": tuple(e for e in dict.fromkeys((*record.relied_on, *topic_list.entries)) if e not in ours),
         }
     )
+
+
+def _has_empty_part(present: ConfigValue) -> bool:
+    """Whether a broker fails at the list (Kafka 4.3.1: ``ArrayIndexOutOfBoundsException`` in its log, no throttle).
+
+    One at the end is harmless. Brokers fail at blanks as well (``0:1, 0:2``), but they show such a list without them.
+    """
+    value = (present.value or "").strip().rstrip(",")
+    return bool(value) and "" in value.split(",")
 
 
 def _is_hidden(value: ConfigValue) -> bool:
