@@ -8,13 +8,12 @@ ends waits for the next one. A cluster that has one gets no second one before it
 
 from __future__ import annotations
 
-from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG
 from airflow.timetables.trigger import CronTriggerTimetable
 
 from kafka_reassignment_airflow.form.models import MaintenanceForm
 from kafka_reassignment_airflow.form.params import form_params
-from kafka_reassignment_airflow.operators.maintenance_window import ChooseRequestsOperator
+from kafka_reassignment_airflow.operators.maintenance_window import ChooseRequestsOperator, OpenReassignmentOperator
 from kafka_reassignment_airflow.runs import DAG_ID, MAINTENANCE_DAG_ID
 from kafka_reassignment_airflow.settings import dag_arguments, setting
 
@@ -29,9 +28,8 @@ with DAG(
 ) as dag:
     choose = ChooseRequestsOperator(task_id="choose_requests", requests="{{ params.requests | tojson }}")
     # Safe to retry and to clear: each run's id is fixed by that of this run and by the place of its request.
-    TriggerDagRunOperator.partial(
+    OpenReassignmentOperator.partial(
         task_id="open_reassignment",
         trigger_dag_id=DAG_ID,
         skip_when_already_exists=True,
-        fail_when_dag_is_paused=True,
     ).expand_kwargs(choose.output)

@@ -27,10 +27,10 @@ _INTEGERS: TypeAdapter[tuple[int, ...]] = TypeAdapter(Annotated[tuple[int, ...],
 _OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 NOTHING = (None, "", "null", "None")
+"""What a template makes of a form's field that is not filled in."""
 
 OF_OTHER_PROVIDERS = frozenset({"openlineage"})
 """What ``TriggerDagRunOperator`` puts into the conf of the run that it triggers, where the OpenLineage provider is installed."""
-"""What a template makes of a form's field that is not filled in."""
 
 
 def read_integer(name: str, value: object) -> int:

@@ -29,6 +29,7 @@ from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.rate import change_rate
+from kafka_reassignment.steps.resume import resume
 from kafka_reassignment_airflow import example_dags
 from kafka_reassignment_airflow.arguments import read_integers, read_json, read_request
 from kafka_reassignment_airflow.base import translate_errors
@@ -382,13 +383,21 @@ def test_every_input_of_a_task_is_a_template_and_renders_with_the_values_of_the_
                 assert all("{{" not in str(getattr(shown, field)) for field in task.template_fields), task.task_id
 
 
-def test_what_the_openlineage_provider_puts_into_the_conf_is_no_field_of_a_request(dags):
+@pytest.mark.parametrize(
+    ("dag_id", "step"),
+    [
+        ("kafka_reassignment", "reassignment.preflight"),
+        ("kafka_partition_count", "partition_count.partition_count.preflight"),
+    ],
+)
+def test_what_the_openlineage_provider_puts_into_the_conf_is_no_field_of_a_request(dags, monkeypatch, dag_id, step):
     """It does so in every run that a TriggerDagRunOperator triggers: in roll backs, resumes and maintenance windows too."""
-    dag = dags["kafka_reassignment"]
-    preflight = rendered(dag.get_task("preflight"), dag, rate=5, openlineage={"parentRunId": "x"})
-    fields = read_request("request", preflight.request)
-    assert fields["rate"] == 5
-    assert "openlineage" not in fields
+    asked = []
+    monkeypatch.setattr(f"kafka_reassignment_airflow.operators.{step}", lambda _run, fields, _by: asked.append(fields))
+    preflight = rendered(dags[dag_id].get_task("preflight"), dags[dag_id], topic="t", openlineage={"parentRunId": "x"})
+    preflight.run_step(None, {"dag_run": SimpleNamespace(triggering_user_name="ann", run_id="r", run_type="manual")})
+    assert asked[0]["topic"] == "t"
+    assert "openlineage" not in asked[0]
 
 
 def test_a_task_after_one_that_has_no_result_is_about_no_reassignment(dags):
@@ -485,3 +494,16 @@ def test_a_roll_back_takes_the_rate_that_was_changed_while_it_ran(two_batches, c
     task = StartRollBackOperator(task_id="start_roll_back", kafka_conn_id="k", reassignment_id="r")
     conf = task.which_run(run.context, {"dag_run": SimpleNamespace(run_id="cancel")}).conf
     assert conf["throttle_mb_per_second"] == rate
+
+
+def test_a_reassignment_that_was_resumed_since_is_not_rolled_back(two_batches):
+    """A red cancel is cleared days later: by then its reassignment has been resumed, and may have finished."""
+    run = two_batches()
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cancel.stop(run.context, CancelScope(), by="bob", roll_back=True)
+    run.until_settled(CancelScope())
+    cancel.clear_after_stop(run.context, CancelScope())
+    resume(run.context, by="ann")
+    task = StartRollBackOperator(task_id="start_roll_back", kafka_conn_id="k", reassignment_id="r")
+    with pytest.raises(InvalidRequestError, match="r is not stopped any more: it was resumed"):
+        task.which_run(run.context, {"dag_run": SimpleNamespace(run_id="cancel")})

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, DagRunTriggerException
 from tests.fakes.cluster import FakeCluster
 
 from kafka_reassignment.errors import ClusterUnavailableError
@@ -14,6 +14,7 @@ from kafka_reassignment.request import parse_request
 from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.operators import maintenance_window
 from kafka_reassignment_airflow.operators.maintenance_window import ChooseRequestsOperator
+from kafka_reassignment_airflow.runs import DAG_ID, MAINTENANCE_DAG_ID
 
 pytestmark = pytest.mark.quick
 
@@ -113,3 +114,24 @@ def test_the_request_that_cannot_be_read_is_named_and_nothing_is_started():
 def test_one_reassignment_at_a_time_in_a_cluster():
     with pytest.raises(AirflowFailException, match="2 maintenance requests name the connection 'kafka_a'"):
         chosen(asked("kafka_a", "kafka_a"))
+
+
+def test_no_run_is_opened_into_a_paused_dag(dags):
+    """Its runs would pile up in green, and all begin at once when a person unpauses it."""
+    task = dags[MAINTENANCE_DAG_ID].get_task("open_reassignment")
+    assert "fail_when_dag_is_paused" not in task.partial_kwargs, "the lowest standard provider allowed refuses it"
+    opens = task.operator_class(task_id=task.task_id, trigger_dag_id=DAG_ID, trigger_run_id="window__0", conf={})
+    paused = SimpleNamespace(get_dag=lambda dag_id: SimpleNamespace(is_paused=dag_id == DAG_ID))
+    with pytest.raises(AirflowFailException, match=f"DAG {DAG_ID} is paused.*then rerun open_reassignment"):
+        opens.execute({"ti": paused})
+
+
+def test_a_run_is_opened_where_the_dag_is_not_paused(dags):
+    task = dags[MAINTENANCE_DAG_ID].get_task("open_reassignment")
+    opens = task.operator_class(
+        task_id=task.task_id, trigger_dag_id=DAG_ID, trigger_run_id="window__0", conf={"job": "x"}
+    )
+    running = SimpleNamespace(get_dag=lambda _: SimpleNamespace(is_paused=False))
+    with pytest.raises(DagRunTriggerException) as asked_for:
+        opens.execute({"ti": running})
+    assert (asked_for.value.dag_run_id, asked_for.value.conf) == ("window__0", {"job": "x"})

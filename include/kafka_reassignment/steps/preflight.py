@@ -135,13 +135,15 @@ def _owner_to_supersede(run: RunContext, request: ReassignmentRequest) -> Cluste
     """KIP-236: return the lock of the reassignment whose place this one takes; None where the cluster is not locked, or by this one.
 
     Raises:
-        ReassignmentInProgressError: another reassignment has the lock, and is not to be superseded.
+        ReassignmentInProgressError: another reassignment has the lock, and is not to be superseded; or a step has it for some
+            seconds, such as a sweep: to take it would let both write throttle configs.
     """
-    owner = run.lock_of_another()
+    owner, cluster_id = run.lock_of_another(), run.record.cluster_id
     if owner is None:
         return None
-    if not request.supersede or request.validate_only or run.record.frozen_plan() is not None:
-        raise run.store.locked_by(owner, run.record.cluster_id, Rerun("preflight"))
+    supersedes = request.supersede and not request.validate_only and run.record.frozen_plan() is None
+    if not supersedes or not run.store.is_locked_for_long(cluster_id, owner):
+        raise run.store.locked_by(owner, cluster_id, Rerun("preflight"))
     return owner
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import BaseOperator, Context, Variable
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, RecordUnavailableError
 from kafka_reassignment.request import parse_request, written_requests
 from kafka_reassignment_airflow.arguments import read_json
-from kafka_reassignment_airflow.base import translate_errors
+from kafka_reassignment_airflow.base import refuse_paused, translate_errors
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.hooks.record import record_store
 
@@ -68,6 +69,20 @@ class ChooseRequestsOperator(BaseOperator):
             return True  # at most a sweep, which the retries of its own run outlast
         self.log.info("No reassignment is started by connection '%s': %s", conn_id, store.locked_by(owner, cluster_id))
         return False
+
+
+class OpenReassignmentOperator(TriggerDagRunOperator):
+    """Trigger the run of one request; red while its DAG is paused, where runs would pile up in green.
+
+    Not by ``fail_when_dag_is_paused``: the standard provider before 1.14 refuses that in every Airflow 3. Safe to retry and to
+    clear with ``skip_when_already_exists``. Nothing is left behind when it dies before the run is there.
+    """
+
+    def execute(self, context: Context) -> Any:
+        """Trigger the run, unless it would stay queued."""
+        with translate_errors(self.log):
+            refuse_paused(context, self.trigger_dag_id, asked_by=self.task_id)
+        return super().execute(context)
 
 
 def _checked(requests: object) -> list[Mapping[str, Any]]:

@@ -7,11 +7,17 @@ import pytest
 from upath import UPath
 
 from kafka_reassignment.advice import ReleaseLock, Rerun, WaitUntil
-from kafka_reassignment.errors import ReassignmentInProgressError, RecordDamagedError
+from kafka_reassignment.errors import (
+    LockedForSecondsError,
+    ReassignmentInProgressError,
+    RecordDamagedError,
+    is_worth_a_retry,
+)
 from kafka_reassignment.record.lock import LockSeries
-from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.record.models import ClusterLock, RecordedRequest
 from kafka_reassignment.record.objects import path_part
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.request import ReassignmentRequest
 
 pytestmark = pytest.mark.quick
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -97,6 +103,21 @@ def test_the_same_id_in_another_airflow_is_another_reassignment(store):
         store.acquire("c", lock("scheduled__0", "paris"))
     assert not store.release("c", "scheduled__0", instance="paris")
     assert store.release("c", "scheduled__0", instance="berlin")
+
+
+def test_a_lock_for_some_seconds_is_worth_a_retry_and_that_of_a_reassignment_is_not(store):
+    """Airflow's retries outlast a sweep; a reassignment takes hours, so its refusal is red at once."""
+    store.acquire("c", lock("kafka_throttle_sweep__x"))
+    with pytest.raises(LockedForSecondsError) as refused:
+        store.acquire("c", lock("a"))
+    assert is_worth_a_retry(refused.value)
+    request = ReassignmentRequest(job="rebalance", throttle_mb_per_second=1)
+    store.record("c", "kafka_throttle_sweep__x").write_request(
+        RecordedRequest(cluster_id="c", reassignment_id="r", started_at=NOON, requested_by="ann", request=request)
+    )
+    with pytest.raises(ReassignmentInProgressError) as refused:
+        store.acquire("c", lock("a"))
+    assert not is_worth_a_retry(refused.value)
 
 
 @pytest.mark.parametrize("name", ["lock", "lock.json", "LOCK", "Lock.json"])

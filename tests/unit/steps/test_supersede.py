@@ -6,6 +6,7 @@ from upath import UPath
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Trigger, WaitUntil
 from kafka_reassignment.errors import (
+    LockedForSecondsError,
     ReassignmentInProgressError,
     StoppedError,
     UnhealthyClusterError,
@@ -15,6 +16,7 @@ from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.store import forget_read_plans
 from kafka_reassignment.plan.tables import read_table
 from kafka_reassignment.planner.snapshot import snapshot_of
+from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.approval import answered
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -198,6 +200,20 @@ def test_a_rejected_plan_that_has_superseded_what_left_nothing_says_nothing_of_i
     preflight(second(first), REQUEST, "bob")
     then = reassignment([move("orders", 0, (1, 2), (1, 4))], reassignment_id="second", supersede=True)
     assert answered(then.context, approved=False, by="ann").words == "rejected by ann"
+
+
+def test_a_step_that_has_the_lock_for_some_seconds_is_not_superseded_but_waited_for(reassignment):
+    """A sweep is no reassignment: to take its lock would let both write the throttle, and begin a record of a run that has none."""
+    run = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    run.store.release(run.cluster_id, "r")
+    sweep = ClusterLock(reassignment_id="kafka_throttle_sweep__x", since=run.clock.now, requested_by="Airflow")
+    run.store.acquire(run.cluster_id, sweep)
+    with pytest.raises(LockedForSecondsError, match="is locked by reassignment kafka_throttle_sweep__x"):
+        preflight(second(run), REQUEST, "bob")
+    assert run.store.lock_owner(run.cluster_id) == sweep
+    assert run.store.record(run.cluster_id, sweep.reassignment_id).stopped() is None
+    run.store.release(run.cluster_id, sweep.reassignment_id)
+    preflight(second(run), REQUEST, "bob")
 
 
 def test_validating_stops_nobody(reassignment):
