@@ -6,6 +6,7 @@ from importlib.metadata import version
 import pytest
 from packaging.version import Version
 from tests.airflow.lab import move_json, replicas
+from tests.contract.lab import eventually
 
 from kafka_lab.airflow import COMPONENTS
 from kafka_lab.airflow_client import AirflowApiError
@@ -37,6 +38,8 @@ def by_hand(port):
     def set_config(resource, key, value):
         assert not any(port.alter_configs([ConfigChange(resource, key, ConfigOperation.SET, value)]).values())
         done.append(ConfigChange(resource, key, ConfigOperation.DELETE))
+        # A broker shows a config a moment after the controller has taken it.
+        eventually(lambda: port.describe_configs([resource], [key])[resource][key].value, lambda seen: seen == value)
 
     yield set_config
     for change in done:
