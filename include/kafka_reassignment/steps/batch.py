@@ -217,6 +217,7 @@ def next_batch(run: RunContext, number: int, failed_tasks: Sequence[str] = ()) -
     """
     with run.audited("start_next_batch", number) as event:
         if run.record.finished(number) is None:
+            run.record.require_records()
             raise _not_finished(run, number, failed_tasks)
         if failed_tasks:
             raise BatchIncompleteError(

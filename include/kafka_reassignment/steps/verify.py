@@ -296,8 +296,8 @@ def write_report(run: RunContext) -> str:
         return (run.record.read_file(REPORT) or b"").decode()
     with run.audited("report") as event:
         refuse_stopped(run.record)
-        _require_verified(run)
         recorded, plan = run.recorded, run.plan()
+        _require_verified(run)
         batches = [b for n in range(1, plan.batches + 1) if (b := run.record.finished(n)) is not None]
         elapsed = run.now() - recorded.started_at
         moved = sum(b.bytes_copied for b in batches)
