@@ -211,6 +211,10 @@ class RecordUnavailableError(RecordError):
     """The record store does not answer, or takes nothing. Retrying may help."""
 
 
+class RecordsMissingError(RecordUnavailableError):
+    """Nothing is left of the records of a cluster that has a reassignment: the place is there, and the share or bucket is not."""
+
+
 class RecordStoreUnusableError(RecordError):
     """The record store cannot be used here: its client library is missing, or it creates nothing exclusively."""
 

@@ -107,7 +107,8 @@ class SubmittedBatch(Versioned):
     again. ``given_up`` are those that were waited for in vain for as long as the request allows: no partition that was left
     could move. ``left_open`` are those that the batch goes on without because a broker of theirs is dead, and why: they were
     submitted, their moves stay as they are, and a later batch takes them up again. ``only_blocked_since`` is when the batch
-    began to wait for nothing but dead brokers.
+    began to wait for nothing but dead brokers. ``run_command`` is the number of the last order to stop or to go on when it was
+    submitted, 0 where there was none; None in a file that was written before there was this field.
     """
 
     submitted_at: datetime
@@ -119,6 +120,7 @@ class SubmittedBatch(Versioned):
     given_up: tuple[str, ...] = ()
     left_open: dict[str, str] = Field(default_factory=dict)
     only_blocked_since: datetime | None = None
+    run_command: int | None = None
 
     @property
     def made(self) -> frozenset[str]:

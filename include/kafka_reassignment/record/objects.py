@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from errno import ENOSYS
+from errno import ENOSYS, ENOTSUP, EPERM
 from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
@@ -36,6 +36,9 @@ M = TypeVar("M", bound=BaseModel)
 
 CONDITIONAL = (*S3, *GCS, *AZURE, "memory")
 """Protocols whose client libraries pass the condition of an exclusive creation to the store."""
+
+NO_LINKS = (EPERM, ENOSYS, ENOTSUP)
+"""How disks without hard links refuse one: FAT and exFAT, some FUSE file systems, some SMB shares. No retry helps."""
 
 _SAFE = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -83,13 +86,27 @@ def create_object(path: UPath, content: bytes) -> bool:
     was lost is refused by its own object: where that matters, a caller that is refused reads who wrote it.
 
     Raises:
+        RecordStoreUnusableError: the disk knows no hard links.
         RecordUnavailableError: the store does not take it.
     """
     with store_errors("create", path):
         if _is_local(path):
             with _part_of(path, content) as part:
-                return _is_new(lambda: Path(path.path).hardlink_to(part))
+                return _is_new(lambda: _link(path, part))
         return _is_new(lambda: _create(path, content))
+
+
+def _link(path: UPath, part: Path) -> None:
+    try:
+        Path(path.path).hardlink_to(part)
+    except OSError as error:
+        if error.errno in NO_LINKS:
+            raise RecordStoreUnusableError(
+                f"The disk of {path} cannot keep the records: expected it to make a hard link, found: {error}. Two reassignments "
+                "could lock one cluster",
+                Correct("keep the records on a disk with hard links, or in a store that docs/record.md names"),
+            ) from error
+        raise
 
 
 def _create(path: UPath, content: bytes) -> None:

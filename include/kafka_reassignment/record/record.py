@@ -11,7 +11,7 @@ from upath import UPath
 
 from kafka_reassignment.advice import DAG_ID, Advice, Correct, Rerun, Trigger
 from kafka_reassignment.decisions.throttle import Journal
-from kafka_reassignment.errors import RecordDamagedError, RecordError
+from kafka_reassignment.errors import RecordDamagedError, RecordError, RecordsMissingError
 from kafka_reassignment.plan.store import PlanRef
 from kafka_reassignment.record.approvals import PlanApproval
 from kafka_reassignment.record.audit import AuditLog
@@ -27,6 +27,7 @@ from kafka_reassignment.record.models import (
 )
 from kafka_reassignment.record.objects import (
     AUDIT_HEADS,
+    LOCK,
     ReadOnce,
     as_bytes,
     flush_tree,
@@ -95,6 +96,24 @@ class Record:
         path = self.root / "request.json"
         return self._written_once.has(path) or read_object(path) is not None
 
+    def require_records(self) -> None:
+        """Make sure that the store is there, where something of a reassignment that has begun was not found.
+
+        A share that is not mounted looks like an empty folder, and so does a bucket that does not exist. But who begins a
+        reassignment locks the cluster, and nothing of a lock is ever removed.
+
+        Raises:
+            RecordsMissingError: there is neither the request nor a lock of the cluster.
+        """
+        if not self.exists and not names_in(self.root.parent / LOCK):
+            raise RecordsMissingError(
+                f"There is nothing of reassignment {self.reassignment_id} at {self.root}, nor a lock of the cluster beside it, "
+                "expected both",
+                Correct(
+                    "mount the share again, or see whether the bucket exists and the base URI of the records is right"
+                ),
+            )
+
     def verify_audit(self) -> int:
         """Check that every audit event is there and unaltered; return how many there are.
 
@@ -158,9 +177,11 @@ class Record:
 
         Raises:
             RecordError: there is none.
+            RecordsMissingError: as ``require_records``.
         """
         frozen = self.frozen_plan()
         if frozen is None:
+            self.require_records()
             raise RecordError(
                 f"Reassignment {self.reassignment_id} has no frozen plan at {self.root}, expected one", Rerun("plan")
             )

@@ -52,7 +52,11 @@ class RecordView:
 
     def last_run_command(self) -> RunCommand | None:
         """Return the last order to stop or to go on."""
-        return self._once("run command", lambda: self.record.run_commands.last()[1])
+        return self.numbered_run_command()[1]
+
+    def numbered_run_command(self) -> tuple[int, RunCommand | None]:
+        """Return the number of the last order to stop or to go on, and the order; 0 and None when there is none."""
+        return self._once("run command", self.record.run_commands.last)
 
     def stopped(self) -> RunCommand | None:
         """Return the command that stopped the reassignment, or None while it may go on."""

@@ -105,6 +105,8 @@ def submit_batch(run: RunContext, number: int) -> None:
         if wanted.to_submit:
             ensure_throttle(run, left_to_copy(batch, view), event)
         to_submit = run.controller.submissions(batch, view, wanted.to_submit) if wanted.to_submit else {}
+        # As read before the first request: what is ordered after that may have cancelled what is submitted here.
+        ordered, _ = run.record.run_commands.last_as_read()
         refused = submit(run, view, to_submit, Submitting(batch, lambda: _refuse_overtaken(run, number, earlier)))
         if refused and (busy := run.controller.busy_message(refused)):
             raise ControllerBusyError(
@@ -134,6 +136,7 @@ def submit_batch(run: RunContext, number: int) -> None:
                 went_behind=behind,
                 changed_by_others=tuple(changed),
                 given_up=tuple(map(str, wanted.waiting)) if in_vain else (),
+                run_command=ordered,
             ),
         )
         event.facts |= {
@@ -214,6 +217,7 @@ def next_batch(run: RunContext, number: int, failed_tasks: Sequence[str] = ()) -
     """
     with run.audited("start_next_batch", number) as event:
         if run.record.finished(number) is None:
+            run.record.require_records()
             raise _not_finished(run, number, failed_tasks)
         if failed_tasks:
             raise BatchIncompleteError(

@@ -72,6 +72,8 @@ def wait_for_batches(recorded: RecordView, now: datetime) -> WaitResult:
         StoppedError: the reassignment was stopped.
     """
     progress = batches_progress(recorded)
+    if not progress.batches:
+        recorded.record.require_records()  # else all of none would be finished
     owes = progress.complete and has_left_for_later(recorded, progress.batches)
     if progress.complete and not owes:
         return Done(progress.text)

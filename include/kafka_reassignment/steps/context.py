@@ -27,6 +27,7 @@ from kafka_reassignment.errors import (
     OtherAirflowError,
     ReassignmentError,
     RecordError,
+    RecordsMissingError,
     StoppedError,
     advise_rerun,
 )
@@ -109,8 +110,13 @@ class RunContext:
 
         Raises:
             RecordError: this reassignment has no record.
+            RecordsMissingError: the records of the cluster are away.
         """
-        return self.record.recorded_request()
+        try:
+            return self.record.recorded_request()
+        except RecordError:
+            self.record.require_records()
+            raise
 
     @property
     def request(self) -> ReassignmentRequest:
@@ -126,6 +132,8 @@ class RunContext:
         began = started_at or self.now()
         try:
             yield draft
+        except RecordsMissingError:
+            raise  # an event would be written below the place at which the share is to be mounted
         except BaseException as error:
             advise_rerun(error, self.actor.task_id or step, batch)
             if isinstance(error, ReassignmentError):
@@ -214,6 +222,7 @@ class RunContext:
             OtherAirflowError: another Airflow has begun it.
             ReassignmentInProgressError: another reassignment has the lock of the cluster.
             LockLostError: nobody has the lock.
+            RecordsMissingError: the records of the cluster are away.
         """
         refuse_stopped(recorded or self.record)
         self.refuse_other_airflow()
@@ -224,6 +233,7 @@ class RunContext:
         retake = Rerun("preflight" if self.record.frozen_plan() is None else "start_batches")
         if owner is not None:
             raise self.store.locked_by(owner, cluster_id, retake)
+        self.record.require_records()
         raise LockLostError(
             f"Reassignment {own} has not the lock of cluster {cluster_id} any more, expected it to have it; found it released",
             retake,
@@ -297,6 +307,7 @@ class RunContext:
         """
         plan = self.record.plan_in_force()
         if plan is None:
+            self.record.require_records()
             raise RecordError(
                 f"Reassignment {self.record.reassignment_id} has no frozen plan at {self.record.root}, expected one",
                 Rerun("plan"),

@@ -13,8 +13,16 @@ from kafka_reassignment.steps.recorded_batch import without
 
 def submission(recorded: RecordView, number: int) -> SubmittedBatch | None:
     """Return what was submitted of a batch; None when it was not, or when a stop has cancelled it since."""
-    submitted, command = recorded.submitted(number), recorded.last_run_command()
-    return None if submitted and command and command.at >= submitted.submitted_at else submitted
+    submitted = recorded.submitted(number)
+    return None if submitted is None or _is_ordered_since(recorded, submitted) else submitted
+
+
+def _is_ordered_since(recorded: RecordView, submitted: SubmittedBatch) -> bool:
+    """Whether there is an order to stop or to go on since. By its number: the times of two workers are those of two clocks."""
+    number, command = recorded.numbered_run_command()
+    if submitted.run_command is not None:
+        return number > submitted.run_command
+    return command is not None and command.at >= submitted.submitted_at
 
 
 def leave_out_disturbed(run: RunContext, recorded: RecordView, batch: Batch, view: View) -> Batch:

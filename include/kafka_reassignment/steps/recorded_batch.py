@@ -22,9 +22,11 @@ def whole_batch(recorded: RecordView, number: int) -> Batch:
 
     Raises:
         RecordError: there is no plan yet, or it has no such batch.
+        RecordsMissingError: the records of the cluster are away.
     """
     plan, record = recorded.plan_in_force(), recorded.record
     if plan is None:
+        record.require_records()
         raise RecordError(
             f"Reassignment {record.reassignment_id} has no frozen plan at {record.root}, expected one", Rerun("plan")
         )

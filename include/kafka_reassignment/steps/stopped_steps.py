@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.moves import has_begun, phase
-from kafka_reassignment.errors import RecordDamagedError
+from kafka_reassignment.errors import RecordDamagedError, name_some
 from kafka_reassignment.model import Reassignment, Replicas, Step, TopicPartition, View
 from kafka_reassignment.plan.store import read_steps_of_several, read_targets_of
 from kafka_reassignment.planner.snapshot import read_replicas, snapshot_of
@@ -45,7 +47,7 @@ def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> 
     """
     ours = _ours(recorded, scope) if recorded.record.exists else StoppedSteps()
     if scope.is_whole:
-        ours = _joined(run, ours, steps_of_superseded(run))
+        ours = _joined(run, ours, known_steps_of_superseded(run))
     of_owner = planned_by_owner(run, {s.partition for s in ours.steps})
     ours = StoppedSteps(tuple(s for s in ours.steps if s.partition not in of_owner), ours.wholes, of_owner)
     if not scope.foreign:
@@ -74,16 +76,27 @@ def _owner(run: RunContext) -> Record | None:
     return None if owner is None else run.store.record(run.record.cluster_id, owner.reassignment_id)
 
 
+def known_steps_of_superseded(run: RunContext) -> StoppedSteps:
+    """As ``steps_of_superseded``, for what ends a reassignment: where that is not known, there is a warning, and none.
+
+    A damaged record of another one must not keep this one from being stopped, nor from giving the lock back.
+    """
+    try:
+        return steps_of_superseded(run)
+    except RecordDamagedError as error:
+        run.log.warning("Nobody can tell what was superseded and is half-way: %s", error)
+        return StoppedSteps()
+
+
 def steps_of_superseded(run: RunContext) -> StoppedSteps:
     """Return what the reassignments that this one has superseded have left in flight or half-way, and this one does not move.
 
     Before its first batch that is also what its plan moves. What one of them had superseded in its turn is in it as well.
+
+    Raises:
+        RecordDamagedError: nobody can tell what one of them has left. To go on would leave replicas too many without a word.
     """
-    try:
-        return _steps_of_superseded(run, run.record)
-    except RecordDamagedError as error:
-        run.log.warning("Nobody can tell what was superseded and is half-way: %s", error)
-        return StoppedSteps()
+    return _steps_of_superseded(run, run.record)
 
 
 def _steps_of_superseded(run: RunContext, record: Record) -> StoppedSteps:
@@ -93,7 +106,7 @@ def _steps_of_superseded(run: RunContext, record: Record) -> StoppedSteps:
             own = _ours(RecordView(earlier), CancelScope())
         except RecordDamagedError as error:
             run.log.warning("What %s has left goes back, as far as it can: %s", earlier.reassignment_id, error)
-            own = _from_snapshot(run, RecordView(earlier))
+            own = _without_batches(run, RecordView(earlier))
         left = _joined(run, left, _joined(run, own, _steps_of_superseded(run, earlier)))
     if left.steps and record.submitted(1) is not None:
         moved = read_targets_of(record.plan_ref(), [s.partition for s in left.steps])
@@ -123,19 +136,19 @@ def _joined(run: RunContext, later: StoppedSteps, earlier: StoppedSteps) -> Stop
     )
 
 
-def _from_snapshot(run: RunContext, recorded: RecordView) -> StoppedSteps:
-    """The steps of a damaged plan that may be in flight or half-way, by what was submitted, its snapshot, and the cluster."""
+def _without_batches(run: RunContext, recorded: RecordView) -> StoppedSteps:
+    """The steps of a plan with damaged batches that may be in flight or half-way, by what was submitted, and the cluster.
+
+    Raises:
+        RecordDamagedError: what was submitted, or where its partitions were before, is not readable either.
+    """
     plan = recorded.plan_in_force()
     finished = recorded.finished_batches()
     unfinished = (recorded.submitted(n) for n in range(1, (plan.batches if plan else 0) + 1) if n not in finished)
     names = {TopicPartition.parse(p) for s in unfinished if s is not None for p in (*s.accepted, *s.left_open)}
     if not names:
         return StoppedSteps()
-    try:
-        before = read_replicas(snapshot_of(recorded.record.plan_uri), names)
-    except FileNotFoundError:
-        run.log.warning("Nobody can tell where %s partitions were before: there is no snapshot", len(names))
-        return StoppedSteps()
+    before = _replicas_before(recorded.record, names)
     view = observe(run.cluster, sorted(before))
     steps: list[Step] = []
     for partition, original in sorted(before.items()):
@@ -144,6 +157,27 @@ def _from_snapshot(run: RunContext, recorded: RecordView) -> StoppedSteps:
         if extra := tuple(b for b in here if b not in original):
             steps.append(Step(Reassignment(partition, original, (*extra, *original))))
     return StoppedSteps(tuple(steps), back={s.partition: s.reassignment.current for s in steps})
+
+
+def _replicas_before(record: Record, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Replicas]:
+    """Where partitions of a damaged plan were before: by its target assignment, which has a hash of its own, else by its snapshot.
+
+    Raises:
+        RecordDamagedError: neither is readable.
+    """
+    with suppress(RecordDamagedError):
+        return {p: move.current for p, move in read_targets_of(record.plan_ref(), partitions).items()}
+    try:
+        return read_replicas(snapshot_of(record.plan_uri), partitions)
+    except (FileNotFoundError, RecordDamagedError) as error:
+        raise RecordDamagedError(
+            f"Nobody can tell what reassignment {record.reassignment_id}, which was superseded, has left of "
+            f"{name_some(sorted(partitions))}: the plan at {record.plan_uri} is damaged, and so is its snapshot",
+            Correct(
+                "restore its files from a copy; without one, cancel this reassignment, ask again without 'supersede', and "
+                "move these partitions by a request"
+            ),
+        ) from error
 
 
 def moves_of_others(run: RunContext, recorded: RecordView, scope: CancelScope) -> set[TopicPartition]:

@@ -21,7 +21,7 @@ from kafka_reassignment.planner.snapshot import read_replicas, snapshot_of
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit
-from kafka_reassignment.steps.stopped_steps import StoppedSteps, steps_of_superseded
+from kafka_reassignment.steps.stopped_steps import StoppedSteps, known_steps_of_superseded, steps_of_superseded
 from kafka_reassignment.steps.view import CONFIRM_SECONDS, observe
 from kafka_reassignment.text import format_brokers
 
@@ -61,6 +61,9 @@ def left_between(run: RunContext) -> dict[TopicPartition, Replicas]:
 
     To the target where that is safe, so that no copy is lost, else back. What can reach neither now is not among them, and is
     logged.
+
+    Raises:
+        RecordDamagedError: nobody can tell what it has left.
     """
     left = steps_of_superseded(run)
     return dict(_settling(run, left, confirmed_view(run, left.steps)).to_submit) if left.steps else {}
@@ -77,7 +80,7 @@ def give_back(run: RunContext) -> tuple[str, str]:
 
 
 def _left_by_superseded(run: RunContext) -> tuple[str, str]:
-    left = steps_of_superseded(run)
+    left = known_steps_of_superseded(run)
     if not left.steps:
         return "", ""
     try:
@@ -107,6 +110,9 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
     where that is safe, and what is between two assignments goes to one of them; nothing is copied. A slice at a time, each right
     after a look at its ISR, as drops are. A move in flight that is planned again, and that no cancel brings to where it is planned
     from, is left to its batch. Without the lock of the cluster this only looks.
+
+    Raises:
+        RecordDamagedError: nobody can tell what it has left.
     """
     left = steps_of_superseded(run)
     if not left.steps:

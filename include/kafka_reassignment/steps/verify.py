@@ -18,7 +18,7 @@ from kafka_reassignment.advice import (
 )
 from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.decisions.verification import verification
-from kafka_reassignment.errors import VerificationError, name_some
+from kafka_reassignment.errors import RecordDamagedError, VerificationError, name_some
 from kafka_reassignment.model import InFlight, Reassignment, Replicas, TopicPartition
 from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import in_slices
@@ -49,6 +49,7 @@ def verify(run: RunContext) -> None:
 
     Raises:
         VerificationError: something is not as planned; the message names it and the next step.
+        RecordDamagedError: nobody can tell what a superseded reassignment has left.
     """
     if is_finished_reassignment(run, "verify"):
         return
@@ -65,7 +66,7 @@ def verify(run: RunContext) -> None:
         came_since = [p for p in left if p not in planned and str(p) not in withdrawn]
         # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go at this point.
         restored = Restored(()) if run.record.journal().is_over else _restored(run, event)
-        of_superseded = settle_superseded(run, event)
+        of_superseded = _settled_of_superseded(run, found, event)
         event.summary = f"{found.at_target} partitions at their target"
         event.summary += f", {found.gone} deleted since the plan" if found.gone else ""
         event.summary += f", {len(withdrawn)} withdrawn" if withdrawn else ""
@@ -86,6 +87,15 @@ def verify(run: RunContext) -> None:
             if not found.ours_in_flight:
                 run.release_lock()
             raise error
+
+
+def _settled_of_superseded(run: RunContext, found: _Found, event: AuditDraft) -> Mapping[TopicPartition, str]:
+    try:
+        return settle_superseded(run, event)
+    except RecordDamagedError:
+        if not found.ours_in_flight:
+            run.release_lock()
+        raise
 
 
 @dataclass
@@ -281,8 +291,8 @@ def write_report(run: RunContext) -> str:
         return (run.record.read_file(REPORT) or b"").decode()
     with run.audited("report") as event:
         refuse_stopped(run.record)
-        _require_verified(run)
         recorded, plan = run.recorded, run.plan()
+        _require_verified(run)
         batches = [b for n in range(1, plan.batches + 1) if (b := run.record.finished(n)) is not None]
         elapsed = run.now() - recorded.started_at
         moved = sum(b.bytes_copied for b in batches)

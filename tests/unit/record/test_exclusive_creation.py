@@ -1,10 +1,11 @@
 """A store that creates nothing exclusively is refused when the first reassignment is to lock a cluster by it."""
 
 from datetime import UTC, datetime
+from errno import EACCES, ENOSYS, ENOTSUP, EPERM
 
 import pytest
 from tests.simulation.disk import SimDisk
-from tests.simulation.files import use
+from tests.simulation.files import SimPath, use
 from tests.simulation.stand_ins import in_place
 from upath import UPath
 
@@ -98,3 +99,33 @@ def test_nothing_is_known_about_other_kinds_of_stores(tmp_path):
     with pytest.raises(RecordStoreUnusableError, match="nothing is known about exclusive creation at sftp://"):
         objects.require_exclusive_creation(Elsewhere(), b"")
     assert objects.require_exclusive_creation(UPath(tmp_path), b"") is None
+
+
+@pytest.fixture
+def refusing_links(monkeypatch):
+    """A local disk that refuses hard links with an error of this number."""
+
+    def refuse(number):
+        def link(*_):
+            raise OSError(number, "no link")
+
+        monkeypatch.setattr(SimPath, "hardlink_to", link)
+        return use(SimDisk("local"))
+
+    return refuse
+
+
+@pytest.mark.parametrize("number", [EPERM, ENOSYS, ENOTSUP])
+def test_a_disk_without_hard_links_cannot_keep_records_and_nobody_waits_for_it(refusing_links, number):
+    base = refusing_links(number)
+    with pytest.raises(
+        RecordStoreUnusableError, match=r"expected it to make a hard link, found: .*no link.*disk with hard links"
+    ) as raised:
+        RecordStore(base).acquire("c", LOCK)
+    assert not is_worth_a_retry(raised.value)
+    assert RecordStore(base).lock_owner("c") is None
+
+
+def test_a_disk_that_refuses_a_link_for_another_reason_may_make_it_later(refusing_links):
+    with pytest.raises(RecordUnavailableError):
+        RecordStore(refusing_links(EACCES)).acquire("c", LOCK)

@@ -1,5 +1,8 @@
 """What leaves a batch and what does not: refusals, stale partitions, other clients' moves, deletions, and our own stop."""
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import StillWaiting, move
@@ -11,10 +14,13 @@ from kafka_reassignment.errors import (
     VerificationError,
 )
 from kafka_reassignment.model import Refusal, TopicPartition
+from kafka_reassignment.record.operator_commands import RunCommand
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.left_out import submission
 from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.verify import verify
 
@@ -162,3 +168,52 @@ def test_a_deleted_topic_counts_as_done(reassignment, cluster):
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     assert run.record.finished_batches() == {1}
     assert run.record.journal().is_settled
+
+
+def ordered_by_a_clock_that_is_off(run, minutes):
+    """Stop the reassignment and resume it, by a worker whose clock is off."""
+    at = run.clock.now + timedelta(minutes=minutes)
+    cancel.stop(replace(run.context, now=lambda: at), CancelScope(), by="bob")
+    run.until_settled(CancelScope())
+    resume(replace(run.context, now=lambda: at), by="bob")
+
+
+def test_a_batch_that_is_resumed_by_a_clock_that_is_ahead_goes_on(submitted):
+    ordered_by_a_clock_that_is_off(submitted, 60)
+    submitted.do_all()
+    assert submitted.replicas() | {"orders-0": (1, 3), "orders-1": (4, 3)} == submitted.replicas()
+    assert submitted.record.submitted(1).run_command == 2
+
+
+def test_what_a_stop_has_cancelled_by_a_clock_that_is_behind_is_not_taken_for_another_clients(submitted):
+    ordered_by_a_clock_that_is_off(submitted, -60)
+    assert submission(RecordView(submitted.record), 1) is None
+    with pytest.raises(NotSubmittedError):
+        submitted.do("sense_isr_catch_up")
+    assert submitted.record.submitted(1).left_out == {}
+
+
+def test_what_an_earlier_version_has_submitted_is_ordered_by_time(submitted):
+    earlier = submitted.record.submitted(1).model_copy(update={"run_command": None})
+    submitted.record.write_submitted(1, earlier)
+    assert submission(RecordView(submitted.record), 1) == earlier
+    ordered_by_a_clock_that_is_off(submitted, 1)
+    assert submission(RecordView(submitted.record), 1) is None
+
+
+def test_a_stop_right_after_the_last_request_is_later_than_the_submission(reassignment, cluster):
+    """Its cancel has ended what this submission has begun, though that is recorded later."""
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle")
+    alter = cluster.alter_reassignments
+
+    def alter_then_stop(*args, **kwargs):
+        replies = alter(*args, **kwargs)
+        for stopped in (True, False):
+            run.record.run_commands.append(RunCommand(at=run.clock.now, by="bob", stopped=stopped))
+        return replies
+
+    cluster.alter_reassignments = alter_then_stop
+    run.do("submit_batch")
+    assert run.record.submitted(1).run_command == 0
+    assert submission(RecordView(run.record), 1) is None

@@ -8,6 +8,7 @@ from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Trigger, WaitUntil
 from kafka_reassignment.errors import (
     LockedForSecondsError,
     ReassignmentInProgressError,
+    RecordDamagedError,
     StoppedError,
     UnhealthyClusterError,
     VerificationError,
@@ -334,6 +335,50 @@ def test_what_a_reassignment_with_a_damaged_plan_has_left_goes_back_when_it_is_s
     then.run_batches()
     assert then.replicas() | {"orders-0": (1, 4), "orders-1": (2, 3)} == then.replicas()
     then.finish()
+
+
+def damage(run: Run, table: str = "") -> None:
+    """Damage the files of a plan: those of one table, or all."""
+    files = [f for f in (UPath(run.record.plan_uri) / table).rglob("*") if f.is_file()]
+    assert files
+    for file in files:
+        file.write_bytes(b"damaged")
+    forget_read_plans()
+
+
+def test_what_a_plan_without_a_snapshot_has_left_goes_back_by_its_target_where_its_batches_are_damaged(reassignment):
+    first = expanded(reassignment)
+    damage(first, "steps")
+    then = superseding(first, reassignment, [move("orders", 0, (1, 2), (1, 4))])
+    then.run_batches()
+    assert then.replicas() | {"orders-0": (1, 4), "orders-1": (2, 3)} == then.replicas()
+    then.finish()
+
+
+def test_a_plan_is_not_made_where_nobody_can_tell_what_the_superseded_one_has_left(reassignment):
+    first = expanded(reassignment)
+    damage(first)
+    with pytest.raises(
+        RecordDamagedError, match=r"Nobody can tell what .* r, .* has left of orders-0, orders-1: .*ask again"
+    ):
+        superseding(first, reassignment, [move("orders", 2, (3, 1), (3, 4))])
+    then = Run(
+        first.cluster, first.folder, [[move("orders", 2, (3, 1), (3, 4))]], reassignment_id="second", supersede=True
+    )
+    assert not answered(then.context, approved=False, by="ann", reason="no").may_run
+    assert then.store.lock_owner(then.cluster_id) is None, "it can be given up all the same"
+
+
+def test_it_does_not_end_green_where_nobody_can_tell_what_the_superseded_one_has_left(reassignment):
+    first = expanded(reassignment)
+    preflight(second(first), REQUEST, "bob")
+    then = reassignment([move("orders", 2, (3, 1), (3, 4))], reassignment_id="second", supersede=True)
+    then.do_all()
+    damage(first)
+    with pytest.raises(RecordDamagedError, match="Nobody can tell what"):
+        verify(then.context)
+    assert len(then.replicas()["orders-1"]) == 3
+    assert then.store.lock_owner(then.cluster_id) is None, "another one may settle it"
 
 
 @pytest.mark.parametrize("in_flight", [True, False], ids=["in flight", "before the drop"])

@@ -1,0 +1,76 @@
+"""A share that is not mounted, or a bucket that does not exist, looks empty: steps wait, and write nothing there."""
+
+import pytest
+from tests.steps_lab import StillWaiting, move
+from upath import UPath
+
+from kafka_reassignment.errors import LockLostError, RecordError, RecordsMissingError, is_worth_a_retry
+from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.batch import next_batch
+from kafka_reassignment.steps.chain import wait_for_batches
+from kafka_reassignment.steps.throttle import keep_throttle
+from kafka_reassignment.steps.verify import verify, write_report
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.fixture
+def unmounted(reassignment, tmp_path):
+    """A batch that copies, and whose share is away."""
+    run = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    run.mounted, run.folder = run.folder, UPath(tmp_path / "mount point")
+    (tmp_path / "mount point").mkdir()
+    return run
+
+
+@pytest.mark.parametrize("step", ["sense_isr_catch_up", "drop_old_replicas"])
+def test_a_step_that_waits_goes_on_waiting_and_writes_nothing(unmounted, step):
+    with pytest.raises(
+        StillWaiting, match=r"There is nothing of reassignment r at .* Mount the share again, or see whether"
+    ):
+        unmounted.do(step)
+    assert list(unmounted.folder.iterdir()) == []
+    unmounted.folder = unmounted.mounted
+    unmounted.do_all()
+    assert unmounted.replicas()["orders-0"] == (1, 3)
+
+
+@pytest.mark.parametrize("step", ["admit", "set_throttle", "submit_batch", "clear_throttle"])
+def test_another_step_fails_so_that_it_is_tried_again_and_writes_nothing(unmounted, step):
+    with pytest.raises(RecordsMissingError) as away:
+        unmounted.do(step)
+    assert is_worth_a_retry(away.value)
+    assert list(unmounted.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda run: next_batch(run.context, 1),
+        lambda run: run.start(),
+        lambda run: verify(run.context),
+        lambda run: write_report(run.context),
+        lambda run: keep_throttle(run.context),
+        lambda run: wait_for_batches(RecordView(run.record), run.clock.now),
+    ],
+    ids=["start_next_batch", "start_batches", "verify", "report", "keep_throttle", "wait_for_batches"],
+)
+def test_no_step_after_it_takes_an_empty_place_for_the_end(unmounted, step):
+    with pytest.raises(RecordsMissingError):
+        step(unmounted)
+    assert list(unmounted.folder.iterdir()) == []
+
+
+def test_a_lock_that_was_released_is_not_taken_for_a_share_that_is_away(unmounted):
+    unmounted.folder = unmounted.mounted
+    unmounted.store.release(unmounted.cluster_id, "r")
+    with pytest.raises(LockLostError):
+        unmounted.do("submit_batch")
+
+
+def test_a_reassignment_that_there_never_was_is_not_found_where_the_cluster_has_others(unmounted):
+    unmounted.folder = unmounted.mounted
+    with pytest.raises(RecordError, match="has no frozen plan") as never:
+        unmounted.store.record(unmounted.cluster_id, "mistyped").plan_ref()
+    assert not is_worth_a_retry(never.value)
