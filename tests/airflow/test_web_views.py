@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 from html import unescape
 from pathlib import Path
@@ -13,9 +14,17 @@ from tests.browser.night import AT_WORK, CLUSTER, event, night
 from tests.steps_lab import StillWaiting
 from upath import UPath
 
-from kafka_reassignment.errors import RecordDamagedError, StoppedError, UnsafeDropError, VerificationError
+from kafka_reassignment.advice import StartBrokers
+from kafka_reassignment.errors import (
+    RecordDamagedError,
+    RecordUnavailableError,
+    StoppedError,
+    UnsafeDropError,
+    VerificationError,
+)
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.store import forget_read_plans
+from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.models import ClusterLock, FinishedBatch, ProgressNote, SubmittedBatch
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.steps import cancel
@@ -130,6 +139,35 @@ def test_while_a_stop_settles_nobody_is_advised_to_resume(run):
     said, _ = words(run)
     assert said["Why does it wait?"] == "A step has failed"
     assert said["What do I do now?"].startswith("Trigger kafka_reassignment_cancel")
+
+
+def links(run, question="What do I do now?"):
+    """The links of one answer: words, DAG, run and task."""
+    page = Pages(lambda: run.clock.now).page(run.store, run.cluster_id, "r", AuditQuery())
+    return [
+        (link.words, link.dag_id, link.run_id, link.task_id)
+        for it in answers(page)
+        if it.question == question
+        for link in it.links
+    ]
+
+
+def test_a_red_task_of_a_cancel_is_found_in_the_run_of_the_cancel(run):
+    actor = Actor(dag_id="kafka_reassignment_cancel", run_id="cancel-1", task_id="settle_moves")
+    cancel.stop(run.context, CancelScope(), by="bob")
+    with pytest.raises(RecordUnavailableError), replace(run.context, actor=actor).audited("settle_moves"):
+        raise RecordUnavailableError("The store is away")
+    assert words(run)[0]["What do I do now?"] == "Rerun settle_moves and what follows"
+    assert links(run) == [("settle_moves", "kafka_reassignment_cancel", "cancel-1", "settle_moves")]
+
+
+def test_a_red_step_whose_advice_is_followed_by_hand_leads_to_its_task_and_to_no_batch(run):
+    run.run_batches()
+    actor = Actor(dag_id="kafka_reassignment", run_id="r", task_id="verify")
+    with pytest.raises(VerificationError), replace(run.context, actor=actor).audited("verify"):
+        raise VerificationError("orders-0 is elsewhere", StartBrokers((4,)))
+    assert words(run)[0]["What do I do now?"] == "Bring broker 4 back"
+    assert links(run) == [("verify", "kafka_reassignment", "r", "verify")]
 
 
 def test_a_red_step_of_the_run_itself_is_shown_with_its_advice(run):

@@ -107,7 +107,7 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
         doing = Answer(
             DOING, f"Nothing: it has ended, and {_step(page.failed)} has failed", "bad", _why(page, page.failed)
         )
-        what_now = Answer(NOW, sentence(page.advice) or "Look at the failed task", "bad", links=tuple(_links(page)))
+        what_now = _after_a_failure(page)
     if page.owed:
         owed = "Throttle configs are still to be restored: kafka_throttle_sweep does that, every hour."
         what_now = replace(what_now, tone="warn", more=(*what_now.more, owed) if row.rolled_back_by else (owed,))
@@ -290,8 +290,7 @@ def _now(page: Page) -> Answer:
     row, note = page.row, page.row.note
     run = Link(f"run of batch {page.current}", BATCH_DAG_ID, page.batch_run)
     if page.failed:
-        links = tuple(_links(page))
-        return Answer(NOW, sentence(page.advice) or "Look at the failed task", "bad", links=links or (run,))
+        return _after_a_failure(page)
     if row.stopped:
         return Answer(NOW, "Nothing: it settles by itself", "good")
     if _needs_approval(page):
@@ -315,9 +314,25 @@ def _links(page: Page) -> Iterator[Link]:
         if isinstance(item, Trigger):
             yield Link(f"{item.dag_id}…", form=next(forms))
         elif isinstance(item, Rerun):
-            owner = item.reassignment_id or page.row.reassignment_id
-            if item.batch is None:
-                yield Link(item.task, DAG_ID, owner, item.task)
-            else:
-                words = f"{item.task} of batch {item.batch}"
-                yield Link(words, BATCH_DAG_ID, batch_run_id(owner, item.batch), item.task)
+            yield _task(page, item)
+
+
+def _task(page: Page, rerun: Rerun) -> Link:
+    own, owner = _failed_task(page), rerun.reassignment_id or page.row.reassignment_id
+    if own is not None and rerun == Rerun(own.task_id):
+        return own  # one of a cancel is in the cancel's run
+    if rerun.batch is None:
+        return Link(rerun.task, DAG_ID, owner, rerun.task)
+    return Link(f"{rerun.task} of batch {rerun.batch}", BATCH_DAG_ID, batch_run_id(owner, rerun.batch), rerun.task)
+
+
+def _failed_task(page: Page) -> Link | None:
+    """The task that has left the failed step's event; None where nothing has failed, or it was no task's."""
+    actor = page.failed.actor if page.failed else None
+    return Link(actor.task_id, actor.dag_id, actor.run_id, actor.task_id) if actor and actor.task_id else None
+
+
+def _after_a_failure(page: Page) -> Answer:
+    """What the failed step advises; without a link that is followed by hand, beginning with its task."""
+    links = tuple(_links(page)) or tuple(filter(None, (_failed_task(page),)))
+    return Answer(NOW, sentence(page.advice) or "Look at the failed task", "bad", links=links)
