@@ -184,6 +184,19 @@ def test_a_red_step_of_the_run_itself_is_shown_with_its_advice(run):
     assert words(run)[0]["What is it doing?"] == "It stands: verify has failed"
 
 
+def test_what_has_ended_red_and_was_rolled_back_since_does_not_advise_what_the_red_step_did(run):
+    event(run.record, "verify", None, run.clock.now, "orders-0 is elsewhere", outcome="failed")
+    run.store.release(run.cluster_id, "r")
+    assert words(run)[0]["What is it doing?"] == "Nothing: it has ended, and verify has failed"
+    run.record.note_roll_back("back")
+    other = run.store.record(run.cluster_id, "back")
+    other.write_submitted(1, SubmittedBatch(submitted_at=run.clock.now, accepted=(), left_out={}))
+    other.write_file("report.txt", b"verified")
+    said, _ = words(run)
+    assert said["What is it doing?"] == "Nothing: back has rolled it back"
+    assert said["What do I do now?"] == "Look at the roll back"
+
+
 def test_a_plan_that_waits_for_a_person_says_how_long_it_takes_once_it_is_approved(run):
     event(run.record, "plan", None, run.clock.now, "planned")
     for minutes in (1, 90):

@@ -87,7 +87,12 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
             Answer(NOW, "Nothing, or trigger a new one", "idle"),
         ),
     }[row.status]
-    if row.rolled_back_by:
+    if page.failed:
+        doing = Answer(
+            DOING, f"Nothing: it has ended, and {_step(page.failed)} has failed", "bad", _why(page, page.failed)
+        )
+        what_now = _after_a_failure(page)
+    if row.rolled_back_by:  # also what has ended red: what its failed step advises is overtaken
         those = Link(row.rolled_back_by, DAG_ID, row.rolled_back_by)
         now = page.lock is not None and page.lock.reassignment_id == row.rolled_back_by
         is_over = page.found.record.beside(row.rolled_back_by).has_file(REPORT)
@@ -103,11 +108,6 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
         what_now = Answer(
             NOW, "Look at the roll back", "warn", ("Its replicas are not where this one has put them.",), links=(those,)
         )
-    if page.failed:
-        doing = Answer(
-            DOING, f"Nothing: it has ended, and {_step(page.failed)} has failed", "bad", _why(page, page.failed)
-        )
-        what_now = _after_a_failure(page)
     if page.owed:
         owed = "Throttle configs are still to be restored: kafka_throttle_sweep does that, every hour."
         what_now = replace(what_now, tone="warn", more=(*what_now.more, owed) if row.rolled_back_by else (owed,))
