@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from itertools import tee
 
 from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.models import ProgressNote
@@ -17,31 +18,37 @@ OF_THE_RUN = frozenset(
 _OF_A_CANCEL = frozenset({"stop", "cancel_moves", "settle_moves", "clear_throttle", "report_stop"})
 
 
-def latest_of_run(latest: Sequence[AuditEvent]) -> AuditEvent | None:
+def latest_of_run(latest: Iterable[AuditEvent]) -> AuditEvent | None:
     """Return the last event of the reassignment's own run; ``latest`` are its last events, newest first."""
     return next((e for e in latest if e.batch is None and e.step in OF_THE_RUN), None)
 
 
 def failure_of(
-    latest: Sequence[AuditEvent], batch: int | None, note: ProgressNote | None, stopped: RunCommand | None
+    latest: Iterable[AuditEvent], batch: int | None, note: ProgressNote | None, stopped: RunCommand | None
 ) -> AuditEvent | None:
     """Return the event of the step at which a reassignment stands; None where it goes on, or has ended well.
 
     Args:
-        latest: its last ``LATEST_EVENTS``, newest first.
+        latest: its last ``LATEST_EVENTS``, newest first; no more are taken than are needed, since an old one may be damaged.
         batch: the current one; None where there is none.
         note: its latest progress.
         stopped: the order that stopped it. Its batches fail because of that, so only the cancel counts.
     """
     if stopped is not None:
-        of_cancel = next((e for e in latest if e.batch is None and e.step in _OF_A_CANCEL), None)
-        return (
-            of_cancel if of_cancel and of_cancel.outcome == "failed" and of_cancel.finished_at >= stopped.at else None
-        )
-    if batch is not None and (failure := root_failure(latest, batch, note)):
+        return _failure_of_cancel(latest, stopped)
+    of_batch, of_run = tee(latest)
+    if batch is not None and (failure := root_failure(of_batch, batch, note)):
         return failure
-    own = latest_of_run(latest)
-    if own is None or own.outcome != "failed" or (note is not None and note.at > own.finished_at):
-        return None
-    went_on = any(e.batch is not None for e in latest if e.sequence > own.sequence)
-    return None if went_on else own
+    own = _failure_of_run(of_run)
+    return None if own is None or (note is not None and note.at > own.finished_at) else own
+
+
+def _failure_of_cancel(latest: Iterable[AuditEvent], stopped: RunCommand) -> AuditEvent | None:
+    last = next((e for e in latest if e.batch is None and e.step in _OF_A_CANCEL), None)
+    return last if last is not None and last.outcome == "failed" and last.finished_at >= stopped.at else None
+
+
+def _failure_of_run(latest: Iterable[AuditEvent]) -> AuditEvent | None:
+    """Return the last event of its own run where that failed, and no batch has gone on since."""
+    last = next((e for e in latest if e.batch is not None or e.step in OF_THE_RUN), None)
+    return last if last is not None and last.batch is None and last.outcome == "failed" else None

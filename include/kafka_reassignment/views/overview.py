@@ -43,7 +43,7 @@ class Overview:
         record, batch = self.reassignment.record, self.current.batch
         if self.reassignment.status not in {ReassignmentStatus.ACTIVE, ReassignmentStatus.ENDED}:
             return None
-        latest = list(record.audit.latest(LATEST_EVENTS))
+        latest = record.audit.latest(LATEST_EVENTS)
         return failure_of(latest, batch.number if batch else None, self.note, record.stopped())
 
     @property

@@ -7,7 +7,7 @@ from tests.steps_lab import Run, StillWaiting, move
 from upath import UPath
 
 from kafka_reassignment.decisions.move_status import MoveStatus
-from kafka_reassignment.errors import NotSubmittedError, RecordError
+from kafka_reassignment.errors import NotSubmittedError, RecordError, VerificationError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment.steps import cancel
@@ -15,6 +15,7 @@ from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.limits import change_limits
+from kafka_reassignment.steps.verify import verify
 from kafka_reassignment.views import listing
 from kafka_reassignment.views.listing import Whose, list_reassignments
 
@@ -54,6 +55,26 @@ def test_a_listing_says_what_failed_and_what_is_owed(reassignment):
     assert "it has failed at sense_isr_catch_up: NotSubmittedError" in line
     run.store.release(run.cluster_id, "r")
     assert any("; throttle configs to restore: broker 1: " in line for line in listed(run, reassignment_id="r").lines())
+
+
+def test_a_listing_has_a_red_step_of_the_run_itself_also_once_it_has_ended(reassignment, cluster):
+    run = reassignment(FIRST)
+    run.run_batches()
+    cluster.alter_reassignments({ORDERS[0]: (1, 2)})
+    cluster.catch_up_all()
+    with pytest.raises(VerificationError):
+        verify(run.context)
+    assert run.store.lock_owner(run.cluster_id) is None
+    [one] = listed(run, reassignment_id="r").as_json()["reassignments"]
+    assert (one["status"], one["failed"]["step"]) == ("ended", "verify")
+
+
+def test_a_damaged_event_before_all_that_counts_keeps_nobody_from_the_listing(submitted):
+    first = submitted.record.root / "audit" / "000001.json"
+    assert first.exists()
+    first.write_text("{")
+    [one] = listed(submitted).as_json()["reassignments"]
+    assert one["failed"] is None
 
 
 def test_a_listing_says_why_the_current_batch_waits(reassignment, cluster):

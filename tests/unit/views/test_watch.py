@@ -12,7 +12,7 @@ from kafka_reassignment import cluster as adapters
 from kafka_reassignment.cli import app
 from kafka_reassignment.cli.exit_codes import ExitCode
 from kafka_reassignment.cli.watch import drawn
-from kafka_reassignment.errors import ClusterUnavailableError, NotSubmittedError, RecordError
+from kafka_reassignment.errors import ClusterUnavailableError, NotSubmittedError, RecordError, RecordUnavailableError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.views.watch import Watch
@@ -84,6 +84,16 @@ def test_a_failed_step_and_what_a_batch_is_held_for_are_why_it_waits(reassignmen
     failed = watch(run).look()
     assert failed.doing == "it stands at batch 1 of 1"
     assert failed.waits[0].startswith("sense_isr_catch_up of batch 1 has failed: NotSubmittedError")
+
+
+def test_a_red_step_of_the_run_itself_is_said_to_be_of_no_batch(reassignment):
+    run = reassignment(FIRST)
+    run.run_batches()
+    with pytest.raises(RecordUnavailableError), run.context.audited("verify"):
+        raise RecordUnavailableError("The store is away")
+    look = watch(run).look()
+    assert look.doing == "it stands at verify"
+    assert look.waits[0].startswith("verify has failed: RecordUnavailableError")
 
 
 def test_a_replica_that_does_not_get_on_is_why_it_waits(reassignment, cluster):
