@@ -253,7 +253,12 @@ def test_what_was_superseded_is_not_to_be_resumed_once_its_successor_has_moved_s
     run.store.record(run.cluster_id, "next").write_submitted(
         1, SubmittedBatch(submitted_at=run.clock.now, accepted=(), left_out={})
     )
-    assert words(run)[0]["What do I do now?"] == "Ask again for what is still wanted of it, or roll it back"
+    said, more = words(run)
+    assert said["What do I do now?"] == "Ask again for what is still wanted of it, or roll it back"
+    assert more["What do I do now?"][0].startswith(
+        "Wait until reassignment next, which took its place, has ended, then ask for"
+    )
+    assert [it[0] for it in links(run)] == ["next", "Roll back…"]
     assert list(forms_of(found_in(run.store, run.cluster_id, "r"))) == ["roll-back"]
 
 

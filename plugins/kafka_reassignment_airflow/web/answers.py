@@ -13,6 +13,7 @@ from kafka_reassignment.decisions.progress import HELD_UP, Motion
 from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment.record.models import ProgressNote
+from kafka_reassignment.steps.context import way_on_from_stop
 from kafka_reassignment.steps.finished import REPORT
 from kafka_reassignment.text import format_bytes, format_seconds
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
@@ -110,7 +111,8 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
         )
     if page.owed:
         owed = "Throttle configs are still to be restored: kafka_throttle_sweep does that, every hour."
-        what_now = replace(what_now, tone="warn", more=(*what_now.more, owed) if row.rolled_back_by else (owed,))
+        tone: Tone = "bad" if what_now.tone == "bad" else "warn"
+        what_now = replace(what_now, tone=tone, more=(*what_now.more, owed))
     ended_at = page.latest.finished_at if page.latest else None
     return (
         doing,
@@ -123,10 +125,13 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
 
 def _after_a_stop(page: Page) -> Answer:
     """What to do with a stopped one: where another has taken its place and moved something, its plan does not fit any more."""
-    to_roll_back = Link("Roll back…", form="roll-back")
-    if page.row.status is ReassignmentStatus.STOPPED and page.found.record.has_moved_successor():
+    record, to_roll_back = page.found.record, Link("Roll back…", form="roll-back")
+    stop = record.stopped() if page.row.status is ReassignmentStatus.STOPPED else None
+    if stop is not None and record.has_moved_successor():
         words = "Ask again for what is still wanted of it, or roll it back"
-        return Answer(NOW, words, "warn", links=(to_roll_back,))
+        more = (f"{sentence(way_on_from_stop(record, stop))}.",)
+        successor = Link(stop.superseded_by, DAG_ID, stop.superseded_by)
+        return Answer(NOW, words, "warn", more, links=(successor, to_roll_back))
     links = (Link("Resume…", form="resume"), to_roll_back)
     return Answer(NOW, "Resume it, or roll it back", "warn", links=links)
 
