@@ -14,10 +14,10 @@ from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.steps.context import way_on_from_stop
-from kafka_reassignment.steps.finished import REPORT
 from kafka_reassignment.text import format_bytes, format_seconds
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
-from kafka_reassignment_airflow.web.forms import advised_forms
+from kafka_reassignment_airflow.web.forms import advised_forms, forms_of
+from kafka_reassignment_airflow.web.rows import RollBack
 from kafka_reassignment_airflow.web.views import Page
 
 STALE = timedelta(minutes=5)
@@ -93,22 +93,9 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
             DOING, f"Nothing: it has ended, and {_step(page.failed)} has failed", "bad", _why(page, page.failed)
         )
         what_now = _after_a_failure(page)
-    if row.rolled_back_by:  # also what has ended red: what its failed step advises is overtaken
-        those = Link(row.rolled_back_by, DAG_ID, row.rolled_back_by)
-        now = page.lock is not None and page.lock.reassignment_id == row.rolled_back_by
-        is_over = page.found.record.beside(row.rolled_back_by).has_file(REPORT)
-        does = (
-            "rolls it back now"
-            if now
-            else "has rolled it back"
-            if is_over
-            else "began to roll it back, and has stopped"
-        )
-        words = f"Nothing: {row.rolled_back_by} {does}"
-        doing = Answer(DOING, words, "warn", _last_event(page))
-        what_now = Answer(
-            NOW, "Look at the roll back", "warn", ("Its replicas are not where this one has put them.",), links=(those,)
-        )
+    if row.roll_back:  # also of what has ended red: what its failed step advises is overtaken
+        doing = Answer(DOING, f"Nothing: {row.roll_back}", "warn", _last_event(page))
+        what_now = _after_a_roll_back(page, row.roll_back)
     if page.owed:
         owed = "Throttle configs are still to be restored: kafka_throttle_sweep does that, every hour."
         tone: Tone = "bad" if what_now.tone == "bad" else "warn"
@@ -134,6 +121,17 @@ def _after_a_stop(page: Page) -> Answer:
         return Answer(NOW, words, "warn", more, links=(successor, to_roll_back))
     links = (Link("Resume…", form="resume"), to_roll_back)
     return Answer(NOW, "Resume it, or roll it back", "warn", links=links)
+
+
+def _after_a_roll_back(page: Page, roll_back: RollBack) -> Answer:
+    """What to do with what was moved back, or is: one that stands half-way goes on itself, or another one moves back the rest."""
+    those = Link(roll_back.by, DAG_ID, roll_back.by)
+    some = "Some of its" if roll_back.is_left else "Its"
+    more = (f"{some} replicas are not where this one has put them.",)
+    if not roll_back.is_left or "roll-back" not in forms_of(page.found, roll_back):
+        return Answer(NOW, "Look at the roll back", "warn", more, links=(those,))
+    links = (those, Link("Roll back…", form="roll-back"))
+    return Answer(NOW, "Look at the roll back, or roll back what is left", "warn", more, links=links)
 
 
 def _doing(page: Page) -> Answer:
