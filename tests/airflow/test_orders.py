@@ -70,3 +70,19 @@ def test_a_look_at_what_is_running_needs_no_id(run, reassignment_id):
     assert [one["reassignment_id"] for one in listing["reassignments"]] == ["r"]
     described = DescribeReassignmentOperator(task_id="describe", watch_seconds=0, **asked).run_step(run.context, {})
     assert described["reassignment_id"] == "r"
+
+
+def test_limits_that_are_cleared_later_have_the_time_at_which_they_were_asked_for(run):
+    def order(asked, movements):
+        task = ChangeLimitsOperator(
+            task_id="change_limits", reassignment_id="r", partition_movements=movements, dag=DAG("orders")
+        )
+        context = {"dag_run": SimpleNamespace(run_id="limits", run_after=asked, triggering_user_name="ann")}
+        return task.run_step(run.context, context)
+
+    first = run.clock.now
+    run.clock.sleep(60)
+    order(run.clock.now, 3)
+    with pytest.raises(InvalidRequestError, match="Other limits were asked for later"):
+        order(first, 2)
+    assert run.record.limits_requested().partition_movements == 3
