@@ -231,8 +231,11 @@ class PageReader:
         if own.status is not ReassignmentStatus.ACTIVE or run is None or is_by_hand:
             return
         failed = page.failed
-        if own.stopped or (failed is not None and failed.batch is None):
-            return  # of the cancel, or of the run of the reassignment: the latest of what is red
+        if own.stopped:
+            return  # a failure is of the cancel then: what its batches failed at is its doing
+        if failed is not None and failed.batch is None:
+            yield from self._of_own_failure(own.reassignment_id, failed.step)
+            return
         red = {ti.task_id: ti for ti in run.tasks.values() if ti.state == "failed"}
         if run.state == "failed":
             errors = {t: ti for t, ti in red.items() if isinstance(ti.error, ReassignmentError)}
@@ -247,6 +250,15 @@ class PageReader:
         elif failed is not None and run.tasks[failed.step].state in ("deferred", "success"):
             ti = run.tasks[failed.step]
             yield f"{failed.step} is said to have failed, and is {ti.state}"
+
+    def _of_own_failure(self, reassignment_id: str, step: str) -> Iterator[str]:
+        """A step of the reassignment's own run that is said to have failed has not ended well."""
+        key = (DAG_ID, reassignment_id)
+        run = next((a.runs[key] for a in self._play.world.airflows if key in a.runs), None)
+        if run is None or key in self._play.hands or any(c[:2] == key for c in self._play.cleared_alone):
+            return
+        if (task := run.tasks.get(step)) is not None and task.state in ("deferred", "success"):
+            yield f"{step} of {reassignment_id} is said to have failed, and is {task.state}"
 
     def _of_red_run(self, page: Any) -> Iterator[str]:
         """Where the run of a reassignment is red, its page has the message of the task that failed."""
