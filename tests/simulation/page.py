@@ -160,6 +160,7 @@ class PageReader:
                 yield from self._of_list(page, listed.get(record.reassignment_id))
                 yield from self._of_batches(page, record)
                 yield from self._of_failure(page)
+                yield from self._of_own_failure(page)
                 yield from self._of_red_run(page)
                 yield from self._of_status(page)
                 yield from self._of_rate(page)
@@ -231,11 +232,8 @@ class PageReader:
         if own.status is not ReassignmentStatus.ACTIVE or run is None or is_by_hand:
             return
         failed = page.failed
-        if own.stopped:
-            return  # a failure is of the cancel then: what its batches failed at is its doing
-        if failed is not None and failed.batch is None:
-            yield from self._of_own_failure(own.reassignment_id, failed.step)
-            return
+        if own.stopped or (failed is not None and failed.batch is None):
+            return  # of the cancel, or of the run of the reassignment: the latest of what is red
         red = {ti.task_id: ti for ti in run.tasks.values() if ti.state == "failed"}
         if run.state == "failed":
             errors = {t: ti for t, ti in red.items() if isinstance(ti.error, ReassignmentError)}
@@ -251,14 +249,16 @@ class PageReader:
             ti = run.tasks[failed.step]
             yield f"{failed.step} is said to have failed, and is {ti.state}"
 
-    def _of_own_failure(self, reassignment_id: str, step: str) -> Iterator[str]:
-        """A step of the reassignment's own run that is said to have failed has not ended well."""
-        key = (DAG_ID, reassignment_id)
-        run = next((a.runs[key] for a in self._play.world.airflows if key in a.runs), None)
-        if run is None or key in self._play.hands or any(c[:2] == key for c in self._play.cleared_alone):
+    def _of_own_failure(self, page: Any) -> Iterator[str]:
+        """A step of the reassignment's own run that is said to have failed has not ended well, in some Airflow that has the run."""
+        own, failed = page.row, page.failed
+        key = (DAG_ID, own.reassignment_id)
+        is_by_hand = key in self._play.hands or any(c[:2] == key for c in self._play.cleared_alone)
+        if failed is None or failed.batch is not None or own.stopped or is_by_hand:
             return
-        if (task := run.tasks.get(step)) is not None and task.state in ("deferred", "success"):
-            yield f"{step} of {reassignment_id} is said to have failed, and is {task.state}"
+        states = {a.runs[key].tasks[failed.step].state for a in self._play.world.airflows if key in a.runs}
+        if states and states <= {"deferred", "success"}:
+            yield f"{failed.step} is said to have failed, and is {' and '.join(sorted(states))}"
 
     def _of_red_run(self, page: Any) -> Iterator[str]:
         """Where the run of a reassignment is red, its page has the message of the task that failed."""
