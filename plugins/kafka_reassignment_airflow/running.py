@@ -31,6 +31,11 @@ class RunningReassignmentOperator(ReassignmentStepOperator):
         """Whether an id is given, rather than whatever runs."""
         return bool(self.reassignment_id) and self.reassignment_id != RUNNING
 
+    @property
+    def named_id(self) -> str | None:
+        """The id that is given; None where whatever runs is meant."""
+        return str(self.reassignment_id) if self.is_named else None
+
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
         """Return the id given, that of the lock's owner, or this run's.
 
@@ -43,8 +48,8 @@ class RunningReassignmentOperator(ReassignmentStepOperator):
                 "marked, or its result was deleted",
                 Correct("rerun the tasks of this run from the first one on"),
             )
-        if self.is_named:
-            return str(self.reassignment_id)
+        if self.named_id is not None:
+            return self.named_id
         owner = store.lock_owner(cluster_id)
         return owner.reassignment_id if owner else context["dag_run"].run_id
 

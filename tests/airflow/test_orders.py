@@ -1,4 +1,4 @@
-"""Which reassignment an order without an id is for, also when its task is cleared days later."""
+"""Which reassignment an order or a look without an id is for, also when its task is cleared days later."""
 
 from datetime import timedelta
 from functools import partial
@@ -10,6 +10,7 @@ from airflow.sdk import DAG
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment_airflow.operators.cancel import StopOperator
+from kafka_reassignment_airflow.operators.describe import DescribeReassignmentOperator, ListReassignmentsOperator
 from kafka_reassignment_airflow.operators.limits import ChangeLimitsOperator
 from kafka_reassignment_airflow.operators.rate import ChangeRateOperator
 
@@ -60,3 +61,28 @@ def test_an_order_that_is_cleared_later_is_not_for_another_reassignment(run, ord
 
 def test_clocks_that_differ_by_seconds_keep_nobody_from_stopping(run):
     assert which(run, run.clock.now - timedelta(seconds=30)) == "r"
+
+
+@pytest.mark.parametrize("reassignment_id", ["", "running", "r"])
+def test_a_look_at_what_is_running_needs_no_id(run, reassignment_id):
+    asked = {"reassignment_id": reassignment_id, "dag": DAG("looks")}
+    listing = ListReassignmentsOperator(task_id="list_reassignments", **asked).run_step(run.context, {})
+    assert [one["reassignment_id"] for one in listing["reassignments"]] == ["r"]
+    described = DescribeReassignmentOperator(task_id="describe", watch_seconds=0, **asked).run_step(run.context, {})
+    assert described["reassignment_id"] == "r"
+
+
+def test_limits_that_are_cleared_later_have_the_time_at_which_they_were_asked_for(run):
+    def order(asked, movements):
+        task = ChangeLimitsOperator(
+            task_id="change_limits", reassignment_id="r", partition_movements=movements, dag=DAG("orders")
+        )
+        context = {"dag_run": SimpleNamespace(run_id="limits", run_after=asked, triggering_user_name="ann")}
+        return task.run_step(run.context, context)
+
+    first = run.clock.now
+    run.clock.sleep(60)
+    order(run.clock.now, 3)
+    with pytest.raises(InvalidRequestError, match="Other limits were asked for later"):
+        order(first, 2)
+    assert run.record.limits_requested().partition_movements == 3

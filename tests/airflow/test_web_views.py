@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 from html import unescape
 from pathlib import Path
@@ -13,9 +14,17 @@ from tests.browser.night import AT_WORK, CLUSTER, event, night
 from tests.steps_lab import StillWaiting
 from upath import UPath
 
-from kafka_reassignment.errors import RecordDamagedError, StoppedError, UnsafeDropError, VerificationError
+from kafka_reassignment.advice import StartBrokers
+from kafka_reassignment.errors import (
+    RecordDamagedError,
+    RecordUnavailableError,
+    StoppedError,
+    UnsafeDropError,
+    VerificationError,
+)
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.store import forget_read_plans
+from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.models import ClusterLock, FinishedBatch, ProgressNote, SubmittedBatch
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.steps import cancel
@@ -132,6 +141,35 @@ def test_while_a_stop_settles_nobody_is_advised_to_resume(run):
     assert said["What do I do now?"].startswith("Trigger kafka_reassignment_cancel")
 
 
+def links(run, question="What do I do now?"):
+    """The links of one answer: words, DAG, run and task."""
+    page = Pages(lambda: run.clock.now).page(run.store, run.cluster_id, "r", AuditQuery())
+    return [
+        (link.words, link.dag_id, link.run_id, link.task_id)
+        for it in answers(page)
+        if it.question == question
+        for link in it.links
+    ]
+
+
+def test_a_red_task_of_a_cancel_is_found_in_the_run_of_the_cancel(run):
+    actor = Actor(dag_id="kafka_reassignment_cancel", run_id="cancel-1", task_id="settle_moves")
+    cancel.stop(run.context, CancelScope(), by="bob")
+    with pytest.raises(RecordUnavailableError), replace(run.context, actor=actor).audited("settle_moves"):
+        raise RecordUnavailableError("The store is away")
+    assert words(run)[0]["What do I do now?"] == "Rerun settle_moves and what follows"
+    assert links(run) == [("settle_moves", "kafka_reassignment_cancel", "cancel-1", "settle_moves")]
+
+
+def test_a_red_step_whose_advice_is_followed_by_hand_leads_to_its_task_and_to_no_batch(run):
+    run.run_batches()
+    actor = Actor(dag_id="kafka_reassignment", run_id="r", task_id="verify")
+    with pytest.raises(VerificationError), replace(run.context, actor=actor).audited("verify"):
+        raise VerificationError("orders-0 is elsewhere", StartBrokers((4,)))
+    assert words(run)[0]["What do I do now?"] == "Bring broker 4 back"
+    assert links(run) == [("verify", "kafka_reassignment", "r", "verify")]
+
+
 def test_a_red_step_of_the_run_itself_is_shown_with_its_advice(run):
     run.run_batches()
     run.cluster.alter_reassignments({TopicPartition("orders", 0): (1, 2)})
@@ -144,6 +182,16 @@ def test_a_red_step_of_the_run_itself_is_shown_with_its_advice(run):
     assert said["What do I do now?"].startswith("Trigger kafka_reassignment")
     run.store.acquire(run.cluster_id, ClusterLock(reassignment_id="r", since=run.clock.now, requested_by="ann"))
     assert words(run)[0]["What is it doing?"] == "It stands: verify has failed"
+
+
+def test_what_has_ended_red_and_was_rolled_back_since_does_not_advise_what_the_red_step_did(run):
+    event(run.record, "verify", None, run.clock.now, "orders-0 is elsewhere", outcome="failed")
+    run.store.release(run.cluster_id, "r")
+    assert words(run)[0]["What is it doing?"] == "Nothing: it has ended, and verify has failed"
+    begin_roll_back(run, "back").write_file("report.txt", b"verified")
+    said, _ = words(run)
+    assert said["What is it doing?"] == "Nothing: back has rolled it back"
+    assert said["What do I do now?"] == "Look at the roll back"
 
 
 def test_a_plan_that_waits_for_a_person_says_how_long_it_takes_once_it_is_approved(run):
@@ -162,22 +210,77 @@ def test_between_two_looks_a_batch_is_said_to_copy_and_then_to_be_completed(run)
     assert words(run)[0]["What is it doing?"] == "It completes batch 1 of 2"
 
 
-def test_what_was_rolled_back_does_not_pass_for_finished(run):
+def begin_roll_back(run, name):
+    run.record.note_roll_back(name)
+    other = run.store.record(run.cluster_id, name)
+    other.write_submitted(1, SubmittedBatch(submitted_at=run.clock.now, accepted=(), left_out={}))
+    return other
+
+
+def forms(run):
+    page = Pages(lambda: run.clock.now).page(run.store, run.cluster_id, "r", AuditQuery())
+    return list(forms_of(page.found, page.row.roll_back))
+
+
+@pytest.fixture
+def finished(run):
     run.record.write_file("report.txt", b"verified")
     run.store.release(run.cluster_id, "r")
-    run.record.note_roll_back("back")
-    assert words(run)[0]["What is it doing?"] == "Nothing: it is finished", "nothing was moved back yet"
-    other = run.store.record(run.cluster_id, "back")
-    other.write_submitted(1, SubmittedBatch(submitted_at=run.clock.now, accepted=(), left_out={}))
-    assert words(run)[0]["What is it doing?"] == "Nothing: back began to roll it back, and has stopped"
-    assert list(forms_of(found_in(run.store, run.cluster_id, "r"))) == ["roll-back"]
-    other.write_file("report.txt", b"verified")
-    said, _ = words(run)
+    return run
+
+
+def test_what_was_rolled_back_does_not_pass_for_finished(finished):
+    finished.record.note_roll_back("back")
+    assert words(finished)[0]["What is it doing?"] == "Nothing: it is finished", "nothing was moved back yet"
+    begin_roll_back(finished, "back").write_file("report.txt", b"verified")
+    said, _ = words(finished)
     assert said["What is it doing?"] == "Nothing: back has rolled it back"
     assert said["What do I do now?"] == "Look at the roll back"
-    assert forms_of(found_in(run.store, run.cluster_id, "r")) == {}
-    run.record.note_roll_back("a second one")
-    assert run.record.rolled_back_by() == "back"
+    assert forms(finished) == []
+    begin_roll_back(finished, "a second one")
+    assert finished.record.rolled_back_by() == "back"
+
+
+def test_a_roll_back_that_runs_is_not_to_be_asked_for_again(finished):
+    begin_roll_back(finished, "back")
+    lock = ClusterLock(reassignment_id="back", since=finished.clock.now, requested_by="ann")
+    finished.store.acquire(finished.cluster_id, lock)
+    assert words(finished)[0]["What is it doing?"] == "Nothing: back rolls it back now"
+    assert words(finished)[0]["What do I do now?"] == "Look at the roll back"
+    assert forms(finished) == []
+
+
+def test_a_roll_back_that_stands_half_way_is_said_so_and_another_one_may_move_back_the_rest(finished):
+    half_way = begin_roll_back(finished, "back")
+    assert words(finished)[0]["What is it doing?"] == "Nothing: back began to roll it back, and has ended"
+    half_way.run_commands.append(RunCommand(at=finished.clock.now, by="bob", stopped=True))
+    said, _ = words(finished)
+    assert said["What is it doing?"] == "Nothing: back began to roll it back, and was stopped"
+    assert said["What do I do now?"] == "Look at the roll back, or roll back what is left"
+    assert forms(finished) == ["roll-back"]
+    finished.record.note_roll_back("rest")
+    assert finished.record.rolled_back_by() == "back", "the next one has not begun"
+    begin_roll_back(finished, "rest").write_file("report.txt", b"verified")
+    assert words(finished)[0]["What is it doing?"] == "Nothing: rest has rolled it back"
+
+
+def test_the_list_says_how_the_roll_back_of_a_finished_one_stands_and_looks_again_until_it_is_over(finished):
+    now = [0.0]
+    rows = Rows(clock=lambda: now[0])
+
+    def roll_back():
+        now[0] += 61
+        (row,) = [row for row in rows.page(finished.store).rows if row.reassignment_id == "r"]
+        return row.roll_back and str(row.roll_back)
+
+    assert roll_back() is None
+    other = begin_roll_back(finished, "back")
+    assert roll_back() == "back began to roll it back, and has ended"
+    other.write_file("report.txt", b"verified")
+    assert roll_back() == "back has rolled it back"
+    with file_calls(str(finished.record.root)) as calls:
+        assert roll_back() == "back has rolled it back"
+    assert not calls, "nothing of it changes any more"
 
 
 def test_before_its_submission_a_stop_takes_nothing_back(run):
@@ -202,7 +305,12 @@ def test_what_was_superseded_is_not_to_be_resumed_once_its_successor_has_moved_s
     run.store.record(run.cluster_id, "next").write_submitted(
         1, SubmittedBatch(submitted_at=run.clock.now, accepted=(), left_out={})
     )
-    assert words(run)[0]["What do I do now?"] == "Ask again for what is still wanted of it, or roll it back"
+    said, more = words(run)
+    assert said["What do I do now?"] == "Ask again for what is still wanted of it, or roll it back"
+    assert more["What do I do now?"][0].startswith(
+        "Wait until reassignment next, which took its place, has ended, then ask for"
+    )
+    assert [it[0] for it in links(run)] == ["next", "Roll back…"]
     assert list(forms_of(found_in(run.store, run.cluster_id, "r"))) == ["roll-back"]
 
 

@@ -160,6 +160,7 @@ class PageReader:
                 yield from self._of_list(page, listed.get(record.reassignment_id))
                 yield from self._of_batches(page, record)
                 yield from self._of_failure(page)
+                yield from self._of_own_failure(page)
                 yield from self._of_red_run(page)
                 yield from self._of_status(page)
                 yield from self._of_rate(page)
@@ -247,6 +248,17 @@ class PageReader:
         elif failed is not None and run.tasks[failed.step].state in ("deferred", "success"):
             ti = run.tasks[failed.step]
             yield f"{failed.step} is said to have failed, and is {ti.state}"
+
+    def _of_own_failure(self, page: Any) -> Iterator[str]:
+        """A step of the reassignment's own run that is said to have failed has not ended well, in some Airflow that has the run."""
+        own, failed = page.row, page.failed
+        key = (DAG_ID, own.reassignment_id)
+        is_by_hand = key in self._play.hands or any(c[:2] == key for c in self._play.cleared_alone)
+        if failed is None or failed.batch is not None or own.stopped or is_by_hand:
+            return
+        states = {a.runs[key].tasks[failed.step].state for a in self._play.world.airflows if key in a.runs}
+        if states and states <= {"deferred", "success"}:
+            yield f"{failed.step} is said to have failed, and is {' and '.join(sorted(states))}"
 
     def _of_red_run(self, page: Any) -> Iterator[str]:
         """Where the run of a reassignment is red, its page has the message of the task that failed."""

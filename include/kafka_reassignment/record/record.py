@@ -281,17 +281,25 @@ class Record:
         return path_part(name) in names_in(self.root)
 
     def note_roll_back(self, reassignment_id: str) -> None:
-        """Note which reassignment is to move back what this one has moved; one that has done so is kept."""
-        if self.rolled_back_by() is None:
-            self.write_file(ROLLED_BACK_BY, reassignment_id.encode())
+        """Note which reassignment is to move back what this one has moved, after those that were noted before.
+
+        One that has begun and was stopped is shown until the next one has begun, and may still go on.
+        """
+        noted = self._noted_roll_backs()
+        if reassignment_id not in noted:
+            self.write_file(ROLLED_BACK_BY, "\n".join((*noted, reassignment_id)).encode())
 
     def rolled_back_by(self) -> str | None:
-        """Return the reassignment that has moved back, or now moves back, what this one has moved; None where there is none."""
-        noted = self.read_file(ROLLED_BACK_BY)
-        if noted is None:
-            return None
-        by = noted.decode()
-        return by if self.beside(by).submitted(1) is not None else None
+        """Return the reassignment that has moved back, or begun to move back, what this one has moved; None where there is none.
+
+        Of several it is the first one that is finished, else the last one that has begun.
+        """
+        begun = [r for r in map(self.beside, self._noted_roll_backs()) if r.submitted(1) is not None]
+        by = next((r for r in begun if r.has_file("report.txt")), begun[-1] if begun else None)
+        return by.reassignment_id if by else None
+
+    def _noted_roll_backs(self) -> list[str]:
+        return (self.read_file(ROLLED_BACK_BY) or b"").decode().splitlines()
 
     def note_superseded(self, reassignment_id: str, at: datetime) -> None:
         """Note that this reassignment is about to take the place of another one."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from datetime import datetime
 
-from kafka_reassignment.advice import Correct
+from kafka_reassignment.advice import LIMITS_DAG_ID, Correct
 from kafka_reassignment.decisions.batching import BatchRates
 from kafka_reassignment.decisions.partition_steps import steps_from_now
 from kafka_reassignment.decisions.single_batch_controller import controller_of
@@ -23,12 +24,22 @@ from kafka_reassignment.steps.left_open import has_left_open, left_open
 from kafka_reassignment.steps.view import observe
 
 
-def change_limits(run: RunContext, changes: dict[str, object], by: str) -> Limits:
+def change_limits(
+    run: RunContext, changes: Mapping[str, object], by: str, *, asked_at: datetime | None = None
+) -> Limits:
     """Order other limits for the batches that have not begun; the ones not named stay as they were asked for last.
+
+    Gives way to what a person has asked for later.
+
+    Args:
+        run: of the running reassignment.
+        changes: the new limits by name, or a pace; None where one does not change.
+        by: who asks for it.
+        asked_at: when; a retry has the same time. Now where None.
 
     Raises:
         InvalidRequestError: a limit is out of its bounds, unknown, or none is named; or nothing is running, or left to
-            limit.
+            limit; or other limits were asked for later.
     """
     if not run.record.exists:
         raise InvalidRequestError(
@@ -36,27 +47,44 @@ def change_limits(run: RunContext, changes: dict[str, object], by: str) -> Limit
             "changed",
             Correct("give the limits in the request of the next reassignment"),
         )
+    named = {k: v for k, v in changes.items() if v is not None}
+    # A pace is a change of all its limits, except those that are named beside it.
+    paced = PACES.get(str(named.get("pace")), {})
+    at = asked_at or run.now()
     with run.audited("change_limits") as event:
-        asked = run.record.limits_requested()
-        named = {k: v for k, v in changes.items() if v is not None}
-        # A pace is a change of all its limits, except those that are named beside it.
-        paced = PACES.get(str(named.get("pace")), {})
-        limits = parse_limits({**asked.model_dump(), **paced, **named})
-        _, last = run.record.limits_commands.last()
-        if limits == asked and last is not None and last.is_of(run.actor):
+
+        def decide(last: LimitsCommand | None) -> tuple[LimitsCommand | None, tuple[Limits, Limits]]:
+            _refuse_later_order(last, at)
+            asked = last.limits if last else run.request.limits
+            limits = parse_limits({**asked.model_dump(), **paced, **named})
+            if limits == asked and last is not None and last.is_of(run.actor):
+                return None, (asked, limits)
+            if limits == asked:
+                raise InvalidRequestError(
+                    f"The limits are asked to be {_format_limits(limits)}, which they are already",
+                    Correct("name at least one that changes"),
+                )
+            check_limits(limits, run.cluster.describe_cluster())
+            _require_batches_left(run)
+            return LimitsCommand(at=at, by=by, run_id=run.actor.run_id, limits=limits), (asked, limits)
+
+        before, limits = run.record.limits_commands.change(decide)
+        if limits == before:
             event.outcome, event.summary = "skipped", f"this run has ordered them before: {_format_limits(limits)}"
             return limits
-        if limits == asked:
-            raise InvalidRequestError(
-                f"The limits are asked to be {_format_limits(limits)}, which they are already",
-                Correct("name at least one that changes"),
-            )
-        check_limits(limits, run.cluster.describe_cluster())
-        _require_batches_left(run)
-        run.record.limits_commands.append(LimitsCommand(at=run.now(), by=by, run_id=run.actor.run_id, limits=limits))
-        event.facts = {"before": asked.model_dump(), "after": limits.model_dump()}
-        event.summary = f"limits from the next batch on: {_format_limits(limits)}; before: {_format_limits(asked)}"
+        event.facts = {"before": before.model_dump(), "after": limits.model_dump()}
+        event.summary = f"limits from the next batch on: {_format_limits(limits)}; before: {_format_limits(before)}"
         return limits
+
+
+def _refuse_later_order(last: LimitsCommand | None, at: datetime) -> None:
+    """Make sure that no other limits were asked for after a moment: a retry, or a run that is cleared later, would undo them."""
+    if last is not None and last.at > at:
+        raise InvalidRequestError(
+            f"Other limits were asked for later, at {last.at:%Y-%m-%d %H:%M:%S} UTC: {_format_limits(last.limits)}. Nothing was "
+            "changed",
+            Correct(f"trigger {LIMITS_DAG_ID} again, if these limits are what is meant now"),
+        )
 
 
 def check_limits(limits: Limits, description: ClusterDescription) -> None:

@@ -28,9 +28,7 @@ class ListReassignmentsOperator(RunningReassignmentOperator):
 
     def run_step(self, run: RunContext, context: Context) -> dict[str, Any]:
         """Return the listing."""
-        listing = list_reassignments(
-            run.cluster, run.store, reassignment_id=self.reassignment_id or None, sleep=run.sleep
-        )
+        listing = list_reassignments(run.cluster, run.store, reassignment_id=self.named_id, sleep=run.sleep)
         for line in listing.lines():
             self.log.info("%s", line)
         return listing.as_json()
@@ -75,7 +73,7 @@ class DescribeReassignmentOperator(RunningReassignmentOperator):
     def run_step(self, run: RunContext, context: Context) -> dict[str, Any]:
         """Return the description."""
         query = DescribeQuery.of(
-            reassignment_id=self.reassignment_id,
+            reassignment_id=self.named_id,
             partitions=read_texts("partitions", self.partitions),
             topics=read_texts("topics", self.topics),
             reassignment_json=self.reassignment_json if is_given(self.reassignment_json) else None,

@@ -18,6 +18,8 @@ from kafka_reassignment_airflow.running import OrderOperator
 class ChangeLimitsOperator(OrderOperator):
     """Change KIP-435's limits of a running reassignment from its next batch on; what is None or empty stays as it is.
 
+    The limits that were asked for last win, by the time of the DAG runs: a retry, or a run that is cleared later, does not replace them.
+
     Changes nothing in the cluster. Left behind when it dies half-way: nothing, or the order for the next batch. The result
     is the limits that are in force from then on.
 
@@ -56,4 +58,5 @@ class ChangeLimitsOperator(OrderOperator):
     def run_step(self, run: RunContext, context: Context) -> dict[str, Any]:
         """Order them, and return those in force from the next batch on."""
         changes = {name: read_json(getattr(self, name)) for name in ("pace", *Limits.model_fields)}
-        return change_limits(run, changes, requested_by(context)).model_dump()
+        asked_at = context["dag_run"].run_after
+        return change_limits(run, changes, requested_by(context), asked_at=asked_at).model_dump()

@@ -13,11 +13,12 @@ from kafka_reassignment.decisions.progress import HELD_UP, Motion
 from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment.record.models import ProgressNote
-from kafka_reassignment.steps.finished import REPORT
+from kafka_reassignment.steps.context import way_on_from_stop
 from kafka_reassignment.text import format_bytes, format_seconds
 from kafka_reassignment.views.failure import step_in_words
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
-from kafka_reassignment_airflow.web.forms import advised_forms
+from kafka_reassignment_airflow.web.forms import advised_forms, forms_of
+from kafka_reassignment_airflow.web.rows import RollBack
 from kafka_reassignment_airflow.web.views import Page
 
 STALE = timedelta(minutes=5)
@@ -88,30 +89,18 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
             Answer(NOW, "Nothing, or trigger a new one", "idle"),
         ),
     }[row.status]
-    if row.rolled_back_by:
-        those = Link(row.rolled_back_by, DAG_ID, row.rolled_back_by)
-        now = page.lock is not None and page.lock.reassignment_id == row.rolled_back_by
-        is_over = page.found.record.beside(row.rolled_back_by).has_file(REPORT)
-        does = (
-            "rolls it back now"
-            if now
-            else "has rolled it back"
-            if is_over
-            else "began to roll it back, and has stopped"
-        )
-        words = f"Nothing: {row.rolled_back_by} {does}"
-        doing = Answer(DOING, words, "warn", _last_event(page))
-        what_now = Answer(
-            NOW, "Look at the roll back", "warn", ("Its replicas are not where this one has put them.",), links=(those,)
-        )
     if page.failed:
         doing = Answer(
             DOING, f"Nothing: it has ended, and {step_in_words(page.failed)} has failed", "bad", _why(page, page.failed)
         )
-        what_now = _as_advised(page)
+        what_now = _after_a_failure(page)
+    if row.roll_back:  # also of what has ended red: what its failed step advises is overtaken
+        doing = Answer(DOING, f"Nothing: {row.roll_back}", "warn", _last_event(page))
+        what_now = _after_a_roll_back(page, row.roll_back)
     if page.owed:
         owed = "Throttle configs are still to be restored: kafka_throttle_sweep does that, every hour."
-        what_now = replace(what_now, tone="warn", more=(*what_now.more, owed) if row.rolled_back_by else (owed,))
+        tone: Tone = "bad" if what_now.tone == "bad" else "warn"
+        what_now = replace(what_now, tone=tone, more=(*what_now.more, owed))
     ended_at = page.latest.finished_at if page.latest else None
     return (
         doing,
@@ -124,12 +113,26 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
 
 def _after_a_stop(page: Page) -> Answer:
     """What to do with a stopped one: where another has taken its place and moved something, its plan does not fit any more."""
-    to_roll_back = Link("Roll back…", form="roll-back")
-    if page.row.status is ReassignmentStatus.STOPPED and page.found.record.has_moved_successor():
+    record, to_roll_back = page.found.record, Link("Roll back…", form="roll-back")
+    stop = record.stopped() if page.row.status is ReassignmentStatus.STOPPED else None
+    if stop is not None and record.has_moved_successor():
         words = "Ask again for what is still wanted of it, or roll it back"
-        return Answer(NOW, words, "warn", links=(to_roll_back,))
+        more = (f"{sentence(way_on_from_stop(record, stop))}.",)
+        successor = Link(stop.superseded_by, DAG_ID, stop.superseded_by)
+        return Answer(NOW, words, "warn", more, links=(successor, to_roll_back))
     links = (Link("Resume…", form="resume"), to_roll_back)
     return Answer(NOW, "Resume it, or roll it back", "warn", links=links)
+
+
+def _after_a_roll_back(page: Page, roll_back: RollBack) -> Answer:
+    """What to do with what was moved back, or is: one that stands half-way goes on itself, or another one moves back the rest."""
+    those = Link(roll_back.by, DAG_ID, roll_back.by)
+    some = "Some of its" if roll_back.is_left else "Its"
+    more = (f"{some} replicas are not where this one has put them.",)
+    if not roll_back.is_left or "roll-back" not in forms_of(page.found, roll_back):
+        return Answer(NOW, "Look at the roll back", "warn", more, links=(those,))
+    links = (those, Link("Roll back…", form="roll-back"))
+    return Answer(NOW, "Look at the roll back, or roll back what is left", "warn", more, links=links)
 
 
 def _doing(page: Page) -> Answer:
@@ -287,7 +290,7 @@ def _now(page: Page) -> Answer:
     row, note = page.row, page.row.note
     run = Link(f"run of batch {page.current}", BATCH_DAG_ID, page.batch_run)
     if page.failed:
-        return _as_advised(page, run)
+        return _after_a_failure(page)
     if row.stopped:
         return Answer(NOW, "Nothing: it settles by itself", "good")
     if _needs_approval(page):
@@ -304,12 +307,6 @@ def _now(page: Page) -> Answer:
     return Answer(NOW, "Nothing: it goes on by itself", "good")
 
 
-def _as_advised(page: Page, *otherwise: Link) -> Answer:
-    """What the failed step advises; ``otherwise`` are the links where its advice leads to no task and no form."""
-    words = sentence(page.advice) or "Look at the failed task"
-    return Answer(NOW, words, "bad", links=tuple(_links(page)) or otherwise)
-
-
 def _links(page: Page) -> Iterator[Link]:
     """Where the advice of the failed step is followed: the task to rerun, or the form to trigger, filled in."""
     forms = iter(advised_forms(page.found, page.advice))
@@ -317,9 +314,25 @@ def _links(page: Page) -> Iterator[Link]:
         if isinstance(item, Trigger):
             yield Link(f"{item.dag_id}…", form=next(forms))
         elif isinstance(item, Rerun):
-            owner = item.reassignment_id or page.row.reassignment_id
-            if item.batch is None:
-                yield Link(item.task, DAG_ID, owner, item.task)
-            else:
-                words = f"{item.task} of batch {item.batch}"
-                yield Link(words, BATCH_DAG_ID, batch_run_id(owner, item.batch), item.task)
+            yield _task(page, item)
+
+
+def _task(page: Page, rerun: Rerun) -> Link:
+    own, owner = _failed_task(page), rerun.reassignment_id or page.row.reassignment_id
+    if own is not None and rerun == Rerun(own.task_id):
+        return own  # one of a cancel is in the cancel's run
+    if rerun.batch is None:
+        return Link(rerun.task, DAG_ID, owner, rerun.task)
+    return Link(f"{rerun.task} of batch {rerun.batch}", BATCH_DAG_ID, batch_run_id(owner, rerun.batch), rerun.task)
+
+
+def _failed_task(page: Page) -> Link | None:
+    """The task that has left the failed step's event; None where nothing has failed, or it was no task's."""
+    actor = page.failed.actor if page.failed else None
+    return Link(actor.task_id, actor.dag_id, actor.run_id, actor.task_id) if actor and actor.task_id else None
+
+
+def _after_a_failure(page: Page) -> Answer:
+    """What the failed step advises; without a link that is followed by hand, beginning with its task."""
+    links = tuple(_links(page)) or tuple(filter(None, (_failed_task(page),)))
+    return Answer(NOW, sentence(page.advice) or "Look at the failed task", "bad", links=links)

@@ -109,7 +109,7 @@ def create_app() -> FastAPI:
     @app.get("/form")
     def form(cluster: ClusterId, reassignment_id: ReassignmentId, do: Word) -> Response:
         page = pages.page(record_store(), cluster, reassignment_id)
-        filled = form_of(page.found, do, page.advice)
+        filled = form_of(page.found, do, page.advice, page.row.roll_back)
         return _html("form.html.j2", part="", again=0, found=page.found, form=filled)
 
     @app.get("/audit.jsonl")

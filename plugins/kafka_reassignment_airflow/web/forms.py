@@ -16,7 +16,6 @@ from kafka_reassignment.decisions.rate import rate_in_force, rate_to_roll_back
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment
 from kafka_reassignment.request import MEGABYTE, Limits
-from kafka_reassignment.steps.finished import REPORT
 from kafka_reassignment_airflow.runs import (
     CANCEL_DAG_ID,
     DAG_ID,
@@ -25,6 +24,7 @@ from kafka_reassignment_airflow.runs import (
     THROTTLE_DAG_ID,
     roll_back_conf,
 )
+from kafka_reassignment_airflow.web.rows import RollBack
 
 ADVISED = "advised-"
 """Begins the names of the forms that a failed step advises; a number follows, from 1."""
@@ -47,15 +47,15 @@ class Form:
         return json.dumps(self.params, indent=2)
 
 
-def forms_of(found: RecordedReassignment) -> dict[str, Form]:
-    """Return the forms that are of use for a reassignment as it is now, by name."""
+def forms_of(found: RecordedReassignment, roll_back: RollBack | None = None) -> dict[str, Form]:
+    """Return the forms that are of use for a reassignment as it is now, by name; ``roll_back`` is how its roll back stands."""
     made: tuple[Callable[[RecordedReassignment], Form | None], ...] = {
         ReassignmentStatus.ACTIVE: (_rate, _limits, _stop, _stop_and_roll_back),
         ReassignmentStatus.STOPPED: (_resume, _roll_back),
         ReassignmentStatus.FINISHED: (_roll_back,),
         ReassignmentStatus.ENDED: (),
     }[found.status]
-    if _roll_back in made and (by := found.record.rolled_back_by()) and found.record.beside(by).has_file(REPORT):
+    if roll_back is not None and not roll_back.is_left:
         made = tuple(make for make in made if make is not _roll_back)
     if _resume in made and found.record.has_moved_successor():
         made = tuple(make for make in made if make is not _resume)
@@ -77,18 +77,21 @@ def advised_forms(found: RecordedReassignment, advice: Sequence[Advice]) -> dict
     return {form.name: form for form in forms}
 
 
-def form_of(found: RecordedReassignment, name: str, advice: Sequence[Advice] = ()) -> Form:
+def form_of(
+    found: RecordedReassignment, name: str, advice: Sequence[Advice] = (), roll_back: RollBack | None = None
+) -> Form:
     """Return one form.
 
     Args:
         found: the reassignment.
         name: of the form.
         advice: of the step that has failed, for the forms that it is about.
+        roll_back: how its roll back stands.
 
     Raises:
         RecordError: it is of no use for the reassignment as it is now.
     """
-    form = (forms_of(found) | advised_forms(found, advice)).get(name)
+    form = (forms_of(found, roll_back) | advised_forms(found, advice)).get(name)
     if form is None:
         raise RecordError(
             f"Reassignment {found.reassignment_id} is {found.status}: expected one for which '{name[:50]}' can be asked. "

@@ -29,7 +29,7 @@ def templates() -> Environment:
 
 def values_of(page: Page) -> dict[str, Any]:
     """Return the values of the template of one reassignment."""
-    return {"page": page, "answers": answers(page), "forms": forms_of(page.found)}
+    return {"page": page, "answers": answers(page), "forms": forms_of(page.found, page.row.roll_back)}
 
 
 @cache

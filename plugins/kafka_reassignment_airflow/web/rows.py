@@ -1,7 +1,7 @@
 """The list of all reassignments: a page of rows, whose cost does not grow with the number of records or of open tabs.
 
 The page asks again every few seconds. A request never changes, so it is read once per process; nor does the row of a finished
-reassignment. Other rows are kept for some seconds, for every user. To filter by state, the row of one that has no lock is
+reassignment, but for its roll back. Other rows are kept for some seconds, for every user. To filter by state, the row of one that has no lock is
 kept until it has had the lock again: it does nothing without.
 """
 
@@ -26,8 +26,8 @@ from kafka_reassignment.record.store import READERS, RecordStore
 ROWS = 50
 """On one page."""
 
-KEPT_SECONDS = {ReassignmentStatus.ACTIVE: 4.0, ReassignmentStatus.FINISHED: float("inf")}
-"""How long a row is shown without reading it again, by its status."""
+ACTIVE_KEPT_SECONDS = 4.0
+"""How long the row of a reassignment that has the lock is shown without reading it again."""
 
 OTHERS_KEPT_SECONDS = 60.0
 """The same for what has no lock, and so does nothing; also for what cannot be read."""
@@ -57,11 +57,30 @@ class ListQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One reassignment in the list. ``note`` is the latest progress of the current batch, while there is one.
+class RollBack:
+    """The reassignment that moves back what another one has moved, or has begun to, and its status."""
 
-    ``rolled_back_by`` is the reassignment that has moved back what this one has moved.
-    """
+    by: str
+    status: ReassignmentStatus
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it is at rest with something left to move back."""
+        return self.status in {ReassignmentStatus.STOPPED, ReassignmentStatus.ENDED}
+
+    def __str__(self) -> str:
+        does = {
+            ReassignmentStatus.ACTIVE: "rolls it back now",
+            ReassignmentStatus.FINISHED: "has rolled it back",
+            ReassignmentStatus.STOPPED: "began to roll it back, and was stopped",
+            ReassignmentStatus.ENDED: "began to roll it back, and has ended",
+        }[self.status]
+        return f"{self.by} {does}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One reassignment in the list. ``note`` is the latest progress of the current batch, while there is one."""
 
     cluster_id: str
     reassignment_id: str
@@ -73,7 +92,7 @@ class Row:
     batches: int | None
     note: ProgressNote | None
     stopped: str | None
-    rolled_back_by: str | None
+    roll_back: RollBack | None
 
     @property
     def share(self) -> float:
@@ -235,16 +254,23 @@ class Rows:
             read_at, row = self._rows[key]
             is_active = row.status is ReassignmentStatus.ACTIVE
             same = is_active == (row.reassignment_id == owner_id)
-            kept = now - read_at < KEPT_SECONDS.get(row.status, OTHERS_KEPT_SECONDS)
+            kept = now - read_at < (ACTIVE_KEPT_SECONDS if is_active else OTHERS_KEPT_SECONDS)
             if same and (kept or (of_any_age and not is_active)):
                 return row
         try:
-            row = row_of(known.record, known.job, known.requested_by, known.started_at, owner_id)
+            row = self._read_row(known, owner_id)
         except RecordError as error:
             problems.append(str(error))
             return None
         self._rows[key] = now, row
         return row
+
+    def _read_row(self, known: _Known, owner_id: str | None) -> Row:
+        _, row = self._rows.get(known.key, (0.0, None))
+        if row is None or row.status is not ReassignmentStatus.FINISHED or row.reassignment_id == owner_id:
+            return row_of(known.record, known.job, known.requested_by, known.started_at, owner_id)
+        is_over = row.roll_back is not None and row.roll_back.status is ReassignmentStatus.FINISHED
+        return row if is_over else replace(row, roll_back=roll_back_of(known.record, owner_id))
 
 
 def row_of(record: Record, job: str, requested_by: str, started_at: datetime, owner_id: str | None) -> Row:
@@ -269,5 +295,15 @@ def row_of(record: Record, job: str, requested_by: str, started_at: datetime, ow
         batches=plan.batches if plan else None,
         note=note if note is not None and note.batch not in finished else None,
         stopped=f"by {order.by}" + (f": {order.reason}" if order.reason else "") if order else None,
-        rolled_back_by=None if status is ReassignmentStatus.ACTIVE else record.rolled_back_by(),
+        roll_back=None if status is ReassignmentStatus.ACTIVE else roll_back_of(record, owner_id),
     )
+
+
+def roll_back_of(record: Record, owner_id: str | None) -> RollBack | None:
+    """Return how the roll back of a reassignment stands; None where none has begun.
+
+    Raises:
+        RecordError: the record cannot be read.
+    """
+    by = record.rolled_back_by()
+    return RollBack(by, status_of(record.beside(by), by, owner_id)) if by is not None else None

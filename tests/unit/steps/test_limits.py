@@ -55,6 +55,23 @@ def test_limits_ordered_by_a_run_that_died_after_it_are_not_refused_when_it_runs
         change_limits(replace(run.context, actor=Actor(run_id="limits_2")), {"partition_movements": 3}, by="ann")
 
 
+def test_an_older_order_that_is_cleared_does_not_replace_a_newer_one(reassignment):
+    run = reassignment(MOVES)
+    older, newer = run.clock.now, run.clock.now + timedelta(minutes=5)
+    first = replace(run.context, actor=Actor(run_id="limits_1"))
+    change_limits(first, {"partition_movements": 3}, by="bob", asked_at=older)
+    run.clock.sleep(600)
+    change_limits(run.context, {"partition_movements": 2}, by="ann", asked_at=newer)
+    with pytest.raises(
+        InvalidRequestError,
+        match=r"Other limits were asked for later, at .* UTC: P 2, .*Trigger kafka_reassignment_limits",
+    ):
+        change_limits(first, {"partition_movements": 3}, by="bob", asked_at=older)
+    assert run.record.limits_requested().partition_movements == 2
+    change_limits(run.context, {"partition_movements": 4}, by="ann", asked_at=newer + timedelta(seconds=1))
+    assert run.record.limits_requested().partition_movements == 4
+
+
 def test_other_limits_count_from_the_next_batch_on(reassignment):
     run = reassignment(*([m] for m in MOVES))
     run.do_all("admit", "set_throttle", "submit_batch")
