@@ -8,8 +8,9 @@ import pytest
 
 from kafka_reassignment.planner.flows import Routes, balancing_flows, forced_flows
 from kafka_reassignment.planner.goals import NO_ROOM, Band, fair_shares, leader_room, least_bytes
+from kafka_reassignment.planner.placing.leaders import leads_too_much
 from kafka_reassignment.planner.schemas import LOG_DIRS
-from kafka_reassignment.planner.shard_goals import split_evenly, split_in_pieces
+from kafka_reassignment.planner.shard_goals import BUCKETS, Fleet, ShardGoals, split_evenly, split_in_pieces
 from kafka_reassignment.planner.space import Space
 
 pytestmark = pytest.mark.quick
@@ -141,6 +142,17 @@ def test_a_broker_that_takes_no_part_gets_no_leadership():
 def test_the_parts_of_all_shards_add_up_exactly():
     total = longs(10, -7, 0, 2**50 + 1)
     assert sum(split_evenly(total, shard, 3) for shard in range(3)).tolist() == total.tolist()
+
+
+@pytest.mark.parametrize("shards", [1, 2, 4, 1024])
+def test_a_broker_that_is_to_get_no_leadership_has_no_surplus_in_any_shard(shards):
+    """A part of ``NO_ROOM`` would pass for a surplus, and the broker would lose leaderships in a large cluster only."""
+    none, fleet = longs(0, 0), Fleet(longs(1, 2), ("a",), longs(0, 0), *[ALL(2, bool)] * 4, longs(1, 1))
+    room = longs(NO_ROOM, -4096)
+    goals = ShardGoals(fleet, none, none, np.zeros(BUCKETS, dtype=np.int64), none, none, room, largest=1)
+    parts = [goals.for_shard(shard, shards).leader_room for shard in range(shards)]
+    assert all(leads_too_much(part.tolist()).tolist() == [False, True] for part in parts)
+    assert sum(int(part[1]) for part in parts) == -4096
 
 
 def test_pieces_add_up_follow_the_weights_and_are_not_smaller_than_wanted():
