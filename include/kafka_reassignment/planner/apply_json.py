@@ -22,6 +22,7 @@ from kafka_reassignment.planner.resolve import ResolvedRequest
 from kafka_reassignment.planner.rounds import Assignment, Loads, band_of, ordered
 from kafka_reassignment.planner.shards import Facts
 from kafka_reassignment.planner.snapshot import Snapshot
+from kafka_reassignment.planner.space import short_of_space
 from kafka_reassignment.text import format_bytes
 
 JSON_TARGETS = pa.schema(
@@ -86,10 +87,12 @@ def _check_space(named: pa.Table, resolved: ResolvedRequest) -> None:
     size = np.broadcast_to(longs(named["size_bytes"])[:, None], new.shape)
     received = np.zeros(fleet.size, dtype=np.int64)
     np.add.at(received, fleet.index_of(new)[coming], size[coming])
-    short = np.flatnonzero(received > resolved.free)
+    np.maximum.at(largest, fleet.index_of(new)[coming], size[coming])
+    short = np.flatnonzero(short_of_space(received, largest, resolved.free, fleet.log_dirs))
     if len(short):
         shortages = (
-            f"broker {fleet.ids[b]} gets {format_bytes(received[b])} and has room for {format_bytes(resolved.free[b])}"
+            f"broker {fleet.ids[b]} gets {format_bytes(received[b])}, the largest copy {format_bytes(largest[b])}, and has room "
+            f"for {format_bytes(resolved.free[b])}, in each log dir {format_bytes(resolved.free[b] // fleet.log_dirs[b])}"
             for b in short.tolist()
         )
         raise InfeasiblePlanError(

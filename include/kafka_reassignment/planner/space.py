@@ -55,6 +55,19 @@ class Space:
         )
 
 
+def short_of_space(received: Longs, largest: Longs, free: Longs, log_dirs: Longs) -> Flags:
+    """Which brokers cannot take what they get: in total, or the largest copy in one log dir. The admission counts it so too.
+
+    Args:
+        received: by broker, the bytes of all copies that it gets.
+        largest: by broker, the bytes of the largest one.
+        free: by broker, the bytes that it can take (``Space.free``).
+        log_dirs: by broker, its usable log dirs, at least 1.
+    """
+    short: Flags = (received > free) | (largest * log_dirs > free)
+    return short
+
+
 def _takes_replicas(row: dict[str, Any]) -> bool:
     return row["error"] is None and not row["cordoned"]
 

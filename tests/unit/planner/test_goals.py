@@ -11,7 +11,7 @@ from kafka_reassignment.planner.goals import NO_ROOM, Band, fair_shares, leader_
 from kafka_reassignment.planner.placing.leaders import leads_too_much
 from kafka_reassignment.planner.schemas import LOG_DIRS
 from kafka_reassignment.planner.shard_goals import BUCKETS, Fleet, ShardGoals, split_evenly, split_in_pieces
-from kafka_reassignment.planner.space import Space
+from kafka_reassignment.planner.space import Space, short_of_space
 
 pytestmark = pytest.mark.quick
 
@@ -178,3 +178,9 @@ def test_a_broker_with_no_log_dir_that_takes_replicas_gets_none_whatever_the_rea
     rows = [dict(zip(LOG_DIRS.names, row, strict=True)) for row in dirs]
     space = Space.of(pa.Table.from_pylist(rows, schema=LOG_DIRS), np.array([1, 2, 3]), 0.1)
     assert space.cordoned.tolist() == [True, False, False], "nothing is known of the third one"
+
+
+def test_a_copy_that_no_single_log_dir_has_space_for_is_too_much_though_all_of_them_together_have_it():
+    """The admission would hold such a batch back for ever. Three brokers, two log dirs with room for 180 each."""
+    received, largest, free = longs(200, 200, 400), longs(100, 200, 100), longs(360, 360, 360)
+    assert short_of_space(received, largest, free, longs(2, 2, 2)).tolist() == [False, True, True]
