@@ -9,6 +9,7 @@ import pytest
 from kafka_reassignment.errors import (
     InfeasiblePlanError,
     InvalidReplicationFactorError,
+    InvalidRequestError,
     UnknownBrokerError,
     UnknownTopicOrPartitionError,
 )
@@ -297,6 +298,24 @@ def test_a_json_that_fills_a_disk_is_refused(spark, cluster, tmp_path):
         plan(spark, snapshot, to(2), str(tmp_path / "p"))
     assert not (tmp_path / "p").exists()
     assert plan(spark, snapshot, to(3), str(tmp_path / "p")).partitions == 2
+
+
+def test_a_json_keeps_to_what_the_same_request_leaves_out_and_to_cordons(spark, cluster, tmp_path):
+    cluster.broker(1).broker(2).broker(3).topic("orders", [1]).log_dir(3, cordoned=True)
+    snapshot = cluster.write(tmp_path / "s")
+
+    def to(broker: int, **fields) -> ReassignmentRequest:
+        entry = {"topic": "orders", "partition": 0, "replicas": [broker]}
+        document = json.dumps({"version": 1, "partitions": [entry]})
+        return request_for(Job.APPLY_JSON, reassignment_json=document, **fields)
+
+    with pytest.raises(InvalidRequestError, match=r"names orders-0, which 'topics' and 'exclude_topics' of the same"):
+        plan(spark, snapshot, to(2, exclude_topics=("orders",)), str(tmp_path / "p"))
+    with pytest.raises(InvalidRequestError, match=r"puts orders-0 on broker 2, which 'exclude_brokers' of the same"):
+        plan(spark, snapshot, to(2, exclude_brokers=(2,)), str(tmp_path / "p"))
+    with pytest.raises(InfeasiblePlanError, match=r"puts orders-0 on broker 3, which takes no replicas"):
+        plan(spark, snapshot, to(3), str(tmp_path / "p"))
+    assert plan(spark, snapshot, to(2), str(tmp_path / "p")).partitions == 1
 
 
 def test_unknown_brokers_topics_and_partitions_are_refused_by_name(spark, six_brokers, tmp_path):
