@@ -66,7 +66,7 @@ def check_targets(
             raise InfeasiblePlanError(
                 f"The reassignment JSON puts {partition} on broker {name_some(cordoned)}, which takes no replicas: each of its log "
                 "dirs is cordoned (cordoned.log.dirs) or offline",
-                Correct("name another broker, or uncordon it"),
+                Correct("name another broker, or uncordon it or repair its disks"),
             )
         dead = [b for b in target if b not in live_brokers and b not in current[partition]]
         if dead:

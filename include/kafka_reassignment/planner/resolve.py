@@ -128,9 +128,9 @@ def _check_not_cordoned(request: ReassignmentRequest, ids: Longs, cordoned: Flag
     named = sorted(set(request.brokers) & set(ids[cordoned].tolist()))
     if named and request.job in FILLS_NAMED:
         raise InfeasiblePlanError(
-            f"Broker {name_some(named)} takes no replicas: each of its log dirs is cordoned (cordoned.log.dirs), and job "
-            f"'{request.job}' would give it some",
-            Correct("uncordon it, or leave it out of 'brokers'"),
+            f"Broker {name_some(named)} takes no replicas: each of its log dirs is cordoned (cordoned.log.dirs) or offline, "
+            f"and job '{request.job}' would give it some",
+            Correct("uncordon it or repair its disks, or leave it out of 'brokers'"),
         )
 
 
