@@ -170,11 +170,11 @@ def _check_replication_factor(
     wanted = request.replication_factor
     if wanted is None:
         return
-    takers = int(fleet.takes.sum())
-    if wanted > takers:
+    # An excluded or cordoned broker keeps its replicas. Where too few others may take one, the placement names the partition.
+    live = int(fleet.alive.sum())
+    if wanted > live:
         raise InvalidReplicationFactorError(
-            f"Replication factor {wanted} is above the {takers} brokers that may hold replicas (alive, not "
-            f"excluded, not cordoned): expected at most {takers}",
+            f"Replication factor {wanted} is above the {live} brokers that are alive: expected at most {live}",
             Correct("lower it, or add brokers"),
         )
     names = snapshot.topics["topic"].to_pylist()

@@ -172,6 +172,18 @@ def test_a_lower_replication_factor_copies_nothing(spark, six_brokers, tmp_path)
     assert all(300 <= b.bytes_after <= 500 for b in summary.brokers)
 
 
+def test_a_lower_replication_factor_needs_no_broker_that_takes_replicas_and_a_higher_one_does(
+    spark, six_brokers, tmp_path
+):
+    snapshot, excluded = six_brokers.write(tmp_path / "s"), {"topics": ("orders",), "exclude_brokers": (1, 2, 3, 4, 5)}
+    lower = request_for(Job.REPLICATION_FACTOR, replication_factor=2, **excluded)
+    assert plan(spark, snapshot, lower, str(tmp_path / "p")).bytes_to_copy == 0
+    assert {len(t) for t in targets(str(tmp_path / "p")).values()} == {2}
+    higher = request_for(Job.REPLICATION_FACTOR, replication_factor=5, **excluded)
+    with pytest.raises(InfeasiblePlanError, match=r"orders-0: 5 replicas are wanted, and every one of the 1 brokers"):
+        plan(spark, snapshot, higher, str(tmp_path / "q"))
+
+
 def test_moved_topics_are_on_the_named_brokers_only_and_others_stay(spark, six_brokers, tmp_path):
     six_brokers.topic("logs", [1, 2, 3], [4, 5, 6])
     request = request_for(Job.MOVE_TOPICS, topics=("logs",), brokers=(4, 5, 6))
