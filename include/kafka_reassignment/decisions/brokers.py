@@ -61,22 +61,26 @@ def check_way_back(moves: Iterable[Reassignment], seen: View) -> None:
         )
 
 
-def check_racks_left(rack_of: Mapping[int, str | None], leaving: Collection[int]) -> None:
-    """Refuse to empty a rack of its last live broker.
+def check_racks_left(rack_of: Mapping[int, str | None], leaving: Collection[int], most_replicas: int) -> None:
+    """Refuse to empty a rack of its last live broker where replicas could no longer be as far apart as they are now.
+
+    Brokers that name no rack count as one rack. To empty that one is never refused: nobody says that it is a place.
 
     Args:
         rack_of: rack of each live broker; None where it names none.
         leaving: brokers that are to be emptied.
+        most_replicas: replicas of the partition that has most, among those that the request is about.
 
     Raises:
-        InfeasiblePlanError: a rack would have no live broker.
+        InfeasiblePlanError: a rack would have no live broker, and fewer racks would be left than that.
     """
     racks = set(rack_of.values())
     left = {rack for broker, rack in rack_of.items() if broker not in leaving}
-    emptied = sorted(repr(rack or "(no rack)") for rack in racks - left)
-    if emptied and len(racks) > 1:
+    emptied = sorted(repr(rack) for rack in racks - left if rack is not None)
+    if emptied and len(racks) > 1 and len(left) < most_replicas:
         raise InfeasiblePlanError(
-            f"Cannot decommission broker {name_some(sorted(leaving), 10)}: rack {name_some(emptied)} would have no "
-            "live broker left, expected at least one, because replicas are kept on distinct racks",
+            f"Cannot decommission broker {name_some(sorted(leaving), 10)}: rack {name_some(emptied)} would have no live broker "
+            f"left, and {len(left)} of {len(racks)} racks are too few for partitions with {most_replicas} replicas, which are kept "
+            "on distinct racks",
             Correct("leave one broker of the rack, or add one to it first"),
         )

@@ -184,6 +184,13 @@ def test_a_lower_replication_factor_needs_no_broker_that_takes_replicas_and_a_hi
         plan(spark, snapshot, higher, str(tmp_path / "q"))
 
 
+def test_a_rack_is_given_up_where_enough_others_are_left(spark, six_brokers, tmp_path):
+    six_brokers.topic("pairs", [3, 1], [6, 4], [2, 3])
+    snapshot = six_brokers.write(tmp_path / "s")
+    plan(spark, snapshot, request_for(Job.DECOMMISSION, brokers=(3, 6), topics=("pairs",)), str(tmp_path / "p"))
+    assert [sorted(b % 3 for b in t) for t in targets(str(tmp_path / "p")).values()] == [[1, 2]] * 3
+
+
 def test_moved_topics_are_on_the_named_brokers_only_and_others_stay(spark, six_brokers, tmp_path):
     six_brokers.topic("logs", [1, 2, 3], [4, 5, 6])
     request = request_for(Job.MOVE_TOPICS, topics=("logs",), brokers=(4, 5, 6))
