@@ -49,6 +49,11 @@ class Fleet:
         """Number of racks with a live broker that keeps its replicas."""
         return len(np.unique(self.rack_of[self.alive & ~self.leaves]))
 
+    @property
+    def rack_names(self) -> dict[int, str]:
+        """The rack of each broker, by its id."""
+        return {b: self.racks[rack] for b, rack in zip(self.ids.tolist(), self.rack_of.tolist(), strict=True)}
+
     def index_of(self, broker_ids: Longs) -> Longs:
         """Turn broker ids into places in ``ids``; ``ABSENT`` stays ``ABSENT``."""
         places = np.searchsorted(self.ids, broker_ids)

@@ -199,6 +199,15 @@ def test_moved_topics_are_on_the_named_brokers_only_and_others_stay(spark, six_b
     assert {p: sorted(t) for p, t in targets(str(tmp_path / "p")).items()} == {"logs-0": [4, 5, 6]}
 
 
+def test_no_step_between_has_fewer_racks_than_the_replicas_had(spark, cluster, tmp_path):
+    cluster.racks(a=(1, 4), b=(2, 5), c=(3, 6)).topic("orders", [1, 2, 3], [2, 3, 1], [3, 1, 2], [1, 3, 2])
+    request = request_for(Job.MOVE_TOPICS, topics=("orders",), brokers=(4, 5, 6), limits=Limits(replica_movements=1))
+    summary = plan(spark, cluster.write(tmp_path / "s"), request, str(tmp_path / "p"))
+    steps = read_batches(str(tmp_path / "p"), 1, len(summary.batches))[0]["target"].to_pylist()
+    assert len(steps) == 12
+    assert [len({b % 3 for b in replicas}) for replicas in steps] == [3] * 12
+
+
 def test_restored_racks_move_one_copy_of_each_partition_that_shares_one(spark, six_brokers, tmp_path):
     six_brokers.topic("shared", [1, 4, 2], [1, 2, 3])
     summary = plan(spark, six_brokers.write(tmp_path / "s"), request_for(Job.RESTORE_RACKS), str(tmp_path / "p"))
