@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import (
+    InfeasiblePlanError,
     InvalidReplicationFactorError,
     InvalidRequestError,
     UnknownBrokerError,
@@ -23,6 +24,7 @@ def check_targets(
     min_insync_replicas: Mapping[str, int],
     asks_about: Callable[[str], bool] = lambda _topic: True,
     excluded_brokers: Collection[int] = (),
+    cordoned_brokers: Collection[int] = (),
 ) -> None:
     """Refuse targets that the cluster cannot reach.
 
@@ -33,11 +35,13 @@ def check_targets(
         min_insync_replicas: by topic, where known.
         asks_about: whether the request is about a topic.
         excluded_brokers: brokers that the request lets get no new replica.
+        cordoned_brokers: brokers of which no log dir takes new replicas, where known.
 
     Raises:
         UnknownTopicOrPartitionError: a partition does not exist.
         UnknownBrokerError: a new replica would go to a broker that is not alive, or not there.
         InvalidRequestError: the JSON names what the same request leaves out.
+        InfeasiblePlanError: a new replica would go to a cordoned broker.
         InvalidReplicationFactorError: a partition would have fewer replicas than min.insync.replicas.
     """
     unknown = [p for p in targets if p not in current]
@@ -57,6 +61,12 @@ def check_targets(
                 f"The reassignment JSON puts {partition} on broker {name_some(excluded)}, which 'exclude_brokers' of the same "
                 "request lets get no new replica",
                 Correct("correct one of the two"),
+            )
+        if cordoned := [b for b in target if b in cordoned_brokers and b not in current[partition]]:
+            raise InfeasiblePlanError(
+                f"The reassignment JSON puts {partition} on broker {name_some(cordoned)}, which takes no replicas: each of its log "
+                "dirs is cordoned (cordoned.log.dirs) or offline",
+                Correct("name another broker, or uncordon it or repair its disks"),
             )
         dead = [b for b in target if b not in live_brokers and b not in current[partition]]
         if dead:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from kafka_reassignment.advice import Advice, Correct
 from kafka_reassignment.errors import InfeasiblePlanError, UnknownBrokerError, name_some
+from kafka_reassignment.model import Reassignment, TopicPartition, View
 
 
 def check_brokers_known(named: Iterable[int], known: Collection[int], *, subject: str, advice: Advice) -> None:
@@ -29,22 +30,57 @@ def check_brokers_known(named: Iterable[int], known: Collection[int], *, subject
         )
 
 
-def check_racks_left(rack_of: Mapping[int, str | None], leaving: Collection[int]) -> None:
-    """Refuse to empty a rack of its last live broker.
+def check_way_back(moves: Iterable[Reassignment], seen: View) -> None:
+    """Refuse a roll back that would put replicas on brokers that are down or gone: such a copy is never complete.
+
+    What is there already needs no copy. A partition that others have moved elsewhere since stays where it is.
+
+    Args:
+        moves: of each partition, what the roll back would make of it.
+        seen: these partitions as they are now. One that is in flight counts as being where a cancel leaves it.
+
+    Raises:
+        UnknownBrokerError: a partition would get a replica on such a broker.
+    """
+    lost: dict[TopicPartition, list[int]] = {}
+    for move in moves:
+        state, flight = seen.partitions.get(move.partition), seen.in_flight.get(move.partition)
+        if state is None:
+            continue
+        now = set(flight.original if flight else state.replicas)
+        dead = [b for b in move.target if b not in now and b not in seen.live_brokers]
+        if dead and now <= {*move.current, *move.target}:
+            lost[move.partition] = dead
+    if lost:
+        brokers = sorted({b for dead in lost.values() for b in dead})
+        topics = sorted({p.topic for p in lost})
+        raise UnknownBrokerError(
+            f"The roll back would copy {len(lost)} partitions ({name_some(sorted(lost))}) to broker {name_some(brokers)}, expected "
+            f"brokers that are alive ({name_some(sorted(seen.live_brokers), 20)})",
+            Correct(f"start the broker first, or exclude those topics ({name_some(topics)})"),
+        )
+
+
+def check_racks_left(rack_of: Mapping[int, str | None], leaving: Collection[int], most_replicas: int) -> None:
+    """Refuse to empty a rack of its last live broker where replicas could no longer be as far apart as they are now.
+
+    Brokers that name no rack count as one rack. To empty that one is never refused: nobody says that it is a place.
 
     Args:
         rack_of: rack of each live broker; None where it names none.
         leaving: brokers that are to be emptied.
+        most_replicas: replicas of the partition that has most, among those that the request is about.
 
     Raises:
-        InfeasiblePlanError: a rack would have no live broker.
+        InfeasiblePlanError: a rack would have no live broker, and fewer racks would be left than that.
     """
     racks = set(rack_of.values())
     left = {rack for broker, rack in rack_of.items() if broker not in leaving}
-    emptied = sorted(repr(rack or "(no rack)") for rack in racks - left)
-    if emptied and len(racks) > 1:
+    emptied = sorted(repr(rack) for rack in racks - left if rack is not None)
+    if emptied and len(racks) > 1 and len(left) < most_replicas:
         raise InfeasiblePlanError(
-            f"Cannot decommission broker {name_some(sorted(leaving), 10)}: rack {name_some(emptied)} would have no "
-            "live broker left, expected at least one, because replicas are kept on distinct racks",
+            f"Cannot decommission broker {name_some(sorted(leaving), 10)}: rack {name_some(emptied)} would have no live broker "
+            f"left, and {len(left)} of {len(racks)} racks are too few for partitions with {most_replicas} replicas, which are kept "
+            "on distinct racks",
             Correct("leave one broker of the rack, or add one to it first"),
         )

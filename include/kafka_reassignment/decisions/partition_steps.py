@@ -25,13 +25,17 @@ add, what is left to remove goes at once, since removing copies nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidAssignmentError
 from kafka_reassignment.model import Reassignment, Replicas, Step
 from kafka_reassignment.text import format_brokers
+
+RackOf = Mapping[int, str | None]
+"""Rack of each broker; None, or missing, where it names none: all of those count as one rack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +45,22 @@ class NoNextStep:
     reason: str
 
 
-def steps_of(current: Replicas, target: Replicas, *, replica_movements: int) -> tuple[Replicas, ...]:
+def steps_of(
+    current: Replicas, target: Replicas, *, replica_movements: int, rack_of: RackOf | None = None
+) -> tuple[Replicas, ...]:
     """Return the assignment after each step; the last is the target, and nothing when there is nothing to do.
 
     Each step adds its new replicas first, then drops, so at any moment there are at most
     max(len(current), len(target)) + R replicas, and never fewer than min(len(current), len(target)). One that gets more
     replicas drops none before it has as many as the target. The
-    preferred leader is first from the first step on. Replicas that stay longest are those last in ``current``.
+    preferred leader is first from the first step on. Replicas that stay longest are those that are alone in their rack, and
+    then those last in ``current``.
 
     Args:
         current: replicas now.
         target: replicas wanted.
         replica_movements: R, the new replicas at once; at least 1.
+        rack_of: by broker, its rack; None where no step needs to look at racks.
 
     Raises:
         InvalidAssignmentError: a replica list is empty or repeats a broker, or R is below 1.
@@ -62,12 +70,14 @@ def steps_of(current: Replicas, target: Replicas, *, replica_movements: int) -> 
     assignments: list[Replicas] = []
     at = current
     while at != target:
-        at = _next(at, target, replica_movements, most)
+        at = _next(at, target, replica_movements, most, rack_of=rack_of)
         assignments.append(at)
     return tuple(assignments)
 
 
-def steps_for(move: Reassignment, *, replica_movements: int, leader_first: bool = False) -> tuple[Step, ...]:
+def steps_for(
+    move: Reassignment, *, replica_movements: int, leader_first: bool = False, rack_of: RackOf | None = None
+) -> tuple[Step, ...]:
     """Return a reassignment as numbered steps; one with nothing to do has none.
 
     Args:
@@ -75,12 +85,13 @@ def steps_for(move: Reassignment, *, replica_movements: int, leader_first: bool 
         replica_movements: R, the new replicas at once; at least 1.
         leader_first: the new preferred leader leads in a step of its own before anything is copied, if it has a replica
             already: copies are then read from it.
+        rack_of: as ``steps_of``.
 
     Raises:
         InvalidAssignmentError: as ``steps_of``.
     """
     led = led_first(move.current, move.target) if leader_first else move.current
-    steps = steps_of(led, move.target, replica_movements=replica_movements)
+    steps = steps_of(led, move.target, replica_movements=replica_movements, rack_of=rack_of)
     return _numbered(move, steps if led == move.current else (led, *steps))
 
 
@@ -106,6 +117,7 @@ def steps_from_now(
     isr: Collection[int],
     live_brokers: Collection[int],
     min_insync: int,
+    rack_of: RackOf | None = None,
 ) -> tuple[Step, ...]:
     """Return the steps from a partition as it is now: ``next_step``, then as ``steps_of``; none where it has to wait.
 
@@ -119,10 +131,12 @@ def steps_from_now(
         isr=isr,
         live_brokers=live_brokers,
         min_insync=min_insync,
+        rack_of=rack_of,
     )
     if isinstance(first, NoNextStep):
         return ()
-    return _numbered(move, (first, *steps_of(first, move.target, replica_movements=replica_movements)))
+    rest = steps_of(first, move.target, replica_movements=replica_movements, rack_of=rack_of)
+    return _numbered(move, (first, *rest))
 
 
 def next_step(
@@ -134,6 +148,7 @@ def next_step(
     live_brokers: Collection[int],
     min_insync: int,
     max_replicas: int | None = None,
+    rack_of: RackOf | None = None,
 ) -> Replicas | NoNextStep:
     """Return the assignment to go to next from a partition as it is now, or why it has to wait.
 
@@ -150,6 +165,7 @@ def next_step(
         min_insync: the topic's ``min.insync.replicas``.
         max_replicas: bound on the replicas while the step runs; max(len(current), len(target)) + R when None, and
             more where more than R are added. After a step that adds the new leader, that is one more than before it.
+        rack_of: as ``steps_of``.
 
     Raises:
         InvalidAssignmentError: a replica list is empty or repeats a broker, or R is below 1.
@@ -170,7 +186,9 @@ def next_step(
     most = max(len(current), len(target)) + movements if max_replicas is None else max_replicas
     if adding and most <= len(current):
         return NoNextStep(f"there are {len(current)} replicas already, no room for another one below {most}")
-    return _next(current, target, movements, most, in_sync=in_sync, live_brokers=live_brokers, short=short)
+    return _next(
+        current, target, movements, most, in_sync=in_sync, live_brokers=live_brokers, short=short, rack_of=rack_of
+    )
 
 
 def _next(
@@ -182,6 +200,7 @@ def _next(
     in_sync: Collection[int] | None = None,
     live_brokers: Collection[int] | None = None,
     short: int = 0,
+    rack_of: RackOf | None = None,
 ) -> Replicas:
     adding = [b for b in target if b not in at]
     room = min(movements, most - len(at))
@@ -196,10 +215,29 @@ def _next(
     if not short and not is_leaders:
         # What gets more replicas keeps the old ones until it has that many: no step leaves fewer than it is to have.
         spare = max(0, len(at) + len(added) - len(target))
-        kept = [b for b in excess if b not in dropped]
-        dropped += kept[: max(0, min(movements, spare) - len(dropped))]
+        dropped += _first_to_go(excess, [*at, *added], dropped, max(0, min(movements, spare) - len(dropped)), rack_of)
     there = {*at, *added}
     return (*(b for b in target if b in there), *(b for b in at if b not in target and b not in dropped))
+
+
+def _first_to_go(
+    excess: Sequence[int], replicas: Sequence[int], gone: Sequence[int], count: int, rack_of: RackOf | None
+) -> list[int]:
+    """Which of the excess replicas go next: in their order, but one that is alone in its rack after one that is not.
+
+    Else the step would have fewer racks than the target, and if a rack fails before the next batch, more than one replica is lost.
+    """
+    rest = [b for b in excess if b not in gone]
+    if rack_of is None:
+        return rest[:count]
+    in_rack = Counter(rack_of.get(b) for b in replicas if b not in gone)
+    chosen: list[int] = []
+    for _ in range(min(count, len(rest))):
+        broker = next((b for b in rest if in_rack[rack_of.get(b)] > 1), rest[0])
+        rest.remove(broker)
+        in_rack[rack_of.get(broker)] -= 1
+        chosen.append(broker)
+    return chosen
 
 
 def _check(current: Replicas, target: Replicas, replica_movements: int) -> None:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from kafka_reassignment.decisions.batching import BatchRates, batches_of
 from kafka_reassignment.decisions.batching.columns import Longs
-from kafka_reassignment.decisions.partition_steps import steps_for
+from kafka_reassignment.decisions.partition_steps import RackOf, steps_for
 from kafka_reassignment.model import Step
 from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.plan.schemas import STEPS, TARGET
@@ -85,7 +85,9 @@ def rebatch(
     retried = _are_of(steps, (*remaining.retried_later, *remaining.from_start, *opened, *planned_again))
     steps, numbers = steps.filter(pc.invert(retried)), numbers[~np.asarray(retried)]
     if remaining.new_limits is not None:
-        steps = steps_table(changes_table(steps), limits.replica_movements, leaders_first(steps))
+        steps = steps_table(
+            changes_table(steps), limits.replica_movements, leaders_first(steps), rack_of=before.rack_of
+        )
         numbers = cut(steps)
     else:
         numbers = np.unique(numbers, return_inverse=True)[1] + 1
@@ -96,7 +98,7 @@ def rebatch(
             pa.concat_tables([early, steps]),
             np.concatenate([early_numbers, numbers + early_numbers.max()]),
         )
-    for part in _late(plan, plan_of, remaining, limits):
+    for part in _late(plan, plan_of, remaining, limits, before.rack_of):
         numbers = np.concatenate([numbers, cut(part) + int(numbers.max(initial=0))])
         steps = pa.concat_tables([steps, part])
     clear_plan(out_dir)
@@ -125,7 +127,7 @@ def _pending(plan_of: Callable[[int], PlanRef], after: int, last: int) -> tuple[
 
 
 def _late(
-    plan: PlanRef, plan_of: Callable[[int], PlanRef], remaining: RemainingPlan, limits: Limits
+    plan: PlanRef, plan_of: Callable[[int], PlanRef], remaining: RemainingPlan, limits: Limits, rack_of: RackOf
 ) -> Iterator[pa.Table]:
     """The steps that come after all others; those of one table are batched together."""
     behind = {*remaining.went_behind} & {*remaining.retried_later}
@@ -135,11 +137,11 @@ def _late(
     if retried:
         changes.append(_retried_changes(plan, plan_of(remaining.after), remaining.after, retried))
     if retried or remaining.from_start:
-        yield steps_table(pa.concat_tables(changes), limits.replica_movements)
-    yield from _left_open(plan, remaining, limits)
+        yield steps_table(pa.concat_tables(changes), limits.replica_movements, rack_of=rack_of)
+    yield from _left_open(plan, remaining, limits, rack_of)
     if behind:
         last = _retried_changes(plan, plan_of(remaining.after), remaining.after, behind)
-        yield steps_table(last, limits.replica_movements)
+        yield steps_table(last, limits.replica_movements, rack_of=rack_of)
 
 
 def _retried_changes(plan: PlanRef, batch_plan: PlanRef, batch: int, partitions: Collection[str]) -> pa.Table:
@@ -151,7 +153,7 @@ def _retried_changes(plan: PlanRef, batch_plan: PlanRef, batch: int, partitions:
     return target.set_column(TARGET.names.index("current"), TARGET.field("current"), step["current"])
 
 
-def _left_open(plan: PlanRef, remaining: RemainingPlan, limits: Limits) -> Iterator[pa.Table]:
+def _left_open(plan: PlanRef, remaining: RemainingPlan, limits: Limits, rack_of: RackOf) -> Iterator[pa.Table]:
     """The steps that were left open, each as the only one of its partition; then what follows them."""
     several = [step.reassignment for step in remaining.left_open if not step.is_last]
     targets = read_targets_of(plan, [move.partition for move in several])
@@ -159,7 +161,9 @@ def _left_open(plan: PlanRef, remaining: RemainingPlan, limits: Limits) -> Itera
         step
         for move in several
         for step in steps_for(
-            replace(targets[move.partition], current=move.target), replica_movements=limits.replica_movements
+            replace(targets[move.partition], current=move.target),
+            replica_movements=limits.replica_movements,
+            rack_of=rack_of,
         )
     ]
     begun = {step.partition for step in following}

@@ -11,13 +11,15 @@ import pyarrow.compute as pc
 
 from kafka_reassignment.decisions.batching import NOBODY, StepColumns, throttle_lists
 from kafka_reassignment.decisions.batching.columns import ABSENT, Flags, Longs
-from kafka_reassignment.decisions.partition_steps import steps_for
+from kafka_reassignment.decisions.partition_steps import RackOf, steps_for
 from kafka_reassignment.model import Reassignment, Step, TopicPartition
 from kafka_reassignment.plan.columns import longs, replica_matrix
 from kafka_reassignment.plan.schemas import STEPS, TARGET
 
 
-def steps_table(changes: pa.Table, replica_movements: int, leaders_first: Flags | None = None) -> pa.Table:
+def steps_table(
+    changes: pa.Table, replica_movements: int, leaders_first: Flags | None = None, *, rack_of: RackOf | None = None
+) -> pa.Table:
     """Cut each change into KIP-435's steps of at most ``replica_movements`` (R) new replicas.
 
     In: ``TARGET``. Out: ``STEPS``, in the same order, the steps of a partition one after the other.
@@ -26,6 +28,7 @@ def steps_table(changes: pa.Table, replica_movements: int, leaders_first: Flags 
         changes: what is to be cut.
         replica_movements: R.
         leaders_first: by change, whether its new preferred leader leads in a step of its own before anything is copied.
+        rack_of: by broker, its rack: steps keep replicas apart where they can. None where racks are not known.
     """
     # Most changes are one step and stay columns; only the others pass through Python objects.
     current, target = replica_matrix(changes["current"]), replica_matrix(changes["target"])
@@ -36,7 +39,7 @@ def steps_table(changes: pa.Table, replica_movements: int, leaders_first: Flags 
         return single
     rows = np.flatnonzero(split)
     their_steps = [
-        _steps_of(row, replica_movements, leader_first=leader_first)
+        _steps_of(row, replica_movements, leader_first=leader_first, rack_of=rack_of)
         for row, leader_first in zip(changes.take(rows).to_pylist(), first[rows].tolist(), strict=True)
     ]
     origin = np.concatenate([np.flatnonzero(~split), np.repeat(rows, [len(steps) for steps in their_steps])])
@@ -54,10 +57,13 @@ def table_of(steps: Iterable[Step]) -> pa.Table:
     return pa.Table.from_pylist([_row(step) for step in steps], schema=STEPS)
 
 
-def _steps_of(row: dict[str, Any], replica_movements: int, *, leader_first: bool) -> list[dict[str, Any]]:
+def _steps_of(
+    row: dict[str, Any], replica_movements: int, *, leader_first: bool, rack_of: RackOf | None
+) -> list[dict[str, Any]]:
     partition = TopicPartition(row["topic"], row["partition"])
     change = Reassignment(partition, tuple(row["current"]), tuple(row["target"]), row["size_bytes"])
-    return [_row(step) for step in steps_for(change, replica_movements=replica_movements, leader_first=leader_first)]
+    steps = steps_for(change, replica_movements=replica_movements, leader_first=leader_first, rack_of=rack_of)
+    return [_row(step) for step in steps]
 
 
 def _row(step: Step) -> dict[str, Any]:

@@ -124,6 +124,11 @@ class PlanSummary(Versioned):
         """Whether no batch is needed."""
         return not self.batches
 
+    @property
+    def rack_of(self) -> dict[int, str | None]:
+        """The rack of each broker by its id; empty for a plan that no planner made."""
+        return {b.broker: b.rack for b in self.brokers}
+
 
 def seconds_at_rate(batches: Iterable[BatchSummary], bytes_per_second: int | None) -> int | None:
     """Estimate the time of the copies alone: batch after batch, each as long as its busiest broker takes."""

@@ -22,6 +22,7 @@ from kafka_reassignment.planner.resolve import ResolvedRequest
 from kafka_reassignment.planner.rounds import Assignment, Loads, band_of, ordered
 from kafka_reassignment.planner.shards import Facts
 from kafka_reassignment.planner.snapshot import Snapshot
+from kafka_reassignment.planner.space import short_of_space
 from kafka_reassignment.text import format_bytes
 
 JSON_TARGETS = pa.schema(
@@ -41,10 +42,12 @@ def assignment_from_json(
 
     Raises:
         InvalidPlanFileError: the JSON is malformed; see ``parse_plan`` for its other errors.
-        UnknownTopicOrPartitionError, UnknownBrokerError, InvalidReplicationFactorError: see ``check_targets``.
-        InfeasiblePlanError: a broker has no space for the copies it would get.
+        UnknownTopicOrPartitionError, UnknownBrokerError, InvalidRequestError, InvalidReplicationFactorError: see
+            ``check_targets``.
+        InfeasiblePlanError: a broker is cordoned, or has no space for the copies it would get.
     """
-    targets = parse_plan(resolved.request.reassignment_json or "")
+    request, fleet = resolved.request, resolved.fleet
+    targets = parse_plan(request.reassignment_json or "")
     rows = session.createDataFrame(_json_table(targets)).join(facts.frame, ["topic", "partition"], "inner").toArrow()
     columns = [rows["topic"], rows["partition"], rows["replicas"], rows["target"], rows["size_bytes"].fill_null(0)]
     named = ordered(pa.table([c.cast(f.type) for c, f in zip(columns, TARGET, strict=True)], schema=TARGET))
@@ -55,17 +58,21 @@ def assignment_from_json(
             TopicPartition(topic, partition): tuple(replicas)
             for topic, partition, replicas in zip(*(named[name].to_pylist() for name in names), strict=True)
         },
-        live_brokers=frozenset(resolved.fleet.ids[resolved.fleet.alive].tolist()),
+        live_brokers=frozenset(fleet.ids[fleet.alive].tolist()),
         min_insync_replicas=_min_insync_replicas(snapshot),
+        asks_about=request.asks_about,
+        excluded_brokers=request.exclude_brokers,
+        # This job names no brokers, so a live one takes replicas unless it is excluded, which is told apart before, or cordoned.
+        cordoned_brokers=frozenset(fleet.ids[fleet.alive & ~fleet.takes].tolist()),
     )
     _check_space(named, resolved)
     current, target = replica_matrix(named["current"]), replica_matrix(named["target"])
     width = max(current.shape[1], target.shape[1])
     differs = (_widened(current, width) != _widened(target, width)).any(axis=1)
     changes = named.filter(pa.array(differs))
-    measures = measure(facts, resolved.fleet)
+    measures = measure(facts, fleet)
     before = Loads(measures.bytes, measures.replicas, measures.leaders)
-    after = before.after(changes, resolved.fleet)
+    after = before.after(changes, fleet)
     return Assignment(changes, measures, before, after, band_of(resolved, measures), lower_bound=0)
 
 
@@ -84,12 +91,14 @@ def _check_space(named: pa.Table, resolved: ResolvedRequest) -> None:
     new = adding(replica_matrix(named["current"]), replica_matrix(named["target"]))
     coming = new != ABSENT
     size = np.broadcast_to(longs(named["size_bytes"])[:, None], new.shape)
-    received = np.zeros(fleet.size, dtype=np.int64)
+    received, largest = np.zeros(fleet.size, dtype=np.int64), np.zeros(fleet.size, dtype=np.int64)
     np.add.at(received, fleet.index_of(new)[coming], size[coming])
-    short = np.flatnonzero(received > resolved.free)
+    np.maximum.at(largest, fleet.index_of(new)[coming], size[coming])
+    short = np.flatnonzero(short_of_space(received, largest, resolved.free, fleet.log_dirs))
     if len(short):
         shortages = (
-            f"broker {fleet.ids[b]} gets {format_bytes(received[b])} and has room for {format_bytes(resolved.free[b])}"
+            f"broker {fleet.ids[b]} gets {format_bytes(received[b])}, the largest copy {format_bytes(largest[b])}, and has room "
+            f"for {format_bytes(resolved.free[b])}, in each log dir {format_bytes(resolved.free[b] // fleet.log_dirs[b])}"
             for b in short.tolist()
         )
         raise InfeasiblePlanError(

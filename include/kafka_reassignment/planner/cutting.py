@@ -35,9 +35,10 @@ class Steps:
     columns: StepColumns
 
     @classmethod
-    def of(cls, assignment: Assignment, replica_movements: int, leaders_first: np.ndarray | None = None) -> Steps:
+    def of(cls, assignment: Assignment, resolved: ResolvedRequest, leaders_first: np.ndarray | None = None) -> Steps:
         """Cut an assignment into steps."""
-        table = steps_table(assignment.changes, replica_movements, leaders_first)
+        movements, rack_of = resolved.request.limits.replica_movements, resolved.fleet.rack_names
+        table = steps_table(assignment.changes, movements, leaders_first, rack_of=rack_of)
         return cls(assignment, table, batching_columns(table))
 
 
@@ -51,7 +52,7 @@ def steps_and_batches(session: SparkSession, assignment: Assignment, resolved: R
     """
     limits = resolved.request.limits
     rates = BatchRates.of(resolved.request, limits)
-    plain = Steps.of(assignment, limits.replica_movements)
+    plain = Steps.of(assignment, resolved)
     led_first = _led_first(plain, resolved, rates)
     least = least_seconds(plain.columns, limits, rates)
     numbers = None
@@ -85,7 +86,7 @@ def _led_first(plain: Steps, resolved: ResolvedRequest, rates: BatchRates) -> St
             return None
         after = plain.assignment.before.after(senders.changes, resolved.fleet)
         assignment = replace(plain.assignment, changes=senders.changes, after=after)
-        steps = Steps.of(assignment, limits.replica_movements, senders.leaders_first)
+        steps = Steps.of(assignment, resolved, senders.leaders_first)
         least = Least.of(steps.columns, rates)
         if least.largest_copies(limits) <= LARGE_COPIES * least.ends.whole.max(initial=0.0):
             break

@@ -19,8 +19,9 @@ _SUMS = pa.schema([("what", pa.string()), ("at", pa.int64()), ("value", pa.int64
 
 _MEASURED = ("replicas", "size_bytes", "wanted", "in_scope", "bucket")
 
-LARGEST = "largest"
-"""The one number that is a maximum, not a sum."""
+LARGEST, MOST_WANTED = "largest", "most wanted"
+MAXIMA = (LARGEST, MOST_WANTED)
+"""The numbers that are maxima, not sums."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,14 @@ class Measures:
     """Sums over all partitions; arrays are by broker unless said otherwise. Bytes count every replica.
 
     ``leaving_bytes`` and ``leaving_leaders`` are the part of a broker's load that must leave it;
-    ``wanted_bytes[n]`` are the bytes (of one copy) of partitions that are to have n replicas.
+    ``wanted_bytes[n]`` are the bytes (of one copy) of partitions that are to have n replicas. ``most_wanted`` is the most
+    replicas that a partition which the request is about is to have.
     """
 
     partitions: int
     unknown_sizes: int
     largest: int
+    most_wanted: int
     bytes: Longs
     replicas: Longs
     leaders: Longs
@@ -55,7 +58,7 @@ def measure(facts: Facts, fleet: Fleet, *, restore_racks: bool = False) -> Measu
         for batch in batches:
             for what, values in _sums(batch, fleet, restore_racks=restore_racks).items():
                 known = totals.get(what)
-                merge = np.maximum if what == LARGEST else _add
+                merge = np.maximum if what in MAXIMA else _add
                 totals[what] = values if known is None else merge(known, values)
         for what, values in totals.items():
             at = np.flatnonzero(values)
@@ -78,6 +81,7 @@ def measure(facts: Facts, fleet: Fleet, *, restore_racks: bool = False) -> Measu
         partitions=int(total("partitions", 1)[0]),
         unknown_sizes=int(total("unknown sizes", 1)[0]),
         largest=int(value[what == LARGEST].max(initial=0)),
+        most_wanted=int(value[what == MOST_WANTED].max(initial=0)),
         bytes=total("bytes", brokers),
         replicas=total("replicas", brokers),
         leaders=total("leaders", brokers),
@@ -130,6 +134,7 @@ def _sums(batch: pa.RecordBatch, fleet: Fleet, *, restore_racks: bool) -> dict[s
         "partitions": np.array([len(size)]),
         "unknown sizes": np.array([batch.column("size_bytes").null_count]),
         LARGEST: np.array([int(size.max(initial=0))]),
+        MOST_WANTED: np.array([int((wanted * in_scope).max(initial=0))]),
         "bytes": by_broker(present),
         "replicas": count_of(present),
         "leaders": count_of(lead),

@@ -12,7 +12,7 @@ import numpy as np
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.batching.columns import Flags, Longs
-from kafka_reassignment.decisions.brokers import check_brokers_known, check_racks_left
+from kafka_reassignment.decisions.brokers import check_brokers_known
 from kafka_reassignment.errors import (
     InfeasiblePlanError,
     InvalidReplicationFactorError,
@@ -105,7 +105,7 @@ def resolve(request: ReassignmentRequest, snapshot: Snapshot) -> ResolvedRequest
     fleet = Fleet(ids, racks, rack_of, alive, takes, gives, leaves, space.log_dirs)
     topics = topics_in_scope(request, snapshot.topics["topic"].to_pylist())
     _check_replication_factor(request, snapshot, fleet, topics)
-    _check_racks_left(request, fleet, named)
+    _check_takers(fleet, named)
     return ResolvedRequest(request, fleet, takes_part, space.free, topics)
 
 
@@ -128,9 +128,9 @@ def _check_not_cordoned(request: ReassignmentRequest, ids: Longs, cordoned: Flag
     named = sorted(set(request.brokers) & set(ids[cordoned].tolist()))
     if named and request.job in FILLS_NAMED:
         raise InfeasiblePlanError(
-            f"Broker {name_some(named)} takes no replicas: each of its log dirs is cordoned (cordoned.log.dirs), and job "
-            f"'{request.job}' would give it some",
-            Correct("uncordon it, or leave it out of 'brokers'"),
+            f"Broker {name_some(named)} takes no replicas: each of its log dirs is cordoned (cordoned.log.dirs) or offline, "
+            f"and job '{request.job}' would give it some",
+            Correct("uncordon it or repair its disks, or leave it out of 'brokers'"),
         )
 
 
@@ -170,11 +170,11 @@ def _check_replication_factor(
     wanted = request.replication_factor
     if wanted is None:
         return
-    takers = int(fleet.takes.sum())
-    if wanted > takers:
+    # An excluded or cordoned broker keeps its replicas. Where too few others may take one, the placement names the partition.
+    live = int(fleet.alive.sum())
+    if wanted > live:
         raise InvalidReplicationFactorError(
-            f"Replication factor {wanted} is above the {takers} brokers that may hold replicas (alive, not "
-            f"excluded, not cordoned): expected at most {takers}",
+            f"Replication factor {wanted} is above the {live} brokers that are alive: expected at most {live}",
             Correct("lower it, or add brokers"),
         )
     names = snapshot.topics["topic"].to_pylist()
@@ -193,7 +193,7 @@ def _check_replication_factor(
         )
 
 
-def _check_racks_left(request: ReassignmentRequest, fleet: Fleet, named: Flags) -> None:
+def _check_takers(fleet: Fleet, named: Flags) -> None:
     named_brokers = name_some(fleet.ids[named].tolist(), 10)
     if not fleet.takes.any():
         raise InfeasiblePlanError(
@@ -201,7 +201,3 @@ def _check_racks_left(request: ReassignmentRequest, fleet: Fleet, named: Flags) 
             f"none of {fleet.size} (named: {named_brokers or 'none'})",
             Correct("name fewer brokers, or exclude fewer"),
         )
-    if request.job is not Job.DECOMMISSION:
-        return
-    live = np.flatnonzero(fleet.alive).tolist()
-    check_racks_left({int(fleet.ids[b]): fleet.racks[fleet.rack_of[b]] for b in live}, fleet.ids[named].tolist())

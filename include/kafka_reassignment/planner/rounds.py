@@ -11,15 +11,17 @@ from pyspark.sql import functions as sql
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
+from kafka_reassignment.decisions.brokers import check_racks_left
 from kafka_reassignment.errors import InfeasiblePlanError, name_some
 from kafka_reassignment.plan.columns import longs, replica_matrix
 from kafka_reassignment.plan.schemas import TARGET
 from kafka_reassignment.planner.flows import BAND_MARGIN, Flows, Routes, balancing_flows, forced_flows
 from kafka_reassignment.planner.goals import Band, fair_shares, leader_room, least_bytes
 from kafka_reassignment.planner.measure import Measures, measure
-from kafka_reassignment.planner.resolve import ResolvedRequest
+from kafka_reassignment.planner.resolve import NO_RACK, ResolvedRequest
 from kafka_reassignment.planner.shard_goals import Bounds, Fleet, ShardGoals
 from kafka_reassignment.planner.shards import IMPOSSIBLE, Facts, of_shard, placed, shards_for
+from kafka_reassignment.request import Job
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,10 @@ def assign(facts: Facts, resolved: ResolvedRequest) -> Assignment:
     """Find the target assignment.
 
     Raises:
-        InfeasiblePlanError: there is no valid broker for some partition.
+        InfeasiblePlanError: there is no valid broker for some partition, or too few racks are left.
     """
     measures = measure(facts, resolved.fleet, restore_racks=resolved.restores_racks)
+    _check_racks_left(resolved, measures)
     before = Loads(measures.bytes, measures.replicas, measures.leaders)
     band = band_of(resolved, measures)
     staying = Loads(
@@ -78,6 +81,15 @@ def assign(facts: Facts, resolved: ResolvedRequest) -> Assignment:
     load = staying.bytes.astype(np.float64)
     bound = least_bytes(band, load, forced) if resolved.balances_bytes else forced
     return Assignment(ordered(changes), measures, before, after, band, int(np.ceil(bound)))
+
+
+def _check_racks_left(resolved: ResolvedRequest, measures: Measures) -> None:
+    if resolved.request.job is not Job.DECOMMISSION:
+        return
+    fleet = resolved.fleet
+    names = [None if rack == NO_RACK else rack for rack in fleet.racks]
+    rack_of = {int(fleet.ids[b]): names[fleet.rack_of[b]] for b in np.flatnonzero(fleet.alive).tolist()}
+    check_racks_left(rack_of, resolved.request.brokers, measures.most_wanted)
 
 
 def _left_over(resolved: ResolvedRequest, band: Band, measures: Measures, after: Loads) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kafka_reassignment.decisions.batching.columns import ABSENT, Flags, Longs
+from kafka_reassignment.planner.goals import NO_ROOM
 
 BUCKETS = 1024
 """A hash puts partitions into this many buckets; a shard is every n-th bucket, n a power of two up to this."""
@@ -47,6 +48,11 @@ class Fleet:
     def racks_to_spread_over(self) -> int:
         """Number of racks with a live broker that keeps its replicas."""
         return len(np.unique(self.rack_of[self.alive & ~self.leaves]))
+
+    @property
+    def rack_names(self) -> dict[int, str]:
+        """The rack of each broker, by its id."""
+        return {b: self.racks[rack] for b, rack in zip(self.ids.tolist(), self.rack_of.tolist(), strict=True)}
 
     def index_of(self, broker_ids: Longs) -> Longs:
         """Turn broker ids into places in ``ids``; ``ABSENT`` stays ``ABSENT``."""
@@ -98,7 +104,7 @@ class ShardGoals:
     alone: bool = True
 
     def for_shard(self, shard: int, shards: int) -> ShardGoals:
-        """Return one shard's part; the parts of all shards add up to these goals."""
+        """Return one shard's part; the parts of all shards add up to these goals, but ``NO_ROOM`` is ``NO_ROOM`` in each."""
         piece = MIN_PIECE_REPLICAS * self.largest
         rack_of = self.fleet.rack_of
         # All shards shed the same, but the bytes that must move differ: the inflow follows both.
@@ -112,7 +118,7 @@ class ShardGoals:
             inflow=inflow,
             free=np.floor(self.free * part).astype(np.int64),
             excess=split_evenly(self.excess, shard, shards),
-            leader_room=split_evenly(self.leader_room, shard, shards),
+            leader_room=_leader_room_of_shard(self.leader_room, shard, shards),
             bounds=self.bounds if shards == 1 else None,
             alone=shards == 1,
         )
@@ -123,6 +129,11 @@ def split_evenly(total: Longs, shard: int, shards: int) -> Longs:
     each, rest = np.divmod(total, shards)
     part: Longs = each + (rest * (shard + 1) // shards - rest * shard // shards)
     return part
+
+
+def _leader_room_of_shard(total: Longs, shard: int, shards: int) -> Longs:
+    """One shard's part of the room for leaderships. ``NO_ROOM`` is no number to split: a part of it would pass for a surplus."""
+    return np.where(total > NO_ROOM // 2, split_evenly(total, shard, shards), total)
 
 
 def split_in_pieces(total: Longs, rack_of: Longs, piece: int, shard: int, weights: Longs) -> Longs:

@@ -24,7 +24,7 @@ FREE_UNKNOWN = 2**55
 class Space:
     """By broker: the bytes it can take until its fullest log dir reaches the margin, and its usable log dirs (at least 1).
 
-    ``cordoned``: whether every log dir that the broker has reported is, or is offline (KIP-1066).
+    ``cordoned``: whether the broker reported log dirs of which none takes replicas: each is cordoned (KIP-1066) or offline.
     """
 
     free: Longs
@@ -53,6 +53,19 @@ class Space:
             np.array([len(room) for room in each], dtype=np.int64),
             np.array([broker in reported and broker not in rooms for broker in ids.tolist()]),
         )
+
+
+def short_of_space(received: Longs, largest: Longs, free: Longs, log_dirs: Longs) -> Flags:
+    """Which brokers cannot take what they get: in total, or the largest copy in one log dir. The admission counts it so too.
+
+    Args:
+        received: by broker, the bytes of all copies that it gets.
+        largest: by broker, the bytes of the largest one.
+        free: by broker, the bytes that it can take (``Space.free``).
+        log_dirs: by broker, its usable log dirs, at least 1.
+    """
+    short: Flags = (received > free) | (largest * log_dirs > free)
+    return short
 
 
 def _takes_replicas(row: dict[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from kafka_reassignment.decisions.throttle import without_slowdowns
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import ClusterDescription, Step
 from kafka_reassignment.plan.rebatch import RemainingPlan, rebatch
-from kafka_reassignment.plan.store import read_targets_of
+from kafka_reassignment.plan.store import read_summary, read_targets_of
 from kafka_reassignment.record.operator_commands import LimitsCommand, Revision
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
@@ -209,6 +209,7 @@ def _steps_of_unhealthy(run: RunContext, number: int, limits: Limits, *, without
         return ()
     view = observe(run.cluster, [move.partition for move in several])
     targets = read_targets_of(run.record.plan_ref(), [move.partition for move in several])
+    rack_of = read_summary(run.record.plan_ref()).rack_of
     found: list[Step] = []
     for move in several:
         state, partition = view.partitions.get(move.partition), move.partition
@@ -222,6 +223,7 @@ def _steps_of_unhealthy(run: RunContext, number: int, limits: Limits, *, without
             isr=state.isr,
             live_brokers=view.live_brokers,
             min_insync=view.min_insync_replicas.get(partition.topic, 1),
+            rack_of=rack_of,
         )
         if steps and steps[0].reassignment.target != move.target:
             found += steps

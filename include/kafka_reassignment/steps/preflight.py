@@ -210,8 +210,8 @@ def _check_job(
     if request.job is Job.ROLL_BACK:
         _check_roll_back(run, str(request.roll_back_of))
     if request.job is Job.DECOMMISSION:
-        live = description.live_brokers
-        check_racks_left({b: description.brokers[b].rack for b in live}, request.brokers)
+        rack_of = {b: description.brokers[b].rack for b in description.live_brokers}
+        check_racks_left(rack_of, request.brokers, _most_replicas(run, request, partitions))
     if request.job is not Job.APPLY_JSON or request.reassignment_json is None:
         return
     targets = parse_plan(request.reassignment_json)
@@ -223,6 +223,21 @@ def _check_job(
         min_insync_replicas=min_insync_replicas(run.cluster, {p.topic for p in current}),
         asks_about=request.asks_about,
         excluded_brokers=request.exclude_brokers,
+    )
+
+
+def _most_replicas(
+    run: RunContext, request: ReassignmentRequest, partitions: Mapping[TopicPartition, PartitionState]
+) -> int:
+    """Replicas of the partition that has most. What is to be superseded counts as cancelled: a move in flight has more."""
+    in_flight = run.cluster.list_reassignments() if request.supersede else {}
+    return max(
+        (
+            len(in_flight[p].original if p in in_flight else state.replicas)
+            for p, state in partitions.items()
+            if request.asks_about(p.topic)
+        ),
+        default=0,
     )
 
 

@@ -166,6 +166,37 @@ def test_r_is_exceeded_to_reach_min_insync_and_only_then() -> None:
     assert running((1, 2, 3), (4, 5, 6), 1, isr={1, 2}, min_insync=2) == (4, 1, 2)
 
 
+RACKS = {1: "a", 2: "b", 3: "c", 4: "b", 5: "c", 6: "a"}
+
+
+def test_no_step_has_fewer_racks_than_both_ends_where_another_replica_can_go_first() -> None:
+    """The batches after it may take hours: if a rack failed meanwhile, two of three replicas would be gone."""
+    assert steps_of((1, 2, 3), (4, 5, 6), replica_movements=1) == ((4, 2, 3), (4, 5, 3), (4, 5, 6))
+    assert steps_of((1, 2, 3), (4, 5, 6), replica_movements=1, rack_of=RACKS) == ((4, 1, 3), (4, 5, 1), (4, 5, 6))
+    move = Reassignment(P, (1, 2, 3), (4, 5, 6))
+    now = steps_from_now(move, replica_movements=1, isr={1, 2, 3}, live_brokers=set(RACKS), min_insync=1, rack_of=RACKS)
+    assert now == steps_for(move, replica_movements=1, rack_of=RACKS)
+
+
+@given(replica_lists, replica_lists, movements)
+def test_with_a_single_rack_the_steps_are_as_without_one(current: Replicas, target: Replicas, r: int) -> None:
+    assert steps_of(current, target, replica_movements=r, rack_of={}) == steps_of(current, target, replica_movements=r)
+
+
+@given(st.permutations((0, 1, 2, 3)), st.permutations((4, 5, 6, 7)), movements)
+def test_from_distinct_racks_to_distinct_racks_no_step_loses_one(current: list[int], target: list[int], r: int) -> None:
+    rack_of = {b: "abcd"[b % 4] for b in range(8)}
+    steps = steps_of(tuple(current), tuple(target), replica_movements=r, rack_of=rack_of)
+    assert all(len({rack_of[b] for b in step}) == 4 for step in steps)
+
+
+@given(replica_lists, replica_lists, movements)
+def test_racks_change_no_number_of_steps_or_replicas(current: Replicas, target: Replicas, r: int) -> None:
+    rack_of = {b: "abc"[b % 3] for b in BROKERS}
+    with_racks = steps_of(current, target, replica_movements=r, rack_of=rack_of)
+    assert [len(s) for s in with_racks] == [len(s) for s in steps_of(current, target, replica_movements=r)]
+
+
 def test_the_steps_from_now_begin_with_the_next_step_and_end_at_the_target() -> None:
     move = Reassignment(P, (1, 2, 3), (4, 5, 6), 7)
     steps = steps_from_now(move, replica_movements=1, isr={1, 2}, live_brokers={1, 2, 4, 5, 6}, min_insync=1)

@@ -48,6 +48,11 @@ def test_a_change_over_the_limit_becomes_several_steps_in_its_place():
     ]
 
 
+def test_steps_look_at_racks_where_they_are_known():
+    table = steps_table(changes(((1, 2, 3), (4, 5, 6))), 1, rack_of={1: "a", 2: "b", 3: "c", 4: "b", 5: "c", 6: "a"})
+    assert [row[4] for row in rows_of(table)] == [(4, 1, 3), (4, 5, 1), (4, 5, 6)]
+
+
 def test_steps_of_one_partition_run_in_successive_batches():
     table = steps_table(changes(((1, 2, 3), (4, 5, 6)), ((1, 2), (1, 3))), 1)
     numbers = batches_of(batching_columns(table), Limits(replica_movements=1, partition_movements=10))

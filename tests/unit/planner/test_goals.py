@@ -8,9 +8,10 @@ import pytest
 
 from kafka_reassignment.planner.flows import Routes, balancing_flows, forced_flows
 from kafka_reassignment.planner.goals import NO_ROOM, Band, fair_shares, leader_room, least_bytes
+from kafka_reassignment.planner.placing.leaders import leads_too_much
 from kafka_reassignment.planner.schemas import LOG_DIRS
-from kafka_reassignment.planner.shard_goals import split_evenly, split_in_pieces
-from kafka_reassignment.planner.space import Space
+from kafka_reassignment.planner.shard_goals import BUCKETS, Fleet, ShardGoals, split_evenly, split_in_pieces
+from kafka_reassignment.planner.space import Space, short_of_space
 
 pytestmark = pytest.mark.quick
 
@@ -143,6 +144,17 @@ def test_the_parts_of_all_shards_add_up_exactly():
     assert sum(split_evenly(total, shard, 3) for shard in range(3)).tolist() == total.tolist()
 
 
+@pytest.mark.parametrize("shards", [1, 2, 4, 1024])
+def test_a_broker_that_is_to_get_no_leadership_has_no_surplus_in_any_shard(shards):
+    """A part of ``NO_ROOM`` would pass for a surplus, and the broker would lose leaderships in a large cluster only."""
+    none, fleet = longs(0, 0), Fleet(longs(1, 2), ("a",), longs(0, 0), *[ALL(2, bool)] * 4, longs(1, 1))
+    room = longs(NO_ROOM, -4096)
+    goals = ShardGoals(fleet, none, none, np.zeros(BUCKETS, dtype=np.int64), none, none, room, largest=1)
+    parts = [goals.for_shard(shard, shards).leader_room for shard in range(shards)]
+    assert all(leads_too_much(part.tolist()).tolist() == [False, True] for part in parts)
+    assert sum(int(part[1]) for part in parts) == -4096
+
+
 def test_pieces_add_up_follow_the_weights_and_are_not_smaller_than_wanted():
     total, racks, weights = longs(100, 100, 100, 100), longs(0, 0, 1, 1), longs(1, 3)
     parts = [split_in_pieces(total, racks, 100, shard, weights) for shard in range(2)]
@@ -166,3 +178,9 @@ def test_a_broker_with_no_log_dir_that_takes_replicas_gets_none_whatever_the_rea
     rows = [dict(zip(LOG_DIRS.names, row, strict=True)) for row in dirs]
     space = Space.of(pa.Table.from_pylist(rows, schema=LOG_DIRS), np.array([1, 2, 3]), 0.1)
     assert space.cordoned.tolist() == [True, False, False], "nothing is known of the third one"
+
+
+def test_a_copy_that_no_single_log_dir_has_space_for_is_too_much_though_all_of_them_together_have_it():
+    """The admission would hold such a batch back for ever. Three brokers, two log dirs with room for 180 each."""
+    received, largest, free = longs(200, 200, 400), longs(100, 200, 100), longs(360, 360, 360)
+    assert short_of_space(received, largest, free, longs(2, 2, 2)).tolist() == [False, True, True]

@@ -9,6 +9,7 @@ import pytest
 from kafka_reassignment.errors import (
     InfeasiblePlanError,
     InvalidReplicationFactorError,
+    InvalidRequestError,
     UnknownBrokerError,
     UnknownTopicOrPartitionError,
 )
@@ -171,12 +172,40 @@ def test_a_lower_replication_factor_copies_nothing(spark, six_brokers, tmp_path)
     assert all(300 <= b.bytes_after <= 500 for b in summary.brokers)
 
 
+def test_a_lower_replication_factor_needs_no_broker_that_takes_replicas_and_a_higher_one_does(
+    spark, six_brokers, tmp_path
+):
+    snapshot, excluded = six_brokers.write(tmp_path / "s"), {"topics": ("orders",), "exclude_brokers": (1, 2, 3, 4, 5)}
+    lower = request_for(Job.REPLICATION_FACTOR, replication_factor=2, **excluded)
+    assert plan(spark, snapshot, lower, str(tmp_path / "p")).bytes_to_copy == 0
+    assert {len(t) for t in targets(str(tmp_path / "p")).values()} == {2}
+    higher = request_for(Job.REPLICATION_FACTOR, replication_factor=5, **excluded)
+    with pytest.raises(InfeasiblePlanError, match=r"orders-0: 5 replicas are wanted, and every one of the 1 brokers"):
+        plan(spark, snapshot, higher, str(tmp_path / "q"))
+
+
+def test_a_rack_is_given_up_where_enough_others_are_left(spark, six_brokers, tmp_path):
+    six_brokers.topic("pairs", [3, 1], [6, 4], [2, 3])
+    snapshot = six_brokers.write(tmp_path / "s")
+    plan(spark, snapshot, request_for(Job.DECOMMISSION, brokers=(3, 6), topics=("pairs",)), str(tmp_path / "p"))
+    assert [sorted(b % 3 for b in t) for t in targets(str(tmp_path / "p")).values()] == [[1, 2]] * 3
+
+
 def test_moved_topics_are_on_the_named_brokers_only_and_others_stay(spark, six_brokers, tmp_path):
     six_brokers.topic("logs", [1, 2, 3], [4, 5, 6])
     request = request_for(Job.MOVE_TOPICS, topics=("logs",), brokers=(4, 5, 6))
     plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
 
     assert {p: sorted(t) for p, t in targets(str(tmp_path / "p")).items()} == {"logs-0": [4, 5, 6]}
+
+
+def test_no_step_between_has_fewer_racks_than_the_replicas_had(spark, cluster, tmp_path):
+    cluster.racks(a=(1, 4), b=(2, 5), c=(3, 6)).topic("orders", [1, 2, 3], [2, 3, 1], [3, 1, 2], [1, 3, 2])
+    request = request_for(Job.MOVE_TOPICS, topics=("orders",), brokers=(4, 5, 6), limits=Limits(replica_movements=1))
+    summary = plan(spark, cluster.write(tmp_path / "s"), request, str(tmp_path / "p"))
+    steps = read_batches(str(tmp_path / "p"), 1, len(summary.batches))[0]["target"].to_pylist()
+    assert len(steps) == 12
+    assert [len({b % 3 for b in replicas}) for replicas in steps] == [3] * 12
 
 
 def test_restored_racks_move_one_copy_of_each_partition_that_shares_one(spark, six_brokers, tmp_path):
@@ -291,10 +320,30 @@ def test_a_json_that_fills_a_disk_is_refused(spark, cluster, tmp_path):
         entries = [{"topic": "orders", "partition": n, "replicas": [broker]} for n in (0, 1)]
         return request_for(Job.APPLY_JSON, reassignment_json=json.dumps({"version": 1, "partitions": entries}))
 
-    with pytest.raises(InfeasiblePlanError, match=r"broker 2 gets 200 bytes and has room for 180 bytes, with 10% of"):
+    with pytest.raises(
+        InfeasiblePlanError, match=r"broker 2 gets 200 bytes, .* has room for 180 bytes, in each .* with 10% of"
+    ):
         plan(spark, snapshot, to(2), str(tmp_path / "p"))
     assert not (tmp_path / "p").exists()
     assert plan(spark, snapshot, to(3), str(tmp_path / "p")).partitions == 2
+
+
+def test_a_json_keeps_to_what_the_same_request_leaves_out_and_to_cordons(spark, cluster, tmp_path):
+    cluster.broker(1).broker(2).broker(3).topic("orders", [1]).log_dir(3, cordoned=True)
+    snapshot = cluster.write(tmp_path / "s")
+
+    def to(broker: int, **fields) -> ReassignmentRequest:
+        entry = {"topic": "orders", "partition": 0, "replicas": [broker]}
+        document = json.dumps({"version": 1, "partitions": [entry]})
+        return request_for(Job.APPLY_JSON, reassignment_json=document, **fields)
+
+    with pytest.raises(InvalidRequestError, match=r"names orders-0, which 'topics' and 'exclude_topics' of the same"):
+        plan(spark, snapshot, to(2, exclude_topics=("orders",)), str(tmp_path / "p"))
+    with pytest.raises(InvalidRequestError, match=r"puts orders-0 on broker 2, which 'exclude_brokers' of the same"):
+        plan(spark, snapshot, to(2, exclude_brokers=(2,)), str(tmp_path / "p"))
+    with pytest.raises(InfeasiblePlanError, match=r"puts orders-0 on broker 3, which takes no replicas"):
+        plan(spark, snapshot, to(3), str(tmp_path / "p"))
+    assert plan(spark, snapshot, to(2), str(tmp_path / "p")).partitions == 1
 
 
 def test_unknown_brokers_topics_and_partitions_are_refused_by_name(spark, six_brokers, tmp_path):

@@ -109,8 +109,8 @@ BAD = {
         {"job": "decommission", "brokers": [1, 4]},
         InfeasiblePlanError,
         (
-            "Cannot decommission broker 1, 4: rack 'a' would have no live broker left, expected at least one, because "
-            "replicas are kept on distinct racks. Leave one broker of the rack, or add one to it first"
+            "Cannot decommission broker 1, 4: rack 'a' would have no live broker left, and 2 of 3 racks are too few for partitions "
+            "with 3 replicas, which are kept on distinct racks. Leave one broker of the rack, or add one to it first"
         ),
     ),
     "a partition twice": (
@@ -188,6 +188,7 @@ BAD = {
 def test_bad_input_is_refused_before_anything_is_written(fields, error, text, tmp_path):
     cluster = FakeCluster()
     cluster.create_topic("orders", [(1, 2), (2, 3)], configs={"min.insync.replicas": "2"})
+    cluster.create_topic("payments", [(1, 2, 3)])
     store = RecordStore(UPath(tmp_path))
     record = store.record("fake-cluster", "r")
     step = RunContext(

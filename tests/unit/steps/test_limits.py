@@ -12,6 +12,8 @@ from kafka_reassignment.advice import StartBrokers
 from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.errors import InvalidRequestError, VerificationError
 from kafka_reassignment.model import Reassignment, Refusal, TopicPartition
+from kafka_reassignment.plan.store import read_summary, write_summary
+from kafka_reassignment.plan.summary import BrokerSummary
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.batch import next_batch
@@ -311,6 +313,36 @@ def test_a_healthy_partition_keeps_its_planned_steps(reassignment, cluster):
     run = reassignment(*wide((1, 2, 3), (4, 5, 6)))
     run.run_batches()
     assert run.record.revisions.all() == []
+
+
+def know_racks(run, rack_of):
+    """Let the summary of the plan name the racks, as the planner's does."""
+    uri = run.record.plan_ref().uri
+    unused = dict.fromkeys(BrokerSummary.model_fields, 0)
+    brokers = tuple(BrokerSummary(**unused | {"broker": b, "rack": rack, "alive": True}) for b, rack in rack_of.items())
+    write_summary(uri, read_summary(uri).model_copy(update={"brokers": brokers}))
+
+
+RACKS = {1: "a", 2: "b", 3: "c", 4: "b", 5: "c", 6: "a"}
+
+
+def test_steps_that_are_cut_again_keep_replicas_on_distinct_racks(reassignment, cluster):
+    cluster.create_topic("wide", [(1, 2, 3)])
+    run = reassignment([MOVES[0]], *wide((1, 2, 3), (4, 5, 6)))
+    know_racks(run, RACKS)
+    run.do_all()
+    change_limits(run.context, {"partition_movements": 7}, by="bob")
+    next_batch(run.context, 1)
+    assert targets(run)[1:] == [(4, 1, 3), (4, 5, 1), (4, 5, 6)]
+
+
+def test_steps_for_what_is_out_of_sync_keep_the_others_on_distinct_racks(reassignment, cluster):
+    cluster.create_topic("wide", [(1, 2, 3)])
+    run = reassignment(*wide((1, 2, 3), (4, 5, 6)))
+    know_racks(run, RACKS)
+    cluster.kill(3)
+    run.run_batches()
+    assert targets(run) == [(4, 1, 2), (4, 5, 1), (4, 5, 6)]
 
 
 # What stays blocked
