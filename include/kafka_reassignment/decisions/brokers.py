@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping
 
 from kafka_reassignment.advice import Advice, Correct
 from kafka_reassignment.errors import InfeasiblePlanError, UnknownBrokerError, name_some
-from kafka_reassignment.model import Reassignment, TopicPartition, View
 
 
 def check_brokers_known(named: Iterable[int], known: Collection[int], *, subject: str, advice: Advice) -> None:
@@ -27,37 +26,6 @@ def check_brokers_known(named: Iterable[int], known: Collection[int], *, subject
         raise UnknownBrokerError(
             f"{subject} names broker {name_some(unknown)}, expected some of {name_some(sorted(known), 20)}",
             advice,
-        )
-
-
-def check_way_back(moves: Iterable[Reassignment], seen: View) -> None:
-    """Refuse a roll back that would put replicas on brokers that are down or gone: such a copy is never complete.
-
-    What is there already needs no copy. A partition that others have moved elsewhere since stays where it is.
-
-    Args:
-        moves: of each partition, what the roll back would make of it.
-        seen: these partitions as they are now. One that is in flight counts as being where a cancel leaves it.
-
-    Raises:
-        UnknownBrokerError: a partition would get a replica on such a broker.
-    """
-    lost: dict[TopicPartition, list[int]] = {}
-    for move in moves:
-        state, flight = seen.partitions.get(move.partition), seen.in_flight.get(move.partition)
-        if state is None:
-            continue
-        now = set(flight.original if flight else state.replicas)
-        dead = [b for b in move.target if b not in now and b not in seen.live_brokers]
-        if dead and now <= {*move.current, *move.target}:
-            lost[move.partition] = dead
-    if lost:
-        brokers = sorted({b for dead in lost.values() for b in dead})
-        topics = sorted({p.topic for p in lost})
-        raise UnknownBrokerError(
-            f"The roll back would copy {len(lost)} partitions ({name_some(sorted(lost))}) to broker {name_some(brokers)}, expected "
-            f"brokers that are alive ({name_some(sorted(seen.live_brokers), 20)})",
-            Correct(f"start the broker first, or exclude those topics ({name_some(topics)})"),
         )
 
 

@@ -8,7 +8,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Rerun, Trigger
-from kafka_reassignment.decisions.brokers import check_way_back
 from kafka_reassignment.decisions.moves import has_begun
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, RecordDamagedError, is_worth_a_retry
 from kafka_reassignment.model import ConfigResource, ConfigValue
@@ -17,7 +16,7 @@ from kafka_reassignment.plan.inverse import BegunBatch, invert
 from kafka_reassignment.plan.reassignment_json import write_reassignment_json
 from kafka_reassignment.plan.report import plan_page, title_of
 from kafka_reassignment.plan.score_card import headline, score_card
-from kafka_reassignment.plan.store import PlanRef, read_batch, read_summary, read_target, read_target_table
+from kafka_reassignment.plan.store import PlanRef, read_batch, read_summary, read_target_table
 from kafka_reassignment.plan.summary import PlanSummary
 from kafka_reassignment.planner.environment import require_hadoop, require_pyspark
 from kafka_reassignment.planner.snapshot import TopicFacts, snapshot_of, write_snapshot
@@ -28,7 +27,7 @@ from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words
 from kafka_reassignment.steps.supersede import give_back, left_between
-from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons, observe, observe_replicas
+from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons, observe
 
 TOPIC_KEYS = (MIN_ISR, REMOTE_STORAGE)
 
@@ -140,12 +139,7 @@ def _write_for_people(run: RunContext, plan: PlanRef, summary: PlanSummary) -> N
 
 
 def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> PlanSummary:
-    """The batches of an earlier reassignment that were begun, inverted, newest first (KIP-455).
-
-    Raises:
-        RecordDamagedError: the plan of the earlier one was altered.
-        UnknownBrokerError: replicas would go back to a broker that is down or gone.
-    """
+    """The batches of an earlier reassignment that were begun, inverted, newest first (KIP-455)."""
     earlier = _rolled_back(run)
     plan, plan_of = earlier.plan_in_force(), earlier.plan_refs()
     begun: list[BegunBatch] = []
@@ -163,13 +157,11 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
             if len(not_begun) < len(steps):
                 begun.append(BegunBatch(number, plan_of(number), not_begun))
     try:
-        summary = invert(begun, request, out_uri)
+        return invert(begun, request, out_uri)
     except RecordDamagedError as error:
         raise RecordDamagedError(
             f"{request.roll_back_of} cannot be rolled back: {error.problem}", Correct("restore its files from a copy")
         ) from error
-    check_way_back(read_target(out_uri), observe_replicas(run.cluster, [m.partition for m in read_target(out_uri)]))
-    return summary
 
 
 def _rolled_back(run: RunContext) -> Record:

@@ -4,46 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_reassignment.decisions.brokers import check_racks_left, check_way_back
-from kafka_reassignment.errors import InfeasiblePlanError, UnknownBrokerError
-from kafka_reassignment.model import InFlight, PartitionState, Reassignment, Replicas, TopicPartition, View
+from kafka_reassignment.decisions.brokers import check_racks_left
+from kafka_reassignment.errors import InfeasiblePlanError
 
 pytestmark = pytest.mark.quick
-
-P = TopicPartition("orders", 0)
-BACK = Reassignment(P, (3, 4), (1, 2))
-"""A roll back to brokers of which 1 is down."""
-
-
-def seen(replicas: Replicas, in_flight: InFlight | None = None) -> View:
-    state = PartitionState(replicas, frozenset(replicas), replicas[0])
-    return View(frozenset({2, 3, 4, 5}), {P: state}, {P: in_flight} if in_flight else {})
-
-
-@pytest.mark.parametrize(
-    "now",
-    [
-        seen((3, 4)),
-        seen((2, 4)),
-        seen((1, 3, 4), InFlight((1, 3, 4), (1,), ())),
-    ],
-    ids=["moved", "half-way", "in flight there, until it is cancelled"],
-)
-def test_no_replica_goes_back_to_a_broker_that_is_down(now: View) -> None:
-    with pytest.raises(
-        UnknownBrokerError, match=r"would copy 1 partitions \(orders-0\) to broker 1, expected .* alive \(2, 3, 4, 5\)"
-    ):
-        check_way_back([BACK], now)
-
-
-@pytest.mark.parametrize(
-    "now",
-    [seen((1, 2)), seen((1, 3)), seen((5, 4)), View(frozenset({2}), {})],
-    ids=["back already", "its replica is there still", "moved elsewhere by others", "deleted"],
-)
-def test_what_copies_nothing_to_it_is_let_through(now: View) -> None:
-    check_way_back([BACK], now)
-
 
 RACKS = {1: "a", 2: "b", 3: "c", 4: "a"}
 

@@ -4,13 +4,7 @@ import pytest
 from tests.steps_lab import move
 
 from kafka_reassignment.advice import Correct, Rerun
-from kafka_reassignment.errors import (
-    InvalidRequestError,
-    ReassignmentInProgressError,
-    RecordDamagedError,
-    UnknownBrokerError,
-)
-from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.errors import InvalidRequestError, ReassignmentInProgressError, RecordDamagedError
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_report import report_stop
@@ -130,44 +124,6 @@ def test_what_is_to_be_rolled_back_must_have_a_plan(reassignment):
     run.finish()
     with pytest.raises(InvalidRequestError, match="'roll_back_of' names nope, expected a reassignment of cluster"):
         RollBack(run, roll_back_of="nope")
-
-
-def test_what_would_go_back_to_a_dead_broker_is_refused_and_the_cluster_is_free_then(reassignment, cluster):
-    """A copy to it is never complete: the batch would wait for a day, and the run end red."""
-    cluster.create_topic("payments", [(2, 3)])
-    cluster.catch_up_all()
-    run = reassignment([move("orders", 0, (1, 2), (3, 4)), move("payments", 0, (2, 3), (2, 4))])
-    run.run_batches()
-    run.finish()
-    cluster.kill(1)
-    with pytest.raises(UnknownBrokerError) as error:
-        RollBack(run, allowed_unhealthy_partitions=9)
-    assert error.value.problem == (
-        "The roll back would copy 1 partitions (orders-0) to broker 1, expected brokers that are alive (2, 3, 4, 5, 6)"
-    )
-    assert error.value.advice == (Correct("start the broker first, or exclude those topics (orders)"),)
-    assert run.store.lock_owner(run.cluster_id) is None
-
-
-def test_topics_that_cannot_go_back_are_left_out_and_the_others_go(reassignment, cluster):
-    cluster.create_topic("payments", [(2, 3)])
-    cluster.catch_up_all()
-    run = reassignment([move("orders", 0, (1, 2), (3, 4)), move("payments", 0, (2, 3), (2, 4))])
-    run.run_batches()
-    run.finish()
-    cluster.kill(1)
-    assert "1 of 1 partitions" in RollBack(run, exclude_topics=["orders"], allowed_unhealthy_partitions=9).summary
-
-
-def test_what_needs_no_copy_to_a_dead_broker_is_no_reason_to_refuse(reassignment, cluster):
-    """One partition has its replica there still; the other was moved elsewhere by others, and stays where it is."""
-    run = reassignment([move("orders", 0, (1, 2), (1, 2, 3)), move("orders", 1, (2, 3), (4, 3))])
-    run.run_batches()
-    run.finish()
-    cluster.another_client().alter_reassignments({TopicPartition("orders", 1): (5, 6)})
-    cluster.catch_up_all()
-    cluster.kill(2)
-    assert RollBack(run, allowed_unhealthy_partitions=9).record.frozen_plan()
 
 
 def test_nothing_begun_is_nothing_to_roll_back(reassignment):
