@@ -308,12 +308,17 @@ class Record:
 
     def superseded(self) -> list[Record]:
         """Return the records of the reassignments whose place this one took, the latest first, as far as they were not resumed."""
-        if not self.exists or not self.recorded_request().request.supersede:
-            return []
-        noted = reversed(self._noted_as_superseded())
+        noted = reversed(self._noted_as_superseded()) if self._may_supersede() else ()
         return [
             r for r in map(self.beside, noted) if (stop := r.stopped()) and stop.superseded_by == self.reassignment_id
         ]
+
+    def _may_supersede(self) -> bool:
+        """Whether it was asked to, which saves the look at the notes of most; where its request is damaged, they tell it."""
+        try:
+            return self.exists and self.recorded_request().request.supersede
+        except RecordDamagedError:
+            return True
 
     def has_moved_successor(self) -> bool:
         """Whether it is superseded, and the reassignment that took its place has moved something since."""

@@ -337,6 +337,15 @@ def test_what_a_reassignment_with_a_damaged_plan_has_left_goes_back_when_it_is_s
     then.finish()
 
 
+def test_a_damaged_request_of_the_superseded_one_hides_nothing_of_it(reassignment):
+    first = expanded(reassignment)
+    then = superseding(first, reassignment, [move("orders", 0, (1, 2), (1, 4))])
+    (first.record.root / "request.json").write_bytes(b"damaged")
+    then.run_batches()
+    assert then.replicas() | {"orders-0": (1, 4), "orders-1": (4, 3)} == then.replicas()
+    then.finish()
+
+
 def damage(run: Run, table: str = "") -> None:
     """Damage the files of a plan: those of one table, or all."""
     files = [f for f in (UPath(run.record.plan_uri) / table).rglob("*") if f.is_file()]
