@@ -27,7 +27,16 @@ from kafka_reassignment.request import Job
 from kafka_reassignment.steps.context import AuditDraft, RunContext, refuse_stopped
 from kafka_reassignment.steps.finished import REPORT, is_finished_reassignment
 from kafka_reassignment.steps.leaders import too_cold
-from kafka_reassignment.steps.left_over import LEFT, keep_what_is_left, to_decommission_again, to_move_what_is_left
+from kafka_reassignment.steps.leaving import LeavingBrokers, leaving_brokers
+from kafka_reassignment.steps.left_over import (
+    LEFT,
+    MOST_AT_ONCE,
+    keep_what_is_left,
+    leaderless_though_up,
+    to_decommission_again,
+    to_elect,
+    to_move_what_is_left,
+)
 from kafka_reassignment.steps.moves import SLICE, as_texts
 from kafka_reassignment.steps.restore import Restored, restore_configs
 from kafka_reassignment.steps.supersede import settle_superseded
@@ -62,8 +71,8 @@ def verify(run: RunContext) -> None:
             again = found.look_again()
             for moves in in_slices(again, SLICE):
                 _look_at(run, moves, found)
-        left, hidden = _on_leaving(run)
-        came_since = [p for p in left if p not in planned and str(p) not in withdrawn]
+        leaving = leaving_brokers(run, until=run.now() + timedelta(seconds=PASSING_SECONDS))
+        came_since = [p for p in leaving.hosted if p not in planned and str(p) not in withdrawn]
         # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go at this point.
         restored = Restored(()) if run.record.journal().is_over else _restored(run, event)
         of_superseded = _settled_of_superseded(run, found, event)
@@ -76,13 +85,14 @@ def verify(run: RunContext) -> None:
             "withdrawn": sorted(withdrawn),
             "wrong": list(found.wrong.values()),
             "came_since": [str(p) for p in came_since],
-            "hidden": [str(p) for p in hidden],
+            "hidden": [str(p) for p in sorted(leaving.hidden)],
+            "silent": dict(leaving.silent),
             "throttle_owed": list(restored.owed),
             "left_by_superseded": as_texts(of_superseded),
         }
         unmoved = {} if planned or not withdrawn else _withdrawn_and_elsewhere(run)
         event.facts["unmoved"] = [str(p) for p in unmoved]
-        error = _what_is_wrong(run, found, restored, of_superseded, hidden, came_since, unmoved)
+        error = _what_is_wrong(run, found, restored, of_superseded, leaving, came_since, unmoved)
         if error is not None:
             if not found.ours_in_flight:
                 run.release_lock()
@@ -171,19 +181,28 @@ def _what_is_wrong(
     found: _Found,
     restored: Restored,
     of_superseded: Mapping[TopicPartition, str],
-    hidden: Sequence[TopicPartition],
+    leaving: LeavingBrokers,
     came_since: Sequence[TopicPartition],
     unmoved: Mapping[TopicPartition, Replicas],
 ) -> VerificationError | None:
     if found.wrong or restored.owed or of_superseded:
         return _not_as_planned(run, found, restored, of_superseded)
     brokers = name_some(run.request.brokers, 10)
-    if hidden:
+    if leaving.hidden:
         return VerificationError(
-            f"All that was planned is done, but broker {brokers} still hosts {len(hidden)} partitions of topics that the user of "
-            f"this connection may not describe ({name_some(hidden)}), so nobody has planned them: do not shut it down",
+            f"All that was planned is done, but broker {brokers} still hosts {len(leaving.hidden)} partitions of topics that the "
+            f"user of this connection may not describe ({name_some(sorted(leaving.hidden))}), so nobody has planned them: do not "
+            "shut it down",
             Correct("grant Describe on these topics"),
             *to_decommission_again(run, came_since),
+        )
+    if leaving.silent:
+        silent = format_brokers(sorted(leaving.silent))
+        return VerificationError(
+            f"All that was planned is done, but broker {silent} does not tell what is on its disks "
+            f"({name_some(leaving.silent.values())}), and may host topics that the metadata does not show: do not shut it down",
+            WaitUntil(f"broker {silent} answers"),
+            Rerun("verify"),
         )
     if came_since:
         return VerificationError(
@@ -232,6 +251,7 @@ def _not_as_planned(
         advice.append(Trigger(SWEEP_DAG_ID))
     if down := sorted(found.out_of_sync - found.live_brokers):
         advice.append(StartBrokers(tuple(down)))
+    advice += _to_lead(run, found)
     if found.out_of_sync & found.live_brokers:
         advice.append(WaitUntil(f"broker {format_brokers(sorted(found.out_of_sync))} is in sync"))
     if found.ours_in_flight:
@@ -245,37 +265,16 @@ def _not_as_planned(
     return VerificationError(problem, *advice)
 
 
+def _to_lead(run: RunContext, found: _Found) -> tuple[Advice, ...]:
+    """Return the advice about what is at its target and never gets a leader again by itself."""
+    seen = observe(run.cluster, [p for p in found.wrong if p not in found.elsewhere][:MOST_AT_ONCE])
+    return to_elect(leaderless_though_up(seen), seen)
+
+
 def _restored(run: RunContext, event: AuditDraft) -> Restored:
     """Restore what can be; return what is in place still, also where it has to be."""
     restored = restore_configs(run, event)
     return replace(restored, owed=run.record.journal().owed_texts())
-
-
-def _on_leaving(run: RunContext) -> tuple[list[TopicPartition], list[TopicPartition]]:
-    """What the brokers that were to be emptied host all the same, by the metadata, and what their log dirs alone show.
-
-    New topics land on them until they are cordoned. Topics that a user may not describe are left out of the metadata by the
-    brokers, without a word. A topic that is created or deleted at this moment may be in one of the two alone, so what only log
-    dirs show is looked at twice.
-    """
-    request = run.request
-    if request.job is not Job.DECOMMISSION:
-        return [], []
-    leaving = set(request.brokers)
-    everything = run.cluster.describe_partitions()
-    left = [p for p, s in sorted(everything.items()) if leaving & set(s.replicas) and request.asks_about(p.topic)]
-    hidden = _not_in_metadata(run, everything)
-    if hidden:
-        run.sleep(BETWEEN_LOOKS_SECONDS)
-        hidden &= _not_in_metadata(run, run.cluster.describe_partitions())
-    return left, sorted(hidden)
-
-
-def _not_in_metadata(run: RunContext, seen: Collection[TopicPartition]) -> set[TopicPartition]:
-    leaving = set(run.request.brokers) & run.cluster.describe_cluster().live_brokers
-    hosted = {r.partition for r in run.cluster.describe_log_dirs(sorted(leaving)).replicas if not r.is_future}
-    topics = {p.topic for p in seen}
-    return {p for p in hosted if p.topic not in topics and run.request.asks_about(p.topic)}
 
 
 def write_report(run: RunContext) -> str:

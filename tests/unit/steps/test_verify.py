@@ -6,7 +6,7 @@ import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Run, move
 from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1, ORDERS_2
-from tests.unit.steps.verify_lab import failed, leader
+from tests.unit.steps.verify_lab import failed, leader, set_min_insync
 from upath import UPath
 
 from kafka_reassignment.advice import Correct, Rerun, StartBrokers, Trigger, WaitUntil
@@ -171,6 +171,26 @@ def test_a_decommission_is_not_done_while_the_broker_hosts_topics_that_nobody_ma
         verify(run.context)
 
 
+def test_a_decommission_is_not_done_while_the_broker_does_not_tell_what_is_on_its_disks(reassignment, cluster):
+    """It is up, and may be the only one that has a topic which the metadata does not show."""
+    run = reassignment(FROM_3, **EMPTY_3)
+    run.run_batches()
+    cluster.kill(3, fenced=False)
+    with pytest.raises(VerificationError, match=r"broker 3 does not tell what is on its disks .*do not shut it") as error:
+        verify(run.context)
+    assert error.value.advice == (WaitUntil("broker 3 answers"), Rerun("verify"))
+    cluster.restart(3)
+    verify(run.context)
+
+
+def test_a_broker_that_does_not_tell_for_a_moment_is_asked_again(reassignment, cluster):
+    run = reassignment(FROM_3, **EMPTY_3)
+    run.run_batches()
+    cluster.kill(3, fenced=False)
+    run.clock.on_sleep.append(lambda: cluster.restart(3))
+    verify(run.context)
+
+
 def test_a_decommission_that_the_planner_would_refuse_is_not_advised_without_what_makes_room(reassignment, cluster):
     run = reassignment(FROM_3, **EMPTY_3, exclude_brokers=(6,))
     run.do_all()
@@ -206,6 +226,20 @@ def test_a_broker_that_stays_down_is_named_after_a_minute(reassignment, cluster)
     cluster.restart(3)
     cluster.catch_up_all()
     verify(run.context)
+
+
+def test_what_gets_no_leader_by_itself_any_more_is_for_a_person(reassignment, cluster):
+    """F19: its broker was killed after the last batch, and min.insync.replicas was changed meanwhile."""
+    cluster.create_topic("lone", [(5,)])
+    run = reassignment([move("lone", 0, (5,), (2,))])
+    run.do_all()
+    cluster.kill(2)
+    set_min_insync(cluster, "lone", "2")
+    set_min_insync(cluster, "lone", "1")
+    cluster.restart(2)
+    correct, *_, rerun = failed(run).advice
+    assert correct.what.startswith("give lone-0 a leader")
+    assert rerun.task in {"start_batches", "verify"}
 
 
 # Leaders
