@@ -17,8 +17,8 @@ class ConfigAccount:
     Args:
         configs: what was set before us: all of it is another client's.
         broken: called with the invariant and the words when we change what is not ours.
-        underway: the entries that tries of ours have journalled and may still request, by config: another client's of the
-            same name cannot be told from a late one of ours.
+        underway: the rates and entries that tries of ours have journalled and may still request, by config: another client's
+            of the same value cannot be told from a late one of ours.
     """
 
     def __init__(
@@ -35,8 +35,8 @@ class ConfigAccount:
         self.acceptable: dict[ConfigKey, set[str | None]] = {}
         """Rates of before another client's change: one of them may be restored instead of the last one."""
         self.of_either: dict[ConfigKey, set[str]] = {}
-        """Entries that were ours, and that others removed and set again, or that a write of ours without an answer may set
-        at any time: nobody can tell whose they are."""
+        """Entries that were ours, and that others removed and set again, or that a write of ours may set at any time; and rates
+        of others which one of ours that is under way may set: nobody can tell whose they are."""
         self.our_rates: set[ConfigKey] = set()
         self._set_by_us: dict[ConfigKey, list[str]] = {}
         """Every value that we have set since a rate became ours, the latest last."""
@@ -80,6 +80,7 @@ class ConfigAccount:
             if is_rate(key):
                 self.acceptable.setdefault(key, set()).add(self.theirs.get(key))
                 self.our_rates.discard(key)
+                self.of_either[key] = {now} & self._underway().get(key, set()) if now is not None else set()
                 if now is None:
                     self.theirs.pop(key, None)
                 else:
@@ -114,7 +115,7 @@ class ConfigAccount:
     def _may_be_late(self, key: ConfigKey, value: str) -> bool:
         """Whether another client has set the very value that a late request of ours could set: nobody can tell whose it is."""
         ours = self._set_by_us.get(key, ())
-        return value in ours and int(value) >= int(ours[-1])
+        return value in self.of_either.get(key, ()) or (value in ours and int(value) >= int(ours[-1]))
 
     def _we_listed(self, key: ConfigKey, was: set[str], now: set[str]) -> set[tuple[TopicPartition, int]]:
         ours, theirs = self.our_entries.setdefault(key, set()), self.their_entries.setdefault(key, set())

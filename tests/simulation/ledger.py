@@ -57,7 +57,7 @@ class Ledger:
         actor: the name of the code that acts now.
         acting_for: the Airflow and the reassignment whose batch acts now; None where it is no batch's task.
         record_changes: how often the record, which owner and limit are read from, has changed.
-        underway: entries of throttled replicas that tries have journalled and may still request.
+        underway: rates and entries of throttled replicas that tries have journalled and may still request.
     """
 
     def __init__(

@@ -105,11 +105,13 @@ class Truth:
         return found or {}
 
     def underway(self) -> dict[tuple[ConfigResource, str], set[str]]:
-        """Return the entries of throttled replicas that tries have journalled and may still request, by config."""
+        """Return the rates and the entries of throttled replicas that tries have journalled and may still request, by config."""
         found: dict[tuple[ConfigResource, str], set[str]] = {}
-        for journal in self.journals().values():
-            for record in (r for setting in journal.underway for r in setting.lists):
+        for setting in (u for journal in self.journals().values() for u in journal.underway):
+            for record in setting.lists:
                 found.setdefault((record.resource, record.side.replicas_key), set()).update(record.added)
+            for rate in setting.rates:
+                found.setdefault((rate.resource, rate.side.rate_key), set()).update(rate.set_values)
         return found
 
     def reassignments(self) -> frozenset[str]:
