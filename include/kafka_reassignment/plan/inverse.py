@@ -10,8 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_reassignment.decisions.batching import split_long_lists
+from kafka_reassignment.decisions.batching.columns import ABSENT
+from kafka_reassignment.errors import name_some
+from kafka_reassignment.plan.columns import replica_matrix
 from kafka_reassignment.plan.schemas import STEPS
-from kafka_reassignment.plan.steps import batching_columns, changes_table
+from kafka_reassignment.plan.steps import adding, batching_columns, changes_table
 from kafka_reassignment.plan.store import (
     PlanRef,
     clear_plan,
@@ -33,7 +36,13 @@ class BegunBatch:
     left_out: Collection[str]
 
 
-def invert(begun: Sequence[BegunBatch], request: ReassignmentRequest, out_dir: str) -> PlanSummary:
+def invert(
+    begun: Sequence[BegunBatch],
+    request: ReassignmentRequest,
+    out_dir: str,
+    *,
+    live_brokers: Collection[int] | None = None,
+) -> PlanSummary:
     """Write the plan that undoes these batches in the order given, and return its summary.
 
     Each batch keeps its steps, with current and target exchanged. So a partition ends at the replicas it had before
@@ -43,6 +52,7 @@ def invert(begun: Sequence[BegunBatch], request: ReassignmentRequest, out_dir: s
         begun: batches to undo, the newest first.
         request: ``topics`` and ``exclude_topics`` restrict what is rolled back.
         out_dir: directory of the plan.
+        live_brokers: the plan says what goes back to others than these; None where that is not known.
     """
     parts = [part for batch in begun if len(part := _inverted(batch, request))]
     steps = pa.concat_tables(parts) if parts else STEPS.empty_table()
@@ -57,9 +67,24 @@ def invert(begun: Sequence[BegunBatch], request: ReassignmentRequest, out_dir: s
     returns = (
         f"every partition returns to the replicas it had before {request.roll_back_of}, whether or not that is balanced"
     )
-    summary = summary_of_batches(request, batches, changes, partitions_in_cluster=len(changes), assumptions=(returns,))
+    waiting = () if live_brokers is None else _to_brokers_down(changes, live_brokers)
+    summary = summary_of_batches(
+        request, batches, changes, partitions_in_cluster=len(changes), assumptions=(returns, *waiting)
+    )
     write_summary(out_dir, summary)
     return summary
+
+
+def _to_brokers_down(changes: pa.Table, live_brokers: Collection[int]) -> tuple[str, ...]:
+    new = adding(replica_matrix(changes["current"]), replica_matrix(changes["target"]))
+    down = ~np.isin(new, [ABSENT, *live_brokers])
+    if not down.any():
+        return ()
+    waiting = (
+        f"{down.any(axis=1).sum()} partitions go back to broker {name_some(np.unique(new[down]).tolist(), 10)}, which is down: they "
+        "are moved after all others, and stay where they are if it does not come back"
+    )
+    return (waiting,)
 
 
 def _inverted(batch: BegunBatch, request: ReassignmentRequest) -> pa.Table:

@@ -157,7 +157,7 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
             if len(not_begun) < len(steps):
                 begun.append(BegunBatch(number, plan_of(number), not_begun))
     try:
-        return invert(begun, request, out_uri)
+        return invert(begun, request, out_uri, live_brokers=run.cluster.describe_cluster().live_brokers)
     except RecordDamagedError as error:
         raise RecordDamagedError(
             f"{request.roll_back_of} cannot be rolled back: {error.problem}", Correct("restore its files from a copy")

@@ -176,7 +176,9 @@ def test_a_decommission_is_not_done_while_the_broker_does_not_tell_what_is_on_it
     run = reassignment(FROM_3, **EMPTY_3)
     run.run_batches()
     cluster.kill(3, fenced=False)
-    with pytest.raises(VerificationError, match=r"broker 3 does not tell what is on its disks .*do not shut it") as error:
+    with pytest.raises(
+        VerificationError, match=r"broker 3 does not tell what is on its disks .*do not shut it"
+    ) as error:
         verify(run.context)
     assert error.value.advice == (WaitUntil("broker 3 answers"), Rerun("verify"))
     cluster.restart(3)
