@@ -312,8 +312,8 @@ def is_worth_a_retry(error: BaseException) -> bool:
     return next((PASSING[kind] for kind in type(error).__mro__ if kind in PASSING), False)
 
 
-RERUN_ONCE_CORRECTED = (NotAuthorizedError, UnsupportedClusterError)
-"""Errors whose advice asks to correct the cluster or the connection, and not the request."""
+RERUN_ONCE_CORRECTED = (NotAuthorizedError, UnsupportedClusterError, RecordsMissingError)
+"""Errors whose advice asks to correct the cluster, the connection or the store, and not the request."""
 
 
 def advise_rerun(error: BaseException, task: str, batch: int | None = None) -> None:

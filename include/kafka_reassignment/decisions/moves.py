@@ -65,6 +65,10 @@ class Phase(StrEnum):
     """In flight, but it never completes (F34), or it should have: every replica it waits for is in the ISR."""
 
 
+NEVER_BEGUN = frozenset({Phase.NOT_SUBMITTED, Phase.PARTIALLY_EXPANDED})
+"""Not in flight, and some of it is to be submitted. After a submission, somebody has cancelled it."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepState:
     """The phase of a step, the reason, and whether the move in flight, if any, is ours."""
@@ -238,7 +242,7 @@ def disturbed(batch: Batch, seen: View) -> Mapping[TopicPartition, str]:
     found: dict[TopicPartition, str] = {}
     for step in batch.steps:
         at = phase(step, seen)
-        if at.phase in {Phase.NOT_SUBMITTED, Phase.PARTIALLY_EXPANDED}:
+        if at.phase in NEVER_BEGUN:
             found[step.partition] = f"another client cancelled its reassignment: {at.reason}"
         elif at.phase is Phase.STALE or not at.ours:
             found[step.partition] = f"another client changed it: {at.reason}"

@@ -179,13 +179,22 @@ class Record:
             RecordError: there is none.
             RecordsMissingError: as ``require_records``.
         """
-        frozen = self.frozen_plan()
-        if frozen is None:
+        frozen = self.require_plan(self.frozen_plan())
+        return PlanRef(self.uri_of(frozen.place), frozen.plan_hash, frozen.target_hash, self._to_ask_again)
+
+    def require_plan(self, found: FrozenPlan | None) -> FrozenPlan:
+        """Return the plan that was found.
+
+        Raises:
+            RecordError: None was.
+            RecordsMissingError: as ``require_records``.
+        """
+        if found is None:
             self.require_records()
             raise RecordError(
                 f"Reassignment {self.reassignment_id} has no frozen plan at {self.root}, expected one", Rerun("plan")
             )
-        return PlanRef(self.uri_of(frozen.place), frozen.plan_hash, frozen.target_hash, self._to_ask_again)
+        return found
 
     def _to_ask_again(self) -> tuple[Advice, ...]:
         """What leads on when the plan is damaged: the same request, planned from where the partitions are now."""
@@ -290,13 +299,17 @@ class Record:
             self.write_file(ROLLED_BACK_BY, "\n".join((*noted, reassignment_id)).encode())
 
     def rolled_back_by(self) -> str | None:
-        """Return the reassignment that has moved back, or begun to move back, what this one has moved; None where there is none.
+        """Return the last reassignment that has begun to move back what this one has moved; None where there is none.
 
-        Of several it is the first one that is finished, else the last one that has begun.
+        One that had begun before this one was resumed does not count: this one has moved on since.
         """
-        begun = [r for r in map(self.beside, self._noted_roll_backs()) if r.submitted(1) is not None]
-        by = next((r for r in begun if r.has_file("report.txt")), begun[-1] if begun else None)
-        return by.reassignment_id if by else None
+        order = self.run_commands.last()[1] if (noted := self._noted_roll_backs()) else None
+        resumed_at = order.at if order is not None and not order.stopped else None
+        for by in reversed(noted):
+            began = self.beside(by).submitted(1)
+            if began is not None and (resumed_at is None or began.submitted_at > resumed_at):
+                return by
+        return None
 
     def _noted_roll_backs(self) -> list[str]:
         return (self.read_file(ROLLED_BACK_BY) or b"").decode().splitlines()

@@ -95,9 +95,9 @@ def submit_batch(run: RunContext, number: int) -> None:
         changed = {p: earlier.left_out[p] for p in earlier.changed_by_others} if earlier else {}
         batch = without(batch, changed)
         recorded = RecordView(run.record)
-        opened = has_left_open(recorded)
-        view = confirmed_view(run, batch.steps, DOUBTFUL if opened else DOUBTFUL - {Phase.NOT_SUBMITTED})
-        changed |= changed_since(run, batch, view) if opened else {}
+        before = has_left_open(recorded) or earlier is not None
+        view = confirmed_view(run, batch.steps, DOUBTFUL if before else DOUBTFUL - {Phase.NOT_SUBMITTED})
+        changed |= changed_since(run, batch, view) if before else {}
         batch = without(batch, changed)
         _require_open_window(run, recorded, batch, view)
         view, kept = supersede_foreign(run, batch, view, event)
@@ -105,9 +105,14 @@ def submit_batch(run: RunContext, number: int) -> None:
         if wanted.to_submit:
             ensure_throttle(run, left_to_copy(batch, view), event)
         to_submit = run.controller.submissions(batch, view, wanted.to_submit) if wanted.to_submit else {}
-        # As read before the first request: what is ordered after that may have cancelled what is submitted here.
-        ordered, _ = run.record.run_commands.last_as_read()
-        refused = submit(run, view, to_submit, Submitting(batch, lambda: _refuse_overtaken(run, number, earlier)))
+        orders: list[int] = []
+
+        def go_ahead() -> None:
+            run.require_go_ahead()
+            orders.append(run.record.run_commands.last_as_read()[0])
+            _refuse_overtaken(run, number, earlier)
+
+        refused = submit(run, view, to_submit, Submitting(batch, go_ahead))
         if refused and (busy := run.controller.busy_message(refused)):
             raise ControllerBusyError(
                 f"Batch {number} was not submitted: {busy.removesuffix('.')}",
@@ -126,6 +131,9 @@ def submit_batch(run: RunContext, number: int) -> None:
             again += wanted.waiting
         later = (*behind, *map(str, not_tried_often(run, number, again)))
         left_out = as_texts({**wanted.stale, **wanted.foreign, **kept, **wanted.waiting, **refused})
+        _refuse_overtaken(run, number, earlier)
+        # As read before the first request: what is ordered after that may have cancelled what is submitted here.
+        ordered = orders[0] if orders else run.record.run_commands.last_as_read()[0]
         run.record.write_submitted(
             number,
             SubmittedBatch(
@@ -156,15 +164,14 @@ def submit_batch(run: RunContext, number: int) -> None:
 
 
 def _refuse_overtaken(run: RunContext, number: int, earlier: SubmittedBatch | None) -> None:
-    """Make sure, right before a request, that no other try has submitted the batch since this one looked.
+    """Make sure that no other try has submitted the batch since this one looked.
 
-    It may have been dropped since: then its expansion would copy again what was dropped.
+    It may have been dropped since: then its expansion would copy again what was dropped. Or a part of it was left open or left out
+    since: then the record of this try would hide it.
 
     Raises:
         OvertakenError: one has.
-        StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
     """
-    run.require_go_ahead()
     submitted = run.record.submitted(number)
     if submitted is not None and (earlier is None or submitted.submitted_at != earlier.submitted_at):
         raise overtaken(

@@ -70,10 +70,10 @@ def wait_for_batches(recorded: RecordView, now: datetime) -> WaitResult:
 
     ``Failed`` with:
         StoppedError: the reassignment was stopped.
+        RecordError: there is no plan.
     """
+    recorded.record.require_plan(recorded.plan_in_force())  # else all of none would be finished
     progress = batches_progress(recorded)
-    if not progress.batches:
-        recorded.record.require_records()  # else all of none would be finished
     owes = progress.complete and has_left_for_later(recorded, progress.batches)
     if progress.complete and not owes:
         return Done(progress.text)

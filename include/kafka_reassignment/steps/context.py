@@ -132,7 +132,8 @@ class RunContext:
         began = started_at or self.now()
         try:
             yield draft
-        except RecordsMissingError:
+        except RecordsMissingError as error:
+            advise_rerun(error, self.actor.task_id or step, batch)
             raise  # an event would be written below the place at which the share is to be mounted
         except BaseException as error:
             advise_rerun(error, self.actor.task_id or step, batch)
@@ -305,14 +306,7 @@ class RunContext:
         Raises:
             RecordError: there is none yet.
         """
-        plan = self.record.plan_in_force()
-        if plan is None:
-            self.record.require_records()
-            raise RecordError(
-                f"Reassignment {self.record.reassignment_id} has no frozen plan at {self.record.root}, expected one",
-                Rerun("plan"),
-            )
-        return plan
+        return self.record.require_plan(self.record.plan_in_force())
 
     def batch(self, number: int) -> Batch:
         """Return one batch as it is planned now, without withdrawn partitions.

@@ -133,13 +133,20 @@ def without_left_open(
 
 
 def changed_since(run: RunContext, batch: Batch, view: View) -> dict[str, str]:
-    """Return which partitions of a batch another client has its hand on since they were left open, and what it did."""
+    """Return which partitions of a batch another client has its hand on since they were submitted, and what it did.
+
+    With this batch, where its submission is repeated, or with the one that has left them open.
+    """
     recorded = RecordView(run.record)
-    if not has_left_open(recorded):
-        return {}
-    opened = left_open(recorded)
-    ours = (s for s in batch.steps if (it := opened.get(s.partition)) and submission(recorded, it.batch) is not None)
-    return as_texts(disturbed(replace(batch, steps=tuple(ours)), view))
+    opened = left_open(recorded) if has_left_open(recorded) else {}
+    earlier = submission(recorded, batch.number)
+    accepted = frozenset(earlier.accepted) if earlier else frozenset[str]()
+
+    def is_submitted(step: Step) -> bool:
+        left = opened.get(step.partition)
+        return str(step.partition) in accepted or (left is not None and submission(recorded, left.batch) is not None)
+
+    return as_texts(disturbed(replace(batch, steps=tuple(filter(is_submitted, batch.steps))), view))
 
 
 def has_left_open(recorded: RecordView) -> bool:

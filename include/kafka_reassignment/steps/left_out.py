@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kafka_reassignment.decisions.moves import disturbed
+from kafka_reassignment.advice import Rerun
+from kafka_reassignment.decisions.moves import NEVER_BEGUN, disturbed, phase
+from kafka_reassignment.errors import NotSubmittedError, name_some
 from kafka_reassignment.model import Batch, View
 from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.record.view import RecordView
@@ -33,6 +35,7 @@ def leave_out_disturbed(run: RunContext, recorded: RecordView, batch: Batch, vie
 
     Raises:
         StoppedError: the reassignment was stopped.
+        NotSubmittedError: a partition is in the batch and was never submitted.
     """
     found = disturbed(batch, view)
     if not found or submission(recorded, batch.number) is None:
@@ -47,6 +50,7 @@ def leave_out_disturbed(run: RunContext, recorded: RecordView, batch: Batch, vie
     reasons = as_texts({p: why for p, why in found.items() if str(p) not in withdrawn})
     if not reasons:
         return batch
+    _require_submitted(batch, view, submitted)
     event, began = AuditDraft(facts={"left_out": reasons}), run.now()
     run.record.write_submitted(
         batch.number,
@@ -65,3 +69,20 @@ def leave_out_disturbed(run: RunContext, recorded: RecordView, batch: Batch, vie
     run.write_event("leave_out", batch.number, began, event)
     run.log.warning("%s. The rest of the batch goes on", event.summary)
     return without(batch, reasons)
+
+
+def _require_submitted(batch: Batch, view: View, submitted: SubmittedBatch) -> None:
+    """Make sure that what stands at its beginning was submitted: else nobody has cancelled it.
+
+    What is left may have been re-batched while the batch was being submitted.
+    """
+    never = [
+        s.partition
+        for s in batch.steps
+        if str(s.partition) not in submitted.accepted and phase(s, view).phase in NEVER_BEGUN
+    ]
+    if never:
+        raise NotSubmittedError(
+            f"Batch {batch.number}: {name_some(never)} of {len(batch.steps)} partitions were never submitted",
+            Rerun("submit_batch", batch=batch.number),
+        )

@@ -42,6 +42,7 @@ def change_limits(
             limit; or other limits were asked for later.
     """
     if not run.record.exists:
+        run.record.require_records()
         raise InvalidRequestError(
             f"No reassignment is running on cluster {run.record.cluster_id}: there are no limits to change, and nothing was "
             "changed",
@@ -54,10 +55,12 @@ def change_limits(
     with run.audited("change_limits") as event:
 
         def decide(last: LimitsCommand | None) -> tuple[LimitsCommand | None, tuple[Limits, Limits]]:
-            _refuse_later_order(last, at)
+            is_own = last is not None and last.is_of(run.actor)
+            if not is_own:
+                _refuse_later_order(last, at)
             asked = last.limits if last else run.request.limits
             limits = parse_limits({**asked.model_dump(), **paced, **named})
-            if limits == asked and last is not None and last.is_of(run.actor):
+            if limits == asked and is_own:
                 return None, (asked, limits)
             if limits == asked:
                 raise InvalidRequestError(

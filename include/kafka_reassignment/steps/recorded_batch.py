@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from kafka_reassignment.advice import Correct, Rerun
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.model import Batch, Step
 from kafka_reassignment.plan.store import read_batch, read_steps
@@ -24,12 +24,8 @@ def whole_batch(recorded: RecordView, number: int) -> Batch:
         RecordError: there is no plan yet, or it has no such batch.
         RecordsMissingError: the records of the cluster are away.
     """
-    plan, record = recorded.plan_in_force(), recorded.record
-    if plan is None:
-        record.require_records()
-        raise RecordError(
-            f"Reassignment {record.reassignment_id} has no frozen plan at {record.root}, expected one", Rerun("plan")
-        )
+    record = recorded.record
+    plan = record.require_plan(recorded.plan_in_force())
     if not 1 <= number <= plan.batches:
         raise RecordError(
             f"Reassignment {record.reassignment_id} has batches 1 to {plan.batches}, asked for {number}",

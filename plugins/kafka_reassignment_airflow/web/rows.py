@@ -269,8 +269,7 @@ class Rows:
         _, row = self._rows.get(known.key, (0.0, None))
         if row is None or row.status is not ReassignmentStatus.FINISHED or row.reassignment_id == owner_id:
             return row_of(known.record, known.job, known.requested_by, known.started_at, owner_id)
-        is_over = row.roll_back is not None and row.roll_back.status is ReassignmentStatus.FINISHED
-        return row if is_over else replace(row, roll_back=roll_back_of(known.record, owner_id))
+        return replace(row, roll_back=roll_back_of(known.record, owner_id))
 
 
 def row_of(record: Record, job: str, requested_by: str, started_at: datetime, owner_id: str | None) -> Row:
