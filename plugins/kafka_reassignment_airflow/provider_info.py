@@ -36,7 +36,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "default": None,
     },
     "retry_delay_seconds": {
-        "description": "Seconds before the first retry of a task. Each delay is twice the one before, up to 12 times this.",
+        "description": "Base of the delays between tries, in seconds: one to two times this before the first retry, two to four times before the second, and so on, at most 12 times. Airflow draws it.",
         "version_added": "0.1.0",
         "type": "float",
         "example": None,

@@ -15,8 +15,8 @@ from kafka_reassignment_airflow.provider_info import OPTIONS, SECTION
 RETRIES = 6
 RETRY_BACKOFF = 2.0
 LONGEST_RETRY_DELAY = 12
-"""Each delay between two tries is twice the one before, up to so many times ``retry_delay_seconds``. With 10 s the last try
-comes six minutes or more after the first: an API server that restarts takes longer than four tries 10 s apart."""
+"""Airflow draws each delay: one to two times ``retry_delay_seconds`` before the first retry, two to four times before the second,
+and so on, at most so many times. With 10 s the last try comes six and a half minutes or more after the first: an API server that restarts takes longer than four tries 10 s apart."""
 
 MAX_ACTIVE_RUNS = 200
 """Runs of one DAG at a time, over all clusters. Each cluster has at most one reassignment at work, by its lock, and so one

@@ -130,6 +130,27 @@ def test_the_page_of_all_fields_is_as_the_forms_are(dags):
     assert listed == {dag_id: list(dag.params) for dag_id, dag in dags.items() if dag.params}
 
 
+def named_tests():
+    """Each file, with the test where one is named, that docs/faults.md has as an answer to a known failure; … is the file before."""
+    file = ""
+    for row in re.finditer(r"^\| F\d.*$", (DOCS / "faults.md").read_text(), re.MULTILINE):
+        for named in re.finditer(r"`(?P<file>…|(?:\w+/)*test_\w+)(?:::(?P<test>\w+))?`", row[0]):
+            file = file if named["file"] == "…" else named["file"]
+            yield pytest.param(file, named["test"], id=f"{file}::{named['test']}")
+
+
+@pytest.mark.parametrize(("file", "test"), named_tests())
+def test_a_test_that_answers_a_known_failure_is_where_the_page_says(file: str, test: str | None) -> None:
+    found = [path for path in (PROJECT / "tests").rglob("test_*.py") if f"/{path.with_suffix('')}".endswith(f"/{file}")]
+    assert len(found) == 1, found
+    if test:
+        assert re.search(rf"^ *(async )?def {test}\(", found[0].read_text(), re.MULTILINE), found
+
+
+def test_there_are_answers_to_check():
+    assert len(list(named_tests())) >= 50
+
+
 def test_every_decision_is_listed():
     listed = (DOCS / "README.md").read_text()
     assert [p.name for p in (DOCS / "decisions").glob("*.md") if f"](decisions/{p.name})" not in listed] == []

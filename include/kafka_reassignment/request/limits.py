@@ -93,7 +93,7 @@ class Limits(BaseModel):
         ge=1,
         le=100_000,
         title="Maximum batches",
-        description="A plan of more batches than this is refused.",
+        description="How many batches a plan may have. Batches take longer where their minutes or a window would make more. If the other limits need more, the plan is refused.",
     )
 
     @model_validator(mode="before")

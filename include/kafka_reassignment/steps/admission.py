@@ -268,7 +268,11 @@ def _hung_too_long(run: RunContext, batch: Batch, held: Held) -> ReassignmentInP
     return ReassignmentInProgressError(
         f"Batch {batch.number} waited {run.request.catch_up_timeout_minutes} min for moves of another client that do not end by "
         f"themselves: {format_reasons(hung)}"
-        + (f". A cancel withdraws {name_some(sorted(planned))} from this reassignment too" if planned else ""),
+        + (
+            f". A cancel with 'foreign' ends that move alone: this reassignment still moves {name_some(sorted(planned))} after it"
+            if planned
+            else ""
+        ),
         *to_end_moves({p: held.foreign[p] for p in hung}, held.live_brokers),
         Rerun("admit", batch=batch.number),
     )

@@ -29,7 +29,7 @@ class ChangeLimitsOperator(OrderOperator):
     :param replica_movements: R, new replicas per partition at once (templated).
     :param leader_movements: L, preferred leaders changed per batch (templated).
     :param batch_bytes: how much one batch copies at most, in bytes or as ``600 GB`` (templated).
-    :param max_batches: refuse a plan of more batches (templated).
+    :param max_batches: how many batches a plan may have (templated).
     """
 
     template_fields: Sequence[str] = (*OrderOperator.template_fields, "pace", *Limits.model_fields)

@@ -326,6 +326,20 @@ def hang(cluster, partition):
     assert never_completes(cluster.list_reassignments()[partition])
 
 
+@pytest.mark.parametrize("partition", [ORDERS_0, ORDERS_3], ids=["planned", "not planned"])
+def test_a_hung_partition_of_the_plan_is_said_to_keep_its_part_when_it_is_freed(reassignment, cluster, partition):
+    run = reassignment(MOVES, catch_up_timeout_minutes=30)
+    hang(cluster, partition)
+    began = run.clock.now
+    with pytest.raises(StillWaiting):
+        run.wait("admit", started_at=began)
+    run.clock.sleep(30 * 60)
+    with pytest.raises(ReassignmentInProgressError) as error:
+        run.wait("admit", started_at=began)
+    told = f"A cancel with 'foreign' ends that move alone: this reassignment still moves {partition} after it"
+    assert (told in str(error.value)) is any(move.partition == partition for move in MOVES)
+
+
 def test_another_clients_move_that_never_completes_is_waited_for_as_long_as_the_request_allows(reassignment, cluster):
     run = reassignment(MOVES, catch_up_timeout_minutes=30)
     began = run.clock.now
