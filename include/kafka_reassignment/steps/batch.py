@@ -39,6 +39,7 @@ from kafka_reassignment.steps.moves import (
     Submitting,
     as_texts,
     confirmed_view,
+    freed,
     left_to_copy,
     submit,
 )
@@ -97,6 +98,7 @@ def submit_batch(run: RunContext, number: int) -> None:
         recorded = RecordView(run.record)
         opened = has_left_open(recorded)
         view = confirmed_view(run, batch.steps, DOUBTFUL if opened else DOUBTFUL - {Phase.NOT_SUBMITTED})
+        view = freed(run, batch.steps, view, event)
         changed |= changed_since(run, batch, view) if opened else {}
         batch = without(batch, changed)
         _require_open_window(run, recorded, batch, view)
