@@ -34,11 +34,16 @@ NO_REPLICA_IN_SYNC = "NO_REPLICA_IN_SYNC"
 
 def left_to_copy(batch: Batch, view: View) -> Batch:
     """Return the steps that may still copy: those the throttle is for."""
-    over = {Phase.DONE, Phase.GONE, Phase.STALE, Phase.FOREIGN, Phase.CAUGHT_UP, Phase.DROPPING}
-    return replace(
-        batch,
-        steps=tuple(s for s in batch.steps if s.reassignment.adding and phase(s, view).phase not in over),
-    )
+    over = {Phase.DONE, Phase.GONE, Phase.STALE, Phase.FOREIGN, Phase.CAUGHT_UP}
+
+    def copies(step: Step) -> bool:
+        at, adding = phase(step, view).phase, step.reassignment.adding
+        # The target may have been submitted itself, with nothing copied yet (``SingleBatchController.submissions``).
+        if at is Phase.DROPPING:
+            return not view.in_sync(step.partition).issuperset(adding)
+        return bool(adding) and at not in over
+
+    return replace(batch, steps=tuple(filter(copies, batch.steps)))
 
 
 def confirmed_view(

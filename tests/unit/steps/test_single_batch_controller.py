@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Run, StillWaiting, move
+from tests.unit.steps.throttle_lab import ORDERS_0, rate
 from upath import UPath
 
 from kafka_reassignment.errors import ControllerBusyError, StoppedError, is_worth_a_retry
@@ -97,3 +98,21 @@ def test_a_stop_ends_the_waiting(run, cluster):
         run.do("submit_batch")
     assert cluster.taken == []
     assert TopicPartition("orders", 0) not in cluster.list_reassignments()
+
+
+def test_a_batch_with_a_dead_old_replica_copies_at_the_rate_that_was_asked_for(cluster, tmp_path):
+    """The target itself is submitted then: it is in flight from the beginning."""
+    run = Run(cluster, UPath(tmp_path), [MOVES[:1]], throttle_mb_per_second=10)
+    before = run.configs("orders")
+    cluster.copy_over_time()
+    cluster.kill(1)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    assert cluster.list_reassignments()[ORDERS_0].adding == (3,)
+    assert rate(run, 2, "leader.replication.throttled.rate") == 10_000_000
+    assert rate(run, 3, "follower.replication.throttled.rate") == 10_000_000
+    run.when_waiting = cluster.catch_up_all
+    run.do_all("sense_isr_catch_up", "drop_old_replicas")
+    cluster.restart(1)
+    run.do("clear_throttle")
+    assert run.replicas()["orders-0"] == (3, 2)
+    assert run.configs("orders") == before
