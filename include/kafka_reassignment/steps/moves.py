@@ -72,8 +72,9 @@ def submit(
 ) -> dict[TopicPartition, Refusal]:
     """Submit in slices and return the refusals.
 
-    KIP-860's guard is on for each partition whose number of replicas stays the same. When the controller stays busy with
-    an earlier submission, that is the refusal, and the remaining slices are not submitted. After each slice what is in
+    KIP-860's guard is on for each partition whose number of replicas stays the same; not where the controller takes one
+    request at a time: Kafka has no guard there, and the second request would meet the first. When the controller stays busy with an
+    earlier submission, that is the refusal, and the remaining slices are not submitted. After each slice what is in
     flight is compared with what was meant: where another client's move made something else of it, ours is cancelled at
     once, and ``RACED`` is the refusal.
 
@@ -89,8 +90,11 @@ def submit(
         StoppedError, ReassignmentInProgressError: this reassignment must not change anything now; as above.
     """
     refused: dict[TopicPartition, Refusal] = {}
+    guarded = run.controller.takes_several
     for changes in (False, True):
-        due = {p: t for p, t in targets.items() if (len(t) != len(view.partitions[p].replicas)) is changes}
+        due = {
+            p: t for p, t in targets.items() if (not guarded or len(t) != len(view.partitions[p].replicas)) is changes
+        }
         for part in in_slices(due, run.controller.slice_size) if due else ():
             asked = {p: due[p] for p in part}
             refused |= _submit_when_free(run, asked, changes=changes, of=of)
