@@ -9,7 +9,6 @@ from kafka_reassignment.decisions.moves import (
     Drops,
     Phase,
     adds_again,
-    drop_hangs,
     drops_to_submit,
     never_completes,
     phase,
@@ -72,12 +71,13 @@ def cancels(
 def to_free(steps: Iterable[Step], seen: View) -> Mapping[TopicPartition, str]:
     """Return moves of ours that lead nowhere and that a cancel ends safely, with what the cancel leaves.
 
-    A drop looks at the partition right before it submits. When another client starts a move in between, the drop
-    supersedes that move, and Kafka 4.3.1 hangs (F34). The cancel returns to the old and new replicas, from where the target can
-    be submitted again. An expansion that came after the drop copies again what was dropped, without a throttle. The cancel
-    returns to the target.
+    A step looks at the partition right before it submits. When another client starts a move in between, what is submitted
+    supersedes that move, and Kafka 4.3.1 hangs (F34); the try may die before it undoes that. The cancel returns to the replicas
+    before, from where the same can be submitted again. An expansion that came after the drop copies again what was dropped,
+    without a throttle. The cancel returns to the target.
     """
-    stuck = [s for s in steps if drop_hangs(s.reassignment, seen) or adds_again(s.reassignment, seen)]
+    in_flight = [s for s in steps if s.partition in seen.in_flight]
+    stuck = [s for s in in_flight if never_completes(seen.in_flight[s.partition]) or adds_again(s.reassignment, seen)]
     return cancels(stuck, seen).to_cancel
 
 

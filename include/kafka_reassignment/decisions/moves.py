@@ -12,7 +12,7 @@ killed broker stays alive, and in every ISR, until the controller fences it (9 s
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kafka_reassignment.model import (
@@ -231,6 +231,16 @@ def expansions_to_submit(batch: Batch, seen: View) -> Expansions:
             case _:
                 already.append(step.partition)
     return Expansions(to_submit, tuple(already), waiting, stale, foreign, tuple(gone))
+
+
+def to_begin(batch: Batch, seen: View, *, supersede: bool) -> Batch:
+    """Return the steps whose copies begin when the batch is submitted; those under way, by whatever client, are not among them.
+
+    With ``supersede`` the moves of other clients are cancelled first, and these steps begin too.
+    """
+    wanted = expansions_to_submit(batch, seen)
+    due = {*wanted.to_submit, *(wanted.foreign if supersede else ())}
+    return replace(batch, steps=tuple(s for s in batch.steps if s.partition in due))
 
 
 def disturbed(batch: Batch, seen: View) -> Mapping[TopicPartition, str]:

@@ -23,6 +23,7 @@ from kafka_reassignment.decisions.moves import (
     expansions_to_submit,
     never_completes,
     phase,
+    to_begin,
 )
 from kafka_reassignment.decisions.windows import StartDecision, fits, past_deadline
 from kafka_reassignment.decisions.windows.estimate import MEASUREMENT_KEPT, OVERHEAD_SECONDS
@@ -49,7 +50,7 @@ from kafka_reassignment.steps.inbound import take_sizes
 from kafka_reassignment.steps.left_open import without_left_open
 from kafka_reassignment.steps.left_over import to_end_moves
 from kafka_reassignment.steps.moves import format_reasons, left_to_copy
-from kafka_reassignment.steps.recorded_batch import planned_batch
+from kafka_reassignment.steps.recorded_batch import planned_batch, without
 from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.view import log_dirs_and_cordons, observe
 from kafka_reassignment.steps.waiting import (
@@ -178,9 +179,13 @@ def why_held(
     is_blocked = expansions_to_submit(batch, view).none_can_move
     goes_without = is_blocked and goes_without_blocked()
     receivers = {b for s in batch.steps for b in s.reassignment.adding} & view.live_brokers
-    # What is moving already is completed, whatever the clock says.
-    about_window = () if is_moving else _about_window(run, recorded, batch, view)
-    about_rate, written = ((), 0.0) if is_moving else _about_rate(run, recorded, batch, view, samples)
+    beginning = to_begin(batch, view, supersede=request.supersede)
+    if is_moving and (submitted := recorded.submitted(batch.number)):
+        beginning = without(beginning, submitted.changed_by_others)
+    # What is moving already is completed, whatever the clock says; what begins beside it has to fit.
+    has_only_begun = is_moving and not beginning.steps
+    about_window = () if has_only_begun else _about_window(run, recorded, beginning if beginning.steps else batch, view)
+    about_rate, written = _about_rate(run, recorded, batch, beginning, view, samples)
     reasons = admission(
         batch,
         view,
@@ -246,17 +251,15 @@ def _raise_rate(
 
 
 def _about_rate(
-    run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples
+    run: RunContext, recorded: RecordView, batch: Batch, beginning: Batch, view: View, samples: SizeSamples
 ) -> tuple[tuple[str, ...], float]:
     """Return why the rate can never finish, and the bytes per second of new writes that the busiest broker would have to copy."""
     rate = reachable_rate(run.request, recorded.journal())
-    due = expansions_to_submit(batch, view).to_submit
-    if rate is None or not due:
+    if rate is None or not beginning.steps:
         return (), 0.0
     leaders = {s.leader for s in view.partitions.values() if s.leader is not None}
     take_sizes(run, batch, leaders, samples)
-    starting = Batch(batch.number, tuple(s for s in batch.steps if s.partition in due))
-    load = new_writes(starting, view, inbound_bytes_per_second(starting, view, samples.seen))
+    load = new_writes(beginning, view, inbound_bytes_per_second(beginning, view, samples.seen))
     return outpaced(load, rate), max(load.values(), default=0.0)
 
 

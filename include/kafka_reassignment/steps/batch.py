@@ -9,7 +9,7 @@ from kafka_reassignment.advice import Correct, Rerun, WaitUntil, advice_from_dat
 from kafka_reassignment.decisions.moves import (
     Phase,
     expansions_to_submit,
-    phase,
+    to_begin,
 )
 from kafka_reassignment.decisions.windows import StartDecision, fits, past_deadline
 from kafka_reassignment.errors import (
@@ -39,6 +39,7 @@ from kafka_reassignment.steps.moves import (
     Submitting,
     as_texts,
     confirmed_view,
+    freed,
     left_to_copy,
     submit,
 )
@@ -99,6 +100,7 @@ def submit_batch(run: RunContext, number: int) -> None:
         view = confirmed_view(run, batch.steps, DOUBTFUL if before else DOUBTFUL - {Phase.NOT_SUBMITTED})
         changed |= changed_since(run, batch, view) if before else {}
         batch = without(batch, changed)
+        view = freed(run, batch.steps, view, event)
         _require_open_window(run, recorded, batch, view)
         view, kept = supersede_foreign(run, batch, view, event)
         wanted = expansions_to_submit(batch, view)
@@ -185,19 +187,18 @@ LATE_SECONDS = 600.0
 
 
 def _require_open_window(run: RunContext, recorded: RecordView, batch: Batch, view: View) -> None:
-    """Refuse to begin what ends outside the request's maintenance windows; what of the batch has begun is completed at any time.
+    """Refuse to begin what ends outside the request's maintenance windows; what has begun is completed at any time.
 
     The batch was admitted in a window that is long enough, but that may be long ago: its task died or failed since, and runs again.
     It may end ``LATE_SECONDS`` after the window.
     """
-    if any(s.partition in view.in_flight and phase(s, view).ours for s in batch.steps):
+    beginning = to_begin(batch, view, supersede=run.request.supersede)
+    if not beginning.steps:
         return
     spec, now = run.request.maintenance, run.now()
-    if not left_to_copy(batch, view).steps:
-        return
     closed = past_deadline(spec, now)
     if closed is None:
-        expected = estimate_of(run, recorded, batch).seconds
+        expected = estimate_of(run, recorded, beginning).seconds
         fit = fits(spec, now, None if expected is None else max(0.0, expected - LATE_SECONDS))
         closed = None if fit.decision is StartDecision.START else fit.reason
     if closed is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from kafka_reassignment.advice import Advice, Rerun, StartBrokers, advice_as_data
 from kafka_reassignment.decisions.catch_up import catch_up
+from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.decisions.progress import HELD_UP, Motion, Progress, progress
 from kafka_reassignment.decisions.progress_shown import progress_shown
 from kafka_reassignment.decisions.quota_use import quota_uses
@@ -16,6 +17,7 @@ from kafka_reassignment.model import Batch, Replicas, TopicPartition, View
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.auto_rate import adjust_rate_to_signals
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.correction import correct_rates
 from kafka_reassignment.steps.estimates import ExpectedEnd, copied_so_far, expected_end
@@ -82,6 +84,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             f"{run.request.catch_up_timeout_minutes} min: {format_reasons(waiting)}. They continue under the throttle",
             *to_let_catch_up(seen.waiting, view),
             *rates_to_raise(run, recorded, seen.waiting, view, blocked=seen.blocked),
+            *_to_end_stuck(run, seen.waiting, view),
             Rerun("sense_isr_catch_up", batch=number),
         )
     copied = _progress(run, recorded, batch, view, samples)
@@ -90,7 +93,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     text += goes_on_in_words(goes_on_at) + about_throttle + about_auto_rate
     held_up = [r for r in copied.replicas if r.motion in HELD_UP]
     end = ExpectedEnd() if held_up else expected_end(recorded, run.request, run.now())
-    advice = to_let_catch_up(seen.waiting, view)
+    advice: tuple[Advice, ...] = (*to_let_catch_up(seen.waiting, view), *_to_end_stuck(run, seen.waiting, view))
     if any(r.motion is Motion.WILL_NEVER_FINISH for r in held_up):
         advice += rates_to_raise(run, recorded, seen.waiting, view, blocked=seen.blocked)
     text += f"; {end.words}" if end.words else ""
@@ -129,6 +132,12 @@ def to_let_catch_up(waiting: Mapping[TopicPartition, Replicas], view: View) -> t
     down = sorted(leading.union(*waiting.values()) - view.live_brokers)
     start = (StartBrokers(tuple(down)),) if down else ()
     return (*start, *to_elect(leaderless_though_up(view) & offline.keys(), view))
+
+
+def _to_end_stuck(run: RunContext, waiting: Collection[TopicPartition], view: View) -> tuple[Advice, ...]:
+    """Return the advice about moves of ours that Kafka never completes (F34): no wait ends them."""
+    stuck = [str(p) for p in sorted(waiting) if (flight := view.in_flight.get(p)) and never_completes(flight)]
+    return (CancelScope(partitions=tuple(stuck)).again(run.record),) if stuck else ()
 
 
 def _progress(run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples) -> Progress:

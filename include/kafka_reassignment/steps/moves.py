@@ -34,11 +34,16 @@ NO_REPLICA_IN_SYNC = "NO_REPLICA_IN_SYNC"
 
 def left_to_copy(batch: Batch, view: View) -> Batch:
     """Return the steps that may still copy: those the throttle is for."""
-    over = {Phase.DONE, Phase.GONE, Phase.STALE, Phase.FOREIGN, Phase.CAUGHT_UP, Phase.DROPPING}
-    return replace(
-        batch,
-        steps=tuple(s for s in batch.steps if s.reassignment.adding and phase(s, view).phase not in over),
-    )
+    over = {Phase.DONE, Phase.GONE, Phase.STALE, Phase.FOREIGN, Phase.CAUGHT_UP}
+
+    def copies(step: Step) -> bool:
+        at, adding = phase(step, view).phase, step.reassignment.adding
+        # The target may have been submitted itself, with nothing copied yet (``SingleBatchController.submissions``).
+        if at is Phase.DROPPING:
+            return not view.in_sync(step.partition).issuperset(adding)
+        return bool(adding) and at not in over
+
+    return replace(batch, steps=tuple(filter(copies, batch.steps)))
 
 
 def confirmed_view(
@@ -67,8 +72,9 @@ def submit(
 ) -> dict[TopicPartition, Refusal]:
     """Submit in slices and return the refusals.
 
-    KIP-860's guard is on for each partition whose number of replicas stays the same. When the controller stays busy with
-    an earlier submission, that is the refusal, and the remaining slices are not submitted. After each slice what is in
+    KIP-860's guard is on for each partition whose number of replicas stays the same; not where the controller takes one
+    request at a time: Kafka has no guard there, and the second request would meet the first. When the controller stays busy with an
+    earlier submission, that is the refusal, and the remaining slices are not submitted. After each slice what is in
     flight is compared with what was meant: where another client's move made something else of it, ours is cancelled at
     once, and ``RACED`` is the refusal.
 
@@ -84,8 +90,11 @@ def submit(
         StoppedError, ReassignmentInProgressError: this reassignment must not change anything now; as above.
     """
     refused: dict[TopicPartition, Refusal] = {}
+    guarded = run.controller.takes_several
     for changes in (False, True):
-        due = {p: t for p, t in targets.items() if (len(t) != len(view.partitions[p].replicas)) is changes}
+        due = {
+            p: t for p, t in targets.items() if (not guarded or len(t) != len(view.partitions[p].replicas)) is changes
+        }
         for part in in_slices(due, run.controller.slice_size) if due else ():
             asked = {p: due[p] for p in part}
             refused |= _submit_when_free(run, asked, changes=changes, of=of)

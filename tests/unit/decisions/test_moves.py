@@ -14,6 +14,7 @@ from kafka_reassignment.decisions.moves import (
     expansions_to_submit,
     never_completes,
     phase,
+    to_begin,
 )
 from kafka_reassignment.decisions.verification import verification
 from kafka_reassignment.model import Batch, InFlight, PartitionState, Reassignment, Replicas, Step, TopicPartition, View
@@ -198,6 +199,14 @@ def test_a_step_whose_target_broker_is_down_waits_while_the_rest_goes_on() -> No
 def test_an_offline_partition_waits() -> None:
     wanted = expansions_to_submit(batch(), seen((1, 2, 3), (1,), leader=None))
     assert wanted.waiting == {ORDERS_3: "the partition is offline: it has no leader"}
+
+
+def test_what_another_client_moves_begins_only_where_it_is_superseded() -> None:
+    foreign = seen((1, 2, 3, 5), in_flight=InFlight((1, 2, 3, 5), (5,), ()))
+    assert to_begin(batch(), foreign, supersede=True) == batch()
+    assert to_begin(batch(), foreign, supersede=False).steps == ()
+    assert to_begin(batch(), EXPANDING, supersede=True).steps == ()
+    assert to_begin(batch(), seen((1, 2, 3)), supersede=False) == batch()
 
 
 # Sense

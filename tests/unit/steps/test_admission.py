@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.steps_lab import OWN_STEPS, StillWaiting, move
-from tests.unit.steps.throttle_lab import MOVES, ORDERS_0
+from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1
 
 from kafka_reassignment.advice import Rerun, StartBrokers, Trigger
 from kafka_reassignment.decisions.moves import never_completes
@@ -109,6 +109,15 @@ def test_sizes_that_were_noted_before_the_run_save_the_wait_for_a_second_sample(
     result = run.look("admit", samples=SizeSamples.by_clock_of(run.context))
     assert "can never finish" in result.reason
     assert (run.clock.now - began).total_seconds() == pytest.approx(slept)
+
+
+def test_the_rate_is_judged_for_what_does_not_move_yet(reassignment, cluster):
+    """Another client moves orders-1 to the very target of the plan."""
+    run = reassignment(MOVES, throttle_mb_per_second=1)
+    cluster.alter_reassignments({ORDERS_1: (4, 3)})
+    run.clock.on_sleep.append(lambda: cluster.produce(ORDERS_0, messages=10, size_bytes=6_000_000))
+    reason = run.look("admit", samples=SizeSamples.by_clock_of(run.context)).reason
+    assert "can never finish: broker 3 would have to receive 3.0 MB/s" in reason
 
 
 def test_writes_are_measured_again_after_a_pause_between_looks(reassignment, cluster):

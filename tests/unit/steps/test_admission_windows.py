@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.steps_lab import StillWaiting, move
-from tests.unit.steps.throttle_lab import MOVES, ORDERS_1
+from tests.steps_lab import ProcessDiedError, StillWaiting, move
+from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1, at_full_speed, delete_every_throttle
 
 from kafka_reassignment.advice import Correct, Rerun, Trigger
 from kafka_reassignment.errors import (
@@ -266,3 +266,75 @@ def test_what_moves_already_is_brought_to_its_end_whatever_the_clock_says(reassi
     run.do_all("admit", "set_throttle", "submit_batch")
     run.clock.now = datetime(2026, 1, 1, 15, 0, tzinfo=UTC)
     run.do("admit")
+
+
+GB = 1_000_000_000
+TWO_LARGE = [
+    move("orders", 0, (1, 2), (1, 3), 10 * GB),
+    move("orders", 1, (2, 3), (4, 3), 10 * GB),
+]  # 17 min at 10 MB/s
+
+
+def test_what_another_client_began_does_not_let_the_rest_begin_outside_the_window(reassignment, cluster):
+    run = reassignment(TWO_LARGE, windows=["daily 22:00-23:00"])
+    with pytest.raises(StillWaiting, match="maintenance window is closed"):
+        run.do("admit")
+    cluster.alter_reassignments({ORDERS_0: (1, 3)})
+    with pytest.raises(StillWaiting, match="maintenance window is closed"):
+        run.do("admit")
+    with pytest.raises(WindowClosedError):
+        run.do("submit_batch")
+    assert ORDERS_1 not in cluster.list_reassignments()
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    run.do_all()
+    assert run.record.finished(1).left_out == {}
+
+
+def test_the_rest_of_a_batch_that_was_submitted_in_part_waits_for_the_next_window(reassignment, cluster):
+    run = reassignment(TWO_LARGE, windows=["daily 22:00-23:00"])
+    before = run.configs("orders")
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    run.do_all("admit", "set_throttle")
+    cluster.fail("alter_reassignments", ProcessDiedError(), applied=1)
+    with pytest.raises(ProcessDiedError):
+        run.do("submit_batch")
+    run.clock.now = datetime(2026, 1, 1, 23, 0, tzinfo=UTC)
+    with pytest.raises(WindowClosedError) as closed:
+        run.do("submit_batch")
+    assert closed.value.advice == (Rerun("admit", batch=1),)
+    delete_every_throttle(cluster)
+    with pytest.raises(StillWaiting, match="it opens next Fri 22:00"):
+        run.do("admit")
+    assert list(cluster.list_reassignments()) == [ORDERS_0]
+    assert at_full_speed(cluster) == []
+    cluster.catch_up_all()
+    run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
+    run.do_all()
+    assert run.record.finished(1).left_out == {}
+    assert run.configs("orders") == before
+
+
+def test_only_what_is_not_copied_yet_has_to_fit_into_the_window(reassignment, cluster):
+    """Both go to broker 3: 34 minutes together, 17 for each."""
+    run = reassignment([TWO_LARGE[0], move("orders", 3, (1, 2), (1, 3), 10 * GB)], windows=["daily 22:00-23:00"])
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    run.do_all("admit", "set_throttle")
+    cluster.fail("alter_reassignments", ProcessDiedError(), applied=1)
+    with pytest.raises(ProcessDiedError):
+        run.do("submit_batch")
+    run.clock.now = datetime(2026, 1, 1, 22, 40, tzinfo=UTC)
+    run.do_all("admit", "submit_batch")
+    assert len(cluster.list_reassignments()) == 2
+
+
+def test_what_another_client_took_out_of_a_batch_does_not_keep_the_rest_waiting(reassignment, cluster):
+    run = reassignment(TWO_LARGE, windows=["daily 22:00-23:00"])
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.alter_reassignments({ORDERS_0: None})
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up")
+    run.clock.now = datetime(2026, 1, 2, 3, 0, tzinfo=UTC)
+    run.do_all()
+    assert run.replicas()["orders-1"] == (4, 3)
+    assert list(run.record.finished(1).left_out) == ["orders-0"]

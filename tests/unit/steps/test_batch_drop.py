@@ -5,14 +5,17 @@ from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import ProcessDiedError, StillWaiting, move
 from tests.unit.steps.throttle_lab import MOVES, ORDERS_0
 
-from kafka_reassignment.advice import Correct, Rerun, StartBrokers, Trigger
+from kafka_reassignment.advice import Correct, Rerun, StartBrokers, Trigger, advice_as_data
 from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.errors import (
     CatchUpTimeoutError,
+    ClusterUnavailableError,
     NotSubmittedError,
     UnsafeDropError,
 )
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
+from kafka_reassignment.steps.cancel import stop
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.moves import cancel
 
@@ -58,6 +61,61 @@ def test_a_drop_that_hangs_because_the_process_died_in_a_race_is_freed_by_the_ne
     run.do_all("drop_old_replicas", "clear_throttle")
     assert run.replicas()["orders-0"] == (1, 3)
     assert not cluster.list_reassignments()
+
+
+@pytest.mark.parametrize(
+    "death", [ProcessDiedError(), ClusterUnavailableError("no answer")], ids=["killed", "timed out"]
+)
+def test_an_expansion_that_hangs_because_its_try_died_in_a_race_is_freed_by_the_next_try(
+    reassignment, cluster, monkeypatch, death
+):
+    """F34: another client moves the partition right before our expansion arrives, whose answer never does."""
+    run = reassignment(MOVES)
+    before = run.configs("orders")
+    run.do_all("admit", "set_throttle")
+    alter = cluster.alter_reassignments
+
+    def raced(*args, **options):
+        monkeypatch.undo()
+        alter({ORDERS_0: (2, 3, 5)}, allow_replication_factor_change=True)
+        cluster.fail("alter_reassignments", death, applied=None)
+        return alter(*args, **options)
+
+    monkeypatch.setattr(cluster, "alter_reassignments", raced)
+    with pytest.raises(type(death)):
+        run.do("submit_batch")
+    assert never_completes(cluster.list_reassignments()[ORDERS_0])
+    run.do("submit_batch")
+    assert not never_completes(cluster.list_reassignments()[ORDERS_0])
+    assert "orders-0" in run.record.submitted(1).accepted
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-0"] == (1, 3)
+    assert run.configs("orders") == before
+    freed = [e.facts["freed"] for e in run.record.audit if "freed" in e.facts]
+    assert freed == [{"orders-0": "replicas 1,2"}]
+
+
+def test_a_timeout_advises_to_cancel_what_kafka_never_completes(reassignment, cluster):
+    run = reassignment(MOVES, catch_up_timeout_minutes=1)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    started = run.clock.now
+    for target in ((2, 3, 5), (1, 2, 3)):  # another client's move, and our request once more, which arrives late
+        cluster.alter_reassignments({ORDERS_0: target}, allow_replication_factor_change=True)
+    assert never_completes(cluster.list_reassignments()[ORDERS_0])
+    free = Trigger("kafka_reassignment_cancel", {"reassignment_id": "r", "partitions": ["orders-0"]})
+    with pytest.raises(StillWaiting):
+        run.wait("sense_isr_catch_up", started_at=started)
+    assert advice_as_data([free])[0] in run.record.progress().advice
+    run.clock.sleep(61)
+    with pytest.raises(CatchUpTimeoutError, match="never completes") as error:
+        run.wait("sense_isr_catch_up", started_at=started)
+    assert error.value.advice[-2:] == (free, Rerun("sense_isr_catch_up", batch=1))
+    scope = CancelScope(partitions=tuple(free.params["partitions"]))
+    stop(run.context, scope, by="ann")
+    run.until_settled(scope)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-0"] == (1, 2)
+    assert run.replicas()["orders-1"] == (4, 3)
 
 
 def test_a_cancel_that_would_delete_the_only_copy_in_sync_is_not_asked_for(reassignment, cluster):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Run, StillWaiting, move
+from tests.unit.steps.throttle_lab import ORDERS_0, ORDERS_1, rate
 from upath import UPath
 
 from kafka_reassignment.errors import ControllerBusyError, StoppedError, is_worth_a_retry
@@ -19,7 +20,7 @@ MOVES = [move("orders", n, (1, 2), (3, 2)) for n in range(150)]
 
 
 class OneAtATime(FakeCluster):
-    """Busy for some asks with another client's batch; knows of each submission how many partitions it had."""
+    """Busy with what is in flight, and for some asks with another client's batch; knows of each submission its partitions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,6 +33,8 @@ class OneAtATime(FakeCluster):
     def alter_reassignments(self, targets, *, allow_replication_factor_change=False):
         if self.busy_for:
             self.busy_for -= 1
+            return dict.fromkeys(targets, BUSY)
+        if self.list_reassignments():
             return dict.fromkeys(targets, BUSY)
         self.taken.append(len(targets))
         return super().alter_reassignments(targets, allow_replication_factor_change=allow_replication_factor_change)
@@ -97,3 +100,33 @@ def test_a_stop_ends_the_waiting(run, cluster):
         run.do("submit_batch")
     assert cluster.taken == []
     assert TopicPartition("orders", 0) not in cluster.list_reassignments()
+
+
+def test_a_batch_with_a_dead_old_replica_copies_at_the_rate_that_was_asked_for(cluster, tmp_path):
+    """The target itself is submitted then: it is in flight from the beginning."""
+    run = Run(cluster, UPath(tmp_path), [MOVES[:1]], throttle_mb_per_second=10)
+    before = run.configs("orders")
+    cluster.copy_over_time()
+    cluster.kill(1)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    assert cluster.list_reassignments()[ORDERS_0].adding == (3,)
+    assert rate(run, 2, "leader.replication.throttled.rate") == 10_000_000
+    assert rate(run, 3, "follower.replication.throttled.rate") == 10_000_000
+    run.when_waiting = cluster.catch_up_all
+    run.do_all("sense_isr_catch_up", "drop_old_replicas")
+    cluster.restart(1)
+    run.do("clear_throttle")
+    assert run.replicas()["orders-0"] == (3, 2)
+    assert run.configs("orders") == before
+
+
+def test_a_batch_of_which_some_old_replicas_are_out_of_sync_is_one_request(cluster, tmp_path):
+    """Their target is submitted itself, with as many replicas as before; of the others the expansion is."""
+    run = Run(cluster, UPath(tmp_path), [[move("orders", 0, (1, 2), (1, 3)), MOVES[1]]])
+    cluster.copy_over_time()
+    cluster.fall_behind(ORDERS_0, 2)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    assert cluster.altered == [{ORDERS_0: (1, 3), ORDERS_1: (1, 2, 3)}]
+    run.when_waiting = cluster.catch_up_all
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert [run.replicas()[f"orders-{n}"] for n in (0, 1)] == [(1, 3), (3, 2)]
