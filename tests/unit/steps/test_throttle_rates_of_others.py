@@ -17,6 +17,7 @@ from upath import UPath
 from kafka_reassignment.decisions.throttle import (
     FOLLOWER_RATE,
 )
+from kafka_reassignment.errors import ThrottleMissingError
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.rate import change_rate
 
@@ -82,6 +83,19 @@ def test_a_higher_rate_in_flight_is_lowered_to_ours_and_restored(submitted, clus
 
 def test_an_operator_may_lower_a_rate_to_one_that_was_ours_before(submitted, cluster):
     change_rate(submitted.context, asked_bytes_per_second=25_000_000)
+    set_by_hand(cluster, 3, FOLLOWER_RATE, OURS)
+    look(submitted)
+    assert rate(submitted, 3, FOLLOWER_RATE) == OURS
+    submitted.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert rate(submitted, 3, FOLLOWER_RATE) == OURS
+
+
+def test_also_where_only_a_later_look_has_seen_the_rate_that_was_set_last(submitted, cluster):
+    cluster.lag(0.001, "describe_configs")
+    with pytest.raises(ThrottleMissingError):
+        change_rate(submitted.context, asked_bytes_per_second=10_900_000)
+    cluster.advance(0.002)
+    look(submitted)
     set_by_hand(cluster, 3, FOLLOWER_RATE, OURS)
     look(submitted)
     assert rate(submitted, 3, FOLLOWER_RATE) == OURS
