@@ -43,13 +43,20 @@ def low_at_first(
 
 
 def to_raise(wanted: WantedThrottle, journal: Journal) -> WantedThrottle:
-    """Return the rates that are set lower than they are wanted, and lower than another client allows, by the journal alone."""
-    set_last = journal.rates_set
+    """Return the rates that are or may be lower than they are wanted, and than another client allows, by the journal alone.
+
+    One that was journalled as it is wanted may be lower where no broker has shown it yet: its try may have died before it was set.
+    """
+    records = {(r.broker, r.side): r for r in journal.rates}
     theirs = {(r.broker, r.side): r.bytes_per_second for r in journal.lower_rates}
 
     def is_lower(rate: BrokerRate) -> bool:
-        key, whole = (rate.broker, rate.side), rate.set_bytes_per_second
-        return set_last.get(key, whole) < min(whole, theirs.get(key, whole))
+        record = records.get((rate.broker, rate.side))
+        if record is None:
+            return False
+        may_be_earlier = not record.was_in_place and len(record.set_values) > 1
+        whole = rate.set_bytes_per_second
+        return may_be_earlier or int(record.set_values[-1]) < min(whole, theirs.get((rate.broker, rate.side), whole))
 
     return WantedThrottle(tuple(r for r in wanted.rates if is_lower(r)))
 

@@ -6,8 +6,10 @@ import pytest
 from tests.steps_lab import move
 
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE
-from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ResourceKind
+from kafka_reassignment.model import Batch, ConfigChange, ConfigOperation, ConfigResource, ResourceKind
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.restore import restore_configs
+from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.waiting import SizeSamples, Waiting
 
 pytestmark = pytest.mark.quick
@@ -107,6 +109,31 @@ def test_a_raise_that_was_cut_off_is_taken_up_by_a_retry_and_by_the_next_look(th
 
 def _die():
     raise ConnectionResetError("the task was killed")
+
+
+@pytest.mark.parametrize("part", [3, 11])
+def test_a_part_that_is_journalled_and_not_set_yet_is_not_taken_for_a_missing_rate(throttled, cluster, part):
+    """A look in this gap set the whole rate at once. The raise goes on where it was, also where its try has died."""
+    for number in (0, 1):
+        cluster.hold_back(FIRST[number].partition, 4)
+    throttled.clock.on_sleep.append(lambda: slept.append(rates(throttled, LEADER_RATE)[1]))
+    alter, slept = cluster.alter_configs, []
+
+    def cut_off(changes):
+        if len(slept) == part - 1:
+            cluster.alter_configs = alter
+            _die()
+        return alter(changes)
+
+    cluster.alter_configs = cut_off
+    with pytest.raises(ConnectionResetError):
+        throttled.do("submit_batch")
+    batch = Batch(1, tuple(FIRST))
+    keep_throttled(throttled.context, RecordView(throttled.record), batch)
+    assert rates(throttled, LEADER_RATE) == {1: slept[-1], 2: slept[-1]}
+    assert slept[-1] < ASKED
+    throttled.look("sense_isr_catch_up")
+    assert rates(throttled, LEADER_RATE) == {1: ASKED, 2: ASKED}
 
 
 def test_a_rate_that_another_client_lowers_meanwhile_stays(throttled, cluster):

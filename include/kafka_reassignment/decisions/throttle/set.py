@@ -103,19 +103,17 @@ def changes_to_throttle(
 
 
 def without_raises(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) -> WantedThrottle:
-    """Leave out the rates that are in place as they were set last, and lower.
+    """Leave out the rates of ours that are in place, and lower: as they were set last, or as they were before.
 
-    A look restores what is missing. It does not raise what was taken over: that copies at the rate that was asked for it.
+    A look restores what is missing. It does not raise what was taken over: that copies at the rate that was asked for it. Nor does
+    it raise at once what is raised in parts: the next part is journalled a moment before brokers show it.
     """
-    set_last = {(r.broker, r.side): r.set_values[-1] for r in journal.rates}
+    records = {(r.broker, r.side): r for r in journal.rates}
 
     def is_lower(rate: BrokerRate) -> bool:
         present = seen.get(rate.resource, {}).get(rate.side.rate_key, UNSET)
-        return (
-            present.value is not None
-            and present.value == set_last.get((rate.broker, rate.side))
-            and bytes_of(present) < rate.set_bytes_per_second
-        )
+        record = records.get((rate.broker, rate.side))
+        return record is not None and record.is_ours(present) and bytes_of(present) < rate.set_bytes_per_second
 
     return replace(wanted, rates=tuple(r for r in wanted.rates if not is_lower(r)))
 
