@@ -1,5 +1,6 @@
 """A batch begins at a low rate, which is raised while it copies: brokers would use up eleven seconds of their quota at once."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -8,6 +9,7 @@ from tests.steps_lab import move
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE
 from kafka_reassignment.model import Batch, ConfigChange, ConfigOperation, ConfigResource, ResourceKind
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.restore import restore_configs
 from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.waiting import SizeSamples, Waiting
@@ -134,6 +136,24 @@ def test_a_part_that_is_journalled_and_not_set_yet_is_not_taken_for_a_missing_ra
     assert slept[-1] < ASKED
     throttled.look("sense_isr_catch_up")
     assert rates(throttled, LEADER_RATE) == {1: ASKED, 2: ASKED}
+
+
+def test_what_is_asked_for_meanwhile_is_raised_from_where_the_rate_is_then(throttled, cluster):
+    """It was set at once as far as the raise that went on had come: from 7 MB/s to 41."""
+    seen = []
+
+    def asked_for_more():
+        seen.append(rates(throttled, LEADER_RATE)[1])
+        if len(seen) == 8:
+            with pytest.raises(ConnectionResetError):  # the raise that goes on does the rest
+                change_rate(replace(throttled.context, sleep=lambda _: _die()), asked_bytes_per_second=50_000_000)
+
+    throttled.clock.on_sleep.append(asked_for_more)
+    throttled.do("submit_batch")
+    assert rates(throttled, LEADER_RATE) == {1: 50_000_000, 2: 50_000_000}
+    assert (
+        max(later - sooner for sooner, later in zip(seen, [*seen[1:], 50_000_000], strict=True)) < 2 * 50_000_000 / 11
+    )
 
 
 def test_a_rate_that_another_client_lowers_meanwhile_stays(throttled, cluster):
