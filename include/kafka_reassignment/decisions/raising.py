@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kafka_reassignment.decisions.quota_use import QUOTA_SECONDS
@@ -36,10 +36,21 @@ def low_at_first(
         is_ours = record is not None and record.is_ours(present)
         return rate.side in sides and not is_ours and bytes_of(present) > rate.set_bytes_per_second
 
-    return replace(
-        wanted,
-        rates=tuple(replace(r, factor=r.factor / QUOTA_SECONDS) if begins(r) else r for r in wanted.rates),
-    )
+    return _low(wanted, begins)
+
+
+def still_low(wanted: WantedThrottle, journal: Journal) -> WantedThrottle:
+    """Return a throttle whose low rates stay low: those that were set for a batch which is not submitted yet.
+
+    Raised before, they would have ``QUOTA_SECONDS`` left when the batch begins.
+    """
+    low = {(r.broker, r.side) for r in journal.rates if r.begins_low}
+    return _low(wanted, lambda rate: (rate.broker, rate.side) in low)
+
+
+def _low(wanted: WantedThrottle, is_low: Callable[[BrokerRate], bool]) -> WantedThrottle:
+    rates = (replace(r, factor=r.factor / QUOTA_SECONDS, begins_low=True) if is_low(r) else r for r in wanted.rates)
+    return replace(wanted, rates=tuple(rates))
 
 
 def to_raise(wanted: WantedThrottle, journal: Journal) -> WantedThrottle:

@@ -138,6 +138,20 @@ def test_a_part_that_is_journalled_and_not_set_yet_is_not_taken_for_a_missing_ra
     assert rates(throttled, LEADER_RATE) == {1: ASKED, 2: ASKED}
 
 
+def test_what_is_asked_for_before_the_batch_is_submitted_does_not_raise_its_leaders_before_data_moves(throttled):
+    change_rate(throttled.context, asked_bytes_per_second=20_000_000)
+    assert rates(throttled, LEADER_RATE) == {1: 1_818_182, 2: 1_818_182}
+    assert rates(throttled, FOLLOWER_RATE) == {4: 20_000_000}
+    throttled.do("set_throttle")
+    seen = []
+    throttled.clock.on_sleep.append(lambda: seen.append(rates(throttled, LEADER_RATE)[1]))
+    throttled.do("submit_batch")
+    assert seen[0] < 4_000_000
+    assert rates(throttled, LEADER_RATE) == {1: 20_000_000, 2: 20_000_000}
+    change_rate(throttled.context, asked_bytes_per_second=5_000_000)
+    assert rates(throttled, LEADER_RATE) == {1: 5_000_000, 2: 5_000_000}
+
+
 def test_what_is_asked_for_meanwhile_is_raised_from_where_the_rate_is_then(throttled, cluster):
     """It was set at once as far as the raise that went on had come: from 7 MB/s to 41."""
     seen = []

@@ -208,12 +208,19 @@ def _recorded(rate: BrokerRate, value: int, present: ConfigValue, record: RateRe
     """Journal a rate. A value of ours never becomes the earlier value; one that another client set since then does."""
     want = str(value)
     if record is None:
-        return RateRecord(broker=rate.broker, side=rate.side, earlier=Earlier.of(present), set_values=(want,))
+        return RateRecord(
+            broker=rate.broker,
+            side=rate.side,
+            earlier=Earlier.of(present),
+            set_values=(want,),
+            begins_low=rate.begins_low,
+        )
     return record.model_copy(
         update={
             "earlier": record.earlier if record.is_ours(present) else Earlier.of(present),
             "set_values": (*(v for v in record.set_values if v != want), want),
             "was_in_place": False,
+            "begins_low": rate.begins_low,
         }
     )
 

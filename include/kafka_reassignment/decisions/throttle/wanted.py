@@ -88,12 +88,16 @@ class Correction(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class BrokerRate:
-    """The rate of one side of one broker, as requested and, by ``factor``, as it is to be set."""
+    """The rate of one side of one broker, as requested and, by ``factor``, as it is to be set.
+
+    ``begins_low``: ``factor`` is for the time before the batch is submitted.
+    """
 
     broker: int
     side: Side
     asked_bytes_per_second: int
     factor: float = 1.0
+    begins_low: bool = False
 
     @property
     def set_bytes_per_second(self) -> int:
