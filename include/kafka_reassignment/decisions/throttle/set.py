@@ -103,19 +103,26 @@ def changes_to_throttle(
 
 
 def without_raises(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) -> WantedThrottle:
-    """Leave out the rates of ours that are in place, and lower: as they were set last, or as they were before.
+    """Leave out the rates of ours that are in place, and lower: as they were set last, or as they were before. Lower the others to that.
 
-    A look restores what is missing. It does not raise what was taken over: that copies at the rate that was asked for it. Nor does
-    it raise at once what is raised in parts: the next part is journalled a moment before brokers show it.
+    A look restores what is missing, as it was set last. It does not raise what was taken over: that copies at the rate that was
+    asked for it. Nor does it raise at once what is raised in parts: the next part is journalled a moment before brokers show it.
     """
     records = {(r.broker, r.side): r for r in journal.rates}
-
-    def is_lower(rate: BrokerRate) -> bool:
-        present = seen.get(rate.resource, {}).get(rate.side.rate_key, UNSET)
+    kept = []
+    for rate in wanted.rates:
         record = records.get((rate.broker, rate.side))
-        return record is not None and record.is_ours(present) and bytes_of(present) < rate.set_bytes_per_second
+        present = seen.get(rate.resource, {}).get(rate.side.rate_key, UNSET)
+        if record is None:
+            kept.append(rate)
+        elif not record.is_ours(present) or bytes_of(present) >= rate.set_bytes_per_second:
+            kept.append(_at_most(rate, int(record.set_values[-1])))
+    return replace(wanted, rates=tuple(kept))
 
-    return replace(wanted, rates=tuple(r for r in wanted.rates if not is_lower(r)))
+
+def _at_most(rate: BrokerRate, highest: int) -> BrokerRate:
+    is_higher = rate.set_bytes_per_second > highest
+    return replace(rate, asked_bytes_per_second=highest, factor=1.0) if is_higher else rate
 
 
 def confirmed(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) -> Journal:
