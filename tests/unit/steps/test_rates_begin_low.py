@@ -8,10 +8,13 @@ from tests.steps_lab import move
 
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE
 from kafka_reassignment.model import Batch, ConfigChange, ConfigOperation, ConfigResource, ResourceKind
+from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.correction import correct_rates
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.restore import restore_configs
 from kafka_reassignment.steps.throttle import keep_throttled
+from kafka_reassignment.steps.view import observe_replicas
 from kafka_reassignment.steps.waiting import SizeSamples, Waiting
 
 pytestmark = pytest.mark.quick
@@ -229,6 +232,40 @@ def test_what_arrives_is_measured_and_the_rate_is_corrected_also_for_the_next_ba
     throttled.clock.sleep(60)
     throttled.do_all("admit", "set_throttle", batch=2)
     assert rates(throttled, FOLLOWER_RATE) == {4: round(ASKED * 1.03)}
+
+
+@pytest.mark.parametrize("writes", [1, 2], ids=["before the correction is noted", "before it is set"])
+def test_a_rate_that_is_asked_for_while_a_correction_is_decided_is_not_set_at_once(throttled, cluster, writes):
+    large = {step.partition: 2_000_000_000 for step in FIRST}
+    for partition, size in large.items():
+        cluster.produce(partition, messages=1, size_bytes=size)
+    throttled.do("submit_batch")
+    samples = SizeSamples.by_clock_of(throttled.context)
+    for look in range(4):
+        for partition in large:
+            cluster.copy(partition, 4, 47_000_000 * look)
+        samples.take(cluster, (1, 2, 4), large, throttled.record.journal().rates_set)
+        throttled.clock.sleep(10)
+    run, record = throttled.context, Record.update_journal
+    recorded, batch = RecordView(run.record), Batch(1, tuple(FIRST))
+    view = observe_replicas(run.cluster, batch.partitions)
+    recorded.journal()
+    written = []
+
+    def update(self, change):
+        written.append(change)
+        if len(written) == writes:
+            with pytest.MonkeyPatch.context() as undone:
+                undone.setattr(Record, "update_journal", record)
+                with pytest.raises(ConnectionResetError):
+                    change_rate(replace(throttled.context, sleep=lambda _: _die()), asked_bytes_per_second=50_000_000)
+        return record(self, change)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Record, "update_journal", update)
+        correct_rates(run, recorded, batch, view, samples)
+    assert len(written) >= writes
+    assert rates(throttled, FOLLOWER_RATE)[4] < 15_000_000
 
 
 def test_the_next_batch_begins_by_what_its_brokers_copied_of_this_one(throttled, cluster):
