@@ -22,6 +22,7 @@ from kafka_reassignment.decisions.throttle import (
     begun,
     changes_to_throttle,
     listed_in,
+    lower_rates,
     needed_replicas,
     new_rates_of_others,
     replicas_listed,
@@ -210,12 +211,14 @@ def put_in_place(
         nonlocal unfit
         plan = wanted(journal.rate_changes).corrected(journal.corrections).restricted_to(live)
         before = describe_throttles(run, plan.resources)
+        lower = lower_rates(plan, journal, before)  # also of those that are not set now
         plan = low_at_first(plan, journal, before, begin_low)
         unfit = too_long(plan.replicas, before) if only_missing else ()
         long = {x.replicas for x in unfit}
         fitting = replace(plan, replicas=tuple(r for r in plan.replicas if r not in long))
         fitting = without_raises(fitting, journal, before) if only_missing else fitting
         updated, changes = changes_to_throttle(fitting, journal, before)
+        updated = updated.model_copy(update={"lower_rates": lower})
         updated = begun(updated, changes, name, run.now())
         return updated, ThrottleSetting(name, fitting, journal, updated, before, tuple(changes))
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidThrottleError
-from kafka_reassignment.model import Batch, ConfigResource, Step
+from kafka_reassignment.model import DEFAULT_OF_BROKERS, Batch, ConfigResource, Step
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -133,8 +133,9 @@ class WantedThrottle:
 
     @property
     def resources(self) -> tuple[ConfigResource, ...]:
-        """Brokers and topics whose configs have to be looked at, each once."""
-        return tuple(sorted({r.resource for r in self.rates} | {r.resource for r in self.replicas}))
+        """Brokers, the default of all of them, and topics: whose configs have to be looked at, each once."""
+        default = {DEFAULT_OF_BROKERS} if self.rates else set()
+        return tuple(sorted(default | {r.resource for r in self.rates} | {r.resource for r in self.replicas}))
 
     def corrected(self, corrections: Iterable[Correction]) -> WantedThrottle:
         """Let each rate be set as it has to be to be reached."""
