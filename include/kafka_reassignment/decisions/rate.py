@@ -8,6 +8,7 @@ from datetime import datetime
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.admission import Health
+from kafka_reassignment.decisions.raising import still_low
 from kafka_reassignment.decisions.throttle.journal import Journal
 from kafka_reassignment.decisions.throttle.needed import all_of, listed_in
 from kafka_reassignment.decisions.throttle.set import SeenConfigs, changes_to_throttle
@@ -176,14 +177,18 @@ def throttled_brokers(journal: Journal) -> frozenset[tuple[int, Side]]:
 
 
 def rates_asked(journal: Journal, requested_bytes_per_second: int, *, of: RateChange | None = None) -> WantedThrottle:
-    """Return the rates that are asked for of the throttle in place, by the request and its changes; all, or those that a change concerns."""
-    return WantedThrottle(
+    """Return the rates that are asked for of the throttle in place, by the request and its changes; all, or those that a change concerns.
+
+    Those of a batch that is not submitted yet stay low; ``submit_batch`` raises them.
+    """
+    asked = WantedThrottle(
         tuple(
             BrokerRate(broker, side, asked_rate(broker, side, requested_bytes_per_second, journal.rate_changes))
             for broker, side in sorted(throttled_brokers(journal))
             if of is None or of.concerns(broker, side)
         )
-    ).corrected(journal.corrections)
+    )
+    return still_low(asked.corrected(journal.corrections), journal)
 
 
 def refuse_low_rate(asked_bytes_per_second: int, *, allow_low: bool) -> None:

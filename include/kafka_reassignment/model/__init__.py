@@ -6,6 +6,7 @@ preferred leader.
 
 from kafka_reassignment.model.cluster import Broker, ClusterDescription, InFlight, PartitionState, Refusal, View
 from kafka_reassignment.model.configs import (
+    DEFAULT_OF_BROKERS,
     ConfigChange,
     ConfigOperation,
     ConfigResource,
@@ -17,6 +18,7 @@ from kafka_reassignment.model.log_dirs import LogDir, LogDirsReport, LogReplica
 from kafka_reassignment.model.partitions import Batch, Reassignment, Replicas, Step, TopicPartition
 
 __all__ = [
+    "DEFAULT_OF_BROKERS",
     "Batch",
     "Broker",
     "ClusterDescription",

@@ -54,6 +54,10 @@ class ConfigResource:
         return f"{self.kind} {self.name or '(default of all)'}"
 
 
+DEFAULT_OF_BROKERS = ConfigResource(ResourceKind.BROKER, "")
+"""The dynamic default of all brokers."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
     """A config as described: effective value and the layer it comes from.

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from kafka_reassignment.decisions.correction import corrections_due
-from kafka_reassignment.decisions.throttle import Correction, Journal, throttle_by_journal, throttle_for
+from kafka_reassignment.decisions.throttle import (
+    Correction,
+    Journal,
+    RateChange,
+    WantedThrottle,
+    throttle_by_journal,
+    throttle_for,
+)
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, View
 from kafka_reassignment.record.view import RecordView
@@ -14,6 +21,9 @@ from kafka_reassignment.steps.waiting import SizeSamples
 
 def correct_rates(run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples) -> None:
     """Set rates so that what is asked for is copied, journal first, with an audit event of its own; later batches keep it.
+
+    Nothing is set where another rate was asked for since the look began: what was measured is about the one before, and a raise is
+    done in parts.
 
     Args:
         run: its record has the journal.
@@ -31,13 +41,20 @@ def correct_rates(run: RunContext, recorded: RecordView, batch: Batch, view: Vie
     if not due:
         return
     event, began = AuditDraft(), run.now()
-    run.record.update_journal(lambda latest: (_with(latest, due), None))
     those = {(c.broker, c.side) for c in due}
-    put_in_place(
-        run,
-        lambda changes: throttle_for(batch, asked_bytes_per_second=asked, rate_changes=changes).of(those),
-        event,
-    )
+
+    def noted(latest: Journal) -> tuple[Journal, None]:
+        return _with(latest, due) if latest.rate_changes == journal.rate_changes else latest, None
+
+    def corrected(rate_changes: tuple[RateChange, ...]) -> WantedThrottle:
+        if rate_changes != journal.rate_changes:
+            return WantedThrottle()
+        return throttle_for(batch, asked_bytes_per_second=asked, rate_changes=rate_changes).of(those)
+
+    run.record.update_journal(noted)
+    setting, _ = put_in_place(run, corrected, event)
+    if not setting.plan.rates:
+        return
     event.summary = "rates are set by what was copied: " + name_some(
         f"{c.side} rate of broker {c.broker} to {c.factor:.2f} of what is asked for" for c in due
     )

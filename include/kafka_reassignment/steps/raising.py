@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from uuid import uuid4
 
-from kafka_reassignment.decisions.quota_use import QUOTA_SECONDS, quota_uses_of_short, used_up
-from kafka_reassignment.decisions.raising import partly_raised, raises, to_raise
+from kafka_reassignment.decisions.quota_use import quota_uses_of_short, used_up
+from kafka_reassignment.decisions.raising import Raises, partly_raised, raises, to_raise
 from kafka_reassignment.decisions.throttle import (
     BrokerRate,
     Journal,
@@ -111,7 +111,8 @@ def set_in_parts(
 ) -> tuple[ThrottleSetting, dict[str, str]]:
     """Set rates, journal first; return what the last part was, and its refusals. A large raise takes ``QUOTA_SECONDS``.
 
-    Each part is decided on what is seen then: another client may lower the rate meanwhile. It is set ``PART`` after the one
+    Each part is decided on what is seen then: another client may lower the rate meanwhile, a person may ask for another one, and
+    a broker may join. What is raised further then, or later, has its own first part. A part is set ``PART`` after the one
     before, never earlier: two parts in one second are a burst. What is a whole part late is made up for, two parts at once.
 
     Args:
@@ -121,21 +122,18 @@ def set_in_parts(
         at_once: what rates may be raised to at once, of ``used_up``.
     """
     name = str(uuid4())
-    lowest: dict[tuple[ConfigResource, str], int] = {}
 
-    def journalled(part: float, journal: Journal) -> tuple[Journal, ThrottleSetting]:
+    def journalled(part: int, earlier: Raises, journal: Journal) -> tuple[Journal, tuple[ThrottleSetting, Raises]]:
         setting = decide(name, journal)
-        for key, rate in raises(setting.changes, setting.before).items():
-            lowest.setdefault(key, rate)
-        if part < 1:
-            updated, changes = partly_raised(setting.journal, setting.changes, lowest, part, at_once or {})
-            setting = replace(setting, journal=updated, changes=tuple(changes))
-        setting = replace(setting, journal=begun(setting.journal, setting.changes, name, run.now()))
-        return setting.journal, setting
+        found = raises(setting.changes, setting.before, earlier, part)
+        updated, changes = partly_raised(setting.journal, setting.changes, found, part, at_once or {})
+        updated = begun(updated, changes, name, run.now())
+        return updated, (replace(setting, journal=updated, changes=tuple(changes)), found)
 
-    setting = run.record.update_journal(partial(journalled, 1 / QUOTA_SECONDS))
-    began, part, to_look = run.now(), 1, timedelta(0)
-    while lowest and part < QUOTA_SECONDS:
+    part = 1
+    setting, under_way = run.record.update_journal(partial(journalled, part, {}))
+    began, to_look = run.now(), timedelta(0)
+    while any(its.done_with(part) < 1 for its in under_way.values()):
         refused = _set_unless_cleared(run, setting)
         due = began + part * PART
         _sleep_until(run, due - to_look)
@@ -143,8 +141,8 @@ def set_in_parts(
         if not goes_on():
             return replace(setting, plan=WantedThrottle()), refused
         is_late = looked_at >= due + PART
-        part = min(part + (2 if is_late else 1), QUOTA_SECONDS)
-        setting = run.record.update_journal(partial(journalled, part / QUOTA_SECONDS))
+        part += 2 if is_late else 1
+        setting, under_way = run.record.update_journal(partial(journalled, part, under_way))
         to_look = run.now() - looked_at
         _sleep_until(run, due)  # where this look took less time than the one before
     return setting, _set_unless_cleared(run, setting)

@@ -27,7 +27,7 @@ from kafka_reassignment.decisions.rate import (
 )
 from kafka_reassignment.decisions.throttle import Journal, Side
 from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError, ThrottleMissingError, name_some
-from kafka_reassignment.model import ConfigResource, Replicas, TopicPartition, View
+from kafka_reassignment.model import DEFAULT_OF_BROKERS, ConfigResource, Replicas, TopicPartition, View
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
@@ -176,7 +176,7 @@ def change_rate(
                     Correct(f"trigger {THROTTLE_DAG_ID} again, if this rate is what is meant now"),
                 )
             throttled = {ConfigResource.broker(b) for b, _ in throttled_brokers(journal) if b in live}
-            before = describe_throttles(run, throttled)
+            before = describe_throttles(run, {DEFAULT_OF_BROKERS, *throttled} if throttled else ())
             if asked_bytes_per_second is None:
                 changed = None
                 updated, changes = end_slowdown(journal, before, requested_bytes_per_second=requested)

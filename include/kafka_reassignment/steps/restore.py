@@ -84,7 +84,7 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
 
     What any move of ours still needs stays, of whatever batch or reassignment of the cluster; so does all that the
     reassignment has in place which has the cluster's lock. The journal keeps a record until the cluster shows its earlier
-    value, so a crash at any point loses nothing.
+    value, so a crash at any point loses nothing. What was not seen at all is looked for twice: a broker may be behind.
     """
     others = _other_journals(run)
     their_journals = [theirs for _, theirs in others]
@@ -107,6 +107,8 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
             copying = _copying(run, [journal, *their_journals])
             keep = copying.joined(in_place)
             refused |= apply_changes(run, changes_to_put_back(journal, clearing.changes, keep))
+        if clearing.has_unseen:
+            run.sleep(CONFIRM_SECONDS)
         left = run.record.update_journal(partial(_left, run, keep, their_journals))
         journal = left.journal
         if all(str(change.resource) in refused for change in left.changes):

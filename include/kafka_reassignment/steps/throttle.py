@@ -22,6 +22,7 @@ from kafka_reassignment.decisions.throttle import (
     begun,
     changes_to_throttle,
     listed_in,
+    lower_rates,
     needed_replicas,
     new_rates_of_others,
     replicas_listed,
@@ -101,27 +102,36 @@ def keep_throttled(run: RunContext, recorded: RecordView, batch: Batch | None, *
     that are not in sync yet, brokers that are back. The text names rates of other clients that are lower; it is empty, or
     begins with a semicolon. An audit event of its own is left where something had to be set, or such a rate was found.
 
-    Nothing is done for an unthrottled request, nor while another reassignment has the cluster's lock: what this one had in
-    place is looked after by that one.
+    What was taken over from an earlier reassignment keeps the rates that were set last, at most those asked for, until a batch raises
+    them. For an unthrottled request only that is looked after, without what its batch moves itself. Nothing is done while another
+    reassignment has the cluster's lock: what this one had in place is looked after by that one.
 
     Raises:
         ThrottleMissingError: something could not be put in place; the rest of it is. ``advice`` says how the step is done
             again.
     """
-    rate = run.request.throttle_bytes_per_second
-    if rate is None or _is_locked_by_another(run):
+    asked, journal, steps = run.request.throttle_bytes_per_second, recorded.journal(), batch.steps if batch else ()
+    if _is_locked_by_another(run):
         return ""
-    listed = (*listed_in(recorded.journal()), *replicas_listed(batch.steps if batch else ()))
+    listed = listed_in(journal) if asked is None else (*listed_in(journal), *replicas_listed(steps))
     if not listed:
         return ""
     view = observe_listed(run, listed)
     needed = needed_replicas(listed, view)
+    if asked is None:
+        needed = needed.without(step.partition for step in steps)
     if not needed.rates:
         return ""
     event, began = AuditDraft(), run.now()
+
+    def wanted(rate_changes: tuple[RateChange, ...]) -> WantedThrottle:
+        if asked is None:
+            return needed.as_set_last(journal.rates_set)
+        return needed.as_throttle(asked_bytes_per_second=asked, rate_changes=rate_changes)
+
     setting, missing = put_in_place(
         run,
-        lambda rate_changes: needed.as_throttle(asked_bytes_per_second=rate, rate_changes=rate_changes),
+        wanted,
         event,
         only_missing=True,
         recorded=recorded,
@@ -155,14 +165,13 @@ def throttle_in_words(run: RunContext, recorded: RecordView) -> str:
 def keep_throttle(run: RunContext) -> WaitResult:
     """Look once, before the first batch, at the throttle of what an earlier reassignment has left and this one has taken over.
 
-    ``Done`` where that is nothing, or the request is unthrottled. Else it goes on: which task looks next is not known here.
+    ``Done`` where that is nothing. Else it goes on: which task looks next is not known here.
     A throttle that cannot be put in place now is named in the reason, and tried again at the next look.
     """
-    recorded = RecordView(run.record)
-    if run.request.throttle_bytes_per_second is None:
-        return Done("the request asks for no throttle", is_skipped=True)
+    recorded, is_unthrottled = RecordView(run.record), run.request.throttle_bytes_per_second is None
     if not listed_in(recorded.journal()):
-        return Done("no earlier reassignment has left anything to throttle", is_skipped=True)
+        of_its_own = "the request asks for no throttle, and " if is_unthrottled else ""
+        return Done(f"{of_its_own}no earlier reassignment has left anything to throttle", is_skipped=True)
     found = throttle_in_words(run, recorded)
     return Waiting(
         f"Looking after the throttle of what an earlier reassignment has left{found}", run.now() + LONGEST_WAIT
@@ -188,8 +197,8 @@ def put_in_place(
         run: its record has the journal.
         wanted: the throttle.
         event: gets the changes as facts.
-        only_missing: set what is missing, raise no rate that is in place, and leave out lists that would be longer than
-            Kafka takes.
+        only_missing: set what is missing, as it was set last, raise no rate that is in place, and leave out lists that would be
+            longer than Kafka takes.
         begin_low: the sides whose rates begin low where they are not in place.
         recorded: of the look that asks; where nothing is due by its journal, the journal is not read again.
         live_brokers: of the look that asks.
@@ -202,12 +211,14 @@ def put_in_place(
         nonlocal unfit
         plan = wanted(journal.rate_changes).corrected(journal.corrections).restricted_to(live)
         before = describe_throttles(run, plan.resources)
+        lower = lower_rates(plan, journal, before)  # also of those that are not set now
         plan = low_at_first(plan, journal, before, begin_low)
         unfit = too_long(plan.replicas, before) if only_missing else ()
         long = {x.replicas for x in unfit}
         fitting = replace(plan, replicas=tuple(r for r in plan.replicas if r not in long))
         fitting = without_raises(fitting, journal, before) if only_missing else fitting
         updated, changes = changes_to_throttle(fitting, journal, before)
+        updated = updated.model_copy(update={"lower_rates": lower})
         updated = begun(updated, changes, name, run.now())
         return updated, ThrottleSetting(name, fitting, journal, updated, before, tuple(changes))
 

@@ -59,16 +59,20 @@ class Outcome:
 
 
 def outcome_of(run: RunContext, setting: ThrottleSetting) -> Outcome:
-    """Return what became of the changes that were just made; note in the journal what is in place."""
+    """Return what became of the changes that were just made; note in the journal what is in place.
+
+    Where nothing had to be changed, a rate may be seen in place that was not yet when it was set.
+    """
     plan, journal, seen = setting.plan, setting.journal, setting.before
 
     def noted(latest: Journal) -> tuple[Journal, bool]:
         left, came_too_late = ended(latest, setting.name)
         return confirmed(plan, left, seen), came_too_late
 
-    if not setting.changes:
+    if setting.changes:
+        seen = settled_configs(run, plan.resources, lambda configs: not missing_throttle(plan, configs, journal))
+    elif confirmed(plan, journal, seen) == journal:
         return Outcome(missing_throttle(plan, seen, journal))
-    seen = settled_configs(run, plan.resources, lambda configs: not missing_throttle(plan, configs, journal))
     return Outcome(missing_throttle(plan, seen, journal), run.record.update_journal(noted))
 
 

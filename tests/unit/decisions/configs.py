@@ -40,7 +40,7 @@ class Configs:
         return {
             r: self._broker(r.name) if r.kind is ResourceKind.BROKER else self._topic(r.name)
             for r in resources
-            if (r.name in self.topics if r.kind is ResourceKind.TOPIC else int(r.name) not in self.down)
+            if (r.name in self.topics if r.kind is ResourceKind.TOPIC else r.name not in map(str, self.down))
         }
 
     def apply(self, changes: Iterable[ConfigChange]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.steps_lab import move
 
 from kafka_reassignment.decisions.quota_use import QUOTA_SECONDS, QuotaUse, quota_uses, used_up
-from kafka_reassignment.decisions.raising import partly_raised
+from kafka_reassignment.decisions.raising import Raise, partly_raised
 from kafka_reassignment.decisions.samples import Sample
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, BrokerRate, Journal, RateRecord, Side
 from kafka_reassignment.decisions.throttle.journal import Earlier
@@ -140,9 +140,8 @@ def test_a_broker_copies_at_once_at_its_rate_whatever_the_pause_and_does_not_bur
     use = QuotaUse(broker=3, side=Side.FOLLOWER, bytes_per_second=RATE, until=NOW - timedelta(seconds=pause))
     room = used_up([whole], [use], NOW)
     for second in range(QUOTA_SECONDS):
-        _, (part,) = partly_raised(
-            Journal(rates=(record,)), [change], {(three, FOLLOWER_RATE): RATE // 11}, (second + 1) / 11, room
-        )
+        under_way = {(three, FOLLOWER_RATE): Raise(RATE // 11, RATE, first_part=1)}
+        _, (part,) = partly_raised(Journal(rates=(record,)), [change], under_way, second + 1, room)
         for _ in range(step):
             window = counted[-QUOTA_SECONDS * step :]
             counted.append(max(0.0, int(part.value) * QUOTA_SECONDS - sum(window)))

@@ -215,6 +215,20 @@ def test_a_lower_default_of_all_brokers_is_set_on_the_broker_too() -> None:
     assert configs.state() == Configs(dynamic_default={LEADER_RATE: "5000000"}).state()
 
 
+def test_a_lower_default_of_all_brokers_is_followed_as_it_is_now() -> None:
+    configs = Configs(dynamic_default={LEADER_RATE: "5000000"})
+    journal = put_in_place(configs)
+    for default, expected in [("4000000", 4 * MB), ("6000000", 6 * MB), (None, 100 * MB), ("3000000", 3 * MB)]:
+        configs.dynamic_default = {LEADER_RATE: default} if default else {}
+        assert missing_throttle(PLAN, configs.describe(PLAN.resources), journal)
+        journal = put_in_place(configs, journal)
+        assert configs.per_broker["1", LEADER_RATE] == str(expected)
+        assert [r.bytes_per_second for r in journal.lower_rates] == ([expected] * 2 if default else [])
+        assert missing_throttle(PLAN, configs.describe(PLAN.resources), journal) == ()
+    cleared(configs, journal)
+    assert configs.state() == Configs(dynamic_default={LEADER_RATE: "3000000"}).state()
+
+
 def test_a_rate_that_was_there_before_is_journalled_with_its_layer() -> None:
     configs = Configs(
         per_broker={("1", LEADER_RATE): "500000000"},

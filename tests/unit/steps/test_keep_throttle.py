@@ -4,9 +4,10 @@ import pytest
 from tests.steps_lab import move
 
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE
-from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource
+from kafka_reassignment.model import Batch, ConfigChange, ConfigOperation, ConfigResource
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.preflight import preflight
-from kafka_reassignment.steps.throttle import keep_throttle
+from kafka_reassignment.steps.throttle import keep_throttle, keep_throttled
 from kafka_reassignment.steps.waiting import LONGEST_WAIT, Done, Waiting
 
 pytestmark = pytest.mark.quick
@@ -82,6 +83,27 @@ def test_it_ends_where_a_third_reassignment_takes_over(superseded):
     assert isinstance(keep_throttle(of(run, "third")), Waiting)
 
 
-def test_a_request_without_a_throttle_has_none_to_keep(superseded):
+@pytest.mark.parametrize(
+    "asked", [{"throttle_mb_per_second": 100}, {"throttle_mb_per_second": None, "unthrottled": True}]
+)
+def test_what_is_taken_over_keeps_its_own_rate_where_the_request_has_a_higher_one_or_none(superseded, asked):
+    run = superseded(**asked)
+    before = run.configs("orders")
+    delete_rate(run)
+    assert isinstance(keep_throttle(of(run, "second")), Waiting)
+    assert run.configs("orders") == before
+
+
+def test_a_batch_of_an_unthrottled_request_gets_no_throttle_of_what_was_superseded(superseded):
     run = superseded(throttle_mb_per_second=None, unthrottled=True)
-    assert keep_throttle(of(run, "second")) == Done("the request asks for no throttle", is_skipped=True)
+    delete_rate(run)
+    second = of(run, "second")
+    again = Batch(1, (move("orders", 0, (1, 2), (1, 3)),))
+    assert keep_throttled(second, RecordView(second.record), again) == ""
+    assert rate(run) is None
+
+
+def test_an_unthrottled_request_that_takes_nothing_over_has_no_throttle_to_keep(reassignment):
+    run = reassignment([move("orders", 0, (1, 2), (1, 3))], throttle_mb_per_second=None, unthrottled=True)
+    left = "the request asks for no throttle, and no earlier reassignment has left anything to throttle"
+    assert keep_throttle(run.context) == Done(left, is_skipped=True)

@@ -3,7 +3,7 @@
 import pytest
 from tests.steps_lab import move
 
-from kafka_reassignment.decisions.raising import partly_raised
+from kafka_reassignment.decisions.raising import Raise, partly_raised
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE, Journal, Side
 from kafka_reassignment.decisions.throttle.journal import Earlier, RateRecord
 from kafka_reassignment.errors import (
@@ -232,10 +232,11 @@ def test_a_part_of_a_raise_keeps_the_whole_rate_that_a_batch_is_about_to_set():
     """A batch journals the whole rate; before it sets it, a raise journals a part. What the batch sets is still ours."""
     record = RateRecord(broker=1, side=Side.LEADER, earlier=Earlier(), set_values=("2000",))
     change = ConfigChange(record.resource, Side.LEADER.rate_key, ConfigOperation.SET, "2000")
-    journal, (part,) = partly_raised(Journal(rates=(record,)), [change], {(record.resource, change.key): 1000}, 0.5, {})
-    assert part.value == "1500"
+    under_way = {(record.resource, change.key): Raise(1000, 2000, first_part=1)}
+    journal, (part,) = partly_raised(Journal(rates=(record,)), [change], under_way, 6, {})
+    assert part.value == "1545"
     assert journal.rates[0].is_ours(ConfigValue("2000", ConfigSource.DYNAMIC_BROKER))
-    assert journal.rates[0].set_values[-1] == "1500"
+    assert journal.rates[0].set_values[-1] == "1545"
 
 
 def test_a_part_of_a_raise_that_a_clear_overtakes_is_taken_back(moving, cluster, monkeypatch):

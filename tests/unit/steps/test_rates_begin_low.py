@@ -1,13 +1,20 @@
 """A batch begins at a low rate, which is raised while it copies: brokers would use up eleven seconds of their quota at once."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from tests.steps_lab import move
 
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE
-from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ResourceKind
+from kafka_reassignment.model import Batch, ConfigChange, ConfigOperation, ConfigResource, ResourceKind
+from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.correction import correct_rates
+from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.restore import restore_configs
+from kafka_reassignment.steps.throttle import keep_throttled
+from kafka_reassignment.steps.view import observe_replicas
 from kafka_reassignment.steps.waiting import SizeSamples, Waiting
 
 pytestmark = pytest.mark.quick
@@ -109,6 +116,63 @@ def _die():
     raise ConnectionResetError("the task was killed")
 
 
+@pytest.mark.parametrize("part", [3, 11])
+def test_a_part_that_is_journalled_and_not_set_yet_is_not_taken_for_a_missing_rate(throttled, cluster, part):
+    """A look in this gap set the whole rate at once. The raise goes on where it was, also where its try has died."""
+    for number in (0, 1):
+        cluster.hold_back(FIRST[number].partition, 4)
+    throttled.clock.on_sleep.append(lambda: slept.append(rates(throttled, LEADER_RATE)[1]))
+    alter, slept = cluster.alter_configs, []
+
+    def cut_off(changes):
+        if len(slept) == part - 1:
+            cluster.alter_configs = alter
+            _die()
+        return alter(changes)
+
+    cluster.alter_configs = cut_off
+    with pytest.raises(ConnectionResetError):
+        throttled.do("submit_batch")
+    batch = Batch(1, tuple(FIRST))
+    keep_throttled(throttled.context, RecordView(throttled.record), batch)
+    assert rates(throttled, LEADER_RATE) == {1: slept[-1], 2: slept[-1]}
+    assert slept[-1] < ASKED
+    throttled.look("sense_isr_catch_up")
+    assert rates(throttled, LEADER_RATE) == {1: ASKED, 2: ASKED}
+
+
+def test_what_is_asked_for_before_the_batch_is_submitted_does_not_raise_its_leaders_before_data_moves(throttled):
+    change_rate(throttled.context, asked_bytes_per_second=20_000_000)
+    assert rates(throttled, LEADER_RATE) == {1: 1_818_182, 2: 1_818_182}
+    assert rates(throttled, FOLLOWER_RATE) == {4: 20_000_000}
+    throttled.do("set_throttle")
+    seen = []
+    throttled.clock.on_sleep.append(lambda: seen.append(rates(throttled, LEADER_RATE)[1]))
+    throttled.do("submit_batch")
+    assert seen[0] < 4_000_000
+    assert rates(throttled, LEADER_RATE) == {1: 20_000_000, 2: 20_000_000}
+    change_rate(throttled.context, asked_bytes_per_second=5_000_000)
+    assert rates(throttled, LEADER_RATE) == {1: 5_000_000, 2: 5_000_000}
+
+
+def test_what_is_asked_for_meanwhile_is_raised_from_where_the_rate_is_then(throttled, cluster):
+    """It was set at once as far as the raise that went on had come: from 7 MB/s to 41."""
+    seen = []
+
+    def asked_for_more():
+        seen.append(rates(throttled, LEADER_RATE)[1])
+        if len(seen) == 8:
+            with pytest.raises(ConnectionResetError):  # the raise that goes on does the rest
+                change_rate(replace(throttled.context, sleep=lambda _: _die()), asked_bytes_per_second=50_000_000)
+
+    throttled.clock.on_sleep.append(asked_for_more)
+    throttled.do("submit_batch")
+    assert rates(throttled, LEADER_RATE) == {1: 50_000_000, 2: 50_000_000}
+    assert (
+        max(later - sooner for sooner, later in zip(seen, [*seen[1:], 50_000_000], strict=True)) < 2 * 50_000_000 / 11
+    )
+
+
 def test_a_rate_that_another_client_lowers_meanwhile_stays(throttled, cluster):
     one = ConfigResource.broker(1)
 
@@ -168,6 +232,40 @@ def test_what_arrives_is_measured_and_the_rate_is_corrected_also_for_the_next_ba
     throttled.clock.sleep(60)
     throttled.do_all("admit", "set_throttle", batch=2)
     assert rates(throttled, FOLLOWER_RATE) == {4: round(ASKED * 1.03)}
+
+
+@pytest.mark.parametrize("writes", [1, 2], ids=["before the correction is noted", "before it is set"])
+def test_a_rate_that_is_asked_for_while_a_correction_is_decided_is_not_set_at_once(throttled, cluster, writes):
+    large = {step.partition: 2_000_000_000 for step in FIRST}
+    for partition, size in large.items():
+        cluster.produce(partition, messages=1, size_bytes=size)
+    throttled.do("submit_batch")
+    samples = SizeSamples.by_clock_of(throttled.context)
+    for look in range(4):
+        for partition in large:
+            cluster.copy(partition, 4, 47_000_000 * look)
+        samples.take(cluster, (1, 2, 4), large, throttled.record.journal().rates_set)
+        throttled.clock.sleep(10)
+    run, record = throttled.context, Record.update_journal
+    recorded, batch = RecordView(run.record), Batch(1, tuple(FIRST))
+    view = observe_replicas(run.cluster, batch.partitions)
+    recorded.journal()
+    written = []
+
+    def update(self, change):
+        written.append(change)
+        if len(written) == writes:
+            with pytest.MonkeyPatch.context() as undone:
+                undone.setattr(Record, "update_journal", record)
+                with pytest.raises(ConnectionResetError):
+                    change_rate(replace(throttled.context, sleep=lambda _: _die()), asked_bytes_per_second=50_000_000)
+        return record(self, change)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Record, "update_journal", update)
+        correct_rates(run, recorded, batch, view, samples)
+    assert len(written) >= writes
+    assert rates(throttled, FOLLOWER_RATE)[4] < 15_000_000
 
 
 def test_the_next_batch_begins_by_what_its_brokers_copied_of_this_one(throttled, cluster):

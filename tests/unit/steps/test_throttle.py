@@ -1,5 +1,7 @@
 """What copies because of a reassignment is under its throttle at every look."""
 
+from datetime import timedelta
+
 import pytest
 from tests.steps_lab import StillWaiting, move
 from tests.unit.steps.throttle_lab import (
@@ -37,7 +39,7 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel import settle_moves
 from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.restore import adopt_debts
+from kafka_reassignment.steps.restore import adopt_debts, restore_configs
 from kafka_reassignment.steps.sweep import sweep
 from kafka_reassignment.steps.waiting import Failed, Waiting
 
@@ -138,6 +140,23 @@ def test_what_begins_to_copy_while_a_throttle_is_cleared_gets_it_back(reassignme
     assert raced
     assert [str(c.partition) for c in cluster.copying()] == ["orders-0"]
     assert not at_full_speed(cluster)
+
+
+def test_what_a_broker_that_is_behind_does_not_show_yet_stays_owed(reassignment, cluster, monkeypatch):
+    run = reassignment(MOVES)
+    before = run.configs("orders")
+    run.do_all("admit", "set_throttle")
+    describe, until = cluster.describe_configs, run.clock.now + timedelta(seconds=0.5)
+
+    def behind(resources, keys):
+        return {r: {} for r in resources} if run.clock.now < until else describe(resources, keys)
+
+    monkeypatch.setattr(cluster, "describe_configs", behind)
+    with run.context.audited("clear") as event:
+        restore_configs(run.context, event)
+    monkeypatch.undo()
+    assert run.configs("orders") == before
+    assert run.record.journal().is_settled
 
 
 # Every look makes sure of it (A2, G3)

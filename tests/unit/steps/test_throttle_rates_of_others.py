@@ -5,6 +5,7 @@ from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Run
 from tests.unit.steps.throttle_lab import (
     MOVES,
+    ORDERS_0,
     OURS,
     at_full_speed,
     delete_every_throttle,
@@ -17,6 +18,7 @@ from upath import UPath
 from kafka_reassignment.decisions.throttle import (
     FOLLOWER_RATE,
 )
+from kafka_reassignment.errors import ThrottleMissingError
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.rate import change_rate
 
@@ -37,6 +39,20 @@ def test_a_lower_rate_from_before_the_run_stays_before_during_and_after_it(reass
     assert text in [e for e in run.record.audit if e.step == "set_throttle"][-1].facts["lower_rates_of_others"]
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     assert run.configs("orders") == before
+
+
+def test_a_lower_default_of_all_brokers_is_followed_also_when_it_changes_while_data_moves(reassignment, cluster):
+    set_by_hand(cluster, "", FOLLOWER_RATE, 5_000_000)
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.hold_back(ORDERS_0, 3)
+    assert rate(run, 3, FOLLOWER_RATE) == 5_000_000
+    set_by_hand(cluster, "", FOLLOWER_RATE, None)
+    assert "another client" not in look(run).reason
+    assert rate(run, 3, FOLLOWER_RATE) == OURS
+    set_by_hand(cluster, "", FOLLOWER_RATE, 2_000_000)
+    assert "of broker 3 to 2000000 bytes per second" in look(run).reason
+    assert rate(run, 3, FOLLOWER_RATE) == 2_000_000
 
 
 def test_a_rate_in_server_properties_limits_nothing_so_ours_is_set(tmp_path):
@@ -82,6 +98,19 @@ def test_a_higher_rate_in_flight_is_lowered_to_ours_and_restored(submitted, clus
 
 def test_an_operator_may_lower_a_rate_to_one_that_was_ours_before(submitted, cluster):
     change_rate(submitted.context, asked_bytes_per_second=25_000_000)
+    set_by_hand(cluster, 3, FOLLOWER_RATE, OURS)
+    look(submitted)
+    assert rate(submitted, 3, FOLLOWER_RATE) == OURS
+    submitted.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert rate(submitted, 3, FOLLOWER_RATE) == OURS
+
+
+def test_also_where_only_a_later_look_has_seen_the_rate_that_was_set_last(submitted, cluster):
+    cluster.lag(0.001, "describe_configs")
+    with pytest.raises(ThrottleMissingError):
+        change_rate(submitted.context, asked_bytes_per_second=10_900_000)
+    cluster.advance(0.002)
+    look(submitted)
     set_by_hand(cluster, 3, FOLLOWER_RATE, OURS)
     look(submitted)
     assert rate(submitted, 3, FOLLOWER_RATE) == OURS

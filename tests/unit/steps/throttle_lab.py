@@ -5,7 +5,7 @@ from tests.steps_lab import move
 from kafka_reassignment.decisions.throttle import (
     THROTTLE_KEYS,
 )
-from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ResourceKind, TopicPartition
 from kafka_reassignment.steps.waiting import Waiting
 
 ORDERS_0, ORDERS_1, ORDERS_2 = (TopicPartition("orders", n) for n in range(3))
@@ -30,9 +30,12 @@ def fall_behind(cluster, partition: TopicPartition, broker: int) -> None:
     assert (partition, broker) in {(c.partition, c.broker) for c in cluster.copying()}
 
 
-def set_by_hand(cluster, broker: int, key: str, value: int | None) -> None:
+def set_by_hand(cluster, broker: int | str, key: str, value: int | None) -> None:
+    """Set a broker's config, or with "" the default of all brokers."""
     operation = ConfigOperation.DELETE if value is None else ConfigOperation.SET
-    change = ConfigChange(ConfigResource.broker(broker), key, operation, None if value is None else str(value))
+    change = ConfigChange(
+        ConfigResource(ResourceKind.BROKER, str(broker)), key, operation, None if value is None else str(value)
+    )
     assert not any(cluster.alter_configs([change]).values())
 
 

@@ -23,13 +23,13 @@ from kafka_reassignment.cluster.kafka import (
 )
 from kafka_reassignment.cluster.kafka.admin import AdminConversation
 from kafka_reassignment.cluster.kafka.canary import CanaryConversation
-from kafka_reassignment.cluster.kafka.described_configs import DEFAULT_OF_BROKERS
 from kafka_reassignment.cluster.kafka.kept import Kept
 from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
 from kafka_reassignment.cluster.kafka.reassignments import refusals_of_guard
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.errors import ClusterUnavailableError, UnsupportedClusterError
 from kafka_reassignment.model import (
+    DEFAULT_OF_BROKERS,
     ClusterDescription,
     ConfigChange,
     ConfigResource,

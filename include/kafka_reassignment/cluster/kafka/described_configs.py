@@ -14,10 +14,8 @@ from kafka.protocol.admin import DescribeConfigsRequest
 from kafka_reassignment.cluster.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION, Right, raise_for
 from kafka_reassignment.cluster.kafka.protocol import Message, ProtocolConversation
 from kafka_reassignment.errors import ClusterUnavailableError, ReassignmentError
-from kafka_reassignment.model import ConfigResource, ConfigSource, ConfigValue, ResourceKind
+from kafka_reassignment.model import DEFAULT_OF_BROKERS, ConfigResource, ConfigSource, ConfigValue, ResourceKind
 from kafka_reassignment.ports import in_slices
-
-DEFAULT_OF_BROKERS = ConfigResource(ResourceKind.BROKER, "")
 
 TOPICS_PER_REQUEST = 500
 BROKER_SECONDS = 5.0

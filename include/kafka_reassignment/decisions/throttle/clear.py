@@ -18,12 +18,14 @@ class Clearing:
 
     So a refused or lost change is not forgotten: apply ``changes``, look again, call again, and store ``journal``.
     ``changed_by_others`` are values that are neither ours nor the earlier ones; they are left alone and no longer
-    owed. Records of brokers that did not answer stay in the journal.
+    owed. Records of brokers that did not answer stay in the journal. ``has_unseen``: something that is owed is not seen. It was
+    restored before, or the broker does not show it yet, so look again a moment later before ``journal`` is stored.
     """
 
     changes: tuple[ConfigChange, ...]
     journal: Journal
     changed_by_others: tuple[str, ...] = ()
+    has_unseen: bool = False
 
 
 def changes_to_restore(
@@ -46,6 +48,7 @@ def changes_to_restore(
     rates: list[RateRecord] = []
     lists: list[ListRecord] = []
     changed: list[str] = []
+    has_unseen = False
     kept_rates = keep.rates
     for rate in journal.rates:
         values = seen.get(rate.resource)
@@ -54,6 +57,7 @@ def changes_to_restore(
             continue
         present = values.get(rate.side.rate_key, UNSET)
         if rate.earlier.is_back(present):
+            has_unseen = True
             continue
         if rate.is_ours(present):
             rates.append(rate)
@@ -72,6 +76,8 @@ def changes_to_restore(
         present = values.get(record.side.replicas_key, UNSET)
         needed = keep.of(record.topic, record.side)
         staying = tuple(e for e in record.added if e in needed)
+        there = entries_of(present.value)
+        has_unseen |= there != (EVERY_REPLICA,) and not set(record.added) <= {*staying, *there}
         relied_on = tuple(e for e in record.relied_on if e in needed)
         change = _remove_entries(record, present, set(staying))
         if change is not None:
@@ -79,7 +85,7 @@ def changes_to_restore(
             lists.append(record)
         elif staying or relied_on:
             lists.append(record.model_copy(update={"added": staying, "relied_on": relied_on}))
-        elif record.added and entries_of(present.value) == (EVERY_REPLICA,):
+        elif record.added and there == (EVERY_REPLICA,):
             changed.append(f"topic {record.topic}: {record.side.replicas_key} is *, expected a list with our entries")
     return Clearing(
         tuple(changes),
@@ -91,6 +97,7 @@ def changes_to_restore(
             }
         ),
         tuple(changed),
+        has_unseen,
     )
 
 

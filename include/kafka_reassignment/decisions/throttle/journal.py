@@ -60,6 +60,7 @@ class RateRecord(_Frozen):
     """A broker's rate that we set. ``set_values`` has every value that may be ours, the latest last.
 
     ``was_in_place``: the broker showed the latest one since it was set, so nothing of ours can set an older one any more.
+    ``begins_low``: the latest one is a part of the rate, for a batch that is about to be submitted.
     """
 
     broker: int
@@ -67,6 +68,7 @@ class RateRecord(_Frozen):
     earlier: Earlier
     set_values: tuple[str, ...]
     was_in_place: bool = False
+    begins_low: bool = False
 
     @property
     def resource(self) -> ConfigResource:

@@ -55,6 +55,23 @@ class Needed:
         keys = {*self.entries, *other.entries}
         return Needed({(topic, side): self.of(topic, side) | other.of(topic, side) for topic, side in keys})
 
+    def without(self, partitions: Iterable[TopicPartition]) -> Needed:
+        """Return what all but these partitions need."""
+        names = {(p.topic, p.partition) for p in partitions}
+        return Needed(
+            {
+                (topic, side): frozenset(e for e in entries if (topic, partition_of(e)) not in names)
+                for (topic, side), entries in self.entries.items()
+            }
+        )
+
+    def as_set_last(self, rates_set: Mapping[tuple[int, Side], int]) -> WantedThrottle:
+        """Return it as a throttle to put in place with the rates of a journal, in bytes per second; a broker without one gets none."""
+        return WantedThrottle(
+            tuple(BrokerRate(b, side, rates_set[b, side]) for b, side in sorted(self.rates & rates_set.keys())),
+            self._lists(),
+        )
+
     def as_throttle(self, *, asked_bytes_per_second: int, rate_changes: Sequence[RateChange] = ()) -> WantedThrottle:
         """Return it as a throttle to put in place."""
         return WantedThrottle(
@@ -62,11 +79,14 @@ class Needed:
                 BrokerRate(b, side, asked_rate(b, side, asked_bytes_per_second, rate_changes))
                 for b, side in sorted(self.rates)
             ),
-            tuple(
-                ThrottledReplicas(topic, side, tuple(sorted(entries, key=lambda e: (partition_of(e), broker_of(e)))))
-                for (topic, side), entries in sorted(self.entries.items())
-                if entries
-            ),
+            self._lists(),
+        )
+
+    def _lists(self) -> tuple[ThrottledReplicas, ...]:
+        return tuple(
+            ThrottledReplicas(topic, side, tuple(sorted(entries, key=lambda e: (partition_of(e), broker_of(e)))))
+            for (topic, side), entries in sorted(self.entries.items())
+            if entries
         )
 
 

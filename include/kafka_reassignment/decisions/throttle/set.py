@@ -22,6 +22,7 @@ from kafka_reassignment.decisions.throttle.wanted import (
     entries_of,
 )
 from kafka_reassignment.model import (
+    DEFAULT_OF_BROKERS,
     ConfigChange,
     ConfigOperation,
     ConfigResource,
@@ -46,7 +47,7 @@ def changes_to_throttle(
     """Return the journal to store first, and then the changes that put the throttle in place.
 
     A rate of another client that is higher than ours is lowered to ours, and restored exactly later. One that is at most as
-    high stays, whenever it appears: ``Journal.lower_rates`` has it. One that is the default of all brokers is set on the
+    high stays, whenever it appears: ``Journal.lower_rates`` has it. One that is the default of all brokers now is set on the
     broker, because before 3.9 (KAFKA-10190) the default has no effect. One in server.properties has no effect at all (F41), so
     it does not count. Entries that another
     client had put on a topic's list before are not ours; a list that is ``*`` covers all and is left as it is (F4). Two
@@ -55,7 +56,6 @@ def changes_to_throttle(
     """
     rates = {(r.broker, r.side): r for r in journal.rates}
     lists = {(r.topic, r.side): r for r in journal.lists}
-    lower = {(r.broker, r.side): r for r in journal.lower_rates}
     changes: list[ConfigChange] = []
     for rate in wanted.rates:
         values = seen.get(rate.resource)
@@ -63,17 +63,13 @@ def changes_to_throttle(
             continue
         key = (rate.broker, rate.side)
         present, record = values.get(rate.side.rate_key, UNSET), rates.get(key)
-        others = bytes_of(_without_us(present, record))
-        if others < rate.set_bytes_per_second:
-            lower[key] = LowerRate(broker=rate.broker, side=rate.side, bytes_per_second=others)
-        else:
-            lower.pop(key, None)
-        if not _needs_setting(rate, present, record) or (record is None and _is_hidden(present)):
+        theirs = _without_us(rate, seen, record)
+        if not _needs_setting(rate, present, record, theirs) or (record is None and _is_hidden(present)):
             continue
-        if record is not None and _is_theirs_to_stay(rate, present, record):
+        if record is not None and _is_theirs_to_stay(rate, theirs):
             changes.append(restore_rate(record))
             continue
-        value = min(rate.set_bytes_per_second, others)
+        value = min(rate.set_bytes_per_second, bytes_of(theirs))
         rates[key] = _recorded(rate, value, present, record)
         changes.append(ConfigChange(rate.resource, rate.side.rate_key, ConfigOperation.SET, str(value)))
     for topic_list in wanted.replicas:
@@ -95,29 +91,50 @@ def changes_to_throttle(
             update={
                 "rates": tuple(rates[key] for key in sorted(rates)),
                 "lists": tuple(lists[key] for key in sorted(lists)),
-                "lower_rates": tuple(lower[key] for key in sorted(lower)),
+                "lower_rates": lower_rates(wanted, journal, seen),
             }
         ),
         changes,
     )
 
 
+def lower_rates(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) -> tuple[LowerRate, ...]:
+    """Return the lower rates of other clients that are seen; of what is not wanted or did not answer, those of the journal."""
+    records = {(r.broker, r.side): r for r in journal.rates}
+    lower = {(r.broker, r.side): r for r in journal.lower_rates}
+    for rate in wanted.rates:
+        if rate.resource not in seen:
+            continue
+        key = (rate.broker, rate.side)
+        others = bytes_of(_without_us(rate, seen, records.get(key)))
+        if others < rate.set_bytes_per_second:
+            lower[key] = LowerRate(broker=rate.broker, side=rate.side, bytes_per_second=others)
+        else:
+            lower.pop(key, None)
+    return tuple(lower[key] for key in sorted(lower))
+
+
 def without_raises(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) -> WantedThrottle:
-    """Leave out the rates that are in place as they were set last, and lower.
+    """Leave out the rates of ours that are in place, and lower: as they were set last, or as they were before. Lower the others to that.
 
-    A look restores what is missing. It does not raise what was taken over: that copies at the rate that was asked for it.
+    A look restores what is missing, as it was set last. It does not raise what was taken over: that copies at the rate that was
+    asked for it. Nor does it raise at once what is raised in parts: the next part is journalled a moment before brokers show it.
     """
-    set_last = {(r.broker, r.side): r.set_values[-1] for r in journal.rates}
-
-    def is_lower(rate: BrokerRate) -> bool:
+    records = {(r.broker, r.side): r for r in journal.rates}
+    kept = []
+    for rate in wanted.rates:
+        record = records.get((rate.broker, rate.side))
         present = seen.get(rate.resource, {}).get(rate.side.rate_key, UNSET)
-        return (
-            present.value is not None
-            and present.value == set_last.get((rate.broker, rate.side))
-            and bytes_of(present) < rate.set_bytes_per_second
-        )
+        if record is None:
+            kept.append(rate)
+        elif not record.is_ours(present) or bytes_of(present) >= rate.set_bytes_per_second:
+            kept.append(_at_most(rate, int(record.set_values[-1])))
+    return replace(wanted, rates=tuple(kept))
 
-    return replace(wanted, rates=tuple(r for r in wanted.rates if not is_lower(r)))
+
+def _at_most(rate: BrokerRate, highest: int) -> BrokerRate:
+    is_higher = rate.set_bytes_per_second > highest
+    return replace(rate, asked_bytes_per_second=highest, factor=1.0) if is_higher else rate
 
 
 def confirmed(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) -> Journal:
@@ -149,10 +166,10 @@ def missing_throttle(wanted: WantedThrottle, seen: SeenConfigs, journal: Journal
         if values is None:
             missing.append(f"broker {rate.broker} did not answer, its {key} is not known to be {want}")
             continue
-        present = values.get(key, UNSET)
-        if _is_hidden(present) and (rate.broker, rate.side) not in records:
+        present, record = values.get(key, UNSET), records.get((rate.broker, rate.side))
+        if _is_hidden(present) and record is None:
             missing.append(f"broker {rate.broker}: {key} {HIDDEN}, so it could not be put back; expected {want}")
-        elif _needs_setting(rate, present, records.get((rate.broker, rate.side))):
+        elif _needs_setting(rate, present, record, _without_us(rate, seen, record)):
             missing.append(f"broker {rate.broker}: {key} is {Earlier.of(present)}, expected {want}")
     for topic_list in wanted.replicas:
         values = seen.get(topic_list.resource)
@@ -182,27 +199,33 @@ def missing_entries(topic_list: ThrottledReplicas, present: ConfigValue) -> tupl
     return () if EVERY_REPLICA in there else tuple(e for e in topic_list.entries if e not in there)
 
 
-def _without_us(present: ConfigValue, record: RateRecord | None) -> ConfigValue:
-    """The rate that would apply without us; unset where it is not known, and where it is in server.properties: no broker obeys that."""
-    if _is_hidden(present):
+def _without_us(rate: BrokerRate, seen: SeenConfigs, record: RateRecord | None) -> ConfigValue:
+    """The rate that would apply without us; unset where it is not known, and where it is in server.properties: no broker obeys that.
+
+    Under ours is what the broker itself had, else the default of all brokers as it is now; as it was before us where it is not seen.
+    """
+    key = rate.side.rate_key
+    without = seen.get(rate.resource, {}).get(key, UNSET)
+    if _is_hidden(without):
         return UNSET
-    is_ours = record is not None and record.is_ours(present)
-    without = ConfigValue(record.earlier.value, record.earlier.source) if record is not None and is_ours else present
+    if record is not None and record.is_ours(without):
+        without = ConfigValue(record.earlier.value, record.earlier.source)
+        if not record.earlier.was_set_here and DEFAULT_OF_BROKERS in seen:
+            without = seen[DEFAULT_OF_BROKERS].get(key, UNSET)
     return UNSET if without.source is ConfigSource.STATIC_BROKER else without
 
 
-def _is_theirs_to_stay(rate: BrokerRate, present: ConfigValue, record: RateRecord | None) -> bool:
+def _is_theirs_to_stay(rate: BrokerRate, theirs: ConfigValue) -> bool:
     """Whether another client has set this very broker's rate to at most ours."""
-    theirs = _without_us(present, record)
     return theirs.source is ConfigSource.DYNAMIC_BROKER and bytes_of(theirs) <= rate.set_bytes_per_second
 
 
-def _needs_setting(rate: BrokerRate, present: ConfigValue, record: RateRecord | None) -> bool:
+def _needs_setting(rate: BrokerRate, present: ConfigValue, record: RateRecord | None, theirs: ConfigValue) -> bool:
     if _is_hidden(present):
         return record is None or record.set_values[-1] != str(rate.set_bytes_per_second)
-    if _is_theirs_to_stay(rate, present, record):
-        return present.value != _without_us(present, record).value
-    wanted = min(rate.set_bytes_per_second, bytes_of(_without_us(present, record)))
+    if _is_theirs_to_stay(rate, theirs):
+        return present.value != theirs.value
+    wanted = min(rate.set_bytes_per_second, bytes_of(theirs))
     return present.source is not ConfigSource.DYNAMIC_BROKER or bytes_of(present) != wanted
 
 
@@ -210,12 +233,19 @@ def _recorded(rate: BrokerRate, value: int, present: ConfigValue, record: RateRe
     """Journal a rate. A value of ours never becomes the earlier value; one that another client set since then does."""
     want = str(value)
     if record is None:
-        return RateRecord(broker=rate.broker, side=rate.side, earlier=Earlier.of(present), set_values=(want,))
+        return RateRecord(
+            broker=rate.broker,
+            side=rate.side,
+            earlier=Earlier.of(present),
+            set_values=(want,),
+            begins_low=rate.begins_low,
+        )
     return record.model_copy(
         update={
             "earlier": record.earlier if record.is_ours(present) else Earlier.of(present),
             "set_values": (*(v for v in record.set_values if v != want), want),
             "was_in_place": False,
+            "begins_low": rate.begins_low,
         }
     )
 

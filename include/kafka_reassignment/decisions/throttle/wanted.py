@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidThrottleError
-from kafka_reassignment.model import Batch, ConfigResource, Step
+from kafka_reassignment.model import DEFAULT_OF_BROKERS, Batch, ConfigResource, Step
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -88,12 +88,16 @@ class Correction(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class BrokerRate:
-    """The rate of one side of one broker, as requested and, by ``factor``, as it is to be set."""
+    """The rate of one side of one broker, as requested and, by ``factor``, as it is to be set.
+
+    ``begins_low``: ``factor`` is for the time before the batch is submitted.
+    """
 
     broker: int
     side: Side
     asked_bytes_per_second: int
     factor: float = 1.0
+    begins_low: bool = False
 
     @property
     def set_bytes_per_second(self) -> int:
@@ -129,8 +133,9 @@ class WantedThrottle:
 
     @property
     def resources(self) -> tuple[ConfigResource, ...]:
-        """Brokers and topics whose configs have to be looked at, each once."""
-        return tuple(sorted({r.resource for r in self.rates} | {r.resource for r in self.replicas}))
+        """Brokers, the default of all of them, and topics: whose configs have to be looked at, each once."""
+        default = {DEFAULT_OF_BROKERS} if self.rates else set()
+        return tuple(sorted(default | {r.resource for r in self.rates} | {r.resource for r in self.replicas}))
 
     def corrected(self, corrections: Iterable[Correction]) -> WantedThrottle:
         """Let each rate be set as it has to be to be reached."""
