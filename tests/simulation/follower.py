@@ -262,6 +262,7 @@ class Follower:
             case Correct(what=what):
                 self.corrections.append(what)
                 self._to_be_corrected.append(ti)
+                return "from a copy" not in what  # there is none, so what comes after it cannot help
         return True
 
     def _lead_to_its_end(self, run: Any) -> bool:

@@ -52,7 +52,6 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
         }
         known = run.record.exists
         if not known and not scope.foreign:
-            run.record.require_records()
             raise InvalidRequestError(
                 f"There is no reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id} to stop",
                 Correct("name one as 'reassignment_id', or set 'foreign' to cancel moves that were started elsewhere"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from kafka_reassignment.model import TopicPartition
@@ -35,28 +35,25 @@ def leaving_brokers(run: RunContext, *, until: datetime) -> LeavingBrokers:
     """
     if run.request.job is not Job.DECOMMISSION:
         return LeavingBrokers()
-    seen = _look(run)
-    while seen.silent and run.now() < until:
-        run.sleep(BETWEEN_LOOKS_SECONDS)
-        seen = _look(run)
-    if not seen.hidden:
-        return seen
-    run.sleep(BETWEEN_LOOKS_SECONDS)
-    again = _look(run)
-    return replace(again, hidden=set(seen.hidden) & set(again.hidden))
-
-
-def _look(run: RunContext) -> LeavingBrokers:
     request, everything = run.request, run.cluster.describe_partitions()
-    topics, leaving = {p.topic for p in everything}, set(request.brokers)
-    alive = leaving & run.cluster.describe_cluster().live_brokers
-    on_disk = run.cluster.describe_log_dirs(sorted(alive))
-    return LeavingBrokers(
-        [p for p, s in sorted(everything.items()) if leaving & set(s.replicas) and request.asks_about(p.topic)],
-        {
-            r.partition
-            for r in on_disk.replicas
-            if not r.is_future and r.partition.topic not in topics and request.asks_about(r.partition.topic)
-        },
-        on_disk.unreachable,
-    )
+    leaving = set(request.brokers)
+    hosted = [p for p, s in sorted(everything.items()) if leaving & set(s.replicas) and request.asks_about(p.topic)]
+    topics, live = {p.topic for p in everything}, run.cluster.describe_cluster().live_brokers
+    on_disk, silent = _on_disk(run, leaving & live)
+    while silent and run.now() < until:
+        run.sleep(BETWEEN_LOOKS_SECONDS)
+        more, silent = _on_disk(run, silent.keys() & run.cluster.describe_cluster().live_brokers)
+        on_disk |= more
+    hidden = {p for p in on_disk if p.topic not in topics and request.asks_about(p.topic)}
+    if hidden:
+        run.sleep(BETWEEN_LOOKS_SECONDS)
+        again, unseen = _on_disk(run, leaving & run.cluster.describe_cluster().live_brokers)
+        shown = {p.topic for p in run.cluster.describe_partitions({p.topic for p in hidden})}
+        hidden = {p for p in hidden if p.topic not in shown and (p in again or unseen)}
+    return LeavingBrokers(hosted, hidden, silent)
+
+
+def _on_disk(run: RunContext, brokers: Collection[int]) -> tuple[set[TopicPartition], Mapping[int, str]]:
+    """Return what these brokers have on their disks, and why for those that do not tell."""
+    report = run.cluster.describe_log_dirs(sorted(brokers))
+    return {r.partition for r in report.replicas if not r.is_future}, report.unreachable

@@ -42,7 +42,6 @@ def change_limits(
             limit; or other limits were asked for later.
     """
     if not run.record.exists:
-        run.record.require_records()
         raise InvalidRequestError(
             f"No reassignment is running on cluster {run.record.cluster_id}: there are no limits to change, and nothing was "
             "changed",

@@ -74,7 +74,6 @@ def _refuse_what_is_not_stopped(run: RunContext, *, has_run: bool, dag_id: str) 
     """Make sure that a reassignment which is not stopped has lost its run, and something is left to do."""
     own = run.record.reassignment_id
     if not run.record.exists:
-        run.record.require_records()
         raise InvalidRequestError(
             f"Cluster {run.record.cluster_id} has no reassignment {own}: there is nothing to resume",
             Correct("give the run id of a reassignment that Browse, Kafka reassignments lists"),

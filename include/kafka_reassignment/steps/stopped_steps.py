@@ -144,8 +144,12 @@ def _without_batches(run: RunContext, recorded: RecordView) -> StoppedSteps:
     """
     plan = recorded.plan_in_force()
     finished = recorded.finished_batches()
-    unfinished = (recorded.submitted(n) for n in range(1, (plan.batches if plan else 0) + 1) if n not in finished)
-    names = {TopicPartition.parse(p) for s in unfinished if s is not None for p in (*s.accepted, *s.left_open)}
+    unfinished = [n for n in range(1, (plan.batches if plan else 0) + 1) if n not in finished]
+    try:
+        submitted = [s for n in unfinished if (s := recorded.submitted(n)) is not None]
+    except RecordDamagedError as error:
+        raise _unknown(recorded.record, "its last batch", "what was submitted of it") from error
+    names = {TopicPartition.parse(p) for s in submitted for p in (*s.accepted, *s.left_open)}
     if not names:
         return StoppedSteps()
     before = _replicas_before(recorded.record, names)
@@ -170,14 +174,18 @@ def _replicas_before(record: Record, partitions: Collection[TopicPartition]) -> 
     try:
         return read_replicas(snapshot_of(record.plan_uri), partitions)
     except (FileNotFoundError, RecordDamagedError) as error:
-        raise RecordDamagedError(
-            f"Nobody can tell what reassignment {record.reassignment_id}, which was superseded, has left of "
-            f"{name_some(sorted(partitions))}: the plan at {record.plan_uri} is damaged, and so is its snapshot",
-            Correct(
-                "restore its files from a copy; without one, cancel this reassignment, ask again without 'supersede', and "
-                "move these partitions by a request"
-            ),
-        ) from error
+        raise _unknown(record, name_some(sorted(partitions)), "its snapshot") from error
+
+
+def _unknown(record: Record, what: str, damaged: str) -> RecordDamagedError:
+    return RecordDamagedError(
+        f"Nobody can tell what reassignment {record.reassignment_id}, which was superseded, has left of {what}: the plan at "
+        f"{record.plan_uri} is damaged, and so is {damaged}",
+        Correct(
+            "restore its files from a copy; without one, cancel this reassignment, ask again without 'supersede', and move "
+            "these partitions by a request"
+        ),
+    )
 
 
 def moves_of_others(run: RunContext, recorded: RecordView, scope: CancelScope) -> set[TopicPartition]:
@@ -262,10 +270,10 @@ def steps_under_way(recorded: RecordView) -> list[Step]:
 
 def _has_run(recorded: RecordView, number: int) -> bool:
     """Whether a step of a batch has run, as far as that can be told. The first one to end leaves an event before any submission."""
-    if recorded.submitted(number) is not None:
-        return True
     trail = recorded.record.audit
     try:
+        if recorded.submitted(number) is not None:
+            return True
         return trail.last_number() > LATEST_EVENTS or any(e.batch == number for e in trail.latest(LATEST_EVENTS))
     except RecordDamagedError:
         return True

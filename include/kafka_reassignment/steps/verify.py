@@ -18,7 +18,7 @@ from kafka_reassignment.advice import (
 )
 from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.decisions.verification import verification
-from kafka_reassignment.errors import RecordDamagedError, VerificationError, name_some
+from kafka_reassignment.errors import ReassignmentError, RecordDamagedError, VerificationError, name_some
 from kafka_reassignment.model import InFlight, Reassignment, Replicas, TopicPartition
 from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import in_slices
@@ -75,7 +75,7 @@ def verify(run: RunContext) -> None:
         came_since = [p for p in leaving.hosted if p not in planned and str(p) not in withdrawn]
         # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go at this point.
         restored = Restored(()) if run.record.journal().is_over else _restored(run, event)
-        of_superseded = _settled_of_superseded(run, found, event)
+        of_superseded, damage = _settled_of_superseded(run, event)
         event.summary = f"{found.at_target} partitions at their target"
         event.summary += f", {found.gone} deleted since the plan" if found.gone else ""
         event.summary += f", {len(withdrawn)} withdrawn" if withdrawn else ""
@@ -92,20 +92,29 @@ def verify(run: RunContext) -> None:
         }
         unmoved = {} if planned or not withdrawn else _withdrawn_and_elsewhere(run)
         event.facts["unmoved"] = [str(p) for p in unmoved]
-        error = _what_is_wrong(run, found, restored, of_superseded, leaving, came_since, unmoved)
+        error: ReassignmentError | None = _what_is_wrong(
+            run, found, restored, of_superseded, leaving, came_since, unmoved
+        )
+        if damage is not None:
+            error = damage if error is None else _with_damage(error, damage)
         if error is not None:
             if not found.ours_in_flight:
                 run.release_lock()
             raise error
 
 
-def _settled_of_superseded(run: RunContext, found: _Found, event: AuditDraft) -> Mapping[TopicPartition, str]:
+def _settled_of_superseded(
+    run: RunContext, event: AuditDraft
+) -> tuple[Mapping[TopicPartition, str], RecordDamagedError | None]:
+    """Return what stays of it and why; and the error where nobody can tell, which hides nothing else."""
     try:
-        return settle_superseded(run, event)
-    except RecordDamagedError:
-        if not found.ours_in_flight:
-            run.release_lock()
-        raise
+        return settle_superseded(run, event), None
+    except RecordDamagedError as error:
+        return {}, error
+
+
+def _with_damage(error: ReassignmentError, damage: RecordDamagedError) -> VerificationError:
+    return VerificationError(f"{error.problem}. {damage.problem}", *damage.advice, *error.advice)
 
 
 @dataclass

@@ -10,14 +10,16 @@ from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1
 
 from kafka_reassignment.errors import (
     NotSubmittedError,
+    OvertakenError,
     PolicyViolationError,
     VerificationError,
 )
 from kafka_reassignment.model import Refusal, TopicPartition
+from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job
-from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps import batch, cancel
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.left_out import submission
@@ -136,6 +138,49 @@ def test_what_another_client_cancelled_stays_left_out_when_the_batch_is_submitte
     run.do("submit_batch")
     assert ORDERS_0 not in cluster.list_reassignments()
     assert run.record.submitted(1).left_out["orders-0"].startswith("another client cancelled")
+
+
+def test_a_repeated_submission_leaves_out_what_another_client_has_cancelled_since(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.alter_reassignments({ORDERS_0: None})
+    run.do("submit_batch")
+    assert ORDERS_0 not in cluster.list_reassignments()
+    assert run.record.submitted(1).left_out["orders-0"].startswith("another client cancelled")
+
+
+def test_what_came_into_a_batch_while_it_was_submitted_is_not_taken_for_cancelled(reassignment):
+    """Other limits were asked for meanwhile: what is left was re-batched."""
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    recorded = run.record.submitted(1)
+    run.cluster.alter_reassignments({ORDERS_1: None})
+    run.record.write_submitted(1, recorded.model_copy(update={"accepted": ("orders-0",)}))
+    with pytest.raises(NotSubmittedError, match=r"orders-1 of 2 partitions were never submitted.*Rerun submit_batch"):
+        run.do("sense_isr_catch_up")
+    run.do("submit_batch")
+    assert {ORDERS_0, ORDERS_1} <= run.cluster.list_reassignments().keys()
+
+
+def test_a_try_that_stood_still_after_its_last_request_does_not_hide_what_a_later_one_has_recorded(
+    reassignment, monkeypatch
+):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle")
+    made, later = batch.submit, "2026-02-03T04:05:06+00:00"
+
+    def stands_still(*args):
+        refused = made(*args)
+        recorded = SubmittedBatch(
+            submitted_at=later, accepted=("orders-1",), left_out={}, left_open={"orders-0": "broker 3 is down"}
+        )
+        run.record.write_submitted(1, recorded)
+        return refused
+
+    monkeypatch.setattr(batch, "submit", stands_still)
+    with pytest.raises(OvertakenError):
+        run.do("submit_batch")
+    assert run.record.submitted(1).left_open == {"orders-0": "broker 3 is down"}
 
 
 def test_what_our_own_stop_cancelled_is_not_taken_for_another_clients_doing(reassignment, cluster):

@@ -74,6 +74,15 @@ def test_an_older_order_that_is_cleared_does_not_replace_a_newer_one(reassignmen
     assert run.record.limits_requested().partition_movements == 4
 
 
+def test_a_run_that_has_ordered_limits_by_a_later_clock_is_not_refused_when_it_is_tried_again(reassignment):
+    """As an earlier version wrote it: by the time of its task, not of its run."""
+    run = reassignment(MOVES)
+    own = replace(run.context, actor=Actor(run_id="limits_1"))
+    change_limits(own, {"partition_movements": 3}, by="bob", asked_at=run.clock.now + timedelta(minutes=5))
+    limits = change_limits(own, {"partition_movements": 3}, by="bob", asked_at=run.clock.now)
+    assert limits.partition_movements == 3
+
+
 def test_other_limits_count_from_the_next_batch_on(reassignment):
     run = reassignment(*([m] for m in MOVES))
     run.do_all("admit", "set_throttle", "submit_batch")

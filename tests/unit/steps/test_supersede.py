@@ -390,6 +390,18 @@ def test_it_does_not_end_green_where_nobody_can_tell_what_the_superseded_one_has
     assert then.store.lock_owner(then.cluster_id) is None, "another one may settle it"
 
 
+def test_what_nobody_can_tell_of_the_superseded_one_hides_nothing_else_that_is_not_as_planned(reassignment):
+    first = expanded(reassignment)
+    preflight(second(first), REQUEST, "bob")
+    then = reassignment([move("orders", 2, (3, 1), (3, 4))], reassignment_id="second", supersede=True)
+    then.do_all()
+    damage(first)
+    then.cluster.another_client().alter_reassignments({TopicPartition("orders", 2): (5, 6)})
+    then.cluster.catch_up_all()
+    with pytest.raises(VerificationError, match=r"orders-2.*5,6.*Nobody can tell what"):
+        verify(then.context)
+
+
 @pytest.mark.parametrize("in_flight", [True, False], ids=["in flight", "before the drop"])
 def test_what_was_superseded_by_one_that_is_superseded_before_its_first_batch_is_settled_all_the_same(
     reassignment, in_flight

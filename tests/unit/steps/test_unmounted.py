@@ -4,12 +4,15 @@ import pytest
 from tests.steps_lab import StillWaiting, move
 from upath import UPath
 
+from kafka_reassignment.advice import Rerun
 from kafka_reassignment.errors import LockLostError, RecordError, RecordsMissingError, is_worth_a_retry
+from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.chain import wait_for_batches
 from kafka_reassignment.steps.throttle import keep_throttle
 from kafka_reassignment.steps.verify import verify, write_report
+from kafka_reassignment.steps.waiting import Failed
 
 pytestmark = pytest.mark.quick
 
@@ -74,3 +77,18 @@ def test_a_reassignment_that_there_never_was_is_not_found_where_the_cluster_has_
     with pytest.raises(RecordError, match="has no frozen plan") as never:
         unmounted.store.record(unmounted.cluster_id, "mistyped").plan_ref()
     assert not is_worth_a_retry(never.value)
+
+
+def test_a_lock_that_somebody_took_in_the_empty_place_does_not_make_the_chain_end(unmounted):
+    unmounted.store.acquire(
+        unmounted.cluster_id, ClusterLock(reassignment_id="other", since=unmounted.clock.now, requested_by="b")
+    )
+    ended = wait_for_batches(RecordView(unmounted.record), unmounted.clock.now)
+    assert isinstance(ended, Failed)
+    assert "has no frozen plan" in str(ended.error)
+
+
+def test_what_is_to_be_done_and_rerun_is_said_with_it(unmounted):
+    with pytest.raises(RecordsMissingError) as away:
+        unmounted.do("submit_batch")
+    assert away.value.advice[-1] == Rerun("submit_batch", batch=1)

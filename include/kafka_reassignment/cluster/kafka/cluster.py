@@ -135,19 +135,20 @@ class KafkaCluster:
         With ZooKeeper, a topic that the broker leaves out is asked for again while other brokers show it: a topic that is
         gone needs no throttle, and one that is there must not pass for gone.
         """
-        described = self._describe_configs_once(resources, keys)
+        described = self.describe_configs_once(resources, keys)
         if all(r in described for r in resources if r.kind is ResourceKind.TOPIC) or self._runs_kraft():
             return described
         return described_configs.with_late_topics(
             described,
             resources,
             existing=lambda names: {p.topic for p in self.describe_partitions(names)},
-            describe=lambda topics: self._describe_configs_once(topics, keys),
+            describe=lambda topics: self.describe_configs_once(topics, keys),
         )
 
-    def _describe_configs_once(
+    def describe_configs_once(
         self, resources: Collection[ConfigResource], keys: Collection[str]
     ) -> dict[ConfigResource, dict[str, ConfigValue]]:
+        """As ``describe_configs``, but a topic that the broker leaves out is not asked for again."""
         seconds = self._settings.request_seconds
         topics, brokers, default = _by_kind(resources)
 

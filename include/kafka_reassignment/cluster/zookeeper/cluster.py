@@ -152,10 +152,10 @@ class ZookeeperCluster:
         has just started.
         """
         described = with_late_topics(
-            self._brokers.describe_configs(resources, keys),
+            self._brokers.describe_configs_once(resources, keys),
             resources,
             existing=self._existing_topics,
-            describe=lambda topics: self._brokers.describe_configs(topics, keys),
+            describe=lambda topics: self._brokers.describe_configs_once(topics, keys),
         )
         self._uncover(described)
         return described
