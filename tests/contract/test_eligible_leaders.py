@@ -84,3 +84,20 @@ def test_a_change_of_min_isr_forgets_who_may_lead(spoilt_lab: Lab) -> None:
     eventually(
         lambda: lab.cluster.describe_partitions([changed.topic])[changed], lambda s: s.leader is not None, seconds=40
     )
+
+
+def test_the_only_replica_leads_no_more_where_min_isr_was_changed_while_it_was_away(spoilt_lab: Lab) -> None:
+    """F19, also with one replica: nobody is the last leader any more. That replica has every message, and an unclean election costs none."""
+    lab = spoilt_lab
+    lab.skip_below("4.1.0", "it has no eligible leader replicas (KIP-966)")
+    [changed] = lab.create_topic([(1,)])
+    [same] = lab.create_topic([(1,)])
+    lab.kill(1)
+    eventually_at(lab, changed, None, set())
+    topic = ConfigResource.topic(changed.topic)
+    assert not any(
+        lab.cluster.alter_configs([ConfigChange(topic, "min.insync.replicas", ConfigOperation.SET, "2")]).values()
+    )
+    lab.restart(1)
+    eventually_at(lab, same, 1, {1})
+    assert lab.cluster.describe_partitions([changed.topic])[changed].leader is None
