@@ -66,7 +66,7 @@ class Phase(StrEnum):
 
 
 NEVER_BEGUN = frozenset({Phase.NOT_SUBMITTED, Phase.PARTIALLY_EXPANDED})
-"""Not in flight, and some of it is to be submitted. After a submission, somebody has cancelled it."""
+"""Not in flight, and some of it is to be submitted. After a submission, another client has cancelled it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def invert(
     request: ReassignmentRequest,
     out_dir: str,
     *,
-    live_brokers: Collection[int] | None = None,
+    live_brokers: Collection[int],
 ) -> PlanSummary:
     """Write the plan that undoes these batches in the order given, and return its summary.
 
@@ -52,7 +52,7 @@ def invert(
         begun: batches to undo, the newest first.
         request: ``topics`` and ``exclude_topics`` restrict what is rolled back.
         out_dir: directory of the plan.
-        live_brokers: the plan says what goes back to others than these; None where that is not known.
+        live_brokers: the plan says what goes back to others than these.
     """
     parts = [part for batch in begun if len(part := _inverted(batch, request))]
     steps = pa.concat_tables(parts) if parts else STEPS.empty_table()
@@ -67,10 +67,8 @@ def invert(
     returns = (
         f"every partition returns to the replicas it had before {request.roll_back_of}, whether or not that is balanced"
     )
-    waiting = () if live_brokers is None else _to_brokers_down(changes, live_brokers)
-    summary = summary_of_batches(
-        request, batches, changes, partitions_in_cluster=len(changes), assumptions=(returns, *waiting)
-    )
+    assumptions = (returns, *_to_brokers_down(changes, live_brokers))
+    summary = summary_of_batches(request, batches, changes, partitions_in_cluster=len(changes), assumptions=assumptions)
     write_summary(out_dir, summary)
     return summary
 

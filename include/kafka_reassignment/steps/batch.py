@@ -96,9 +96,9 @@ def submit_batch(run: RunContext, number: int) -> None:
         changed = {p: earlier.left_out[p] for p in earlier.changed_by_others} if earlier else {}
         batch = without(batch, changed)
         recorded = RecordView(run.record)
-        before = has_left_open(recorded) or earlier is not None
-        view = confirmed_view(run, batch.steps, DOUBTFUL if before else DOUBTFUL - {Phase.NOT_SUBMITTED})
-        changed |= changed_since(run, batch, view) if before else {}
+        is_repeated = has_left_open(recorded) or earlier is not None
+        view = confirmed_view(run, batch.steps, DOUBTFUL if is_repeated else DOUBTFUL - {Phase.NOT_SUBMITTED})
+        changed |= changed_since(run, batch, view) if is_repeated else {}
         batch = without(batch, changed)
         view = freed(run, batch.steps, view, event)
         _require_open_window(run, recorded, batch, view)

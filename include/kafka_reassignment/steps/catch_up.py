@@ -12,7 +12,7 @@ from kafka_reassignment.decisions.progress import HELD_UP, Motion, Progress, pro
 from kafka_reassignment.decisions.progress_shown import progress_shown
 from kafka_reassignment.decisions.quota_use import quota_uses
 from kafka_reassignment.decisions.rate import rate_in_force
-from kafka_reassignment.errors import CatchUpTimeoutError, NotSubmittedError, name_some
+from kafka_reassignment.errors import CatchUpTimeoutError
 from kafka_reassignment.model import Batch, Replicas, TopicPartition, View
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
@@ -23,7 +23,7 @@ from kafka_reassignment.steps.correction import correct_rates
 from kafka_reassignment.steps.estimates import ExpectedEnd, copied_so_far, expected_end
 from kafka_reassignment.steps.finished import finished_batch
 from kafka_reassignment.steps.left_open import goes_on_in_words, leave_open
-from kafka_reassignment.steps.left_out import leave_out_disturbed, submission
+from kafka_reassignment.steps.left_out import leave_out_disturbed, never_submitted, submission
 from kafka_reassignment.steps.left_over import leaderless_though_up, to_elect
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
 from kafka_reassignment.steps.raising import finish_raise
@@ -65,10 +65,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     batch = leave_out_disturbed(run, recorded, batch, view)
     seen = catch_up(batch, view, submitted=submitted)
     if seen.not_submitted:
-        raise NotSubmittedError(
-            f"Batch {number}: {name_some(seen.not_submitted)} of {len(batch.steps)} partitions were never submitted",
-            Rerun("submit_batch", batch=number),
-        )
+        raise never_submitted(batch, seen.not_submitted)
     batch, goes_on_at = leave_open(run, recorded, batch, view, seen.waiting, started_at)
     seen = catch_up(batch, view, submitted=submitted)
     deadline = deadline_of(run, started_at)

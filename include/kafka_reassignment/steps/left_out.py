@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kafka_reassignment.advice import Rerun
 from kafka_reassignment.decisions.moves import NEVER_BEGUN, disturbed, phase
 from kafka_reassignment.errors import NotSubmittedError, name_some
-from kafka_reassignment.model import Batch, View
+from kafka_reassignment.model import Batch, TopicPartition, View
 from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import AuditDraft, RunContext, refuse_stopped
@@ -82,7 +84,12 @@ def _require_submitted(batch: Batch, view: View, submitted: SubmittedBatch) -> N
         if str(s.partition) not in submitted.accepted and phase(s, view).phase in NEVER_BEGUN
     ]
     if never:
-        raise NotSubmittedError(
-            f"Batch {batch.number}: {name_some(never)} of {len(batch.steps)} partitions were never submitted",
-            Rerun("submit_batch", batch=batch.number),
-        )
+        raise never_submitted(batch, never)
+
+
+def never_submitted(batch: Batch, partitions: Sequence[TopicPartition]) -> NotSubmittedError:
+    """Return the error of a batch of which some partitions were never submitted."""
+    return NotSubmittedError(
+        f"Batch {batch.number}: {name_some(partitions)} of {len(batch.steps)} partitions were never submitted",
+        Rerun("submit_batch", batch=batch.number),
+    )

@@ -27,7 +27,7 @@ from kafka_reassignment.request import Job
 from kafka_reassignment.steps.context import AuditDraft, RunContext, refuse_stopped
 from kafka_reassignment.steps.finished import REPORT, is_finished_reassignment
 from kafka_reassignment.steps.leaders import too_cold
-from kafka_reassignment.steps.leaving import LeavingBrokers, leaving_brokers
+from kafka_reassignment.steps.leaving import BETWEEN_LOOKS_SECONDS, LeavingBrokers, leaving_brokers
 from kafka_reassignment.steps.left_over import (
     LEFT,
     MOST_AT_ONCE,
@@ -45,8 +45,6 @@ from kafka_reassignment.text import format_brokers
 
 PASSING_SECONDS = 60
 """How long what may pass is looked at again."""
-
-BETWEEN_LOOKS_SECONDS = 5
 
 
 def verify(run: RunContext) -> None:

@@ -31,7 +31,7 @@ def test_steps_of_two_batchings_are_numbered_in_the_order_of_their_batches(tmp_p
     )
     begun = [BegunBatch(2, second, ()), BegunBatch(1, second, ()), BegunBatch(1, first, ())]
     out = f"{tmp_path}/back"
-    summary = invert(begun, REQUEST, out)
+    summary = invert(begun, REQUEST, out, live_brokers=range(10))
     batches = [read_batch(PlanRef(out, summary.plan_hash), n).steps for n in (1, 2, 3)]
     found = [
         [(str(s.partition), s.reassignment.current, s.reassignment.target, s.step, s.steps) for s in b] for b in batches

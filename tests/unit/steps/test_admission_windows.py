@@ -290,14 +290,19 @@ def test_what_another_client_began_does_not_let_the_rest_begin_outside_the_windo
     assert run.record.finished(1).left_out == {}
 
 
-def test_the_rest_of_a_batch_that_was_submitted_in_part_waits_for_the_next_window(reassignment, cluster):
-    run = reassignment(TWO_LARGE, windows=["daily 22:00-23:00"])
-    before = run.configs("orders")
+def submit_in_part(run, cluster):
+    """Let the submission die after its first partition, as the window opens."""
     run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
     run.do_all("admit", "set_throttle")
     cluster.fail("alter_reassignments", ProcessDiedError(), applied=1)
     with pytest.raises(ProcessDiedError):
         run.do("submit_batch")
+
+
+def test_the_rest_of_a_batch_that_was_submitted_in_part_waits_for_the_next_window(reassignment, cluster):
+    run = reassignment(TWO_LARGE, windows=["daily 22:00-23:00"])
+    before = run.configs("orders")
+    submit_in_part(run, cluster)
     run.clock.now = datetime(2026, 1, 1, 23, 0, tzinfo=UTC)
     with pytest.raises(WindowClosedError) as closed:
         run.do("submit_batch")
@@ -317,11 +322,7 @@ def test_the_rest_of_a_batch_that_was_submitted_in_part_waits_for_the_next_windo
 def test_only_what_is_not_copied_yet_has_to_fit_into_the_window(reassignment, cluster):
     """Both go to broker 3: 34 minutes together, 17 for each."""
     run = reassignment([TWO_LARGE[0], move("orders", 3, (1, 2), (1, 3), 10 * GB)], windows=["daily 22:00-23:00"])
-    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
-    run.do_all("admit", "set_throttle")
-    cluster.fail("alter_reassignments", ProcessDiedError(), applied=1)
-    with pytest.raises(ProcessDiedError):
-        run.do("submit_batch")
+    submit_in_part(run, cluster)
     run.clock.now = datetime(2026, 1, 1, 22, 40, tzinfo=UTC)
     run.do_all("admit", "submit_batch")
     assert len(cluster.list_reassignments()) == 2

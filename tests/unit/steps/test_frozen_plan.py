@@ -135,7 +135,10 @@ def test_an_altered_plan_is_not_rolled_back(reassignment):
     begun = [BegunBatch(1, run.record.plan_refs()(1), frozenset())]
     with pytest.raises(RecordDamagedError) as error:
         invert(
-            begun, ReassignmentRequest(job=Job.ROLL_BACK, roll_back_of="r", unthrottled=True), f"{run.record.root}/inv"
+            begun,
+            ReassignmentRequest(job=Job.ROLL_BACK, roll_back_of="r", unthrottled=True),
+            f"{run.record.root}/inv",
+            live_brokers=(1, 2, 3, 4),
         )
     altered(error)
 

@@ -213,11 +213,17 @@ def test_a_stop_that_clears_the_throttle_meanwhile_leaves_nothing_behind(throttl
     assert throttled.record.journal().is_settled
 
 
-def test_what_arrives_is_measured_and_the_rate_is_corrected_also_for_the_next_batch(throttled, cluster):
+def submitted_large(throttled, cluster):
+    """Let the first batch be of 2 GB a partition, and submit it; return the sizes."""
     large = {step.partition: 2_000_000_000 for step in FIRST}
     for partition, size in large.items():
         cluster.produce(partition, messages=1, size_bytes=size)
     throttled.do("submit_batch")
+    return large
+
+
+def test_what_arrives_is_measured_and_the_rate_is_corrected_also_for_the_next_batch(throttled, cluster):
+    large = submitted_large(throttled, cluster)
     samples = SizeSamples.by_clock_of(throttled.context)
     for look in range(4):
         for partition in large:
@@ -236,10 +242,7 @@ def test_what_arrives_is_measured_and_the_rate_is_corrected_also_for_the_next_ba
 
 @pytest.mark.parametrize("writes", [1, 2], ids=["before the correction is noted", "before it is set"])
 def test_a_rate_that_is_asked_for_while_a_correction_is_decided_is_not_set_at_once(throttled, cluster, writes):
-    large = {step.partition: 2_000_000_000 for step in FIRST}
-    for partition, size in large.items():
-        cluster.produce(partition, messages=1, size_bytes=size)
-    throttled.do("submit_batch")
+    large = submitted_large(throttled, cluster)
     samples = SizeSamples.by_clock_of(throttled.context)
     for look in range(4):
         for partition in large:
