@@ -78,6 +78,7 @@ def admission(
     cluster_health: Health,
     foreign: Collection[TopicPartition] = (),
     hung: Mapping[TopicPartition, str] | None = None,
+    throttled: Collection[TopicPartition] = (),
     log_dirs: Iterable[LogDir] = (),
     keep_free_share: float = 0.1,
     allowed_unhealthy_partitions: int | None = 0,
@@ -96,6 +97,7 @@ def admission(
         cluster_health: of all partitions.
         foreign: partitions that another client is reassigning, anywhere in the cluster (F30).
         hung: which of these do not end by themselves, and why.
+        throttled: which of these copy under the throttle of this reassignment, because it began to.
         log_dirs: of the receiving brokers; those that report no sizes do not count.
         keep_free_share: the part of each log dir that has to stay free.
         allowed_unhealthy_partitions: this many partitions elsewhere may be unhealthy; any number when None.
@@ -116,6 +118,8 @@ def admission(
         )
     if hung:
         reasons.append(f"these moves do not end by themselves: {name_some(f'{p} ({why})' for p, why in hung.items())}")
+    if throttled:
+        reasons.append(f"the throttle of this reassignment is on {name_some(throttled)}, which it began to move")
     reasons += _disk_reasons(waiting, log_dirs, keep_free_share)
     return Admission(tuple(reasons))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -25,6 +25,7 @@ from kafka_reassignment.decisions.moves import (
     phase,
     to_begin,
 )
+from kafka_reassignment.decisions.throttle import listed_in, needed_replicas, partition_of
 from kafka_reassignment.decisions.windows import StartDecision, fits, past_deadline
 from kafka_reassignment.decisions.windows.estimate import MEASUREMENT_KEPT, OVERHEAD_SECONDS
 from kafka_reassignment.errors import (
@@ -52,6 +53,7 @@ from kafka_reassignment.steps.left_over import to_end_moves
 from kafka_reassignment.steps.moves import format_reasons, left_to_copy
 from kafka_reassignment.steps.recorded_batch import planned_batch, without
 from kafka_reassignment.steps.throttle import keep_throttled
+from kafka_reassignment.steps.throttle_configs import observe_listed
 from kafka_reassignment.steps.view import log_dirs_and_cordons, observe
 from kafka_reassignment.steps.waiting import (
     LONGEST_WAIT,
@@ -76,7 +78,8 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
         BatchIncompleteError: an earlier batch is not finished.
         StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
         InfeasiblePlanError, DeadlinePassedError: the maintenance windows never let it in.
-        ReassignmentInProgressError: another client's move does not end by itself, and the time that a batch may take is over.
+        ReassignmentInProgressError: another client's move does not end by itself, or copies under this reassignment's throttle,
+            and the time that a batch may take is over.
         InvalidThrottleError: producers write faster than the rate, and that time is over.
     """
     if done := finished_batch(run, number):
@@ -108,9 +111,9 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
             {WAITED: True} if held.goes_without and wait_is_over(run, recorded, number, since("blocked_since")) else {},
         )
     now = run.now()
-    hung_since = since("hung_since") if held.hung else None
+    hung_since = since("hung_since") if held.hung or held.throttled else None
     if hung_since is not None and now >= deadline_of(run, hung_since):
-        raise _hung_too_long(run, batch, held)
+        raise _hung_too_long(run, recorded, batch, held)
     outpaced_since = since("outpaced_since") if held.outpaced and held.reasons == held.outpaced else None
     if outpaced_since is not None and now >= deadline_of(run, outpaced_since):
         raise _outpaced_too_long(run, batch, held)
@@ -138,6 +141,7 @@ class Held:
 
     ``is_blocked``: none of its partitions can be moved now; ``goes_without``: and that is no reason. ``outpaced`` has the reasons why the rate
     can never finish, and ``new_writes`` what the busiest broker would have to copy of new writes alone, in bytes per second.
+    ``throttled`` are moves of other clients that copy what this reassignment began: its rate decides how long they take.
     """
 
     reasons: tuple[str, ...]
@@ -147,6 +151,7 @@ class Held:
     goes_without: bool
     hung: Mapping[TopicPartition, str]
     foreign: Mapping[TopicPartition, InFlight]
+    throttled: tuple[TopicPartition, ...]
     live_brokers: frozenset[int]
 
 
@@ -176,6 +181,7 @@ def why_held(
     is_moving = any(s.partition in view.in_flight and phase(s, view).ours for s in batch.steps)
     foreign = _foreign(run, recorded, batch, view)
     hung = hung_moves(foreign, view.live_brokers)
+    throttled = _throttled(run, recorded, foreign.keys() - hung.keys())
     is_blocked = expansions_to_submit(batch, view).none_can_move
     goes_without = is_blocked and goes_without_blocked()
     receivers = {b for s in batch.steps for b in s.reassignment.adding} & view.live_brokers
@@ -192,13 +198,14 @@ def why_held(
         cluster_health=_health(run, recorded),
         foreign=foreign,
         hung=hung,
+        throttled=throttled,
         log_dirs=log_dirs_and_cordons(cluster, sorted(receivers), []).log_dirs,
         keep_free_share=request.keep_free_share,
         goes_without_blocked=goes_without,
         allowed_unhealthy_partitions=request.allowed_unhealthy_partitions if request.pause_while_unhealthy else None,
         other_reasons=(*about_window, *about_rate),
     ).reasons
-    return Held(reasons, about_rate, written, is_blocked, goes_without, hung, foreign, view.live_brokers)
+    return Held(reasons, about_rate, written, is_blocked, goes_without, hung, foreign, throttled, view.live_brokers)
 
 
 def _health(run: RunContext, recorded: RecordView) -> Health:
@@ -263,22 +270,46 @@ def _about_rate(
     return outpaced(load, rate), max(load.values(), default=0.0)
 
 
-def _hung_too_long(run: RunContext, batch: Batch, held: Held) -> ReassignmentInProgressError:
+def _throttled(
+    run: RunContext, recorded: RecordView, foreign: Collection[TopicPartition]
+) -> tuple[TopicPartition, ...]:
+    """Moves of other clients that copy under the throttle in place: each took over a partition while this reassignment moved it."""
+    listed = listed_in(recorded.journal())
+    if reachable_rate(run.request, recorded.journal()) is None or not any(
+        TopicPartition(r.topic, partition_of(e)) in foreign for r in listed for e in r.entries
+    ):
+        return ()
+    copying = needed_replicas(listed, observe_listed(run, listed)).copying
+    return tuple(p for p in copying if p in foreign)
+
+
+def _hung_too_long(run: RunContext, recorded: RecordView, batch: Batch, held: Held) -> ReassignmentInProgressError:
     """The batch waits for another client's move that a person has to help; a healthy one may take its time."""
-    hung = held.hung
+    hung = dict(held.hung)
+    hung |= {p: "it copies under the throttle of this reassignment" for p in held.throttled}
+    rate = reachable_rate(run.request, recorded.journal())
+    higher = (_twice(run, rate),) if held.throttled and rate else ()
     never = [str(p) for p in hung if never_completes(held.foreign[p])]
     planned = {str(p) for p in read_targets_of(run.record.plan_ref(), list(hung))} & set(never)
     return ReassignmentInProgressError(
-        f"Batch {batch.number} waited {run.request.catch_up_timeout_minutes} min for moves of another client that do not end by "
-        f"themselves: {format_reasons(hung)}"
+        f"Batch {batch.number} waited {run.request.catch_up_timeout_minutes} min for moves of another client that have not "
+        f"ended: {format_reasons(hung)}"
         + (
             f". A cancel with 'foreign' ends that move alone: this reassignment still moves {name_some(sorted(planned))} after it"
             if planned
             else ""
         ),
         *to_end_moves({p: held.foreign[p] for p in hung}, held.live_brokers),
+        *higher,
         Rerun("admit", batch=batch.number),
     )
+
+
+def _twice(run: RunContext, rate: int) -> Trigger:
+    """A rate at which what copies may end: replicas in sync use up a leader's rate as well."""
+    rate_mb = min(ceil(2 * rate / MEGABYTE), HIGHEST_RATE_MB)
+    params = {"reassignment_id": run.record.reassignment_id, "throttle_mb_per_second": rate_mb}
+    return Trigger(THROTTLE_DAG_ID, params)
 
 
 def _foreign(run: RunContext, recorded: RecordView, batch: Batch, view: View) -> dict[TopicPartition, InFlight]:

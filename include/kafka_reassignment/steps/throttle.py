@@ -40,9 +40,10 @@ from kafka_reassignment.errors import (
     name_some,
     overtaken,
 )
-from kafka_reassignment.model import Batch, ConfigChange
+from kafka_reassignment.model import Batch, ConfigChange, Step
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.recorded_batch import without
 from kafka_reassignment.steps.restore import adopt_setters, restore_configs
 from kafka_reassignment.steps.throttle_configs import (
     ThrottleSetting,
@@ -98,8 +99,8 @@ def keep_throttled(run: RunContext, recorded: RecordView, batch: Batch | None, *
     """Make sure that whatever copies because of this reassignment is under its throttle; return what a person should know.
 
     Every look of a waiting step calls this first, before it refuses or fails for any other reason. What copies is read off
-    the journal (all batches, and what was taken over) and ``batch``, and off the cluster: moves in flight, extra replicas
-    that are not in sync yet, brokers that are back. The text names rates of other clients that are lower; it is empty, or
+    the journal (all batches, and what was taken over) and what was submitted of ``batch``, and off the cluster: moves in
+    flight, extra replicas that are not in sync yet, brokers that are back. The text names rates of other clients that are lower; it is empty, or
     begins with a semicolon. An audit event of its own is left where something had to be set, or such a rate was found.
 
     What was taken over from an earlier reassignment keeps the rates that were set last, at most those asked for, until a batch raises
@@ -110,9 +111,10 @@ def keep_throttled(run: RunContext, recorded: RecordView, batch: Batch | None, *
         ThrottleMissingError: something could not be put in place; the rest of it is. ``advice`` says how the step is done
             again.
     """
-    asked, journal, steps = run.request.throttle_bytes_per_second, recorded.journal(), batch.steps if batch else ()
+    asked, journal = run.request.throttle_bytes_per_second, recorded.journal()
     if _is_locked_by_another(run):
         return ""
+    steps = _submitted_steps(recorded, batch)
     listed = listed_in(journal) if asked is None else (*listed_in(journal), *replicas_listed(steps))
     if not listed:
         return ""
@@ -292,6 +294,14 @@ def _has_copied_lately(run: RunContext, number: int) -> bool:
     """Whether the batch before has ended a moment ago, so that its receivers have some of their quota left."""
     before = run.record.finished(number - 1)
     return before is not None and run.now() - before.finished_at < COPIED_LATELY
+
+
+def _submitted_steps(recorded: RecordView, batch: Batch | None) -> tuple[Step, ...]:
+    """Return the steps of a batch that were submitted: what else copies to their brokers is another client's."""
+    submitted = recorded.submitted(batch.number) if batch else None
+    if batch is None or submitted is None:
+        return ()
+    return without(batch, submitted.changed_by_others).steps
 
 
 def _is_locked_by_another(run: RunContext) -> bool:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.steps_lab import OWN_STEPS, StillWaiting, move
-from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1
+from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1, entries
 
 from kafka_reassignment.advice import Rerun, StartBrokers, Trigger
 from kafka_reassignment.decisions.moves import never_completes
@@ -380,6 +380,44 @@ def test_another_clients_healthy_move_is_waited_for_however_long_it_takes(reassi
     run.clock.sleep(5 * 24 * 3600)
     with pytest.raises(StillWaiting, match="another client is reassigning orders-3: let it finish"):
         run.wait("admit", started_at=began)
+
+
+def taken_over(run, cluster):
+    """Another client gives orders-0 a target of its own while broker 3 copies it for batch 1; batch 2 is next."""
+    run.do_all("set_throttle", "submit_batch")
+    cluster.alter_reassignments({ORDERS_0: (1, 5, 3)}, allow_replication_factor_change=True)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert "orders-0" in run.record.submitted(1).changed_by_others
+    cluster.produce(ORDERS_0, messages=1, size_bytes=50_000_000)
+    cluster.advance(0.001)
+    assert (ORDERS_0, 3) in {(c.partition, c.broker) for c in cluster.copying()}
+
+
+def test_what_another_client_moves_on_under_our_throttle_is_waited_for_as_long_as_the_request_allows(
+    reassignment, cluster
+):
+    """Its leader's rate may be used up by replicas that are in sync: then it never ends."""
+    run = reassignment(MOVES[:1], MOVES[1:], catch_up_timeout_minutes=30)
+    taken_over(run, cluster)
+    began = run.clock.now
+    for seconds in (29 * 60, 60):
+        with pytest.raises(StillWaiting, match="the throttle of this reassignment is on orders-0"):
+            run.wait("admit", 2, started_at=began)
+        run.clock.sleep(seconds)
+    with pytest.raises(ReassignmentInProgressError, match="orders-0 .it copies under the throttle of this") as error:
+        run.wait("admit", 2, started_at=began)
+    raised = {"reassignment_id": run.record.reassignment_id, "throttle_mb_per_second": 20}
+    assert error.value.advice == (Trigger("kafka_throttle", raised), Rerun("admit", batch=2))
+
+
+def test_what_another_client_copies_to_a_broker_of_a_later_batch_gets_no_throttle_of_ours(reassignment, cluster):
+    run = reassignment(MOVES[:1], MOVES[1:])
+    run.do_all()
+    cluster.alter_reassignments({ORDERS_1: (2, 3, 4)}, allow_replication_factor_change=True)
+    before = run.configs()
+    run.look("admit", 2)
+    assert run.configs() == before
+    assert "1:4" not in entries(run, "follower.replication.throttled.replicas")
 
 
 def test_another_clients_move_to_a_dead_broker_names_that_broker_in_the_end(reassignment, cluster):
