@@ -143,7 +143,8 @@ class SupersededNote(Versioned):
 class FinishedBatch(Versioned):
     """A batch that is at its target, with its throttle cleared, but for ``left_out``: those left open are among these.
 
-    ``copied`` is for the estimates of later batches.
+    ``copied`` is for the estimates of later batches. ``left_open`` is what is left open at its end, and by which batch; None in a
+    file that was written before there was this field.
     """
 
     number: int
@@ -153,6 +154,7 @@ class FinishedBatch(Versioned):
     finished_at: datetime
     left_out: dict[str, str]
     copied: Copied = Copied()
+    left_open: dict[str, int] | None = None
 
 
 class SizesNote(Versioned):

@@ -96,6 +96,11 @@ class Record:
         path = self.root / "request.json"
         return self._written_once.has(path) or read_object(path) is not None
 
+    @property
+    def has_store(self) -> bool:
+        """Whether the store has this reassignment, or a lock of its cluster: one that has neither may not be there at all."""
+        return self.exists or bool(names_in(self.root.parent / LOCK))
+
     def require_records(self) -> None:
         """Make sure that the store is there, where something of a reassignment that has begun was not found.
 
@@ -105,7 +110,7 @@ class Record:
         Raises:
             RecordsMissingError: there is neither the request nor a lock of the cluster.
         """
-        if not self.exists and not names_in(self.root.parent / LOCK):
+        if not self.has_store:
             raise RecordsMissingError(
                 f"There is nothing of reassignment {self.reassignment_id} at {self.root}, nor a lock of the cluster beside it, "
                 "expected both",

@@ -52,10 +52,7 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
         }
         known = run.record.exists
         if not known and not scope.foreign:
-            raise InvalidRequestError(
-                f"There is no reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id} to stop",
-                Correct("name one as 'reassignment_id', or set 'foreign' to cancel moves that were started elsewhere"),
-            )
+            raise _nothing_to_stop(run.record)
         if not known and roll_back:
             raise InvalidRequestError(
                 f"There is no reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id} to roll back",
@@ -179,6 +176,18 @@ def clear_after_stop(run: RunContext, scope: CancelScope) -> None:
         event.summary = str(restored)
         if theirs := [p for p in restored.copying if p in decided.cancels.foreign]:
             event.summary = f"another client moves {name_some(theirs)}; {event.summary}"
+
+
+def _nothing_to_stop(record: Record) -> InvalidRequestError:
+    """Return the error for a reassignment that is not there; where no record is, a share may be away, so that comes first."""
+    text = f"There is no reassignment {record.reassignment_id} of cluster {record.cluster_id} to stop"
+    correction = "name one as 'reassignment_id', or set 'foreign' to cancel moves that were started elsewhere"
+    if record.has_store:
+        return InvalidRequestError(text, Correct(correction))
+    return InvalidRequestError(
+        f"{text}, nor any record of that cluster at {record.root.parent}",
+        Correct(f"mount the share of the records again if there should be any, else {correction}"),
+    )
 
 
 def _to_settle(

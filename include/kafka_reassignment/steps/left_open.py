@@ -94,32 +94,39 @@ def goes_on_in_words(goes_on_at: datetime | None) -> str:
 
 def left_open(recorded: RecordView) -> dict[TopicPartition, LeftOpen]:
     """Return the steps that finished batches have left open and that no later one has taken up again."""
-    opened = left_open_reasons(recorded)
+    opened = left_open_by(recorded)
     found: dict[TopicPartition, LeftOpen] = {}
-    for number in sorted({number for number, _ in opened.values()}):
+    for number in sorted(set(opened.values())):
         for step in whole_batch(recorded, number).steps:
-            if opened.get(str(step.partition), (0, ""))[0] == number:
+            if opened.get(str(step.partition)) == number:
                 found[step.partition] = LeftOpen(step, number)
     return found
 
 
-def left_open_reasons(recorded: RecordView) -> dict[str, tuple[int, str]]:
-    """Return by partition which batch has left it open, and why; those that no later one has taken up again."""
+def left_open_by(recorded: RecordView) -> dict[str, int]:
+    """Return by partition which finished batch has left it open; those that no later one has taken up again."""
     finished = sorted(recorded.finished_batches())
     if not finished:
         return {}
-    # The plan is revised when a batch leaves anything open, at the latest before the next one begins.
+    last = recorded.record.finished(finished[-1])
+    if last is not None and last.left_open is not None:
+        return last.left_open
+    # A file of an earlier version. The plan is revised when a batch leaves anything open, at the latest before the next one begins.
     latest = recorded.submitted(finished[-1])
     if not has_left_open(recorded) and not (latest and latest.left_open):
         return {}
-    opened: dict[str, tuple[int, str]] = {}
+    opened: dict[str, int] = {}
     for number in finished:
-        submitted = recorded.submitted(number)
-        if submitted is not None:
-            over = {*submitted.accepted, *submitted.left_out}
-            opened = {p: it for p, it in opened.items() if p not in over}
-            opened |= {p: (number, why) for p, why in submitted.left_open.items()}
+        opened = left_open_after(opened, number, recorded.submitted(number))
     return opened
+
+
+def left_open_after(opened: Mapping[str, int], number: int, submitted: SubmittedBatch | None) -> dict[str, int]:
+    """Return what is left open after a batch, given what was before: what it took up is over."""
+    if submitted is None:
+        return dict(opened)
+    over = {*submitted.accepted, *submitted.left_out}
+    return {p: by for p, by in opened.items() if p not in over} | dict.fromkeys(submitted.left_open, number)
 
 
 def without_left_open(

@@ -17,8 +17,10 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.restore import restore_configs
+from kafka_reassignment.steps.throttle import throttle_in_words
 
 LONGEST_HELD = timedelta(hours=1)
 """A step that needs the lock for some seconds, and has had it for so long, died with it: nobody else releases it."""
@@ -41,9 +43,10 @@ class Sweep:
 def sweep(run: RunContext, *, by: str) -> Sweep:
     """Restore the throttle configs of every reassignment of this cluster that is over and still owes some.
 
-    The cluster is locked during the sweep, so that no reassignment begins in between; where one is at work nothing is done,
-    because it pays the debts of earlier ones itself. What still copies because of one of them keeps its throttle. A damaged
-    object of one reassignment, or a move that never ends, keeps none of the others waiting.
+    The cluster is locked during the sweep, so that no reassignment begins in between; where one is at work nothing is restored,
+    because it pays the debts of earlier ones itself. What that one has in flight is made sure to be throttled: its last task may
+    have failed, or been stopped, and then nobody else looks. What still copies because of an earlier one keeps its throttle. A
+    damaged object of one reassignment, or a move that never ends, keeps none of the others waiting.
 
     Raises:
         RecordDamagedError: the lock of the cluster is not readable.
@@ -59,8 +62,11 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
     if (lock_owner := run.lock_of_another()) is not None:
         busy = f"the cluster is locked by {lock_owner.reassignment_id} since {lock_owner.since:%Y-%m-%d %H:%M} UTC"
         dead = _died_with_the_lock(run, lock_owner)
-        return Sweep({r.reassignment_id: busy for r in owing}, for_a_person=(*journals.damaged, *dead))
-    summaries: dict[str, str] = {}
+        at_work = (r for r in owing if r.reassignment_id == lock_owner.reassignment_id)
+        found = {r.reassignment_id: throttle_in_words(replace(run, record=r), RecordView(r)) for r in at_work}
+        summaries = {r.reassignment_id: busy + found.get(r.reassignment_id, "") for r in owing}
+        return Sweep(summaries, for_a_person=(*journals.damaged, *dead))
+    summaries = {}
     for_a_person: list[ReassignmentError] = list(journals.damaged)
     run.take_lock(requested_by=by)
     try:

@@ -1,11 +1,15 @@
 """Cancelling beside other clients: their moves on our partitions and elsewhere."""
 
+from dataclasses import replace
+
 import pytest
 from tests.steps_lab import move
+from upath import UPath
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -70,6 +74,14 @@ def test_stopping_what_does_not_exist_is_refused(reassignment):
     run = reassignment(MOVES)
     with pytest.raises(InvalidRequestError, match="There is no reassignment nope"):
         cancel.stop(run.context_of(run.store.record(run.cluster_id, "nope")), WHOLE, by="bob")
+
+
+def test_stopping_where_no_record_is_asks_for_the_share_first(reassignment, tmp_path):
+    run = reassignment(MOVES)
+    away = RecordStore(UPath(tmp_path / "empty")).record(run.cluster_id, run.reassignment_id)
+    with pytest.raises(InvalidRequestError, match="nor any record of that cluster at .*empty") as error:
+        cancel.stop(replace(run.context, record=away), WHOLE, by="bob")
+    assert str(error.value.advice[0]).startswith("mount the share of the records again")
 
 
 def test_a_roll_back_of_nothing_is_refused_before_anything_of_others_is_cancelled(reassignment, cluster):

@@ -6,6 +6,7 @@ from tests.fakes.cluster import FakeCluster
 from tests.simulation.files import use
 from tests.simulation.stand_ins import in_place
 from tests.steps_lab import Run, move
+from tests.unit.steps.left_open_lab import LATER, TO_4, TO_5, leave_open, pass_minutes
 
 from kafka_reassignment.errors import LockLostError, StoppedError, ThrottleInUseError
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
@@ -16,12 +17,13 @@ from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.operator_commands import RunCommand, WithdrawCommand
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.admission import admit
-from kafka_reassignment.steps.batch import root_failure
+from kafka_reassignment.steps.batch import next_batch, root_failure
 from kafka_reassignment.steps.cancel import settle_moves
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.catch_up import sense_isr_catch_up
 from kafka_reassignment.steps.chain import wait_for_batches
 from kafka_reassignment.steps.drop import drop_old_replicas
+from kafka_reassignment.steps.left_open import left_open
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.throttle import keep_throttle
 from kafka_reassignment.steps.waiting import Done, Failed, SizeSamples, Waiting
@@ -88,7 +90,7 @@ def make_it_wait(begun, cluster, step):
 @pytest.mark.parametrize(
     ("step", "first", "later"),
     [
-        ("admit", {"read": 18, "list": 6}, {"read": 10}),
+        ("admit", {"read": 19, "list": 6}, {"read": 11}),
         ("sense_isr_catch_up", {"read": 17, "list": 6}, {"read": 10}),
         ("drop_old_replicas", {"read": 28, "list": 6}, {"read": 9}),
         ("keep_throttle", {"read": 5, "list": 2}, {"read": 2}),
@@ -208,7 +210,7 @@ def test_a_look_at_a_thousand_batches_that_are_all_blocked_asks_as_little_as_at_
     assert isinstance(result, Waiting)
     assert "none of its 1 partitions can be moved now" in result.reason
     assert asked <= 11
-    assert calls["read"] <= 22
+    assert calls["read"] <= 23
 
 
 def test_a_look_that_finds_nothing_that_leaving_open_would_help_reads_no_earlier_batch(begun, cluster, disk):
@@ -247,3 +249,31 @@ def test_a_look_after_the_time_of_a_batch_asks_no_more_than_one_before(counted_c
     result, second = asked_by(cluster, lambda: admit(context, 1, samples, began))
     assert isinstance(result, Failed)
     assert second <= first
+
+
+@pytest.fixture
+def left_open_early(disk, cluster):
+    """A reassignment whose first batch has left orders-0 open, and whose second has ended since."""
+    run = pass_minutes(Run(cluster, use(disk), [[TO_4, TO_5], [LATER], [move("orders", 3, (1, 2), (1, 6))]]), cluster)
+    leave_open(run, cluster)
+    assert next_batch(run.context, 1) == 2
+    run.do_all(batch=2)
+    return run
+
+
+def test_what_is_left_open_is_found_without_reading_what_every_batch_submitted(left_open_early, disk):
+    reads = set()
+    disk.on_read = reads.add
+    found = left_open(RecordView(left_open_early.record))
+    assert {str(p): it.batch for p, it in found.items()} == {"orders-0": 1}
+    assert not any(path.endswith("0002.submitted.json") for path in reads)
+
+
+def test_what_is_left_open_is_found_in_a_record_of_an_earlier_version(left_open_early):
+    record = left_open_early.record
+    for number in (1, 2):
+        done = record.finished(number)
+        path = record.root / "batches" / f"{number:04d}.done.json"
+        path.write_text(done.model_copy(update={"left_open": None}).model_dump_json())
+    found = left_open(RecordView(left_open_early.record))
+    assert {str(p): it.batch for p, it in found.items()} == {"orders-0": 1}

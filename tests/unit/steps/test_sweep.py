@@ -2,6 +2,7 @@
 
 import pytest
 from tests.steps_lab import move
+from tests.unit.steps.throttle_lab import delete_every_throttle
 
 from kafka_reassignment.advice import StartBrokers, Trigger, advice_as_data, sentence
 from kafka_reassignment.model import ConfigResource, TopicPartition
@@ -56,6 +57,20 @@ def test_while_a_reassignment_is_at_work_nothing_is_touched(reassignment):
     assert "locked by r since" in sweep(sweeper(run), by="cron").summaries["r"]
     assert run.configs("orders") == configs
     assert run.store.lock_owner(run.cluster_id).reassignment_id == "r"
+
+
+def test_what_is_in_flight_gets_its_throttle_back_where_no_task_looks_any_more(reassignment, cluster):
+    """A cancel has failed at its deadline, and another tool deletes the throttle."""
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    throttled = run.configs("orders")
+    cancel.stop(run.context, CancelScope(), by="ann")
+    delete_every_throttle(cluster)
+    sweep(sweeper(run), by="cron")
+    assert run.configs("orders") == throttled
+    assert [e.step for e in run.record.audit][-1] == "reinstate_throttle"
+    assert run.store.lock_owner(run.cluster_id).reassignment_id == "r"
+    assert not sweep(sweeper(run), by="cron").for_a_person
 
 
 def test_moves_in_flight_keep_their_throttle_and_nothing_else_does(owing, cluster):
