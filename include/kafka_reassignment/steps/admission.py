@@ -286,7 +286,7 @@ def _throttled(
 def _hung_too_long(run: RunContext, recorded: RecordView, batch: Batch, held: Held) -> ReassignmentInProgressError:
     """The batch waits for another client's move that a person has to help; a healthy one may take its time."""
     hung = dict(held.hung)
-    hung |= {p: "it copies under the throttle of this reassignment" for p in held.throttled}
+    hung |= dict.fromkeys(held.throttled, "it copies under the throttle of this reassignment")
     rate = reachable_rate(run.request, recorded.journal())
     higher = (_twice(run, rate),) if held.throttled and rate else ()
     never = [str(p) for p in hung if never_completes(held.foreign[p])]

@@ -121,6 +121,13 @@ def left_open_by(recorded: RecordView) -> dict[str, int]:
     return opened
 
 
+def left_open_reasons(recorded: RecordView) -> dict[str, tuple[int, str]]:
+    """Return by partition which finished batch has left it open, and why."""
+    opened = left_open_by(recorded)
+    reasons = {n: s.left_open for n in set(opened.values()) if (s := recorded.submitted(n)) is not None}
+    return {p: (n, why) for p, n in opened.items() if (why := reasons.get(n, {}).get(p)) is not None}
+
+
 def left_open_after(opened: Mapping[str, int], number: int, submitted: SubmittedBatch | None) -> dict[str, int]:
     """Return what is left open after a batch, given what was before: what it took up is over."""
     if submitted is None:
