@@ -114,14 +114,15 @@ def keep_throttled(run: RunContext, recorded: RecordView, batch: Batch | None, *
     asked, journal = run.request.throttle_bytes_per_second, recorded.journal()
     if _is_locked_by_another(run):
         return ""
-    steps = _submitted_steps(recorded, batch)
-    listed = listed_in(journal) if asked is None else (*listed_in(journal), *replicas_listed(steps))
+    listed = listed_in(journal)
+    if asked is not None:
+        listed = (*listed, *replicas_listed(_submitted_steps(recorded, batch)))
     if not listed:
         return ""
     view = observe_listed(run, listed)
     needed = needed_replicas(listed, view)
-    if asked is None:
-        needed = needed.without(step.partition for step in steps)
+    if asked is None and batch is not None:
+        needed = needed.without(batch.partitions)
     if not needed.rates:
         return ""
     event, began = AuditDraft(), run.now()
