@@ -160,7 +160,8 @@ class Follower:
 
     def _leaves_anything(self, reassignment_id: str) -> bool:
         truth = self._play.world.truth
-        return truth.submitted_anything(reassignment_id) or truth.owner() == reassignment_id
+        is_owner = truth.owner() == reassignment_id
+        return truth.submitted_anything(reassignment_id) or is_owner or truth.took_over_anything(reassignment_id)
 
     def _stands(self) -> Any:
         """Return a run that waits for batches while nothing else is at work."""

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from itertools import chain
 
-from kafka_reassignment.advice import Advice, Correct, StartBrokers
+from kafka_reassignment.advice import Advice, Correct
 from kafka_reassignment.decisions.cancel import Settling
 from kafka_reassignment.errors import (
     InvalidRequestError,
@@ -21,11 +21,10 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.left_over import to_lower_min_insync
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
 from kafka_reassignment.steps.rate import rates_to_raise
 from kafka_reassignment.steps.restore import restore_configs
-from kafka_reassignment.steps.settle import CancelResult, act, decide, refuse_resumed
+from kafka_reassignment.steps.settle import CancelResult, act, decide, refuse_resumed, what_settles
 from kafka_reassignment.steps.stopped_steps import moves_of_others, stopped_steps
 from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.view import observe
@@ -194,18 +193,9 @@ def _to_settle(
     run: RunContext, recorded: RecordView, scope: CancelScope, partitions: Collection[TopicPartition]
 ) -> tuple[Advice, ...]:
     """What partitions wait for that does not come by itself: brokers, min.insync.replicas not above the replicas of an end, a rate."""
-    seen = observe(run.cluster, tuple(partitions))
-    down = {b for s in seen.partitions.values() for b in s.replicas} - seen.live_brokers
-    stopped = stopped_steps(run, recorded, scope)
-    moves = [stopped.wholes.get(s.partition, s.reassignment) for s in stopped.steps if s.partition in partitions]
-    shorter_end = {m.partition: min(m.current, m.target, key=len) for m in moves}
-    too_few = {p: r for p, r in shorter_end.items() if len(r) < seen.min_insync_replicas.get(p.topic, 1)}
-    advice: list[Advice] = []
-    if down:
-        advice.append(StartBrokers(tuple(sorted(down))))
-    if too_few:
-        advice.append(to_lower_min_insync(too_few, seen))
+    advice = list(what_settles(run, stopped_steps(run, recorded, scope), partitions))
     if not advice and run.record.exists:
+        seen = observe(run.cluster, tuple(partitions))
         behind = {p: out for p, s in seen.partitions.items() if (out := tuple(b for b in s.replicas if b not in s.isr))}
         advice += rates_to_raise(run, recorded, behind, seen)
     return tuple(advice)

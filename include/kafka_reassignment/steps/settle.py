@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
+from kafka_reassignment.advice import Advice, StartBrokers
 from kafka_reassignment.decisions.cancel import Settling, settling
 from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.errors import InvalidRequestError
@@ -12,6 +14,7 @@ from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.left_over import to_lower_min_insync
 from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit
 from kafka_reassignment.steps.stopped_steps import StoppedSteps, stopped_steps
 from kafka_reassignment.steps.view import observe
@@ -104,3 +107,14 @@ def refuse_resumed(run: RunContext, recorded: RecordView, scope: CancelScope) ->
             "cancelled here",
             scope.again(run.record),
         )
+
+
+def what_settles(run: RunContext, stopped: StoppedSteps, partitions: Collection[TopicPartition]) -> tuple[Advice, ...]:
+    """Return what some of the stopped partitions wait for that a person can bring: brokers, or a lower min.insync.replicas."""
+    seen = observe(run.cluster, tuple(partitions))
+    down = {b for s in seen.partitions.values() for b in s.replicas} - seen.live_brokers
+    moves = [stopped.wholes.get(s.partition, s.reassignment) for s in stopped.steps if s.partition in partitions]
+    shorter_end = {m.partition: min(m.current, m.target, key=len) for m in moves}
+    too_few = {p: r for p, r in shorter_end.items() if len(r) < seen.min_insync_replicas.get(p.topic, 1)}
+    start = (StartBrokers(tuple(sorted(down))),) if down else ()
+    return (*start, *((to_lower_min_insync(too_few, seen),) if too_few else ()))

@@ -39,6 +39,8 @@ from kafka_reassignment.steps.left_over import (
 )
 from kafka_reassignment.steps.moves import SLICE, as_texts
 from kafka_reassignment.steps.restore import Restored, restore_configs
+from kafka_reassignment.steps.settle import what_settles
+from kafka_reassignment.steps.stopped_steps import known_steps_of_superseded
 from kafka_reassignment.steps.supersede import settle_superseded
 from kafka_reassignment.steps.view import observe
 from kafka_reassignment.text import format_brokers
@@ -249,6 +251,7 @@ def _not_as_planned(
     problem = f"The reassignment is not as planned: {name_some([*texts, *restored.owed], 5)}"
     advice: list[Advice] = []
     if of_superseded:
+        advice += what_settles(run, known_steps_of_superseded(run), of_superseded)
         advice += [Trigger(CANCEL_DAG_ID, {"reassignment_id": r.reassignment_id}) for r in run.record.superseded()]
     # The throttle stays as long as they copy.
     if of_earlier := [p for p in restored.copying if p not in found.wrong and p not in of_superseded]:

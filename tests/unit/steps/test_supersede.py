@@ -13,7 +13,7 @@ from kafka_reassignment.errors import (
     UnhealthyClusterError,
     VerificationError,
 )
-from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.plan.store import forget_read_plans
 from kafka_reassignment.plan.tables import read_table
 from kafka_reassignment.planner.snapshot import snapshot_of
@@ -308,6 +308,21 @@ def test_what_cannot_be_settled_before_the_first_batch_is_settled_at_the_end(rea
     cancel.cancel_moves(first.context, WHOLE)
     first.until_settled(WHOLE)
     assert then.replicas()["orders-1"] == (2, 3)
+    verify(then.context)
+
+
+def test_what_needs_a_lower_min_insync_to_be_settled_says_so_at_the_end(reassignment, cluster):
+    """Seed 7011892: the cancel that was advised alone waits for the same."""
+    then = superseding(expanded(reassignment), reassignment, [move("orders", 0, (1, 3), (1, 4, 2))])
+    least = ConfigResource.topic("orders"), "min.insync.replicas"
+    cluster.another_client().alter_configs([ConfigChange(*least, ConfigOperation.SET, "3")])
+    then.run_batches()
+    with pytest.raises(VerificationError, match="orders-1 is as what was superseded has left it") as red:
+        verify(then.context)
+    lower, *_ = red.value.advice
+    assert "lower min.insync.replicas (topic orders from 3 to 2)" in str(lower)
+    cluster.another_client().alter_configs([ConfigChange(*least, ConfigOperation.DELETE)])
+    then.run_batches()
     verify(then.context)
 
 
