@@ -191,12 +191,13 @@ def _way_out(step: Step, whole: Reassignment, seen: View, *, onward: bool, wante
 def _between(here: Replicas, whole: Reassignment) -> str:
     ends = ((whole.current, "the original"), (whole.target, "the target"))
     known = set(here) <= set(whole.expanded)
+    lacking = [(name, end, tuple(b for b in end if b not in here)) for end, name in ends]
     missing = ", ".join(
-        f"{name} {format_brokers(end)} lacks {format_brokers(b for b in end if b not in here)}" for end, name in ends
+        f"{name} {format_brokers(end)} lacks {format_brokers(brokers)}" for name, end, brokers in lacking if brokers
     )
-    return f"replicas {format_brokers(here)}; " + (
-        f"either end would take copies: {missing}" if known else f"another client changed it: {missing}"
-    )
+    if known:
+        return f"replicas {format_brokers(here)}; either end would take copies: {missing}"
+    return f"replicas {format_brokers(here)}; another client changed it" + (f": {missing}" if missing else "")
 
 
 def _factor_above(now: int, before: int) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 
@@ -72,6 +72,8 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
                 [*planned, *filter(scope.has, in_flight)],
                 lambda: chain(_planned(run.record, CancelScope(topics=("*",))) if known else (), in_flight),
             )
+            if not planned and not scope.foreign:
+                raise _moved_by_others_alone(sorted(filter(scope.has, in_flight)))
         if not known:
             event.summary = "only moves that were started elsewhere are meant; there is nothing to stop"
         elif scope.is_whole:
@@ -186,6 +188,13 @@ def _nothing_to_stop(record: Record) -> InvalidRequestError:
     return InvalidRequestError(
         f"{text}, nor any record of that cluster at {record.root.parent}",
         Correct(f"mount the share of the records again if there should be any, else {correction}"),
+    )
+
+
+def _moved_by_others_alone(partitions: Sequence[TopicPartition]) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"This reassignment does not move {name_some(partitions)}; another client does. Nothing was stopped",
+        Correct("set 'foreign' to cancel moves that were started elsewhere, or name partitions of this reassignment"),
     )
 
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Rerun, Trigger
 from kafka_reassignment.decisions.moves import has_begun
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, RecordDamagedError, is_worth_a_retry
-from kafka_reassignment.model import ConfigResource, ConfigValue
+from kafka_reassignment.model import ConfigResource, ConfigValue, TopicPartition
 from kafka_reassignment.plan.hash import target_hash
 from kafka_reassignment.plan.inverse import BegunBatch, invert
 from kafka_reassignment.plan.reassignment_json import write_reassignment_json
 from kafka_reassignment.plan.report import plan_page, title_of
 from kafka_reassignment.plan.score_card import headline, score_card
-from kafka_reassignment.plan.store import PlanRef, read_batch, read_summary, read_target_table
+from kafka_reassignment.plan.store import PlanRef, read_batch, read_summary, read_target_table, read_targets_of
 from kafka_reassignment.plan.summary import PlanSummary
 from kafka_reassignment.planner.environment import require_hadoop, require_pyspark
 from kafka_reassignment.planner.snapshot import TopicFacts, snapshot_of, write_snapshot
@@ -26,6 +26,7 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words
+from kafka_reassignment.steps.stopped_steps import has_run
 from kafka_reassignment.steps.supersede import give_back, left_between
 from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons, observe
 
@@ -142,18 +143,20 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
     """The batches of an earlier reassignment that were begun, inverted, newest first (KIP-455)."""
     earlier = _rolled_back(run)
     plan, plan_of = earlier.plan_in_force(), earlier.plan_refs()
+    withdrawn, back = earlier.withdrawn_partitions(), _settled_where_they_were(earlier)
     begun: list[BegunBatch] = []
     taken_up: set[str] = set()
     for number in range(plan.batches if plan else 0, 0, -1):
         if (submitted := earlier.submitted(number)) is not None:
-            left_out = {*submitted.left_out, *(taken_up & submitted.left_open.keys())}
+            left_out = {*submitted.left_out, *(taken_up & submitted.left_open.keys()), *back}
+            left_out |= withdrawn - {*submitted.accepted, *submitted.left_open}  # taken out before its batch
             begun.append(BegunBatch(number, plan_of(number), left_out))
             taken_up.update(submitted.accepted)
-        elif number == 1 or earlier.finished(number - 1) is not None:
+        elif (number == 1 or earlier.finished(number - 1) is not None) and has_run(RecordView(earlier), number):
             # Its task may have died after Kafka had taken the batch, and before that was recorded.
             steps = read_batch(plan_of(number), number).steps
             view = observe(run.cluster, [s.partition for s in steps])
-            not_begun = {str(s.partition) for s in steps if not has_begun(s, view)}
+            not_begun = {str(s.partition) for s in steps if str(s.partition) in back or not has_begun(s, view)}
             if len(not_begun) < len(steps):
                 begun.append(BegunBatch(number, plan_of(number), not_begun))
     try:
@@ -162,6 +165,13 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
         raise RecordDamagedError(
             f"{request.roll_back_of} cannot be rolled back: {error.problem}", Correct("restore its files from a copy")
         ) from error
+
+
+def _settled_where_they_were(earlier: Record) -> frozenset[str]:
+    """The partitions that a cancel has brought back already: what they have become since is others' doing."""
+    noted = earlier.settled_partitions()
+    before = read_targets_of(earlier.plan_ref(), [TopicPartition.parse(p) for p in noted]) if noted else {}
+    return frozenset(str(p) for p, move in before.items() if noted[str(p)] == move.current)
 
 
 def _rolled_back(run: RunContext) -> Record:

@@ -67,6 +67,7 @@ def act(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[Canc
     submitted: dict[TopicPartition, Replicas] = {}
     refused: dict[TopicPartition, Refusal] = {}
     for part in in_slices([s for s in stopped.steps if s.partition in due], run.controller.slice_size) if due else ():
+        refuse_resumed(run, RecordView(run.record), scope)  # it may have been resumed since the slice before
         now = observe(run.cluster, [s.partition for s in part])
         latest = decide(run.controller, replace(stopped, steps=tuple(part)), now, scope)
         cancelled |= latest.cancels.to_cancel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -29,7 +29,7 @@ class StoppedSteps:
     """Steps to settle, and the whole reassignment of those partitions that take several steps (KIP-435).
 
     ``of_owner`` are partitions that are left to the reassignment which has the cluster's lock, and why. ``back`` are partitions
-    of a damaged plan: only where they were before it is known, so that is where they go.
+    of a damaged plan: where they were before it is known best, so that is where they go if they can.
     """
 
     steps: tuple[Step, ...] = ()
@@ -43,9 +43,14 @@ def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> 
 
     What the reassignments that it has superseded have left, and it does not move, is settled with it: nobody else would. What the
     plan of another reassignment that has the cluster's lock moves is that one's, also where both have the same
-    targets: an old cancel that is cleared must not take its moves, nor the copies that it has made.
+    targets: an old cancel that is cleared must not take its moves, nor the copies that it has made. So is what one that has
+    superseded this one has moved, whoever has the lock.
     """
-    ours = _ours(recorded, scope) if recorded.record.exists else StoppedSteps()
+    ours = StoppedSteps()
+    if recorded.record.exists:
+        ours = _ours(run, recorded, scope, late_too=not scope.is_whole)
+        moved = _taken_up(_successors(run, recorded.record))
+        ours = replace(ours, steps=tuple(s for s in ours.steps if str(s.partition) not in moved))
     if scope.is_whole:
         ours = _joined(run, ours, known_steps_of_superseded(run))
     of_owner = planned_by_owner(run, {s.partition for s in ours.steps})
@@ -103,15 +108,53 @@ def _steps_of_superseded(run: RunContext, record: Record) -> StoppedSteps:
     left = StoppedSteps()
     for earlier in record.superseded():
         try:
-            own = _ours(RecordView(earlier), CancelScope())
+            own = _ours(run, RecordView(earlier), CancelScope(), late_too=True)
         except RecordDamagedError as error:
             run.log.warning("What %s has left goes back, as far as it can: %s", earlier.reassignment_id, error)
             own = _without_batches(run, RecordView(earlier))
         left = _joined(run, left, _joined(run, own, _steps_of_superseded(run, earlier)))
-    if left.steps and record.submitted(1) is not None:
-        moved = read_targets_of(record.plan_ref(), [s.partition for s in left.steps])
-        left = replace(left, steps=tuple(s for s in left.steps if s.partition not in moved))
-    return left
+    moved = _taken_up([record]) if left.steps else frozenset[str]()
+    return replace(left, steps=tuple(s for s in left.steps if str(s.partition) not in moved))
+
+
+def _successors(run: RunContext, record: Record) -> Iterator[Record]:
+    """The reassignment that has superseded this one, the one that has superseded that one, and so on."""
+    known = {record.reassignment_id}
+    while (stop := record.stopped()) is not None and stop.superseded_by and stop.superseded_by not in known:
+        known.add(stop.superseded_by)
+        record = run.store.record(record.cluster_id, stop.superseded_by)
+        yield record
+
+
+def _taken_up(records: Iterable[Record]) -> frozenset[str]:
+    """The partitions that these reassignments have submitted: from their batch on they are theirs."""
+    found: set[str] = set()
+    for record in records:
+        plan = RecordView(record).plan_in_force()
+        for number in range(1, (plan.batches if plan else 0) + 1):
+            if (submitted := record.submitted(number)) is None:
+                break
+            found.update(submitted.accepted)
+    return frozenset(found)
+
+
+def note_settled(
+    run: RunContext, recorded: RecordView, scope: CancelScope, ends: Mapping[TopicPartition, Replicas]
+) -> None:
+    """Note where a cancel has found partitions settled, of this reassignment and of those that it has superseded."""
+    named = {str(p): replicas for p, replicas in ends.items()}
+    if not scope.is_whole:
+        named = {p: replicas for p, replicas in named.items() if p in recorded.withdrawn_partitions()}
+    run.record.note_settled_partitions(named, withdrawn=not scope.is_whole, at=run.now())
+    if scope.is_whole:
+        note_settled_of_superseded(run, run.record, named)
+
+
+def note_settled_of_superseded(run: RunContext, record: Record, ends: Mapping[str, Replicas]) -> None:
+    """Note where partitions are settled that a reassignment has superseded, and those that had been superseded before."""
+    for earlier in record.superseded():
+        earlier.note_settled_partitions(ends, withdrawn=False, at=run.now())
+        note_settled_of_superseded(run, earlier, ends)
 
 
 def _joined(run: RunContext, later: StoppedSteps, earlier: StoppedSteps) -> StoppedSteps:
@@ -152,6 +195,10 @@ def _without_batches(run: RunContext, recorded: RecordView) -> StoppedSteps:
     names = {TopicPartition.parse(p) for s in submitted for p in (*s.accepted, *s.left_open)}
     if not names:
         return StoppedSteps()
+    with suppress(RecordDamagedError):  # the target assignment has a hash of its own
+        wholes = dict(read_targets_of(recorded.record.plan_ref(), names))
+        back = {p: whole.current for p, whole in wholes.items()}
+        return StoppedSteps(tuple(Step(wholes[p]) for p in sorted(wholes)), wholes, back=back)
     before = _replicas_before(recorded.record, names)
     view = observe(run.cluster, sorted(before))
     steps: list[Step] = []
@@ -164,13 +211,11 @@ def _without_batches(run: RunContext, recorded: RecordView) -> StoppedSteps:
 
 
 def _replicas_before(record: Record, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Replicas]:
-    """Where partitions of a damaged plan were before: by its target assignment, which has a hash of its own, else by its snapshot.
+    """Where partitions of a plan that is damaged as a whole were before, by its snapshot.
 
     Raises:
-        RecordDamagedError: neither is readable.
+        RecordDamagedError: that is not readable either.
     """
-    with suppress(RecordDamagedError):
-        return {p: move.current for p, move in read_targets_of(record.plan_ref(), partitions).items()}
     try:
         return read_replicas(snapshot_of(record.plan_uri), partitions)
     except (FileNotFoundError, RecordDamagedError) as error:
@@ -238,9 +283,11 @@ def _had_not_ended(record: Record, batch: int, at: datetime) -> bool:
     return done is not None and at <= done.finished_at
 
 
-def _ours(recorded: RecordView, scope: CancelScope) -> StoppedSteps:
+def _ours(run: RunContext, recorded: RecordView, scope: CancelScope, *, late_too: bool) -> StoppedSteps:
+    """The steps of a reassignment itself, but for those that are settled; with ``late_too`` a move of theirs that came late is."""
     if scope.is_whole and recorded.is_settled():
         return StoppedSteps()
+    settled = recorded.record.settled_partitions()
     withdrawn = frozenset[str]() if scope.is_whole else recorded.withdrawn_partitions()
 
     def is_stopped(partition: TopicPartition) -> bool:
@@ -251,7 +298,11 @@ def _ours(recorded: RecordView, scope: CancelScope) -> StoppedSteps:
     several = begun | {p for p, s in under_way.items() if s.steps > 1}
     wholes = read_targets_of(recorded.plan_ref(), several) if several else {}
     between = (Step(wholes[p]) for p in sorted(begun - under_way.keys()) if p in wholes)
-    return StoppedSteps((*under_way.values(), *between), wholes)
+    steps = (*under_way.values(), *between)
+    noted = [s for s in steps if str(s.partition) in settled]
+    view = observe(run.cluster, [s.partition for s in noted]) if noted and late_too else View(frozenset(), {})
+    over = {s.partition for s in noted if s.partition not in view.in_flight or not phase(s, view).ours}
+    return StoppedSteps(tuple(s for s in steps if s.partition not in over), wholes)
 
 
 def steps_under_way(recorded: RecordView) -> list[Step]:
@@ -263,12 +314,12 @@ def steps_under_way(recorded: RecordView) -> list[Step]:
     finished = recorded.finished_batches()
     number = next((n for n in range(1, (plan.batches if plan else 0) + 1) if n not in finished), None)
     steps = {partition: it.step for partition, it in left_open(recorded).items()}
-    if number is not None and _has_run(recorded, number):
+    if number is not None and has_run(recorded, number):
         steps |= {s.partition: s for s in whole_batch(recorded, number).steps}
     return list(steps.values())
 
 
-def _has_run(recorded: RecordView, number: int) -> bool:
+def has_run(recorded: RecordView, number: int) -> bool:
     """Whether a step of a batch has run, as far as that can be told. The first one to end leaves an event before any submission."""
     trail = recorded.record.audit
     try:

@@ -20,8 +20,13 @@ from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.planner.snapshot import read_replicas, snapshot_of
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit
-from kafka_reassignment.steps.stopped_steps import StoppedSteps, known_steps_of_superseded, steps_of_superseded
+from kafka_reassignment.steps.moves import SLICE, as_texts, cancel, confirmed_view, submit
+from kafka_reassignment.steps.stopped_steps import (
+    StoppedSteps,
+    known_steps_of_superseded,
+    note_settled_of_superseded,
+    steps_of_superseded,
+)
 from kafka_reassignment.steps.view import CONFIRM_SECONDS, observe
 from kafka_reassignment.text import format_brokers
 
@@ -142,7 +147,19 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
         settled = [TopicPartition.parse(p) for p in done]
         _look_until(run, settled, lambda view: not view.in_flight)
         run.note_replicas_after(event, settled)
+    if may_act:
+        _note_settled(run, left)
     return {p: why for p, why in unsettled.items() if str(p) not in done}
+
+
+def _note_settled(run: RunContext, left: StoppedSteps) -> None:
+    """Note which of it is at one of its ends now: what others make of it later, no later step takes back."""
+    ends: dict[str, Replicas] = {}
+    for part in in_slices(left.steps, SLICE):
+        view = observe(run.cluster, [s.partition for s in part])
+        decided = settling(part, view, wholes=left.wholes)
+        ends |= {str(p): view.partitions[p].replicas for p in decided.settled if p in view.partitions}
+    note_settled_of_superseded(run, run.record, ends)
 
 
 def _replicas_in_snapshot(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Replicas]:
