@@ -157,12 +157,12 @@ class Truth:
         return bool(self._read(("submitted", reassignment_id), read))
 
     def took_over_anything(self, reassignment_id: str) -> bool:
-        """Whether a reassignment took the place of one that had submitted something: what that one left is its own since."""
+        """Whether a reassignment took the place of one that had submitted something, or of which that cannot be read."""
 
         def read() -> bool:
             return any(r.submitted(1) is not None for r in self.record(reassignment_id).superseded())
 
-        return bool(self._read(("took over", reassignment_id), read))
+        return self._read(("took over", reassignment_id), read) is not False
 
     def targets(self, reassignment_id: str) -> dict[TopicPartition, Replicas]:
         """Return what the frozen plan of a reassignment asks for; nothing where none is frozen."""
