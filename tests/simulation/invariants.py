@@ -350,13 +350,14 @@ def at_the_end(play: Play) -> list[Violation]:
 
 
 def _half_way(play: Play) -> Iterator[str]:
-    """Say which partitions have more replicas than any reassignment found or wanted, and no stop has said so."""
+    """Say which partitions have more replicas than any reassignment found or wanted, and no report has said so."""
     truth = play.world.truth
     longest: dict[TopicPartition, int] = {}
     for reassignment_id in truth.reassignments():
         for move in truth.moves(reassignment_id):
             longest[move.partition] = max(longest.get(move.partition, 0), len(move.current), len(move.target))
-    said = [str(run.tasks["report_stop"].xcoms.get("return_value")) for run in play.runs(CANCEL_DAG_ID)]
+    ends = ((CANCEL_DAG_ID, "report_stop"), (DAG_ID, "report"))
+    said = [str(run.tasks[task].xcoms.get("return_value")) for dag, task in ends for run in play.runs(dag)]
     for partition, most in sorted(longest.items()):
         seen = play.state.partitions.get(partition)
         if seen is None or len(seen.replicas) <= most or partition.topic in play.deleted_topics:

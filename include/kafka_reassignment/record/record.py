@@ -253,6 +253,14 @@ class Record:
         _, command = self.run_commands.last()
         return command if command is not None and command.stopped else None
 
+    def note_joined_stop(self, run_id: str) -> None:
+        """Note that a run has asked for a stop too, when it was stopped already: a rerun days later must not stop it anew."""
+        self.write_file(f"joined-stop-{run_id}.txt", b"")
+
+    def has_joined_stop(self, run_id: str) -> bool:
+        """Whether a run has asked for a stop when it was stopped already."""
+        return self.read_file(f"joined-stop-{run_id}.txt") is not None
+
     def note_settled(self) -> None:
         """Note that all of it is settled since it was stopped: what comes of its partitions from now on is not its doing."""
         self.write_file(SETTLED, str(self.run_commands.last_number()).encode())

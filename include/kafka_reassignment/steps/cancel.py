@@ -77,12 +77,7 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
         if not known:
             event.summary = "only moves that were started elsewhere are meant; there is nothing to stop"
         elif scope.is_whole:
-            if any(command.stopped and command.is_of(run.actor) for command in run.record.run_commands.all()):
-                refuse_resumed(run, RecordView(run.record), scope)
-            if run.record.stopped() is None:
-                run.record.run_commands.append(
-                    RunCommand(at=run.now(), by=by, run_id=run.actor.run_id, stopped=True, reason=reason)
-                )
+            _order_to_stop(run, scope, by=by, reason=reason)
             event.summary = f"stopped by {by}" + (f": {reason}" if reason else "")
         else:
             # To free a partition of another client's move is not to give up its own: it is moved once it is free.
@@ -98,6 +93,18 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
                 event.summary += (
                     f"; {len(freed)} keep their part and are freed of another client's move: {name_some(sorted(freed))}"
                 )
+
+
+def _order_to_stop(run: RunContext, scope: CancelScope, *, by: str, reason: str) -> None:
+    """Order the stop, unless it is ordered already; a run that has asked for it before stops nothing that was resumed since."""
+    own = run.actor.run_id
+    asked = any(command.stopped and command.is_of(run.actor) for command in run.record.run_commands.all())
+    if asked or (own and run.record.has_joined_stop(own)):
+        refuse_resumed(run, RecordView(run.record), scope)
+    if run.record.stopped() is None:
+        run.record.run_commands.append(RunCommand(at=run.now(), by=by, run_id=own, stopped=True, reason=reason))
+    elif own and not asked:
+        run.record.note_joined_stop(own)
 
 
 def cancel_moves(run: RunContext, scope: CancelScope) -> CancelResult:

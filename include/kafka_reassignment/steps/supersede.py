@@ -152,6 +152,15 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
     return {p: why for p, why in unsettled.items() if str(p) not in done}
 
 
+def left_half_way(run: RunContext) -> dict[TopicPartition, str]:
+    """Return what the superseded reassignment has left between two assignments for good: either would take copies; and why."""
+    left = known_steps_of_superseded(run)
+    if not left.steps:
+        return {}
+    view = observe(run.cluster, [s.partition for s in left.steps])
+    return dict(settling(left.steps, view, wholes=left.wholes).left)
+
+
 def _note_settled(run: RunContext, left: StoppedSteps) -> None:
     """Note which of it is at one of its ends now: what others make of it later, no later step takes back."""
     ends: dict[str, Replicas] = {}

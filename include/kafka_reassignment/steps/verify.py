@@ -41,7 +41,7 @@ from kafka_reassignment.steps.moves import SLICE, as_texts
 from kafka_reassignment.steps.restore import Restored, restore_configs
 from kafka_reassignment.steps.settle import what_settles
 from kafka_reassignment.steps.stopped_steps import known_steps_of_superseded
-from kafka_reassignment.steps.supersede import settle_superseded
+from kafka_reassignment.steps.supersede import left_half_way, settle_superseded
 from kafka_reassignment.steps.view import observe
 from kafka_reassignment.text import format_brokers
 
@@ -314,6 +314,7 @@ def write_report(run: RunContext) -> str:
             ),
             *(f"left out on the way: {partition}: {reason}" for partition, reason in _left_out(run).items()),
             *(f"withdrawn: {partition}" for partition in sorted(run.record.withdrawn_partitions())),
+            *(f"left as what was superseded has left it: {p}: {why}" for p, why in left_half_way(run).items()),
         ]
         text = "\n".join(lines)
         run.record.write_file(REPORT, text.encode())

@@ -1,5 +1,7 @@
 """What a cancel or a superseding reassignment has settled: no later step takes back what others have made of it since."""
 
+from dataclasses import replace
+
 import pytest
 from tests.steps_lab import Run, move
 from tests.unit.steps.test_roll_back import RollBack
@@ -10,6 +12,7 @@ from kafka_reassignment.planner.snapshot import snapshot_of
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.plan import take_snapshot
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.resume import resume
@@ -37,6 +40,12 @@ def made_by_others(run: Run, partition: TopicPartition, *replicas: int) -> None:
     run.cluster.another_client().alter_reassignments({partition: replicas}, allow_replication_factor_change=True)
     run.cluster.catch_up_all()
     assert run.replicas()[str(partition)] == replicas
+
+
+def of_run(run: Run, run_id: str) -> RunContext:
+    """A task of a run of kafka_reassignment_cancel."""
+    context = run.context
+    return replace(context, actor=context.actor.model_copy(update={"run_id": run_id}))
 
 
 def superseding(first: Run, reassignment, *batches, **request) -> Run:
@@ -141,6 +150,18 @@ def test_a_roll_back_leaves_alone_what_was_withdrawn_before_its_batch(reassignme
     assert run.replicas() | {"orders-0": (1, 2, 3), "orders-1": (2, 3)} == run.replicas()
 
 
+def test_what_can_go_to_neither_end_any_more_is_named_by_the_report_of_the_successor(reassignment):
+    """Seed 7202143. Another client has replaced a replica of both ends."""
+    first = reassignment([TO_4])
+    first.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    then = superseding(first, reassignment, [move("orders", 2, (3, 1), (3, 4))])
+    made_by_others(then, ORDERS_1, 2, 4, 5)
+    then.run_batches()
+    then.finish()
+    report = (then.record.read_file("report.txt") or b"").decode()
+    assert "left as what was superseded has left it: orders-1: replicas 2,4,5; another client changed it" in report
+
+
 @pytest.mark.parametrize("submitted", [False, True], ids=["never ran", "taken back"])
 def test_a_roll_back_leaves_alone_what_is_back_already(reassignment, submitted):
     run = reassignment([move("orders", 0, (1, 2), (3, 4))], [TO_4])
@@ -193,3 +214,16 @@ def test_a_partition_that_another_client_alone_moves_is_cancelled_only_when_that
     assert "set 'foreign'" in str(error.value.advice[0])
     cancelled(run, CancelScope(("orders-2",), foreign=True))
     assert not cluster.list_reassignments()
+
+
+def test_a_cleared_stop_of_the_second_who_asked_stops_nothing_that_was_resumed_since(reassignment):
+    run = reassignment([TO_3])
+    for by in ("bob", "eve"):
+        cancel.stop(of_run(run, by), WHOLE, by=by)
+    resume(run.context, by="ann")
+    for by in ("bob", "eve"):
+        with pytest.raises(InvalidRequestError, match="is not stopped any more"):
+            cancel.stop(of_run(run, by), WHOLE, by=by)
+    assert run.record.stopped() is None
+    cancel.stop(of_run(run, "carol"), WHOLE, by="carol")
+    assert run.record.stopped() is not None
