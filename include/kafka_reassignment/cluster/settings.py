@@ -99,7 +99,7 @@ class ClusterSettings:
 
     @classmethod
     def of(cls, extra: Mapping[str, Any], *, name: str = "kafka_default", option: str | None = None) -> Self:
-        """Read the ``extra`` of a connection; ``oauth_cb`` may be a function, as confluent-kafka takes it.
+        """Read the ``extra`` of a connection; ``oauth_cb`` may be a function, as confluent-kafka takes it, not the name of one.
 
         Raises:
             InvalidRequestError: a key is missing, unknown, or cannot be said to every client.
@@ -241,7 +241,9 @@ class ClusterSettings:
             if key in self.librdkafka:
                 raise self._refused(key, "it loads native code into every process; take it out of the connection")
         if isinstance(self.librdkafka.get("oauth_cb"), str):
-            raise self._refused("oauth_cb", "it must be resolved to a function before; let the Airflow hook do so")
+            raise self._refused(
+                "oauth_cb", "a name is made a function by Airflow alone; use another login, such as method=oidc, here"
+            )
         if self.security_protocol not in PROTOCOLS:
             raise self._refused("security.protocol", f"expected one of {', '.join(PROTOCOLS)}")
         if self.sasl_mechanism is not None:
