@@ -4,6 +4,7 @@ import json
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
+from urllib.parse import urljoin, urlsplit
 
 import airflow
 import pytest
@@ -48,6 +49,20 @@ def test_the_entry_point_of_the_plugin_is_a_plugin_with_the_page():
     assert issubclass(plugin, AirflowPlugin)
     assert [app["url_prefix"] for app in plugin.fastapi_apps] == ["/kafka-reassignment"]
     assert [view["destination"] for view in plugin.external_views] == ["nav", "dag_run"]
+
+
+@pytest.mark.parametrize("base", ["http://localhost:8080/", "https://company.example/airflow/"])
+@pytest.mark.parametrize(
+    "route", ["plugin/kafka_reassignments", "dags/kafka_reassignment/runs/r/plugin/kafka_reassignment_run"]
+)
+def test_the_frames_of_airflows_window_show_the_page_also_where_airflow_is_below_a_path(base, route):
+    """The window says where it is in <base href>, so the address of a frame is taken from there, whatever is open."""
+    window = (Path(airflow.__file__).parent / "ui" / "dist" / "index.html").read_text()
+    assert '<base href="{{ backend_server_base_url }}" />' in window
+    there = urljoin(urljoin(base, route), urlsplit(base).path)
+    plugin = entry_point("airflow.plugins")
+    addresses = [urljoin(there, view["href"]) for view in plugin.external_views]
+    assert addresses == [f"{base}kafka-reassignment/", f"{base}kafka-reassignment/run?id={{RUN_ID}}"]
 
 
 def test_the_command_prints_the_name_of_the_bundle():
