@@ -33,6 +33,9 @@ CLIENT_ID = "kafka-reassignment"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 
+GSSAPI_NEEDS = Correct("for GSSAPI, install a confluent-kafka that was built with libsasl2: its wheels are not")
+"""What a machine needs that is to log in by Kerberos, as advice."""
+
 _BOOTSTRAP = ("bootstrap.servers", "metadata.broker.list")
 _MECHANISM = ("sasl.mechanism", "sasl.mechanisms")
 _CALLBACKS = ("error_cb", "throttle_cb", "stats_cb", "log_cb", "on_commit", "logger")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from packaging.requirements import Requirement
 from tests.unit.cluster.certificates import Certificates
 
+from kafka_lab.airflow import PROJECT
 from kafka_reassignment.cluster.kafka.tokens import OidcTokens, TokensOfCallback
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.errors import InvalidRequestError
@@ -93,6 +96,20 @@ def test_what_confluent_kafka_gets_is_a_client_it_can_make() -> None:
     AdminClient(config)
     assert settings.zookeeper is not None
     assert settings.zookeeper.connect == "z:2181"
+
+
+@pytest.mark.parametrize("key", ["https.ca.location", "https.ca.pem"])
+def test_the_lowest_confluent_kafka_that_is_allowed_knows_whom_to_trust_at_a_token_endpoint(
+    tmp_path: Path, key: str
+) -> None:
+    """2.10 calls these keys unknown. This file runs on the lowest too: `make bounds`."""
+    authority = Certificates.make(tmp_path).ca
+    value = str(authority) if key.endswith("location") else authority.read_text()
+    AdminClient(ClusterSettings.of({**OIDC, key: value}).confluent_config())
+    for file in ("pyproject.toml", "lab/pyproject.toml"):
+        project = tomllib.loads((PROJECT / file).read_text())["project"]
+        [needed] = (r for r in map(Requirement, project["dependencies"]) if r.name == "confluent-kafka")
+        assert [version for version in ("2.10.0", "2.11.0") if version in needed.specifier] == ["2.11.0"], file
 
 
 @pytest.mark.parametrize("extra", [SCRAM, OIDC], ids=["password", "client secret"])
