@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any, Self, cast
 from urllib.parse import quote
 
@@ -33,8 +34,11 @@ CLIENT_ID = "kafka-reassignment"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 
-GSSAPI_NEEDS = Correct("for GSSAPI, install a confluent-kafka that was built with libsasl2: its wheels are not")
-"""What a machine needs that is to log in by Kerberos, as advice."""
+GSSAPI_NEEDS = Correct(
+    "for GSSAPI, install kafka-reassignment[kerberos], and a confluent-kafka that was built with libsasl2, which its wheels are "
+    "not: on every worker and triggerer"
+)
+"""What a machine needs that is to log in by Kerberos, as advice: kafka-python the package gssapi, librdkafka libsasl2."""
 
 _BOOTSTRAP = ("bootstrap.servers", "metadata.broker.list")
 _MECHANISM = ("sasl.mechanism", "sasl.mechanisms")
@@ -194,7 +198,11 @@ class ClusterSettings:
         return config if self.sasl_mechanism is None else {**config, _MECHANISM[0]: self.sasl_mechanism}
 
     def kafka_python_config(self) -> dict[str, Any]:
-        """The same connection as arguments of kafka-python."""
+        """The same connection as arguments of kafka-python.
+
+        Raises:
+            InvalidRequestError: the mechanism is GSSAPI, and this machine has no package ``gssapi``.
+        """
         config: dict[str, Any] = {
             "bootstrap_servers": [s.strip() for s in self.bootstrap_servers.split(",")],
             "client_id": str(self.librdkafka.get("client.id", CLIENT_ID)),
@@ -211,6 +219,7 @@ class ClusterSettings:
             return config
         config["sasl_mechanism"] = mechanism
         if mechanism == "GSSAPI":
+            self._require_gssapi()
             config["sasl_kerberos_service_name"] = self.librdkafka.get("sasl.kerberos.service.name", "kafka")
         elif mechanism == "OAUTHBEARER":
             config["sasl_oauth_token_provider"] = self._tokens()
@@ -218,6 +227,16 @@ class ClusterSettings:
             config["sasl_plain_username"] = self.librdkafka["sasl.username"]
             config["sasl_plain_password"] = self.librdkafka["sasl.password"]
         return config
+
+    def _require_gssapi(self) -> None:
+        """Import what kafka-python imports at the first login, where it would end with a RuntimeError."""
+        try:
+            import_module("gssapi")
+        except (ImportError, OSError) as missing:
+            raise InvalidRequestError(
+                f"{self.subject} asks for GSSAPI, for which this machine lacks the package gssapi: {missing}. Nothing was sent",
+                GSSAPI_NEEDS,
+            ) from None
 
     def _tls(self) -> TlsOptions:
         return TlsOptions.of(self.librdkafka, connection=self.subject)

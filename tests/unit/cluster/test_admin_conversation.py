@@ -135,5 +135,8 @@ def test_what_kerberos_needs_is_named_where_it_is_asked_for(closed_port: int) ->
     """The wheels of confluent-kafka are built without libsasl2."""
     extra = {"bootstrap.servers": f"127.0.0.1:{closed_port}", "security.protocol": "SASL_PLAINTEXT"}
     extra |= {"sasl.mechanism": "gssapi"}
-    with pytest.raises(InvalidRequestError, match="for GSSAPI, .*a confluent-kafka that was built with libsasl2"):
+    with pytest.raises(
+        InvalidRequestError,
+        match=r"for GSSAPI, install kafka-reassignment\[kerberos\], and a confluent-kafka that was built with libsasl2",
+    ):
         AdminConversation(ClusterSettings.of(extra))

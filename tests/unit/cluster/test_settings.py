@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from packaging.requirements import Requirement
 from tests.unit.cluster.certificates import Certificates
 
 from kafka_lab.airflow import PROJECT
+from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
 from kafka_reassignment.cluster.kafka.tokens import OidcTokens, TokensOfCallback
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.errors import InvalidRequestError
@@ -199,6 +202,38 @@ def test_an_oauth_function_becomes_a_token_source_and_is_given_its_config() -> N
     assert isinstance(source, TokensOfCallback)
     assert source.token() == "the-token"
     assert asked == ["region=eu"]
+
+
+KERBEROS = {**SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"}
+
+
+@pytest.mark.parametrize("missing", [None, ImportError("libgssapi_krb5.so.2"), OSError("no Kerberos")], ids=repr)
+def test_kerberos_without_its_package_is_refused_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, missing: Exception | None
+) -> None:
+    """kafka-python would end with "RuntimeError: GSSAPI lib not found!", in the middle of a login."""
+
+    class Broken:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "gssapi" and missing is not None:
+                raise missing
+
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    if missing is not None:
+        monkeypatch.delitem(sys.modules, "gssapi")
+        monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
+    with pytest.raises(InvalidRequestError) as refused:
+        KafkaCluster(ClusterSettings.of(KERBEROS, name="my_kafka")).describe_cluster()
+    assert str(refused.value).startswith(
+        "Kafka connection 'my_kafka' asks for GSSAPI, for which this machine lacks the package gssapi: "
+    )
+    assert "install kafka-reassignment[kerberos]" in str(refused.value)
+
+
+def test_kerberos_with_its_package_asks_for_the_service_of_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", ModuleType("gssapi"))
+    config = ClusterSettings.of(KERBEROS).kafka_python_config()
+    assert (config["sasl_mechanism"], config["sasl_kerberos_service_name"]) == ("GSSAPI", "kafka")
 
 
 @pytest.mark.parametrize("extra", [{}, {"bootstrap.servers": " "}, {"bootstrap.server": "a:9092"}])
