@@ -8,8 +8,10 @@ from urllib.parse import urljoin, urlsplit
 
 import airflow
 import pytest
+from airflow.configuration import conf
 from airflow.dag_processing.dagbag import DagBag
 from airflow.plugins_manager import AirflowPlugin
+from airflow.secrets import BaseSecretsBackend
 from jsonschema import validate
 
 from kafka_lab.airflow import PROJECT
@@ -87,6 +89,32 @@ def test_settings_are_those_of_the_configuration_and_their_defaults_otherwise(mo
     monkeypatch.setenv("AIRFLOW__KAFKA_REASSIGNMENT__RETRY_DELAY_SECONDS", "2.5")
     assert setting("maintenance_time_zone") == "Europe/Berlin"
     assert step_defaults()["retry_delay"].total_seconds() == 2.5
+
+
+class Vault(BaseSecretsBackend):
+    """Where a deployment keeps its secrets."""
+
+    def get_config(self, key):
+        return f"[of {key}]"
+
+
+@pytest.mark.parametrize(
+    ("way", "given", "found"),
+    [
+        ("", '[{"kwargs": {"token": "x"}}]', '[{"kwargs": {"token": "x"}}]'),
+        ("_CMD", "echo [of a command]", "[of a command]"),
+        ("_SECRET", "kafka/notifiers", "[of kafka/notifiers]"),
+    ],
+)
+def test_notifiers_may_hold_tokens_so_they_come_from_where_secrets_are_and_are_not_shown(
+    monkeypatch, way, given, found
+):
+    monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND", f"{__name__}.Vault")
+    monkeypatch.setenv(f"AIRFLOW__KAFKA_REASSIGNMENT__NOTIFIERS{way}", given)
+    assert setting("notifiers").strip() == found
+    shown = conf.as_dict(display_sensitive=False, include_cmds=True, include_secret=True)
+    assert found not in str(shown)
+    assert shown["kafka_reassignment"]["notifiers"] == "< hidden >"
 
 
 @pytest.mark.parametrize(
