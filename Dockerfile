@@ -15,6 +15,8 @@ COPY --chown=airflow:0 pyproject.toml README.md CHANGELOG.md LICENSE /opt/kafka-
 COPY --chown=airflow:0 include /opt/kafka-reassignment/include
 COPY --chown=airflow:0 plugins /opt/kafka-reassignment/plugins
 COPY --chown=airflow:0 dags /opt/kafka-reassignment/dags
+# pyproject.toml names the lab as a member of its workspace: uv builds nothing where that has no pyproject.toml. pip does.
+COPY --chown=airflow:0 lab/pyproject.toml /opt/kafka-reassignment/lab/pyproject.toml
 RUN pip install --no-cache-dir --no-deps /opt/kafka-reassignment && kafka-reassignment warm-up
 # For the demo and the keys of the secured cluster, which run from this folder.
 COPY --chown=airflow:0 lab /opt/kafka-reassignment/lab

@@ -16,6 +16,7 @@ from kafka_reassignment_airflow.form.params import form_params
 from kafka_reassignment_airflow.operators.maintenance_window import ChooseRequestsOperator, OpenReassignmentOperator
 from kafka_reassignment_airflow.runs import DAG_ID, MAINTENANCE_DAG_ID
 from kafka_reassignment_airflow.settings import dag_arguments, setting
+from kafka_reassignment_airflow.told import tell_failure
 
 cron = setting("maintenance_schedule")
 time_zone = setting("maintenance_time_zone")
@@ -24,7 +25,11 @@ with DAG(
     dag_id=MAINTENANCE_DAG_ID,
     doc_md=__doc__,
     params=form_params(MaintenanceForm),
-    **dag_arguments(schedule=CronTriggerTimetable(cron, timezone=time_zone) if cron else None, max_active_runs=1),
+    **dag_arguments(
+        schedule=CronTriggerTimetable(cron, timezone=time_zone) if cron else None,
+        max_active_runs=1,
+        on_failure_callback=tell_failure,
+    ),
 ) as dag:
     choose = ChooseRequestsOperator(task_id="choose_requests", requests="{{ params.requests | tojson }}")
     # Safe to retry and to clear: each run's id is fixed by that of this run and by the place of its request.

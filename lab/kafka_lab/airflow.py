@@ -232,7 +232,7 @@ class LocalAirflow(AirflowClient):
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{self.user}:admin",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.home / "passwords.json"),
-            "AIRFLOW__CORE__SENSITIVE_VAR_CONN_NAMES": "sasl.jaas.config,ssl.key.pem",
+            "AIRFLOW__CORE__SENSITIVE_VAR_CONN_NAMES": "sasl.jaas.config,sasl_jaas_config,ssl.key.pem,ssl_key_pem,digest",
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home}/airflow.db",
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(self.port),

@@ -18,22 +18,29 @@ for step in (*modules("operators"), *modules("sensors")):
     import_module(step)
 
 
+_BELOW_AIRFLOW = PAGE.lstrip("/")
+
+
 class KafkaReassignmentPlugin(AirflowPlugin):
-    """The progress page, in Airflow's navigation and as a tab of each run."""
+    """The progress page, in Airflow's navigation and as a tab of each run.
+
+    The addresses of the views have no slash in front. Airflow's window has a ``<base href>``, the path of ``[api] base_url``,
+    and gives them to its frame as they are: with a slash they would be those of the host, not of an Airflow below a path.
+    """
 
     name = "kafka_reassignment"
     fastapi_apps: list[Any] = [{"app": LazyApp(), "url_prefix": PAGE, "name": "Kafka reassignments"}]  # noqa: RUF012 - Airflow's type
     external_views: list[Any] = [  # noqa: RUF012
         {
             "name": "Kafka reassignments",
-            "href": f"{PAGE}/",
+            "href": f"{_BELOW_AIRFLOW}/",
             "destination": "nav",
             "category": "browse",
             "url_route": "kafka_reassignments",
         },
         {
             "name": "Reassignment",
-            "href": f"{PAGE}/run?id={{RUN_ID}}",
+            "href": f"{_BELOW_AIRFLOW}/run?id={{RUN_ID}}",
             "destination": "dag_run",
             "url_route": "kafka_reassignment_run",
         },

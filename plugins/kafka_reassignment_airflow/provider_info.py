@@ -80,6 +80,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         ),
         "version_added": "0.1.0",
         "type": "string",
+        "sensitive": True,  # kwargs may have a token; and Airflow takes the option from a command or a secrets backend then
         "example": (
             '[{"classpath": "airflow.providers.smtp.notifications.smtp.SmtpNotifier", "kwargs": {"to": "kafka@example.com", '
             '"subject": "{{ told.subject }}", "html_content": "{{ told.text }} {{ told.link }}"}}]'

@@ -21,9 +21,9 @@ from kafka_reassignment.advice import RUNNING, Correct
 from kafka_reassignment.errors import BatchIncompleteError, InvalidRequestError, RecordError, StoppedError
 from kafka_reassignment.record.record import Record
 from kafka_reassignment_airflow.provider_info import SECTION
-from kafka_reassignment_airflow.runs import reassignment_of_run
+from kafka_reassignment_airflow.runs import MAINTENANCE_DAG_ID, reassignment_of_run
 from kafka_reassignment_airflow.settings import setting
-from kafka_reassignment_airflow.urls import page_url
+from kafka_reassignment_airflow.urls import list_url, page_url
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,10 @@ class Happened(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a notifier's templates see as ``told``: ``{{ told.subject }}``, ``{{ told.text }}``, ``{{ told.link }}``."""
+    """What a notifier's templates see as ``told``: ``{{ told.subject }}``, ``{{ told.text }}``, ``{{ told.link }}``.
+
+    ``reassignment_id`` is empty where there is no reassignment yet; the link is then to the list of all.
+    """
 
     event: Happened
     reassignment_id: str
@@ -117,7 +120,10 @@ def tell_failure(context: Context) -> None:
     ):
         return
     asked = str((context.get("params") or {}).get("reassignment_id") or "")
-    reassignment_id = asked if asked not in {"", RUNNING} else reassignment_of_run(ti.dag_id, run_id)
+    if ti.dag_id == MAINTENANCE_DAG_ID:
+        reassignment_id = ""  # it opens reassignments, and is none
+    else:
+        reassignment_id = asked if asked not in {"", RUNNING} else reassignment_of_run(ti.dag_id, run_id)
     what = f"{ti.dag_id}.{ti.task_id} of {run_id}"
     text = str(error or "the task ended without an error of its own: see its log")
     try:
@@ -129,7 +135,8 @@ def tell_failure(context: Context) -> None:
 def message_of(event: Happened, reassignment_id: str, text: str, what: str = "") -> Message:
     """Return what is sent."""
     subject = SUBJECTS[event].format(what=what or reassignment_id)
-    return Message(event, reassignment_id, subject, text[:LONGEST_TEXT], page_url(reassignment_id))
+    link = page_url(reassignment_id) if reassignment_id else list_url()
+    return Message(event, reassignment_id, subject, text[:LONGEST_TEXT], link)
 
 
 def notifiers(event: Happened) -> list[Callable[[Any], None]]:

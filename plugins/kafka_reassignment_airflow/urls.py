@@ -15,6 +15,11 @@ def page_url(reassignment_id: str) -> str:
     return _url("run", id=reassignment_id)
 
 
+def list_url() -> str:
+    """Return the address of the list of all reassignments."""
+    return _url("")
+
+
 def report_url(cluster_id: str, reassignment_id: str) -> str:
     """Return the address of the report of a reassignment's plan."""
     return _url("plan", cluster=cluster_id, id=reassignment_id)
@@ -28,4 +33,5 @@ def audit_url(cluster_id: str, reassignment_id: str) -> str:
 def _url(page: str, **query: str) -> str:
     """Return an address; below ``[api] base_url``, and of the same host where that is not set."""
     base = str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
-    return f"{base}{PAGE}/{page}?{urlencode(query)}"
+    asked = f"?{urlencode(query)}" if query else ""
+    return f"{base}{PAGE}/{page}{asked}"

@@ -1,5 +1,6 @@
 """The DAGs as Airflow parses them, and what survives its serialization."""
 
+import re
 from copy import deepcopy
 from datetime import timedelta
 from importlib import import_module
@@ -14,6 +15,7 @@ from airflow.sdk.definitions.mappedoperator import MappedOperator
 from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 from jsonschema import Draft202012Validator
 
+from kafka_lab.airflow import PROJECT
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     InvalidRequestError,
@@ -35,8 +37,8 @@ from kafka_reassignment_airflow.arguments import read_integers, read_json, read_
 from kafka_reassignment_airflow.base import translate_errors
 from kafka_reassignment_airflow.form.params import PACED, request_params
 from kafka_reassignment_airflow.form.words import in_form_words
-from kafka_reassignment_airflow.operators.cancel import StartRollBackOperator
-from kafka_reassignment_airflow.runs import roll_back_conf
+from kafka_reassignment_airflow.operators.cancel import ResumeOperator, StartRollBackOperator
+from kafka_reassignment_airflow.runs import RESUME_DAG_ID, roll_back_conf
 from kafka_reassignment_airflow.triggers.admission import AdmissionTrigger
 from kafka_reassignment_airflow.triggers.cancel import SettleTrigger
 from kafka_reassignment_airflow.triggers.catch_up import CatchUpTrigger
@@ -494,6 +496,21 @@ def test_a_roll_back_takes_the_rate_that_was_changed_while_it_ran(two_batches, c
     task = StartRollBackOperator(task_id="start_roll_back", kafka_conn_id="k", reassignment_id="r")
     conf = task.which_run(run.context, {"dag_run": SimpleNamespace(run_id="cancel")}).conf
     assert conf["throttle_mb_per_second"] == rate
+
+
+@pytest.mark.parametrize("page", ["operations.md", "what-if.md"])
+def test_what_the_pages_advise_after_the_loss_of_airflows_database_needs_no_request(two_batches, page):
+    """A run of such an id was opened by a schedule: a person could not trigger it again."""
+    [row] = re.findall(r"^\| Airflow's database is lost .*$", (PROJECT / "docs" / page).read_text(), re.MULTILINE)
+    assert f"Trigger `{RESUME_DAG_ID}` with the id of the reassignment" in row
+    run = two_batches(reassignment_id="scheduled__1")
+    run.do_all("admit", "set_throttle", "submit_batch")
+    task = ResumeOperator(task_id="resume", kafka_conn_id="k", reassignment_id="scheduled__1")
+    empty = SimpleNamespace(get_dr_count=lambda **_: 0)
+    asked = SimpleNamespace(run_id="resume", triggering_user_name="ann", run_type="manual")
+    opened = task.which_run(run.context, {"ti": empty, "dag_run": asked})
+    assert (opened.dag_id, opened.run_id) == ("kafka_reassignment", "scheduled__1")
+    assert parse_request(opened.conf) == run.context.request
 
 
 def test_a_reassignment_that_was_resumed_since_is_not_rolled_back(two_batches):

@@ -9,6 +9,7 @@ import pytest
 from tests.fakes.cluster import FakeCluster
 
 from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment_airflow.hooks import reassignment
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.hooks.spark import SparkCluster, spark_cluster
@@ -43,6 +44,70 @@ def test_testing_a_connection_that_names_no_broker_says_what_to_fill_in(connecti
     works, message = KafkaReassignmentHook(connection("kafka_empty", conn_type="kafka")).test_connection()
     assert not works
     assert "bootstrap.servers" in message
+
+
+def tokens(config):
+    """A function as a connection names it."""
+    return f"token of {config}", 4_000_000_000.0
+
+
+NO_FUNCTION = "text"
+ALLOWED = "AIRFLOW__APACHE_KAFKA__CALLBACK_ALLOWLIST"
+
+
+@pytest.fixture
+def of_function(connection, monkeypatch):
+    """Open a connection that names a function; return the settings its cluster would be opened with."""
+    monkeypatch.setattr(reassignment, "open_cluster", lambda settings: settings)
+
+    def opened(name):
+        extra = {
+            "bootstrap.servers": "broker-1:9092",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.config": "region=eu",
+            "oauth_cb": name,
+        }
+        return KafkaReassignmentHook(connection("kafka_tokens", conn_type="kafka", extra=json.dumps(extra))).get_conn()
+
+    return opened
+
+
+def test_the_function_that_a_connection_names_gives_the_tokens_of_both_clients(of_function, monkeypatch):
+    monkeypatch.setenv(ALLOWED, f"a.b, {__name__}.tokens")
+    settings = of_function(f"{__name__}.tokens")
+    assert settings.confluent_config()["oauth_cb"]("x") == ("token of x", 4_000_000_000.0)
+    assert settings.kafka_python_config()["sasl_oauth_token_provider"].token() == "token of region=eu"
+
+
+@pytest.mark.parametrize("allowed", ["", "os", "os.systems", f"{__name__}.tokens"])
+def test_a_function_that_the_configuration_does_not_name_is_not_imported(of_function, monkeypatch, allowed):
+    """Who may edit a connection could run any function of a worker."""
+    monkeypatch.setenv(ALLOWED, allowed)
+    monkeypatch.setattr(reassignment, "resolve_name", lambda _: pytest.fail("imported"))
+    with pytest.raises(InvalidRequestError) as refused:
+        of_function("os.system")
+    assert str(refused.value).startswith(
+        "Kafka connection 'kafka_tokens': 'oauth_cb' names 'os.system', which is not in [apache_kafka] callback_allowlist. "
+        "Add os.system to that setting"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("no_such_package.tokens", "cannot be imported: No module named 'no_such_package'"),
+        (f"{__name__}.no_such_function", "cannot be imported: "),
+        ("..tokens", "cannot be imported: "),
+        (f"{__name__}.NO_FUNCTION", "is a str, expected a function"),
+    ],
+)
+def test_a_name_that_is_no_function_is_refused_with_what_to_do(of_function, monkeypatch, name, why):
+    monkeypatch.setenv(ALLOWED, name)
+    with pytest.raises(InvalidRequestError) as refused:
+        of_function(name)
+    assert f"'oauth_cb' names '{name}', which {why}" in str(refused.value)
+    assert str(refused.value).endswith("Install its package on every worker and triggerer, or correct the name")
 
 
 @pytest.mark.parametrize("conn_id", [None, ""])

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, DagRunTriggerException
+from airflow.utils.types import DagRunType
 from tests.fakes.cluster import FakeCluster
 
 from kafka_reassignment.errors import ClusterUnavailableError
@@ -43,8 +44,8 @@ def chosen(requests):
     return [item["conf"]["kafka_conn_id"] for item in to_trigger(requests)]
 
 
-def to_trigger(requests):
-    context = {"dag_run": SimpleNamespace(run_id="window")}
+def to_trigger(requests, run_id="window"):
+    context = {"dag_run": SimpleNamespace(run_id=run_id)}
     return ChooseRequestsOperator(task_id="choose_requests", requests=requests).execute(context)
 
 
@@ -68,9 +69,16 @@ def test_a_cluster_that_has_a_reassignment_gets_no_second_one():
 def test_the_run_of_a_request_has_the_same_id_whichever_clusters_are_free():
     """Else a run that is cleared would take another cluster's run for its own, and leave that cluster out in green."""
     both = asked("kafka_a", "kafka_b")
-    assert [item["trigger_run_id"] for item in to_trigger(both)] == ["window__0", "window__1"]
+    assert [item["trigger_run_id"] for item in to_trigger(both)] == ["maintenance__window__0", "maintenance__window__1"]
     begin("a")
-    assert [item["trigger_run_id"] for item in to_trigger(both)] == ["window__1"]
+    assert [item["trigger_run_id"] for item in to_trigger(both)] == ["maintenance__window__1"]
+
+
+@pytest.mark.parametrize("run_type", DagRunType)
+def test_whatever_has_begun_the_window_airflow_3_2_takes_the_id_of_the_run_for_that_of_a_manual_one(run_type):
+    """It refuses a run that an operator triggers otherwise: "reserved for scheduled runs"."""
+    [item] = to_trigger(asked("kafka_a"), run_id=run_type.generate_run_id(suffix="2026-01-10T22:00:00+01:00"))
+    assert DagRunType.from_run_id(item["trigger_run_id"]) is DagRunType.MANUAL
 
 
 def test_a_sweep_that_has_the_lock_for_some_seconds_does_not_cost_a_week():
@@ -120,7 +128,9 @@ def test_no_run_is_opened_into_a_paused_dag(dags):
     """Its runs would pile up in green, and all begin at once when a person unpauses it."""
     task = dags[MAINTENANCE_DAG_ID].get_task("open_reassignment")
     assert "fail_when_dag_is_paused" not in task.partial_kwargs, "the lowest standard provider allowed refuses it"
-    opens = task.operator_class(task_id=task.task_id, trigger_dag_id=DAG_ID, trigger_run_id="window__0", conf={})
+    opens = task.operator_class(
+        task_id=task.task_id, trigger_dag_id=DAG_ID, trigger_run_id="maintenance__window__0", conf={}
+    )
     paused = SimpleNamespace(get_dag=lambda dag_id: SimpleNamespace(is_paused=dag_id == DAG_ID))
     with pytest.raises(AirflowFailException, match=f"DAG {DAG_ID} is paused.*then rerun open_reassignment"):
         opens.execute({"ti": paused})
@@ -129,9 +139,9 @@ def test_no_run_is_opened_into_a_paused_dag(dags):
 def test_a_run_is_opened_where_the_dag_is_not_paused(dags):
     task = dags[MAINTENANCE_DAG_ID].get_task("open_reassignment")
     opens = task.operator_class(
-        task_id=task.task_id, trigger_dag_id=DAG_ID, trigger_run_id="window__0", conf={"job": "x"}
+        task_id=task.task_id, trigger_dag_id=DAG_ID, trigger_run_id="maintenance__window__0", conf={"job": "x"}
     )
     running = SimpleNamespace(get_dag=lambda _: SimpleNamespace(is_paused=False))
     with pytest.raises(DagRunTriggerException) as asked_for:
         opens.execute({"ti": running})
-    assert (asked_for.value.dag_run_id, asked_for.value.conf) == ("window__0", {"job": "x"})
+    assert (asked_for.value.dag_run_id, asked_for.value.conf) == ("maintenance__window__0", {"job": "x"})

@@ -4,11 +4,14 @@ import json
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
+from urllib.parse import urljoin, urlsplit
 
 import airflow
 import pytest
+from airflow.configuration import conf
 from airflow.dag_processing.dagbag import DagBag
 from airflow.plugins_manager import AirflowPlugin
+from airflow.secrets import BaseSecretsBackend
 from jsonschema import validate
 
 from kafka_lab.airflow import PROJECT
@@ -50,6 +53,20 @@ def test_the_entry_point_of_the_plugin_is_a_plugin_with_the_page():
     assert [view["destination"] for view in plugin.external_views] == ["nav", "dag_run"]
 
 
+@pytest.mark.parametrize("base", ["http://localhost:8080/", "https://company.example/airflow/"])
+@pytest.mark.parametrize(
+    "route", ["plugin/kafka_reassignments", "dags/kafka_reassignment/runs/r/plugin/kafka_reassignment_run"]
+)
+def test_the_frames_of_airflows_window_show_the_page_also_where_airflow_is_below_a_path(base, route):
+    """The window says where it is in <base href>, so the address of a frame is taken from there, whatever is open."""
+    window = (Path(airflow.__file__).parent / "ui" / "dist" / "index.html").read_text()
+    assert '<base href="{{ backend_server_base_url }}" />' in window
+    there = urljoin(urljoin(base, route), urlsplit(base).path)
+    plugin = entry_point("airflow.plugins")
+    addresses = [urljoin(there, view["href"]) for view in plugin.external_views]
+    assert addresses == [f"{base}kafka-reassignment/", f"{base}kafka-reassignment/run?id={{RUN_ID}}"]
+
+
 def test_the_command_prints_the_name_of_the_bundle():
     classpath = f"{KafkaReassignmentDagBundle.__module__}.{KafkaReassignmentDagBundle.__qualname__}"
     assert BUNDLES[1]["classpath"] == classpath
@@ -72,6 +89,32 @@ def test_settings_are_those_of_the_configuration_and_their_defaults_otherwise(mo
     monkeypatch.setenv("AIRFLOW__KAFKA_REASSIGNMENT__RETRY_DELAY_SECONDS", "2.5")
     assert setting("maintenance_time_zone") == "Europe/Berlin"
     assert step_defaults()["retry_delay"].total_seconds() == 2.5
+
+
+class Vault(BaseSecretsBackend):
+    """Where a deployment keeps its secrets."""
+
+    def get_config(self, key):
+        return f"[of {key}]"
+
+
+@pytest.mark.parametrize(
+    ("way", "given", "found"),
+    [
+        ("", '[{"kwargs": {"token": "x"}}]', '[{"kwargs": {"token": "x"}}]'),
+        ("_CMD", "echo [of a command]", "[of a command]"),
+        ("_SECRET", "kafka/notifiers", "[of kafka/notifiers]"),
+    ],
+)
+def test_notifiers_may_hold_tokens_so_they_come_from_where_secrets_are_and_are_not_shown(
+    monkeypatch, way, given, found
+):
+    monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND", f"{__name__}.Vault")
+    monkeypatch.setenv(f"AIRFLOW__KAFKA_REASSIGNMENT__NOTIFIERS{way}", given)
+    assert setting("notifiers").strip() == found
+    shown = conf.as_dict(display_sensitive=False, include_cmds=True, include_secret=True)
+    assert found not in str(shown)
+    assert shown["kafka_reassignment"]["notifiers"] == "< hidden >"
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,10 @@ from kafka_reassignment_airflow import metrics
 from kafka_reassignment_airflow.base import translate_errors
 from kafka_reassignment_airflow.links import LINKS, Opened
 from kafka_reassignment_airflow.operators.batch import SubmitBatchOperator
+from kafka_reassignment_airflow.runs import MAINTENANCE_DAG_ID
 from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
 from kafka_reassignment_airflow.told import Happened, Message, message_of, notifiers, tell, tell_failure
+from kafka_reassignment_airflow.urls import list_url
 
 pytestmark = pytest.mark.quick
 
@@ -128,9 +130,9 @@ def test_a_failure_is_told_with_its_text_which_ends_with_the_next_step(told):
 @pytest.mark.parametrize(
     ("dag_id", "run_id", "params", "reassignment_id"),
     [
-        ("kafka_reassignment", "scheduled__1__0", {}, "scheduled__1__0"),
-        ("kafka_reassignment_batch", "scheduled__1__0__0002", {}, "scheduled__1__0"),
-        ("kafka_reassignment_batch", "scheduled__1__0__0002", {"reassignment_id": "r"}, "r"),
+        ("kafka_reassignment", "maintenance__scheduled__1__0", {}, "maintenance__scheduled__1__0"),
+        ("kafka_reassignment_batch", "maintenance__scheduled__1__0__0002", {}, "maintenance__scheduled__1__0"),
+        ("kafka_reassignment_batch", "maintenance__scheduled__1__0__0002", {"reassignment_id": "r"}, "r"),
     ],
     ids=["of a maintenance window", "a batch", "a batch by hand"],
 )
@@ -140,6 +142,20 @@ def test_a_failure_names_its_reassignment(told, dag_id, run_id, params, reassign
     context["ti"].dag_id, context["dag_run"].run_id = dag_id, run_id
     tell_failure(context)
     assert [subject for subject, _ in sent] == [reassignment_id]
+
+
+@pytest.mark.parametrize("task_id", ["choose_requests", "open_reassignment"])
+def test_a_maintenance_window_that_opens_nothing_is_told_with_a_link_to_the_list(told, dags, task_id):
+    """There is no reassignment yet, and so no page of one."""
+    sent = told(kwargs={"subject": "{{ told.subject }} {{ told.link }}"})
+    task = dags[MAINTENANCE_DAG_ID].get_task(task_id)
+    [callback] = (task.partial_kwargs if task.is_mapped else vars(task))["on_failure_callback"]
+    context = failure(task_id, ClusterUnavailableError("no answer"))
+    context["ti"].dag_id, context["dag_run"].run_id = MAINTENANCE_DAG_ID, "scheduled__1"
+    callback(context)
+    [(subject, _)] = sent
+    assert subject == f"Failed: {MAINTENANCE_DAG_ID}.{task_id} of scheduled__1 {list_url()}"
+    assert list_url().endswith("/kafka-reassignment/")
 
 
 @pytest.mark.parametrize(
@@ -199,8 +215,8 @@ def test_figures_are_published_as_the_record_shows_them(two_batches, monkeypatch
 
 def test_a_task_links_to_the_page_the_report_and_the_trail_of_its_reassignment():
     task = SubmitBatchOperator(task_id="submit_batch")
-    of_window = SimpleNamespace(dag_id="kafka_reassignment", run_id="scheduled__1__0")
-    assert LINKS[0].get_link(task, ti_key=of_window).endswith("/kafka-reassignment/run?id=scheduled__1__0")
+    of_window = SimpleNamespace(dag_id="kafka_reassignment", run_id="maintenance__scheduled__1__0")
+    assert LINKS[0].get_link(task, ti_key=of_window).endswith("/kafka-reassignment/run?id=maintenance__scheduled__1__0")
     key = SimpleNamespace(dag_id="kafka_reassignment_batch", run_id="manual__1__0003")
     page, report, trail = (link.get_link(task, ti_key=key) for link in LINKS)
     assert page.endswith("/kafka-reassignment/run?id=manual__1"), (

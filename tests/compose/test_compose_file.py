@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -48,6 +49,20 @@ def test_an_image_has_the_tag_of_one_version(name):
 def test_the_image_of_the_dockerfile_begins_with_one_version():
     [base] = re.findall(r"^FROM (\S+)", (PROJECT / "Dockerfile").read_text(), re.MULTILINE)
     assert re.fullmatch(r"apache/airflow:\d+\.\d+\.\d+-python3\.\d+", base)
+
+
+def test_the_image_has_what_uv_reads_before_the_package_is_installed():
+    """uv refuses to build a package whose workspace lacks a member, also without its dependencies."""
+    before, installed, _ = (PROJECT / "Dockerfile").read_text().partition("RUN pip install --no-cache-dir --no-deps")
+    assert installed
+    copied = {
+        source for line in re.findall(r"^COPY (?:--\S+ )*(.+)$", before, re.MULTILINE) for source in line.split()[:-1]
+    }
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    members = {f"{member}/pyproject.toml" for member in project["tool"]["uv"]["workspace"]["members"]}
+    assert members
+    assert members <= copied
+    assert {project["project"]["readme"], *project["project"]["license-files"], "pyproject.toml"} <= copied
 
 
 @services

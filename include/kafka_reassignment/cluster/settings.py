@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any, Self, cast
 from urllib.parse import quote
 
@@ -32,6 +33,12 @@ CLIENT_ID = "kafka-reassignment"
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
+
+GSSAPI_NEEDS = Correct(
+    "for GSSAPI, install kafka-reassignment[kerberos], and a confluent-kafka that was built with libsasl2, which its wheels are "
+    "not: on every worker and triggerer"
+)
+"""What a machine needs that is to log in by Kerberos, as advice: kafka-python the package gssapi, librdkafka libsasl2."""
 
 _BOOTSTRAP = ("bootstrap.servers", "metadata.broker.list")
 _MECHANISM = ("sasl.mechanism", "sasl.mechanisms")
@@ -99,7 +106,7 @@ class ClusterSettings:
 
     @classmethod
     def of(cls, extra: Mapping[str, Any], *, name: str = "kafka_default", option: str | None = None) -> Self:
-        """Read the ``extra`` of a connection; ``oauth_cb`` may be a function, as confluent-kafka takes it.
+        """Read the ``extra`` of a connection; ``oauth_cb`` may be a function, as confluent-kafka takes it, not the name of one.
 
         Raises:
             InvalidRequestError: a key is missing, unknown, or cannot be said to every client.
@@ -191,7 +198,11 @@ class ClusterSettings:
         return config if self.sasl_mechanism is None else {**config, _MECHANISM[0]: self.sasl_mechanism}
 
     def kafka_python_config(self) -> dict[str, Any]:
-        """The same connection as arguments of kafka-python."""
+        """The same connection as arguments of kafka-python.
+
+        Raises:
+            InvalidRequestError: the mechanism is GSSAPI, and this machine has no package ``gssapi``.
+        """
         config: dict[str, Any] = {
             "bootstrap_servers": [s.strip() for s in self.bootstrap_servers.split(",")],
             "client_id": str(self.librdkafka.get("client.id", CLIENT_ID)),
@@ -208,6 +219,7 @@ class ClusterSettings:
             return config
         config["sasl_mechanism"] = mechanism
         if mechanism == "GSSAPI":
+            self._require_gssapi()
             config["sasl_kerberos_service_name"] = self.librdkafka.get("sasl.kerberos.service.name", "kafka")
         elif mechanism == "OAUTHBEARER":
             config["sasl_oauth_token_provider"] = self._tokens()
@@ -215,6 +227,16 @@ class ClusterSettings:
             config["sasl_plain_username"] = self.librdkafka["sasl.username"]
             config["sasl_plain_password"] = self.librdkafka["sasl.password"]
         return config
+
+    def _require_gssapi(self) -> None:
+        """Import what kafka-python imports at the first login, where it would end with a RuntimeError."""
+        try:
+            import_module("gssapi")
+        except (ImportError, OSError) as missing:
+            raise InvalidRequestError(
+                f"{self.subject} asks for GSSAPI, for which this machine lacks the package gssapi: {missing}. Nothing was sent",
+                GSSAPI_NEEDS,
+            ) from None
 
     def _tls(self) -> TlsOptions:
         return TlsOptions.of(self.librdkafka, connection=self.subject)
@@ -241,7 +263,9 @@ class ClusterSettings:
             if key in self.librdkafka:
                 raise self._refused(key, "it loads native code into every process; take it out of the connection")
         if isinstance(self.librdkafka.get("oauth_cb"), str):
-            raise self._refused("oauth_cb", "it must be resolved to a function before; let the Airflow hook do so")
+            raise self._refused(
+                "oauth_cb", "a name is made a function by Airflow alone; use another login, such as method=oidc, here"
+            )
         if self.security_protocol not in PROTOCOLS:
             raise self._refused("security.protocol", f"expected one of {', '.join(PROTOCOLS)}")
         if self.sasl_mechanism is not None:

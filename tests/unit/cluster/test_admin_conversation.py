@@ -127,5 +127,16 @@ def test_a_key_that_librdkafka_does_not_know_is_named_without_secrets(closed_por
         KafkaCluster(ClusterSettings.of(extra, name="my_kafka")).describe_partitions(["orders"])
     assert str(refused.value).startswith("Kafka connection 'my_kafka': confluent-kafka cannot use it: No such")
     assert '"no.such.key"' in str(refused.value)
-    assert "Edit the connection in Airflow" in str(refused.value)
+    assert str(refused.value).endswith("Edit the connection in Airflow (Admin, Connections)"), "no word of Kerberos"
     assert "hunter2" not in str(refused.value)
+
+
+def test_what_kerberos_needs_is_named_where_it_is_asked_for(closed_port: int) -> None:
+    """The wheels of confluent-kafka are built without libsasl2."""
+    extra = {"bootstrap.servers": f"127.0.0.1:{closed_port}", "security.protocol": "SASL_PLAINTEXT"}
+    extra |= {"sasl.mechanism": "gssapi"}
+    with pytest.raises(
+        InvalidRequestError,
+        match=r"for GSSAPI, install kafka-reassignment\[kerberos\], and a confluent-kafka that was built with libsasl2",
+    ):
+        AdminConversation(ClusterSettings.of(extra))

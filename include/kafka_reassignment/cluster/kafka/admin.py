@@ -17,9 +17,8 @@ from typing import Any, Self, TypeAlias, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster.kafka.errors import NothingSentError, credentials_refused, no_broker_answers
-from kafka_reassignment.cluster.settings import ClusterSettings
+from kafka_reassignment.cluster.settings import GSSAPI_NEEDS, ClusterSettings
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     InvalidRequestError,
@@ -70,7 +69,7 @@ class AdminConversation:
                 f"{settings.subject}: confluent-kafka cannot use it: "
                 f"{settings.redact(failed.args[0].str())}. Nothing was sent",
                 settings.correction,
-                Correct("for GSSAPI, install a confluent-kafka that was built with libsasl2: its wheels are not"),
+                *([GSSAPI_NEEDS] if settings.sasl_mechanism == "GSSAPI" else []),
             ) from None
         self._refresh: threading.Thread | None = None
         self._metadata: list[ClusterMetadata] = []
