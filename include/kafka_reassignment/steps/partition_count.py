@@ -47,8 +47,14 @@ from kafka_reassignment.steps.placement import (
 from kafka_reassignment.steps.view import observe
 from kafka_reassignment.text import format_brokers
 
-KAFKAS_OWN = frozenset({"__cluster_metadata", "__consumer_offsets", "__share_group_state", "__transaction_state"})
-"""Topics whose keys Kafka itself maps to partitions: grown, they lose committed offsets and open transactions."""
+KAFKAS_OWN = frozenset(
+    {"__cluster_metadata", "__consumer_offsets", "__remote_log_metadata", "__share_group_state", "__transaction_state"}
+)
+"""Topics whose keys Kafka itself maps to partitions: grown, they lose committed offsets and open transactions.
+
+Brokers with tiered storage stop at their start where ``__remote_log_metadata`` has another count than their setting
+``remote.log.metadata.topic.num.partitions``.
+"""
 
 SETTLE_SECONDS = 30
 """How long new partitions may take to show, to be led and to be in sync: they are empty, so it is well under one."""
@@ -68,7 +74,8 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
         if request.topic in KAFKAS_OWN:
             raise InvalidRequestError(
                 f"Topic {request.topic} is Kafka's own, expected one of yours: its keys would be looked for in other "
-                "partitions than they were written to, and offsets or transactions be lost",
+                "partitions than they were written to, offsets, transactions or metadata be lost, and brokers with tiered storage "
+                "might not start any more",
                 Correct("set its count before its creation"),
             )
         description = run.cluster.describe_cluster()
