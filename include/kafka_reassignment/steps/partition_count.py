@@ -37,14 +37,14 @@ from kafka_reassignment.request import PartitionCountRequest, parse_partition_co
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.placement import (
     check_count,
-    check_nothing_in_flight,
+    check_nothing_moves,
     doing,
     headline,
     keys_note,
+    look_at_moves,
     place_new_partitions,
     unfit_brokers,
 )
-from kafka_reassignment.steps.view import observe
 from kafka_reassignment.text import format_brokers
 
 KAFKAS_OWN = frozenset(
@@ -66,7 +66,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
     Raises:
         InvalidPartitionsError: the topic has as many partitions already, or more.
         UnknownBrokerError, UnknownTopicOrPartitionError, InvalidRequestError: the request does not fit.
-        ReassignmentInProgressError: partitions of the topic are in flight.
+        ReassignmentInProgressError: partitions of the topic are being reassigned.
     """
     with run.audited("preflight") as event:
         request = parse_partition_count(fields)
@@ -83,7 +83,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
         present = len(_topic_states(run, request.topic))
         if record.planned() is None:
             check_count(request, present)
-            check_nothing_in_flight(run, request.topic, "preflight")
+            check_nothing_moves(run, request.topic, "preflight")
         record.write_request(
             RecordedPartitionCountRequest(
                 cluster_id=description.cluster_id,
@@ -125,7 +125,7 @@ def create_partitions(run: RunContext) -> bool:
 
     Raises:
         StalePlanError: the topic has grown since, or a planned broker may not be used any more.
-        ReassignmentInProgressError: partitions of the topic are in flight.
+        ReassignmentInProgressError: partitions of the topic are being reassigned.
         ClusterUnavailableError: no answer; the next try finds out whether they were added.
         PolicyViolationError, InvalidAssignmentError, …: the cluster refuses.
     """
@@ -201,10 +201,9 @@ def _create(run: RunContext, request: PartitionCountRequest, planned: Mapping[in
 
 
 def _left(run: RunContext, request: PartitionCountRequest, planned: Mapping[int, Replicas]) -> Mapping[int, Replicas]:
-    states = run.cluster.describe_partitions([request.topic])
-    view = observe(run.cluster, list(states))
-    description = run.cluster.describe_cluster()
-    return partitions_to_create(request.topic, planned, view, unfit_brokers(run, request, description), request.asked)
+    view, moving = look_at_moves(run, request.topic)
+    unfit = unfit_brokers(run, request, run.cluster.describe_cluster())
+    return partitions_to_create(request.topic, planned, view, moving, unfit, request.asked)
 
 
 def _topic_states(run: RunContext, topic: str) -> dict[TopicPartition, PartitionState]:
