@@ -36,7 +36,8 @@ from kafka_reassignment.request import Limits
 class RemainingPlan:
     """What is left of a plan after a batch.
 
-    ``retried_later`` are partitions (``topic-0``) that were left out of that batch and are moved after all others;
+    ``retried_later`` are partitions (``topic-0``) that were left out of that batch and are moved after all others. Where that
+    ``is_planned`` already, they go from where the pending batches take them up, else from the replicas before their step in that batch.
     ``from_start`` are moved after all others too, from their original replicas, to which a stop took them back.
     ``left_open`` are the steps that were submitted and that their batches went on without: they stay as they are, because the
     controller has them so, and come after these. Only ``went_behind``, those of ``retried_later`` that let others go first, come
@@ -46,6 +47,7 @@ class RemainingPlan:
 
     after: int
     retried_later: Collection[str] = ()
+    is_planned: bool = False
     went_behind: Collection[str] = ()
     from_start: Collection[str] = ()
     left_open: Sequence[Step] = ()
@@ -82,6 +84,7 @@ def rebatch(
     steps, numbers = _pending(plan_of, remaining.after, len(before.batches))
     planned_again = dict.fromkeys(str(step.partition) for step in remaining.unhealthy)
     opened = [str(step.partition) for step in remaining.left_open]
+    pending = steps
     retried = _are_of(steps, (*remaining.retried_later, *remaining.from_start, *opened, *planned_again))
     steps, numbers = steps.filter(pc.invert(retried)), numbers[~np.asarray(retried)]
     if remaining.new_limits is not None:
@@ -98,7 +101,13 @@ def rebatch(
             pa.concat_tables([early, steps]),
             np.concatenate([early_numbers, numbers + early_numbers.max()]),
         )
-    for part in _late(plan, plan_of, remaining, limits, before.rack_of):
+
+    def changes_of(partitions: Collection[str]) -> pa.Table:
+        if remaining.is_planned:
+            return changes_table(pending.filter(_are_of(pending, partitions)))
+        return _retried_changes(plan, plan_of(remaining.after), remaining.after, partitions)
+
+    for part in _late(plan, changes_of, remaining, limits, before.rack_of):
         numbers = np.concatenate([numbers, cut(part) + int(numbers.max(initial=0))])
         steps = pa.concat_tables([steps, part])
     clear_plan(out_dir)
@@ -127,7 +136,11 @@ def _pending(plan_of: Callable[[int], PlanRef], after: int, last: int) -> tuple[
 
 
 def _late(
-    plan: PlanRef, plan_of: Callable[[int], PlanRef], remaining: RemainingPlan, limits: Limits, rack_of: RackOf
+    plan: PlanRef,
+    changes_of: Callable[[Collection[str]], pa.Table],
+    remaining: RemainingPlan,
+    limits: Limits,
+    rack_of: RackOf,
 ) -> Iterator[pa.Table]:
     """The steps that come after all others; those of one table are batched together."""
     behind = {*remaining.went_behind} & {*remaining.retried_later}
@@ -135,13 +148,12 @@ def _late(
     whole = read_target_table(plan)
     changes = [whole.filter(_are_of(whole, remaining.from_start))]
     if retried:
-        changes.append(_retried_changes(plan, plan_of(remaining.after), remaining.after, retried))
+        changes.append(changes_of(retried))
     if retried or remaining.from_start:
         yield steps_table(pa.concat_tables(changes), limits.replica_movements, rack_of=rack_of)
     yield from _left_open(plan, remaining, limits, rack_of)
     if behind:
-        last = _retried_changes(plan, plan_of(remaining.after), remaining.after, behind)
-        yield steps_table(last, limits.replica_movements, rack_of=rack_of)
+        yield steps_table(changes_of(behind), limits.replica_movements, rack_of=rack_of)
 
 
 def _retried_changes(plan: PlanRef, batch_plan: PlanRef, batch: int, partitions: Collection[str]) -> pa.Table:

@@ -110,30 +110,35 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
 
     It is when other limits were asked for, when partitions of the batch are retried or left open, and when partitions of the next batch
     have several steps left and a replica out of sync: KIP-435 then drops that one first, and adds as many as reach
-    ``min.insync.replicas``. Does nothing when that was done already, or when the next batch has begun.
+    ``min.insync.replicas``. Does nothing when that was done already, by the limits that are asked for now, or when the next batch
+    has begun.
     """
     record = run.record
     number, last = record.revisions.last()
     asked = record.limits_requested()
-    again = _retried_partitions(record, after)
-    if (last and last.first_batch > after) or record.submitted(after + 1) is not None:
-        return
-    opened, newly_opened = _left_open_steps(record, after)
-    unhealthy = _steps_of_unhealthy(run, after + 1, asked, without=(*again, *map(_name, opened)))
-    if asked == record.limits_in_force() and not again and not newly_opened and not unhealthy:
-        return
     new_limits = asked if asked != record.limits_in_force() else None
+    is_planned = last is not None and last.first_batch > after
+    if (is_planned and new_limits is None) or record.submitted(after + 1) is not None:
+        return
+    again = _retried_partitions(record, after)
+    opened, newly_opened = _left_open_steps(record, after)
+    without = (*again, *map(_name, opened))
+    unhealthy = _steps_of_unhealthy(run, after + 1, asked, without=without, is_cut_again=new_limits is not None)
+    if new_limits is None and not again and not newly_opened and not unhealthy:
+        return
     remaining = RemainingPlan(
         after=after,
         retried_later=again,
+        is_planned=is_planned,
         went_behind=_went_behind(record, after),
         left_open=opened,
         unhealthy=unhealthy,
         new_limits=new_limits,
     )
     reasons = [f"new limits: {_format_limits(asked)}"] if new_limits else []
-    reasons += [f"{len(again)} partitions of batch {after} are retried"] if again else []
-    reasons += [f"{newly_opened} partitions of batch {after} are left open"] if newly_opened else []
+    if not is_planned:
+        reasons += [f"{len(again)} partitions of batch {after} are retried"] if again else []
+        reasons += [f"{newly_opened} partitions of batch {after} are left open"] if newly_opened else []
     replanned = list(dict.fromkeys(str(step.partition) for step in unhealthy))
     reasons += [f"{len(replanned)} partitions have replicas out of sync"] if replanned else []
     before = record.plan_in_force()
@@ -202,8 +207,13 @@ def _rebatched(run: RunContext, last: int, remaining: RemainingPlan, limits: Lim
     return revision
 
 
-def _steps_of_unhealthy(run: RunContext, number: int, limits: Limits, *, without: Collection[str]) -> tuple[Step, ...]:
-    """The steps of the next batch's partitions from what is in sync now, where these differ from the planned ones."""
+def _steps_of_unhealthy(
+    run: RunContext, number: int, limits: Limits, *, without: Collection[str], is_cut_again: bool
+) -> tuple[Step, ...]:
+    """The steps of the next batch's partitions from what is in sync now, where these differ from the planned ones.
+
+    Where all steps are cut again, also those that do not differ: they would be cut as if all were in sync.
+    """
     if number > run.plan().batches:
         return ()
     several = [s.reassignment for s in run.batch(number).steps if not s.is_last and str(s.partition) not in without]
@@ -227,7 +237,7 @@ def _steps_of_unhealthy(run: RunContext, number: int, limits: Limits, *, without
             min_insync=view.min_insync_replicas.get(partition.topic, 1),
             rack_of=rack_of,
         )
-        if steps and steps[0].reassignment.target != move.target:
+        if steps and (is_cut_again or steps[0].reassignment.target != move.target):
             found += steps
     return tuple(found)
 
@@ -244,13 +254,21 @@ def _went_behind(record: Record, batch: int) -> tuple[str, ...]:
 
 
 def _left_open_steps(record: Record, batch: int) -> tuple[tuple[Step, ...], int]:
-    """The steps that this batch and earlier ones have left open, and how many of them are of this batch."""
+    """The steps that this batch and earlier ones have left open, and how many of them are of this batch.
+
+    Not those that were planned from the start since, because a stop has taken them back: nothing of them is open any more.
+    """
     recorded = RecordView(record)
     submitted = recorded.submitted(batch)
     if not (submitted and submitted.left_open) and not has_left_open(recorded):
         return (), 0
     withdrawn = record.withdrawn_partitions()
-    opened = [it for p, it in sorted(left_open(recorded).items()) if str(p) not in withdrawn]
+    last = recorded.last_revision()
+    opened = [
+        it
+        for p, it in sorted(left_open(recorded).items())
+        if str(p) not in withdrawn and (last is None or last.first_batch <= it.batch or str(p) in last.left_open)
+    ]
     return tuple(it.step for it in opened), sum(it.batch == batch for it in opened)
 
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import OWN_STEPS, Run, StillWaiting, move
+from tests.unit.steps.left_open_lab import leave_open
 from upath import UPath
 
 from kafka_reassignment.advice import StartBrokers
@@ -16,10 +17,13 @@ from kafka_reassignment.plan.store import read_summary, write_summary
 from kafka_reassignment.plan.summary import BrokerSummary
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import next_batch
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.chain import first_batch, wait_for_batches
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.recorded_batch import whole_batch
+from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.waiting import Done
 
 pytestmark = pytest.mark.longer
@@ -198,6 +202,105 @@ def test_more_at_once_than_an_old_controller_takes_is_refused(tmp_path):
         change_limits(run.context, {"partition_movements": 501}, by="bob")
 
 
+# Limits that change while the next batch is re-batched already
+
+
+def order(run, **changes):
+    """Ask for other limits, in a run of its own and after all that were asked for before."""
+    run.clock.sleep(1)
+    return change_limits(replace(run.context, actor=Actor(run_id=f"limits_{run.tries}")), changes, by="bob")
+
+
+def batches(run) -> list[set[str]]:
+    return [partitions(run, n) for n in range(1, run.record.plan_in_force().batches + 1)]
+
+
+def test_limits_that_are_asked_for_again_before_the_next_batch_begins_count_for_it(reassignment):
+    run = reassignment([MOVES[0]], MOVES[1:])
+    run.do_all()
+    order(run, partition_movements=2)
+    assert next_batch(run.context, 1) == 2
+    assert [len(batch) for batch in batches(run)] == [1, 2, 1]
+    order(run, partition_movements=1)
+    assert [run.start() for _ in range(3)] == [2, 2, 2]
+    assert [len(batch) for batch in batches(run)] == [1, 1, 1, 1]
+    assert [r.first_batch for r in run.record.revisions.all()] == [2, 2], "a rerun changes nothing"
+    order(run, partition_movements=3)
+    assert run.start() == 2
+    assert [len(batch) for batch in batches(run)] == [1, 3]
+    run.do_all(batch=2)
+    assert next_batch(run.context, 2) is None
+    assert run.replicas() == TARGET
+    run.finish()
+
+
+def test_what_is_retried_still_comes_last_where_limits_are_asked_for_after_it_was_planned(reassignment, cluster):
+    run = reassignment([MOVES[0], MOVES[1]], [MOVES[2], MOVES[3]])
+    cluster.kill(4)
+    run.do_all()
+    assert next_batch(run.context, 1) == 2
+    assert batches(run)[1:] == [{"orders-2", "orders-3"}, {"orders-1"}]
+    order(run, partition_movements=1)
+    assert [run.start() for _ in range(2)] == [2, 2]
+    assert sorted(map(sorted, batches(run)[1:3])) == [["orders-2"], ["orders-3"]]
+    assert batches(run)[3] == {"orders-1"}
+    assert run.record.revisions.last()[1].reason.startswith("new limits: P 1")
+    cluster.restart(4)
+    for number in (2, 3, 4):
+        run.do_all(batch=number)
+        next_batch(run.context, number)
+    run.finish()
+    assert run.replicas() == TARGET
+
+
+def test_what_is_left_open_stays_as_it_is_where_limits_are_asked_for_after_it_was_planned(chain, cluster):
+    run = chain([move("orders", 0, (1, 2), (1, 4)), MOVES[2]], [MOVES[3]])
+    leave_open(run, cluster)
+    assert next_batch(run.context, 1) == 2
+    order(run, partition_movements=3)
+    assert run.start() == 2
+    assert batches(run)[1:] == [{"orders-3"}, {"orders-0"}]
+    assert run.record.revisions.last()[1].left_open == ("orders-0",)
+
+
+def stop_and_resume(run):
+    cancel.stop(run.context, CancelScope(), by="bob")
+    run.until_settled(CancelScope())
+    cancel.clear_after_stop(run.context, CancelScope())
+    resume(run.context, by="bob")
+
+
+@pytest.mark.parametrize("left", ["retried", "open"])
+def test_what_a_stop_took_back_begins_at_the_start_under_other_limits_too(chain, cluster, left):
+    """Not at the step that it was at: its replicas are not those any more."""
+    cluster.create_topic("events", [(1, 2)], size_bytes=1_000_000)
+    cluster.catch_up_all()
+    first, last = move("events", 0, (1, 2), (4, 1, 2)), move("events", 0, (4, 1, 2), (4, 5, 1))
+    run = chain([replace(first, step=1, steps=2)], [replace(last, step=2, steps=2), MOVES[0]], [MOVES[3]])
+    run.do_all()
+    assert next_batch(run.context, 1) == 2
+    if left == "retried":
+        cluster.kill(5)
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    if left == "open":
+        cluster.kill(5)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle", batch=2)
+    assert "events-0" in run.record.finished(2).left_out
+    assert next_batch(run.context, 2) == 3
+    stop_and_resume(run)
+    assert run.replicas()["events-0"] == (1, 2)
+    order(run, partition_movements=1)
+    assert run.start() == 3
+    number = 1 + next(i for i, batch in enumerate(batches(run)) if i > 1 and "events-0" in batch)
+    assert whole_batch(RecordView(run.record), number).steps[0].reassignment.current == (1, 2)
+    cluster.restart(5)
+    for number in range(3, run.record.plan_in_force().batches + 1):
+        run.do_all(batch=number)
+        next_batch(run.context, number)
+    run.finish()
+    assert run.replicas()["events-0"] == (4, 5, 1)
+
+
 # Steps that cannot go now
 
 
@@ -304,6 +407,20 @@ def test_a_broker_that_dies_between_two_steps_is_dropped_in_the_next_one(reassig
     assert next_batch(run.context, 2) == 3
     run.do_all(batch=3)
     run.finish()
+
+
+def test_a_replica_out_of_sync_is_still_dropped_first_where_limits_are_asked_for_after_it_was_planned(
+    reassignment, cluster
+):
+    cluster.create_topic("wide", [(1, 2, 3)])
+    run = reassignment(*wide((1, 2, 3), (4, 5, 6)))
+    cluster.kill(3)
+    assert run.start() == 1
+    assert targets(run)[0] == (4, 1, 2)
+    order(run, partition_movements=7)
+    assert run.start() == 1
+    assert run.record.limits_in_force().partition_movements == 7
+    assert targets(run) == [(4, 1, 2), (4, 5, 2), (4, 5, 6)]
 
 
 def test_r_is_exceeded_where_min_insync_takes_it(reassignment, cluster):
