@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_reassignment.decisions.batching import BatchRates, batches_of
+from kafka_reassignment.decisions.batching import BatchRates, batches_of, fewest_batches
 from kafka_reassignment.decisions.batching.columns import Longs
 from kafka_reassignment.decisions.partition_steps import RackOf, steps_for
 from kafka_reassignment.model import Step
@@ -88,9 +88,7 @@ def rebatch(
     retried = _are_of(steps, (*remaining.retried_later, *remaining.from_start, *opened, *planned_again))
     steps, numbers = steps.filter(pc.invert(retried)), numbers[~np.asarray(retried)]
     if remaining.new_limits is not None:
-        steps = steps_table(
-            changes_table(steps), limits.replica_movements, leaders_first(steps), rack_of=before.rack_of
-        )
+        steps = _cut_again(steps, limits, before.rack_of)
         numbers = cut(steps)
     else:
         numbers = np.unique(numbers, return_inverse=True)[1] + 1
@@ -122,6 +120,21 @@ def rebatch(
     )
     write_summary(out_dir, summary)
     return summary
+
+
+def fewest_left(plan_of: Callable[[int], PlanRef], after: int, limits: Limits) -> int:
+    """Return how many batches what is pending after a batch needs at least by other limits; ``rebatch`` may need more.
+
+    Raises:
+        RecordDamagedError: a batch is not as it was planned.
+    """
+    before = read_summary(plan_of(after + 1))
+    steps, _ = _pending(plan_of, after, len(before.batches))
+    return fewest_batches(batching_columns(_cut_again(steps, limits, before.rack_of)), limits)
+
+
+def _cut_again(steps: pa.Table, limits: Limits, rack_of: RackOf) -> pa.Table:
+    return steps_table(changes_table(steps), limits.replica_movements, leaders_first(steps), rack_of=rack_of)
 
 
 def _pending(plan_of: Callable[[int], PlanRef], after: int, last: int) -> tuple[pa.Table, Longs]:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from kafka_reassignment.advice import LIMITS_DAG_ID, Correct
-from kafka_reassignment.decisions.batching import BatchRates
+from kafka_reassignment.decisions.batching import BatchRates, to_need_fewer_batches
 from kafka_reassignment.decisions.partition_steps import steps_from_now
 from kafka_reassignment.decisions.single_batch_controller import controller_of
 from kafka_reassignment.decisions.throttle import without_slowdowns
-from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.errors import InfeasiblePlanError, InvalidRequestError
 from kafka_reassignment.model import ClusterDescription, Step
-from kafka_reassignment.plan.rebatch import RemainingPlan, rebatch
+from kafka_reassignment.plan.rebatch import RemainingPlan, fewest_left, rebatch
 from kafka_reassignment.plan.store import read_summary, read_targets_of
 from kafka_reassignment.record.operator_commands import LimitsCommand, Revision
 from kafka_reassignment.record.record import Record
@@ -40,6 +40,8 @@ def change_limits(
     Raises:
         InvalidRequestError: a limit is out of its bounds, unknown, or none is named; or nothing is running, or left to
             limit; or other limits were asked for later.
+        InfeasiblePlanError: what is left needs more batches by them than ``max_batches``, however it is packed.
+        RecordDamagedError: what is left is not as it was planned.
     """
     if not run.record.exists:
         raise InvalidRequestError(
@@ -67,7 +69,7 @@ def change_limits(
                     Correct("name at least one that changes"),
                 )
             check_limits(limits, run.cluster.describe_cluster())
-            _require_batches_left(run)
+            _require_few_batches(run, _require_batches_left(run), limits)
             return LimitsCommand(at=at, by=by, run_id=run.actor.run_id, limits=limits), (asked, limits)
 
         before, limits = run.record.limits_commands.change(decide)
@@ -276,7 +278,8 @@ def _name(step: Step) -> str:
     return str(step.partition)
 
 
-def _require_batches_left(run: RunContext) -> None:
+def _require_batches_left(run: RunContext) -> int:
+    """Return the number of the last batch that has begun; refuse where that is the last of all."""
     batches, finished = run.plan().batches, run.record.finished_batches()
     begun = max((n for n in range(1, batches + 1) if n in finished or run.record.submitted(n)), default=0)
     if begun >= batches:
@@ -284,6 +287,18 @@ def _require_batches_left(run: RunContext) -> None:
             f"Batch {begun} of {batches} of reassignment {run.record.reassignment_id} has begun and is the last one: "
             "other limits would change nothing",
             Correct("change the rate with kafka_throttle instead, if that is what is needed"),
+        )
+    return begun
+
+
+def _require_few_batches(run: RunContext, begun: int, limits: Limits) -> None:
+    """Refuse limits that what is left cannot keep: it is re-batched only when a batch ends, maybe in the night, and the chain would end."""
+    fewest = fewest_left(run.record.plan_refs(), begun, limits)
+    if fewest > limits.max_batches:
+        raise InfeasiblePlanError(
+            f"What is left after batch {begun} of reassignment {run.record.reassignment_id} needs at least {fewest} batches by "
+            f"these limits: expected at most {limits.max_batches} ('max_batches'). Nothing was changed",
+            to_need_fewer_batches(limits),
         )
 
 

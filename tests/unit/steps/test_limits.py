@@ -11,7 +11,7 @@ from upath import UPath
 
 from kafka_reassignment.advice import StartBrokers
 from kafka_reassignment.decisions.partition_steps import steps_for
-from kafka_reassignment.errors import InvalidRequestError, VerificationError
+from kafka_reassignment.errors import InfeasiblePlanError, InvalidRequestError, VerificationError
 from kafka_reassignment.model import Reassignment, Refusal, TopicPartition
 from kafka_reassignment.plan.store import read_summary, write_summary
 from kafka_reassignment.plan.summary import BrokerSummary
@@ -192,6 +192,39 @@ def test_limits_after_the_last_batch_has_begun_are_refused(reassignment):
         InvalidRequestError, match=r"Batch 1 of 1 .* is the last one: other limits would change nothing"
     ):
         change_limits(run.context, {"partition_movements": 3}, by="bob")
+
+
+@pytest.mark.parametrize(
+    ("changes", "fewest"),
+    [
+        ({"partition_movements": 1}, 3),
+        ({"leader_movements": 1, "max_batches": 1}, 2),
+        ({"batch_bytes": 1_000_000}, 3),
+        ({"batch_bytes": 1, "max_batches": 1}, 3),
+    ],
+)
+def test_limits_that_need_more_batches_than_are_allowed_are_refused_at_once(reassignment, changes, fewest):
+    """Not when the batch that runs ends, which may be in the night: the chain would end there."""
+    wanting = [move("orders", 1, (2, 3), (4, 3)), MOVES[2], move("orders", 3, (1, 2), (3, 2))]
+    run = reassignment([MOVES[0]], wanting, max_batches=2)
+    run.do_all("submit_batch")
+    most = changes.get("max_batches", 2)
+    with pytest.raises(
+        InfeasiblePlanError,
+        match=rf"What is left after batch 1 of .* needs at least {fewest} batches by these limits: expected at most {most} "
+        r"\('max_batches'\)\. Nothing was changed\. Allow more partition movements per batch",
+    ):
+        change_limits(run.context, changes, by="bob")
+    assert run.record.limits_commands.all() == []
+
+
+def test_limits_are_not_refused_for_batches_that_are_finished_nor_for_what_they_let_be_one_step(reassignment, cluster):
+    cluster.create_topic("wide", [(1, 2, 3)])
+    run = reassignment([MOVES[0]], *wide((1, 2, 3), (4, 5, 6)), max_batches=3)
+    run.do_all()
+    change_limits(run.context, {"replica_movements": 3, "max_batches": 1}, by="bob")
+    assert next_batch(run.context, 1) == 2
+    assert run.record.plan_in_force().batches == 2
 
 
 def test_more_at_once_than_an_old_controller_takes_is_refused(tmp_path):
