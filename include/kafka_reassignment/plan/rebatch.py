@@ -42,6 +42,8 @@ class RemainingPlan:
     ``left_open`` are the steps that were submitted and that their batches went on without: they stay as they are, because the
     controller has them so, and come after these. Only ``went_behind``, those of ``retried_later`` that let others go first, come
     last: before the left open ones they would let these go first again and again. ``unhealthy`` are the steps of partitions that are planned again because of what is out of sync, before all others.
+    ``begun`` are partitions of the first pending batch, which a stop has cancelled, that are not where their step begins any more:
+    that step stays as it is, and all of these are in that batch, whatever the limits are.
     ``new_limits`` are None when the pending batches may stay as they are.
     """
 
@@ -52,6 +54,7 @@ class RemainingPlan:
     from_start: Collection[str] = ()
     left_open: Sequence[Step] = ()
     unhealthy: Sequence[Step] = ()
+    begun: Collection[str] = ()
     new_limits: Limits | None = None
 
 
@@ -85,6 +88,8 @@ def rebatch(
     planned_again = dict.fromkeys(str(step.partition) for step in remaining.unhealthy)
     opened = [str(step.partition) for step in remaining.left_open]
     pending = steps
+    is_begun = np.asarray(_are_of(steps, remaining.begun)) & (numbers == remaining.after + 1)
+    begun, steps, numbers = steps.filter(pa.array(is_begun)), steps.filter(pa.array(~is_begun)), numbers[~is_begun]
     retried = _are_of(steps, (*remaining.retried_later, *remaining.from_start, *opened, *planned_again))
     steps, numbers = steps.filter(pc.invert(retried)), numbers[~np.asarray(retried)]
     if remaining.new_limits is not None:
@@ -99,6 +104,9 @@ def rebatch(
             pa.concat_tables([early, steps]),
             np.concatenate([early_numbers, numbers + early_numbers.max()]),
         )
+    if len(begun):
+        steps = pa.concat_tables([begun, steps])
+        numbers = np.concatenate([np.ones(len(begun), dtype=np.int64), numbers + 1])
 
     def changes_of(partitions: Collection[str]) -> pa.Table:
         if remaining.is_planned:

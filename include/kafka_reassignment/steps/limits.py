@@ -12,7 +12,7 @@ from kafka_reassignment.decisions.partition_steps import steps_from_now
 from kafka_reassignment.decisions.single_batch_controller import controller_of
 from kafka_reassignment.decisions.throttle import without_slowdowns
 from kafka_reassignment.errors import InfeasiblePlanError, InvalidRequestError
-from kafka_reassignment.model import ClusterDescription, Step
+from kafka_reassignment.model import ClusterDescription, Step, View
 from kafka_reassignment.plan.rebatch import RemainingPlan, fewest_left, rebatch
 from kafka_reassignment.plan.store import read_summary, read_targets_of
 from kafka_reassignment.record.operator_commands import LimitsCommand, Revision
@@ -21,6 +21,9 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import PACES, Limits, parse_limits
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.left_open import has_left_open, left_open
+from kafka_reassignment.steps.left_out import submission
+from kafka_reassignment.steps.moves import confirmed_view
+from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.view import observe
 
 
@@ -113,18 +116,24 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
     It is when other limits were asked for, when partitions of the batch are retried or left open, and when partitions of the next batch
     have several steps left and a replica out of sync: KIP-435 then drops that one first, and adds as many as reach
     ``min.insync.replicas``. Does nothing when that was done already, by the limits that are asked for now, or when the next batch
-    has begun.
+    has begun. One that a stop has cancelled since is re-batched where other limits were asked for; what the stop has left
+    elsewhere than at its beginning stays in it as it is.
     """
-    record = run.record
+    record, recorded = run.record, RecordView(run.record)
     number, last = record.revisions.last()
     asked = record.limits_requested()
     new_limits = asked if asked != record.limits_in_force() else None
     is_planned = last is not None and last.first_batch > after
-    if (is_planned and new_limits is None) or record.submitted(after + 1) is not None:
+    was_submitted = recorded.submitted(after + 1) is not None
+    if (is_planned or was_submitted) and new_limits is None:
+        return
+    if was_submitted and (recorded.stopped() is not None or submission(recorded, after + 1) is not None):
         return
     again = _retried_partitions(record, after)
     opened, newly_opened = _left_open_steps(record, after)
     without = (*again, *map(_name, opened))
+    begun = _begun_before_stop(run, recorded, after + 1, without=without) if was_submitted else ()
+    without = (*without, *begun)
     unhealthy = _steps_of_unhealthy(run, after + 1, asked, without=without, is_cut_again=new_limits is not None)
     if new_limits is None and not again and not newly_opened and not unhealthy:
         return
@@ -135,6 +144,7 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
         went_behind=_went_behind(record, after),
         left_open=opened,
         unhealthy=unhealthy,
+        begun=begun,
         new_limits=new_limits,
     )
     reasons = [f"new limits: {_format_limits(asked)}"] if new_limits else []
@@ -244,6 +254,28 @@ def _steps_of_unhealthy(
     return tuple(found)
 
 
+def _begun_before_stop(
+    run: RunContext, recorded: RecordView, number: int, *, without: Collection[str]
+) -> tuple[str, ...]:
+    """The partitions of a batch that are not where their step begins, though a stop has cancelled the batch.
+
+    A stop carries on to the target what it cannot take back, and a resume may come before all is settled: what is in flight or
+    half-way is looked after as part of its batch, and a step that is done must not be cut again.
+    """
+    if number > run.plan().batches:
+        return ()
+    steps = [s for s in whole_batch(recorded, number).steps if _name(s) not in without]
+    view = confirmed_view(run, steps)
+    return tuple(_name(s) for s in steps if not _is_where_it_begins(s, view))
+
+
+def _is_where_it_begins(step: Step, view: View) -> bool:
+    state = view.partitions.get(step.partition)
+    return step.partition not in view.in_flight and (
+        state is None or set(state.replicas) == set(step.reassignment.current)
+    )
+
+
 def _retried_partitions(record: Record, batch: int) -> tuple[str, ...]:
     submitted = record.submitted(batch)
     withdrawn = record.withdrawn_partitions()
@@ -279,14 +311,23 @@ def _name(step: Step) -> str:
 
 
 def _require_batches_left(run: RunContext) -> int:
-    """Return the number of the last batch that has begun; refuse where that is the last of all."""
+    """Return the number of the last batch that has begun; refuse where that is the last of all.
+
+    One that a stop has cancelled has not: it begins anew when the reassignment is resumed. Batches are submitted in order, so what
+    was submitted of one is read, not of all.
+    """
     batches, finished = run.plan().batches, run.record.finished_batches()
-    begun = max((n for n in range(1, batches + 1) if n in finished or run.record.submitted(n)), default=0)
+    begun = next(n for n in range(1, batches + 2) if n not in finished) - 1
+    if begun < batches and submission(RecordView(run.record), begun + 1) is not None:
+        begun += 1
     if begun >= batches:
         raise InvalidRequestError(
             f"Batch {begun} of {batches} of reassignment {run.record.reassignment_id} has begun and is the last one: "
             "other limits would change nothing",
-            Correct("change the rate with kafka_throttle instead, if that is what is needed"),
+            Correct(
+                "change the rate with kafka_throttle instead, if that is what is needed; or stop the reassignment, ask again and "
+                "resume it"
+            ),
         )
     return begun
 

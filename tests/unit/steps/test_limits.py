@@ -21,7 +21,8 @@ from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.chain import first_batch, wait_for_batches
-from kafka_reassignment.steps.limits import change_limits
+from kafka_reassignment.steps.context import AuditDraft
+from kafka_reassignment.steps.limits import change_limits, revise
 from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.waiting import Done
@@ -332,6 +333,122 @@ def test_what_a_stop_took_back_begins_at_the_start_under_other_limits_too(chain,
         next_batch(run.context, number)
     run.finish()
     assert run.replicas()["events-0"] == (4, 5, 1)
+
+
+# A batch that a stop has cancelled
+
+ORDERS_0 = TopicPartition("orders", 0)
+WIDER = [move("orders", 0, (1, 2), (3, 4)), move("orders", 1, (2, 3), (4, 5)), MOVES[2]]
+WIDER_TARGET = {"orders-0": (3, 4), "orders-1": (4, 5), "orders-2": (3, 2), "orders-3": (1, 2)}
+
+
+@pytest.fixture
+def last_batch(reassignment):
+    """A reassignment whose last batch copies."""
+    run = reassignment([MOVES[3]], WIDER, replica_movements=2)
+    assert run.start() == 1
+    run.do_all(batch=1)
+    assert next_batch(run.context, 1) == 2
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    return run
+
+
+def to_the_end(run, number: int) -> None:
+    following = number
+    while following is not None:
+        run.do_all(batch=following)
+        following = next_batch(run.context, following)
+    run.finish()
+    assert run.replicas() == WIDER_TARGET | {"orders-3": (1, 3)}
+
+
+@pytest.mark.parametrize("when", ["while it is stopped", "after the resume"])
+def test_a_batch_that_is_stopped_is_smaller_when_it_is_resumed_also_the_last_one(last_batch, when):
+    run = last_batch
+    if when == "while it is stopped":
+        cancel.stop(run.context, CancelScope(), by="bob")
+        order(run, partition_movements=1)
+    stop_and_resume(run)
+    if when == "after the resume":
+        order(run, partition_movements=1)
+    assert [run.start() for _ in range(2)] == [2, 2]
+    assert [len(batch) for batch in batches(run)] == [1, 1, 1, 1]
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    order(run, partition_movements=2)
+    assert run.start() == 2
+    assert [len(batch) for batch in batches(run)] == [1, 1, 1, 1], "it has begun again"
+    to_the_end(run, 2)
+
+
+def test_the_last_batch_has_begun_again_once_it_is_submitted_after_a_resume(last_batch):
+    run = last_batch
+    stop_and_resume(run)
+    assert run.start() == 2
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    with pytest.raises(InvalidRequestError, match=r"Batch 2 of 2 .* or stop the reassignment, ask again and resume it"):
+        order(run, partition_movements=1)
+
+
+def test_a_batch_that_is_stopped_and_resumed_stays_as_it_is_where_no_other_limits_are_asked_for(last_batch):
+    stop_and_resume(last_batch)
+    assert last_batch.start() == 2
+    assert last_batch.record.revisions.all() == []
+    to_the_end(last_batch, 2)
+
+
+def test_what_had_been_dropped_when_the_stop_came_keeps_its_step_under_other_limits(last_batch, cluster):
+    """Cut into two steps, it would be where neither of them begins or ends."""
+    run = last_batch
+    cluster.catch_up(ORDERS_0)
+    assert cluster.alter_reassignments({ORDERS_0: (3, 4)}, allow_replication_factor_change=True) == {ORDERS_0: None}
+    stop_and_resume(run)
+    assert run.replicas() | {"orders-0": (3, 4), "orders-1": (2, 3)} == run.replicas()
+    order(run, replica_movements=1)
+    assert run.start() == 2
+    (kept,) = whole_batch(RecordView(run.record), 2).steps
+    assert kept.reassignment == WIDER[0].reassignment
+    assert all("orders-0" not in batch for batch in batches(run)[2:])
+    to_the_end(run, 2)
+    assert all("orders-0" not in run.record.finished(n).left_out for n in run.record.finished_batches())
+
+
+def test_what_is_in_flight_or_half_way_when_it_is_resumed_stays_in_its_batch_under_other_limits(last_batch, cluster):
+    """Nobody would look after it in a later one: not after its throttle, and not after what is to be dropped."""
+    run = last_batch
+    cluster.catch_up(ORDERS_0)
+    cancel.stop(run.context, CancelScope(), by="bob")
+    order(run, partition_movements=1, replica_movements=1)
+    resume(run.context, by="bob")
+    assert cluster.list_reassignments().keys() == {step.partition for step in WIDER[1:]}
+    assert run.start() == 2
+    assert [{s.reassignment.target for s in whole_batch(RecordView(run.record), 2).steps}] == [
+        {step.reassignment.target for step in WIDER}
+    ]
+    to_the_end(run, 2)
+
+
+def test_later_steps_of_what_stays_in_its_batch_are_cut_by_the_other_limits(reassignment, cluster):
+    cluster.create_topic("wide", [(1, 2, 3)])
+    cluster.catch_up_all()
+    run = reassignment(*wide((1, 2, 3), (4, 5, 6)))
+    assert run.start() == 1
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cancel.stop(run.context, CancelScope(), by="bob")
+    order(run, replica_movements=2)
+    resume(run.context, by="bob")
+    assert run.start() == 1
+    assert targets(run) == [(4, 2, 3), (4, 5, 6)]
+    run.run_batches()
+    run.finish()
+    assert run.replicas()["wide-0"] == (4, 5, 6)
+
+
+def test_a_batch_is_not_re_batched_while_its_stop_is_in_force(last_batch):
+    run = last_batch
+    cancel.stop(run.context, CancelScope(), by="bob")
+    order(run, partition_movements=1)
+    revise(run.context, 1, AuditDraft())
+    assert run.record.revisions.all() == []
 
 
 # Steps that cannot go now
