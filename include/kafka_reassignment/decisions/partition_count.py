@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kafka_reassignment.advice import PARTITION_COUNT_DAG_ID, Advice, Correct, Rerun, Trigger, WaitUntil
@@ -23,12 +23,17 @@ def to_plan_again(asked: Mapping[str, Any]) -> Trigger:
 
 
 def to_wait_for_moves(step: str) -> tuple[Advice, ...]:
-    """Return the advice for a step that finds partitions of the topic in flight."""
+    """Return the advice for a step that finds partitions of the topic being reassigned."""
     return WaitUntil("they are done, or cancel them with kafka_reassignment_cancel"), Rerun(step)
 
 
 def partitions_to_create(
-    topic: str, planned: Mapping[int, Replicas], view: View, unfit: Mapping[int, str], asked: Mapping[str, Any]
+    topic: str,
+    planned: Mapping[int, Replicas],
+    view: View,
+    moving: Collection[TopicPartition],
+    unfit: Mapping[int, str],
+    asked: Mapping[str, Any],
 ) -> Mapping[int, Replicas]:
     """Return all planned partitions, or none when they exist as planned. Kafka creates all of them or none.
 
@@ -37,7 +42,8 @@ def partitions_to_create(
     Args:
         topic: the topic.
         planned: replicas by number of its new partitions.
-        view: every partition of the topic, and those of them in flight.
+        view: every partition of the topic.
+        moving: those of them that are being reassigned: in flight or half-way.
         unfit: why brokers of the plan may not take replicas now.
         asked: params of a run that asks for the same, for the advice.
 
@@ -45,7 +51,7 @@ def partitions_to_create(
         UnknownTopicOrPartitionError: the topic is gone.
         StalePlanError: the topic has grown, was created again, has another replication factor, or a planned broker
             may not take replicas now.
-        ReassignmentInProgressError: partitions of the topic are in flight.
+        ReassignmentInProgressError: partitions of the topic are being reassigned.
     """
     present = {p.partition: s.replicas for p, s in view.partitions.items() if p.topic == topic}
     first, again = min(planned), to_plan_again(asked)
@@ -69,8 +75,8 @@ def partitions_to_create(
         )
     if len(present) > first:
         return {}
-    if view.in_flight:
-        raise ReassignmentInProgressError(in_flight_text(topic, view), *to_wait_for_moves("create_partitions"))
+    if moving:
+        raise ReassignmentInProgressError(moving_text(topic, view, moving), *to_wait_for_moves("create_partitions"))
     factor, now = len(planned[first]), replication_factor(present)
     if factor != now:
         raise StalePlanError(
@@ -105,14 +111,14 @@ def elsewhere_than_planned(
     return texts
 
 
-def in_flight_text(topic: str, view: View) -> str:
-    """Return why no partition is added while partitions of the topic are in flight.
+def moving_text(topic: str, view: View, moving: Collection[TopicPartition]) -> str:
+    """Return why no partition is added while partitions of the topic are being reassigned.
 
     KRaft would accept it, and demand for the new partitions the number of replicas that some partition
-    has at that moment, adding ones included (F28).
+    has at that moment, adding ones included (F28), and those that are not dropped yet.
     """
     return (
-        f"{len(view.in_flight)} of {len(view.partitions)} partitions of topic {topic} are being reassigned "
-        f"({name_some(sorted(view.in_flight))}), expected none: while replicas are added its replication factor is not "
+        f"{len(moving)} of {len(view.partitions)} partitions of topic {topic} are being reassigned "
+        f"({name_some(sorted(moving))}), expected none: while replicas are added its replication factor is not "
         "known"
     )

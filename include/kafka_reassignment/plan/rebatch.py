@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_reassignment.decisions.batching import BatchRates, batches_of
+from kafka_reassignment.decisions.batching import BatchRates, batches_of, fewest_batches
 from kafka_reassignment.decisions.batching.columns import Longs
 from kafka_reassignment.decisions.partition_steps import RackOf, steps_for
 from kafka_reassignment.model import Step
@@ -36,20 +36,25 @@ from kafka_reassignment.request import Limits
 class RemainingPlan:
     """What is left of a plan after a batch.
 
-    ``retried_later`` are partitions (``topic-0``) that were left out of that batch and are moved after all others;
+    ``retried_later`` are partitions (``topic-0``) that were left out of that batch and are moved after all others. Where that
+    ``is_planned`` already, they go from where the pending batches take them up, else from the replicas before their step in that batch.
     ``from_start`` are moved after all others too, from their original replicas, to which a stop took them back.
     ``left_open`` are the steps that were submitted and that their batches went on without: they stay as they are, because the
     controller has them so, and come after these. Only ``went_behind``, those of ``retried_later`` that let others go first, come
     last: before the left open ones they would let these go first again and again. ``unhealthy`` are the steps of partitions that are planned again because of what is out of sync, before all others.
+    ``begun`` are partitions of the first pending batch, which a stop has cancelled, that are not where their step begins any more:
+    that step stays as it is, and all of these are in that batch, whatever the limits are.
     ``new_limits`` are None when the pending batches may stay as they are.
     """
 
     after: int
     retried_later: Collection[str] = ()
+    is_planned: bool = False
     went_behind: Collection[str] = ()
     from_start: Collection[str] = ()
     left_open: Sequence[Step] = ()
     unhealthy: Sequence[Step] = ()
+    begun: Collection[str] = ()
     new_limits: Limits | None = None
 
 
@@ -82,12 +87,13 @@ def rebatch(
     steps, numbers = _pending(plan_of, remaining.after, len(before.batches))
     planned_again = dict.fromkeys(str(step.partition) for step in remaining.unhealthy)
     opened = [str(step.partition) for step in remaining.left_open]
+    pending = steps
+    is_begun = np.asarray(_are_of(steps, remaining.begun)) & (numbers == remaining.after + 1)
+    begun, steps, numbers = steps.filter(pa.array(is_begun)), steps.filter(pa.array(~is_begun)), numbers[~is_begun]
     retried = _are_of(steps, (*remaining.retried_later, *remaining.from_start, *opened, *planned_again))
     steps, numbers = steps.filter(pc.invert(retried)), numbers[~np.asarray(retried)]
     if remaining.new_limits is not None:
-        steps = steps_table(
-            changes_table(steps), limits.replica_movements, leaders_first(steps), rack_of=before.rack_of
-        )
+        steps = _cut_again(steps, limits, before.rack_of)
         numbers = cut(steps)
     else:
         numbers = np.unique(numbers, return_inverse=True)[1] + 1
@@ -98,7 +104,16 @@ def rebatch(
             pa.concat_tables([early, steps]),
             np.concatenate([early_numbers, numbers + early_numbers.max()]),
         )
-    for part in _late(plan, plan_of, remaining, limits, before.rack_of):
+    if len(begun):
+        steps = pa.concat_tables([begun, steps])
+        numbers = np.concatenate([np.ones(len(begun), dtype=np.int64), numbers + 1])
+
+    def changes_of(partitions: Collection[str]) -> pa.Table:
+        if remaining.is_planned:
+            return changes_table(pending.filter(_are_of(pending, partitions)))
+        return _retried_changes(plan, plan_of(remaining.after), remaining.after, partitions)
+
+    for part in _late(plan, changes_of, remaining, limits, before.rack_of):
         numbers = np.concatenate([numbers, cut(part) + int(numbers.max(initial=0))])
         steps = pa.concat_tables([steps, part])
     clear_plan(out_dir)
@@ -115,6 +130,21 @@ def rebatch(
     return summary
 
 
+def fewest_left(plan_of: Callable[[int], PlanRef], after: int, limits: Limits) -> int:
+    """Return how many batches what is pending after a batch needs at least by other limits; ``rebatch`` may need more.
+
+    Raises:
+        RecordDamagedError: a batch is not as it was planned.
+    """
+    before = read_summary(plan_of(after + 1))
+    steps, _ = _pending(plan_of, after, len(before.batches))
+    return fewest_batches(batching_columns(_cut_again(steps, limits, before.rack_of)), limits)
+
+
+def _cut_again(steps: pa.Table, limits: Limits, rack_of: RackOf) -> pa.Table:
+    return steps_table(changes_table(steps), limits.replica_movements, leaders_first(steps), rack_of=rack_of)
+
+
 def _pending(plan_of: Callable[[int], PlanRef], after: int, last: int) -> tuple[pa.Table, Longs]:
     """The steps after a batch and the numbers of their batches, as they were batched last."""
     steps, numbers = [STEPS.empty_table()], [np.zeros(0, dtype=np.int64)]
@@ -127,7 +157,11 @@ def _pending(plan_of: Callable[[int], PlanRef], after: int, last: int) -> tuple[
 
 
 def _late(
-    plan: PlanRef, plan_of: Callable[[int], PlanRef], remaining: RemainingPlan, limits: Limits, rack_of: RackOf
+    plan: PlanRef,
+    changes_of: Callable[[Collection[str]], pa.Table],
+    remaining: RemainingPlan,
+    limits: Limits,
+    rack_of: RackOf,
 ) -> Iterator[pa.Table]:
     """The steps that come after all others; those of one table are batched together."""
     behind = {*remaining.went_behind} & {*remaining.retried_later}
@@ -135,13 +169,12 @@ def _late(
     whole = read_target_table(plan)
     changes = [whole.filter(_are_of(whole, remaining.from_start))]
     if retried:
-        changes.append(_retried_changes(plan, plan_of(remaining.after), remaining.after, retried))
+        changes.append(changes_of(retried))
     if retried or remaining.from_start:
         yield steps_table(pa.concat_tables(changes), limits.replica_movements, rack_of=rack_of)
     yield from _left_open(plan, remaining, limits, rack_of)
     if behind:
-        last = _retried_changes(plan, plan_of(remaining.after), remaining.after, behind)
-        yield steps_table(last, limits.replica_movements, rack_of=rack_of)
+        yield steps_table(changes_of(behind), limits.replica_movements, rack_of=rack_of)
 
 
 def _retried_changes(plan: PlanRef, batch_plan: PlanRef, batch: int, partitions: Collection[str]) -> pa.Table:

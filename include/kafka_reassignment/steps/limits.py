@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from kafka_reassignment.advice import LIMITS_DAG_ID, Correct
-from kafka_reassignment.decisions.batching import BatchRates
+from kafka_reassignment.decisions.batching import BatchRates, to_need_fewer_batches
 from kafka_reassignment.decisions.partition_steps import steps_from_now
 from kafka_reassignment.decisions.single_batch_controller import controller_of
 from kafka_reassignment.decisions.throttle import without_slowdowns
-from kafka_reassignment.errors import InvalidRequestError
-from kafka_reassignment.model import ClusterDescription, Step
-from kafka_reassignment.plan.rebatch import RemainingPlan, rebatch
+from kafka_reassignment.errors import InfeasiblePlanError, InvalidRequestError
+from kafka_reassignment.model import ClusterDescription, Step, View
+from kafka_reassignment.plan.rebatch import RemainingPlan, fewest_left, rebatch
 from kafka_reassignment.plan.store import read_summary, read_targets_of
 from kafka_reassignment.record.operator_commands import LimitsCommand, Revision
 from kafka_reassignment.record.record import Record
@@ -21,6 +21,9 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import PACES, Limits, parse_limits
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.left_open import has_left_open, left_open
+from kafka_reassignment.steps.left_out import submission
+from kafka_reassignment.steps.moves import confirmed_view
+from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.view import observe
 
 
@@ -40,6 +43,8 @@ def change_limits(
     Raises:
         InvalidRequestError: a limit is out of its bounds, unknown, or none is named; or nothing is running, or left to
             limit; or other limits were asked for later.
+        InfeasiblePlanError: what is left needs more batches by them than ``max_batches``, however it is packed.
+        RecordDamagedError: what is left is not as it was planned.
     """
     if not run.record.exists:
         raise InvalidRequestError(
@@ -67,7 +72,7 @@ def change_limits(
                     Correct("name at least one that changes"),
                 )
             check_limits(limits, run.cluster.describe_cluster())
-            _require_batches_left(run)
+            _require_few_batches(run, _require_batches_left(run), limits)
             return LimitsCommand(at=at, by=by, run_id=run.actor.run_id, limits=limits), (asked, limits)
 
         before, limits = run.record.limits_commands.change(decide)
@@ -110,30 +115,42 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
 
     It is when other limits were asked for, when partitions of the batch are retried or left open, and when partitions of the next batch
     have several steps left and a replica out of sync: KIP-435 then drops that one first, and adds as many as reach
-    ``min.insync.replicas``. Does nothing when that was done already, or when the next batch has begun.
+    ``min.insync.replicas``. Does nothing when that was done already, by the limits that are asked for now, or when the next batch
+    has begun. One that a stop has cancelled since is re-batched where other limits were asked for; what the stop has left
+    elsewhere than at its beginning stays in it as it is.
     """
-    record = run.record
+    record, recorded = run.record, RecordView(run.record)
     number, last = record.revisions.last()
     asked = record.limits_requested()
-    again = _retried_partitions(record, after)
-    if (last and last.first_batch > after) or record.submitted(after + 1) is not None:
-        return
-    opened, newly_opened = _left_open_steps(record, after)
-    unhealthy = _steps_of_unhealthy(run, after + 1, asked, without=(*again, *map(_name, opened)))
-    if asked == record.limits_in_force() and not again and not newly_opened and not unhealthy:
-        return
     new_limits = asked if asked != record.limits_in_force() else None
+    is_planned = last is not None and last.first_batch > after
+    was_submitted = recorded.submitted(after + 1) is not None
+    if (is_planned or was_submitted) and new_limits is None:
+        return
+    if was_submitted and (recorded.stopped() is not None or submission(recorded, after + 1) is not None):
+        return
+    again = _retried_partitions(record, after)
+    opened, newly_opened = _left_open_steps(record, after)
+    without = (*again, *map(_name, opened))
+    begun = _begun_before_stop(run, recorded, after + 1, without=without) if was_submitted else ()
+    without = (*without, *begun)
+    unhealthy = _steps_of_unhealthy(run, after + 1, asked, without=without, is_cut_again=new_limits is not None)
+    if new_limits is None and not again and not newly_opened and not unhealthy:
+        return
     remaining = RemainingPlan(
         after=after,
         retried_later=again,
+        is_planned=is_planned,
         went_behind=_went_behind(record, after),
         left_open=opened,
         unhealthy=unhealthy,
+        begun=begun,
         new_limits=new_limits,
     )
     reasons = [f"new limits: {_format_limits(asked)}"] if new_limits else []
-    reasons += [f"{len(again)} partitions of batch {after} are retried"] if again else []
-    reasons += [f"{newly_opened} partitions of batch {after} are left open"] if newly_opened else []
+    if not is_planned:
+        reasons += [f"{len(again)} partitions of batch {after} are retried"] if again else []
+        reasons += [f"{newly_opened} partitions of batch {after} are left open"] if newly_opened else []
     replanned = list(dict.fromkeys(str(step.partition) for step in unhealthy))
     reasons += [f"{len(replanned)} partitions have replicas out of sync"] if replanned else []
     before = record.plan_in_force()
@@ -202,8 +219,13 @@ def _rebatched(run: RunContext, last: int, remaining: RemainingPlan, limits: Lim
     return revision
 
 
-def _steps_of_unhealthy(run: RunContext, number: int, limits: Limits, *, without: Collection[str]) -> tuple[Step, ...]:
-    """The steps of the next batch's partitions from what is in sync now, where these differ from the planned ones."""
+def _steps_of_unhealthy(
+    run: RunContext, number: int, limits: Limits, *, without: Collection[str], is_cut_again: bool
+) -> tuple[Step, ...]:
+    """The steps of the next batch's partitions from what is in sync now, where these differ from the planned ones.
+
+    Where all steps are cut again, also those that do not differ: they would be cut as if all were in sync.
+    """
     if number > run.plan().batches:
         return ()
     several = [s.reassignment for s in run.batch(number).steps if not s.is_last and str(s.partition) not in without]
@@ -227,9 +249,31 @@ def _steps_of_unhealthy(run: RunContext, number: int, limits: Limits, *, without
             min_insync=view.min_insync_replicas.get(partition.topic, 1),
             rack_of=rack_of,
         )
-        if steps and steps[0].reassignment.target != move.target:
+        if steps and (is_cut_again or steps[0].reassignment.target != move.target):
             found += steps
     return tuple(found)
+
+
+def _begun_before_stop(
+    run: RunContext, recorded: RecordView, number: int, *, without: Collection[str]
+) -> tuple[str, ...]:
+    """The partitions of a batch that are not where their step begins, though a stop has cancelled the batch.
+
+    A stop carries on to the target what it cannot take back, and a resume may come before all is settled: what is in flight or
+    half-way is looked after as part of its batch, and a step that is done must not be cut again.
+    """
+    if number > run.plan().batches:
+        return ()
+    steps = [s for s in whole_batch(recorded, number).steps if _name(s) not in without]
+    view = confirmed_view(run, steps)
+    return tuple(_name(s) for s in steps if not _is_where_it_begins(s, view))
+
+
+def _is_where_it_begins(step: Step, view: View) -> bool:
+    state = view.partitions.get(step.partition)
+    return step.partition not in view.in_flight and (
+        state is None or set(state.replicas) == set(step.reassignment.current)
+    )
 
 
 def _retried_partitions(record: Record, batch: int) -> tuple[str, ...]:
@@ -244,13 +288,21 @@ def _went_behind(record: Record, batch: int) -> tuple[str, ...]:
 
 
 def _left_open_steps(record: Record, batch: int) -> tuple[tuple[Step, ...], int]:
-    """The steps that this batch and earlier ones have left open, and how many of them are of this batch."""
+    """The steps that this batch and earlier ones have left open, and how many of them are of this batch.
+
+    Not those that were planned from the start since, because a stop has taken them back: nothing of them is open any more.
+    """
     recorded = RecordView(record)
     submitted = recorded.submitted(batch)
     if not (submitted and submitted.left_open) and not has_left_open(recorded):
         return (), 0
     withdrawn = record.withdrawn_partitions()
-    opened = [it for p, it in sorted(left_open(recorded).items()) if str(p) not in withdrawn]
+    last = recorded.last_revision()
+    opened = [
+        it
+        for p, it in sorted(left_open(recorded).items())
+        if str(p) not in withdrawn and (last is None or last.first_batch <= it.batch or str(p) in last.left_open)
+    ]
     return tuple(it.step for it in opened), sum(it.batch == batch for it in opened)
 
 
@@ -258,14 +310,36 @@ def _name(step: Step) -> str:
     return str(step.partition)
 
 
-def _require_batches_left(run: RunContext) -> None:
+def _require_batches_left(run: RunContext) -> int:
+    """Return the number of the last batch that has begun; refuse where that is the last of all.
+
+    One that a stop has cancelled has not: it begins anew when the reassignment is resumed. Batches are submitted in order, so what
+    was submitted of one is read, not of all.
+    """
     batches, finished = run.plan().batches, run.record.finished_batches()
-    begun = max((n for n in range(1, batches + 1) if n in finished or run.record.submitted(n)), default=0)
+    begun = next(n for n in range(1, batches + 2) if n not in finished) - 1
+    if begun < batches and submission(RecordView(run.record), begun + 1) is not None:
+        begun += 1
     if begun >= batches:
         raise InvalidRequestError(
             f"Batch {begun} of {batches} of reassignment {run.record.reassignment_id} has begun and is the last one: "
             "other limits would change nothing",
-            Correct("change the rate with kafka_throttle instead, if that is what is needed"),
+            Correct(
+                "change the rate with kafka_throttle instead, if that is what is needed; or stop the reassignment, ask again and "
+                "resume it"
+            ),
+        )
+    return begun
+
+
+def _require_few_batches(run: RunContext, begun: int, limits: Limits) -> None:
+    """Refuse limits that what is left cannot keep: it is re-batched only when a batch ends, maybe in the night, and the chain would end."""
+    fewest = fewest_left(run.record.plan_refs(), begun, limits)
+    if fewest > limits.max_batches:
+        raise InfeasiblePlanError(
+            f"What is left after batch {begun} of reassignment {run.record.reassignment_id} needs at least {fewest} batches by "
+            f"these limits: expected at most {limits.max_batches} ('max_batches'). Nothing was changed",
+            to_need_fewer_batches(limits),
         )
 
 

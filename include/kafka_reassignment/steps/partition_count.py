@@ -37,18 +37,24 @@ from kafka_reassignment.request import PartitionCountRequest, parse_partition_co
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.placement import (
     check_count,
-    check_nothing_in_flight,
+    check_nothing_moves,
     doing,
     headline,
     keys_note,
+    look_at_moves,
     place_new_partitions,
     unfit_brokers,
 )
-from kafka_reassignment.steps.view import observe
 from kafka_reassignment.text import format_brokers
 
-KAFKAS_OWN = frozenset({"__cluster_metadata", "__consumer_offsets", "__share_group_state", "__transaction_state"})
-"""Topics whose keys Kafka itself maps to partitions: grown, they lose committed offsets and open transactions."""
+KAFKAS_OWN = frozenset(
+    {"__cluster_metadata", "__consumer_offsets", "__remote_log_metadata", "__share_group_state", "__transaction_state"}
+)
+"""Topics whose keys Kafka itself maps to partitions: grown, they lose committed offsets and open transactions.
+
+Brokers with tiered storage stop at their start where ``__remote_log_metadata`` has another count than their setting
+``remote.log.metadata.topic.num.partitions``.
+"""
 
 SETTLE_SECONDS = 30
 """How long new partitions may take to show, to be led and to be in sync: they are empty, so it is well under one."""
@@ -60,7 +66,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
     Raises:
         InvalidPartitionsError: the topic has as many partitions already, or more.
         UnknownBrokerError, UnknownTopicOrPartitionError, InvalidRequestError: the request does not fit.
-        ReassignmentInProgressError: partitions of the topic are in flight.
+        ReassignmentInProgressError: partitions of the topic are being reassigned.
     """
     with run.audited("preflight") as event:
         request = parse_partition_count(fields)
@@ -68,7 +74,8 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
         if request.topic in KAFKAS_OWN:
             raise InvalidRequestError(
                 f"Topic {request.topic} is Kafka's own, expected one of yours: its keys would be looked for in other "
-                "partitions than they were written to, and offsets or transactions be lost",
+                "partitions than they were written to, offsets, transactions or metadata be lost, and brokers with tiered storage "
+                "might not start any more",
                 Correct("set its count before its creation"),
             )
         description = run.cluster.describe_cluster()
@@ -76,7 +83,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
         present = len(_topic_states(run, request.topic))
         if record.planned() is None:
             check_count(request, present)
-            check_nothing_in_flight(run, request.topic, "preflight")
+            check_nothing_moves(run, request.topic, "preflight")
         record.write_request(
             RecordedPartitionCountRequest(
                 cluster_id=description.cluster_id,
@@ -118,7 +125,7 @@ def create_partitions(run: RunContext) -> bool:
 
     Raises:
         StalePlanError: the topic has grown since, or a planned broker may not be used any more.
-        ReassignmentInProgressError: partitions of the topic are in flight.
+        ReassignmentInProgressError: partitions of the topic are being reassigned.
         ClusterUnavailableError: no answer; the next try finds out whether they were added.
         PolicyViolationError, InvalidAssignmentError, …: the cluster refuses.
     """
@@ -194,10 +201,9 @@ def _create(run: RunContext, request: PartitionCountRequest, planned: Mapping[in
 
 
 def _left(run: RunContext, request: PartitionCountRequest, planned: Mapping[int, Replicas]) -> Mapping[int, Replicas]:
-    states = run.cluster.describe_partitions([request.topic])
-    view = observe(run.cluster, list(states))
-    description = run.cluster.describe_cluster()
-    return partitions_to_create(request.topic, planned, view, unfit_brokers(run, request, description), request.asked)
+    view, moving = look_at_moves(run, request.topic)
+    unfit = unfit_brokers(run, request, run.cluster.describe_cluster())
+    return partitions_to_create(request.topic, planned, view, moving, unfit, request.asked)
 
 
 def _topic_states(run: RunContext, topic: str) -> dict[TopicPartition, PartitionState]:

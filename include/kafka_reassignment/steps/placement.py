@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kafka_reassignment.advice import Correct
-from kafka_reassignment.decisions.partition_count import in_flight_text, to_plan_again, to_wait_for_moves
+from kafka_reassignment.decisions.moves import is_half_way
+from kafka_reassignment.decisions.partition_count import moving_text, to_plan_again, to_wait_for_moves
 from kafka_reassignment.decisions.placement import BrokerLoad, Growth, Placement, place
 from kafka_reassignment.errors import (
     InvalidAssignmentError,
@@ -17,11 +18,12 @@ from kafka_reassignment.errors import (
     error_of,
     name_some,
 )
-from kafka_reassignment.model import ClusterDescription, ConfigResource, PartitionState, TopicPartition
+from kafka_reassignment.model import ClusterDescription, ConfigResource, TopicPartition, View
 from kafka_reassignment.ports import MAX_NEW_PARTITIONS
 from kafka_reassignment.record.partition_count import NewPartitions
 from kafka_reassignment.request import Job, PartitionCountRequest
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.stopped_steps import steps_of_owner
 from kafka_reassignment.steps.view import log_dirs_and_cordons, min_insync_replicas, observe
 from kafka_reassignment.text import format_brokers, format_bytes
 
@@ -34,11 +36,12 @@ SHOWN = 30
 def place_new_partitions(run: RunContext, request: PartitionCountRequest) -> NewPartitions:
     """Look, place, and let the controller check the placement without doing it; errors as in ``plan_placement``."""
     surroundings = _look(run, request)
-    check_count(request, len(surroundings.topic))
-    check_nothing_in_flight(run, request.topic, "plan_placement")
+    # The look at all brokers takes a while: the replicas that count are those that are seen where nothing moves.
+    topic = check_nothing_moves(run, request.topic, "plan_placement").partitions
+    check_count(request, len(topic))
     growth = Growth(
         request.topic,
-        {p.partition: state.replicas for p, state in surroundings.topic.items()},
+        {p.partition: state.replicas for p, state in topic.items()},
         request.partitions,
         min_insync_replicas(run.cluster, [request.topic]).get(request.topic, 1),
         surroundings.mean_bytes,
@@ -75,7 +78,6 @@ def _validate(run: RunContext, request: PartitionCountRequest, growth: Growth, p
 class _Surroundings:
     """What the placement rests on."""
 
-    topic: Mapping[TopicPartition, PartitionState]
     loads: tuple[BrokerLoad, ...]
     unfit: Mapping[int, str]
     mean_bytes: int
@@ -106,8 +108,7 @@ def _look(run: RunContext, request: PartitionCountRequest) -> _Surroundings:
         for b, broker in description.brokers.items()
         if b not in unfit
     )
-    topic = {p: state for p, state in partitions.items() if p.topic == request.topic}
-    return _Surroundings(topic, tuple(loads), unfit, sum(largest.values()) // len(largest) if largest else 0)
+    return _Surroundings(tuple(loads), unfit, sum(largest.values()) // len(largest) if largest else 0)
 
 
 def unfit_brokers(run: RunContext, request: PartitionCountRequest, description: ClusterDescription) -> dict[int, str]:
@@ -149,15 +150,31 @@ def check_count(request: PartitionCountRequest, present: int) -> None:
         )
 
 
-def check_nothing_in_flight(run: RunContext, topic: str, step: str) -> None:
-    """Refuse while partitions of the topic are being reassigned; ``step`` is the one that looks.
+def check_nothing_moves(run: RunContext, topic: str, step: str) -> View:
+    """Refuse while partitions of the topic are being reassigned, else return what is seen; ``step`` is the one that looks.
 
     Raises:
         ReassignmentInProgressError: names them.
+        RecordDamagedError: nobody can tell what the reassignment that has the cluster's lock has half-way.
     """
+    view, moving = look_at_moves(run, topic)
+    if moving:
+        raise ReassignmentInProgressError(moving_text(topic, view, moving), *to_wait_for_moves(step))
+    return view
+
+
+def look_at_moves(run: RunContext, topic: str) -> tuple[View, frozenset[TopicPartition]]:
+    """Return what is seen of a topic, and which of its partitions are being reassigned: in flight, or half-way.
+
+    Half-way are those that a reassignment has between its expansion and its drop: nothing of them is in flight, and they have
+    old and new replicas.
+
+    Raises:
+        RecordDamagedError: as ``check_nothing_moves``.
+    """
+    steps = [s for s in steps_of_owner(run) if s.partition.topic == topic]
     view = observe(run.cluster, list(run.cluster.describe_partitions([topic])))
-    if view.in_flight:
-        raise ReassignmentInProgressError(in_flight_text(topic, view), *to_wait_for_moves(step))
+    return view, frozenset({*view.in_flight, *(s.partition for s in steps if is_half_way(s, view))})
 
 
 def headline(request: PartitionCountRequest, planned: NewPartitions | Placement) -> str:

@@ -81,6 +81,21 @@ def _owner(run: RunContext) -> Record | None:
     return None if owner is None else run.store.record(run.record.cluster_id, owner.reassignment_id)
 
 
+def steps_of_owner(run: RunContext) -> tuple[Step, ...]:
+    """Return the steps of another reassignment, which has the cluster's lock, that may be in flight or half-way.
+
+    One that was stopped has the lock until all of it is settled. What it has superseded, and not settled yet, is among them.
+
+    Raises:
+        RecordDamagedError: the lock is not readable, or nobody can tell which these are.
+    """
+    owner = _owner(run)
+    # A sweep, or a throttle for moves of others, has the lock without a request.
+    if owner is None or not owner.exists:
+        return ()
+    return (*steps_under_way(RecordView(owner)), *_steps_of_superseded(run, owner).steps)
+
+
 def known_steps_of_superseded(run: RunContext) -> StoppedSteps:
     """As ``steps_of_superseded``, for what ends a reassignment: where that is not known, there is a warning, and none.
 

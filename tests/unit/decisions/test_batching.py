@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_reassignment.decisions.batching import NOBODY, BatchRates, StepColumns, batches_of, split_long_lists
+from kafka_reassignment.decisions.batching import (
+    NOBODY,
+    BatchRates,
+    StepColumns,
+    batches_of,
+    fewest_batches,
+    split_long_lists,
+)
 from kafka_reassignment.decisions.batching.columns import ThrottleLists
 from kafka_reassignment.decisions.throttle import RateChange, Side
 from kafka_reassignment.decisions.throttle.length import LONGEST_LIST_BYTES
@@ -210,6 +217,14 @@ def test_too_many_batches_are_refused_with_what_would_help():
     )
 
 
+def test_as_few_batches_as_the_limits_allow_are_known_without_packing():
+    steps = copies((500, 1, 11), *((40, 2 + n, 12 + n) for n in range(6)))
+    assert fewest_batches(copies(), limits()) == 0
+    assert fewest_batches(steps, limits()) == 1
+    assert fewest_batches(steps, limits(partition_movements=2)) == 4
+    assert fewest_batches(steps, limits(batch_bytes=100)) == 4, "the large one takes one batch, not five"
+
+
 def test_how_long_a_batch_copies_is_the_requests_word_and_fits_its_windows():
     request = ReassignmentRequest(job="rebalance", throttle_mb_per_second=50)
     assert BatchRates.of(request, request.limits) == BatchRates(50_000_000, longest_seconds=15 * 60)
@@ -249,6 +264,7 @@ def test_whatever_the_steps_the_limits_and_the_order_hold(plan):
             total = steps.bytes_to_copy[numbers == number]
             assert total.sum() <= most.batch_bytes or (total > 0).sum() == 1
     assert batches_of(steps, most).tolist() == numbers.tolist()
+    assert 1 <= fewest_batches(steps, most) <= numbers.max()
 
 
 @st.composite

@@ -25,7 +25,8 @@ def view(*replicas, in_flight=()):
 
 
 def left(*replicas, in_flight=(), unfit=None):
-    return partitions_to_create("orders", PLANNED, view(*replicas, in_flight=in_flight), unfit or {}, ASKED)
+    seen = view(*replicas, in_flight=in_flight)
+    return partitions_to_create("orders", PLANNED, seen, set(seen.in_flight), unfit or {}, ASKED)
 
 
 def test_all_are_added_to_a_topic_of_the_planned_size():

@@ -115,10 +115,14 @@ def test_a_revision_is_checked_against_its_own_hash(reassignment):
 def test_an_altered_plan_is_not_made_good_by_a_revision(reassignment):
     run = reassignment([FROZEN], [move("orders", 1, (2, 3), (2, 4))])
     run.do_all(batch=1)
-    write_plan(run.record.plan_uri, [[FROZEN], [OTHER]], frozen_at=run.clock.now)
     change_limits(run.context, {"partition_movements": 5}, "ann")
+    forget_read_plans()
+    write_plan(run.record.plan_uri, [[FROZEN], [OTHER]], frozen_at=run.clock.now)
     with pytest.raises(RecordDamagedError) as error:
         run.do("next_batch", 1)
+    altered(error)
+    with pytest.raises(RecordDamagedError) as error:
+        change_limits(run.context, {"partition_movements": 6}, "ann")
     altered(error)
     assert run.record.revisions.last() == (0, None)
 

@@ -6,20 +6,25 @@ from datetime import timedelta
 import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import OWN_STEPS, Run, StillWaiting, move
+from tests.unit.steps.left_open_lab import leave_open
 from upath import UPath
 
 from kafka_reassignment.advice import StartBrokers
 from kafka_reassignment.decisions.partition_steps import steps_for
-from kafka_reassignment.errors import InvalidRequestError, VerificationError
+from kafka_reassignment.errors import InfeasiblePlanError, InvalidRequestError, VerificationError
 from kafka_reassignment.model import Reassignment, Refusal, TopicPartition
 from kafka_reassignment.plan.store import read_summary, write_summary
 from kafka_reassignment.plan.summary import BrokerSummary
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import next_batch
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.chain import first_batch, wait_for_batches
-from kafka_reassignment.steps.limits import change_limits
+from kafka_reassignment.steps.context import AuditDraft
+from kafka_reassignment.steps.limits import change_limits, revise
 from kafka_reassignment.steps.recorded_batch import whole_batch
+from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.waiting import Done
 
 pytestmark = pytest.mark.longer
@@ -190,12 +195,260 @@ def test_limits_after_the_last_batch_has_begun_are_refused(reassignment):
         change_limits(run.context, {"partition_movements": 3}, by="bob")
 
 
+@pytest.mark.parametrize(
+    ("changes", "fewest"),
+    [
+        ({"partition_movements": 1}, 3),
+        ({"leader_movements": 1, "max_batches": 1}, 2),
+        ({"batch_bytes": 1_000_000}, 3),
+        ({"batch_bytes": 1, "max_batches": 1}, 3),
+    ],
+)
+def test_limits_that_need_more_batches_than_are_allowed_are_refused_at_once(reassignment, changes, fewest):
+    """Not when the batch that runs ends, which may be in the night: the chain would end there."""
+    wanting = [move("orders", 1, (2, 3), (4, 3)), MOVES[2], move("orders", 3, (1, 2), (3, 2))]
+    run = reassignment([MOVES[0]], wanting, max_batches=2)
+    run.do_all("submit_batch")
+    most = changes.get("max_batches", 2)
+    with pytest.raises(
+        InfeasiblePlanError,
+        match=rf"What is left after batch 1 of .* needs at least {fewest} batches by these limits: expected at most {most} "
+        r"\('max_batches'\)\. Nothing was changed\. Allow more partition movements per batch",
+    ):
+        change_limits(run.context, changes, by="bob")
+    assert run.record.limits_commands.all() == []
+
+
+def test_limits_are_not_refused_for_batches_that_are_finished_nor_for_what_they_let_be_one_step(reassignment, cluster):
+    cluster.create_topic("wide", [(1, 2, 3)])
+    run = reassignment([MOVES[0]], *wide((1, 2, 3), (4, 5, 6)), max_batches=3)
+    run.do_all()
+    change_limits(run.context, {"replica_movements": 3, "max_batches": 1}, by="bob")
+    assert next_batch(run.context, 1) == 2
+    assert run.record.plan_in_force().batches == 2
+
+
 def test_more_at_once_than_an_old_controller_takes_is_refused(tmp_path):
     cluster = FakeCluster(has_reassignment_api=False)
     cluster.create_topic("orders", [(1, 2), (2, 3)])
     run = Run(cluster, UPath(tmp_path), [[MOVES[0]], [MOVES[1]]])
     with pytest.raises(InvalidRequestError, match="'partition_movements' is 501, expected at most 500"):
         change_limits(run.context, {"partition_movements": 501}, by="bob")
+
+
+# Limits that change while the next batch is re-batched already
+
+
+def order(run, **changes):
+    """Ask for other limits, in a run of its own and after all that were asked for before."""
+    run.clock.sleep(1)
+    return change_limits(replace(run.context, actor=Actor(run_id=f"limits_{run.tries}")), changes, by="bob")
+
+
+def batches(run) -> list[set[str]]:
+    return [partitions(run, n) for n in range(1, run.record.plan_in_force().batches + 1)]
+
+
+def test_limits_that_are_asked_for_again_before_the_next_batch_begins_count_for_it(reassignment):
+    run = reassignment([MOVES[0]], MOVES[1:])
+    run.do_all()
+    order(run, partition_movements=2)
+    assert next_batch(run.context, 1) == 2
+    assert [len(batch) for batch in batches(run)] == [1, 2, 1]
+    order(run, partition_movements=1)
+    assert [run.start() for _ in range(3)] == [2, 2, 2]
+    assert [len(batch) for batch in batches(run)] == [1, 1, 1, 1]
+    assert [r.first_batch for r in run.record.revisions.all()] == [2, 2], "a rerun changes nothing"
+    order(run, partition_movements=3)
+    assert run.start() == 2
+    assert [len(batch) for batch in batches(run)] == [1, 3]
+    run.do_all(batch=2)
+    assert next_batch(run.context, 2) is None
+    assert run.replicas() == TARGET
+    run.finish()
+
+
+def test_what_is_retried_still_comes_last_where_limits_are_asked_for_after_it_was_planned(reassignment, cluster):
+    run = reassignment([MOVES[0], MOVES[1]], [MOVES[2], MOVES[3]])
+    cluster.kill(4)
+    run.do_all()
+    assert next_batch(run.context, 1) == 2
+    assert batches(run)[1:] == [{"orders-2", "orders-3"}, {"orders-1"}]
+    order(run, partition_movements=1)
+    assert [run.start() for _ in range(2)] == [2, 2]
+    assert sorted(map(sorted, batches(run)[1:3])) == [["orders-2"], ["orders-3"]]
+    assert batches(run)[3] == {"orders-1"}
+    assert run.record.revisions.last()[1].reason.startswith("new limits: P 1")
+    cluster.restart(4)
+    for number in (2, 3, 4):
+        run.do_all(batch=number)
+        next_batch(run.context, number)
+    run.finish()
+    assert run.replicas() == TARGET
+
+
+def test_what_is_left_open_stays_as_it_is_where_limits_are_asked_for_after_it_was_planned(chain, cluster):
+    run = chain([move("orders", 0, (1, 2), (1, 4)), MOVES[2]], [MOVES[3]])
+    leave_open(run, cluster)
+    assert next_batch(run.context, 1) == 2
+    order(run, partition_movements=3)
+    assert run.start() == 2
+    assert batches(run)[1:] == [{"orders-3"}, {"orders-0"}]
+    assert run.record.revisions.last()[1].left_open == ("orders-0",)
+
+
+def stop_and_resume(run):
+    cancel.stop(run.context, CancelScope(), by="bob")
+    run.until_settled(CancelScope())
+    cancel.clear_after_stop(run.context, CancelScope())
+    resume(run.context, by="bob")
+
+
+@pytest.mark.parametrize("left", ["retried", "open"])
+def test_what_a_stop_took_back_begins_at_the_start_under_other_limits_too(chain, cluster, left):
+    """Not at the step that it was at: its replicas are not those any more."""
+    cluster.create_topic("events", [(1, 2)], size_bytes=1_000_000)
+    cluster.catch_up_all()
+    first, last = move("events", 0, (1, 2), (4, 1, 2)), move("events", 0, (4, 1, 2), (4, 5, 1))
+    run = chain([replace(first, step=1, steps=2)], [replace(last, step=2, steps=2), MOVES[0]], [MOVES[3]])
+    run.do_all()
+    assert next_batch(run.context, 1) == 2
+    if left == "retried":
+        cluster.kill(5)
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    if left == "open":
+        cluster.kill(5)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle", batch=2)
+    assert "events-0" in run.record.finished(2).left_out
+    assert next_batch(run.context, 2) == 3
+    stop_and_resume(run)
+    assert run.replicas()["events-0"] == (1, 2)
+    order(run, partition_movements=1)
+    assert run.start() == 3
+    number = 1 + next(i for i, batch in enumerate(batches(run)) if i > 1 and "events-0" in batch)
+    assert whole_batch(RecordView(run.record), number).steps[0].reassignment.current == (1, 2)
+    cluster.restart(5)
+    for number in range(3, run.record.plan_in_force().batches + 1):
+        run.do_all(batch=number)
+        next_batch(run.context, number)
+    run.finish()
+    assert run.replicas()["events-0"] == (4, 5, 1)
+
+
+# A batch that a stop has cancelled
+
+ORDERS_0 = TopicPartition("orders", 0)
+WIDER = [move("orders", 0, (1, 2), (3, 4)), move("orders", 1, (2, 3), (4, 5)), MOVES[2]]
+WIDER_TARGET = {"orders-0": (3, 4), "orders-1": (4, 5), "orders-2": (3, 2), "orders-3": (1, 2)}
+
+
+@pytest.fixture
+def last_batch(reassignment):
+    """A reassignment whose last batch copies."""
+    run = reassignment([MOVES[3]], WIDER, replica_movements=2)
+    assert run.start() == 1
+    run.do_all(batch=1)
+    assert next_batch(run.context, 1) == 2
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    return run
+
+
+def to_the_end(run, number: int) -> None:
+    following = number
+    while following is not None:
+        run.do_all(batch=following)
+        following = next_batch(run.context, following)
+    run.finish()
+    assert run.replicas() == WIDER_TARGET | {"orders-3": (1, 3)}
+
+
+@pytest.mark.parametrize("when", ["while it is stopped", "after the resume"])
+def test_a_batch_that_is_stopped_is_smaller_when_it_is_resumed_also_the_last_one(last_batch, when):
+    run = last_batch
+    if when == "while it is stopped":
+        cancel.stop(run.context, CancelScope(), by="bob")
+        order(run, partition_movements=1)
+    stop_and_resume(run)
+    if when == "after the resume":
+        order(run, partition_movements=1)
+    assert [run.start() for _ in range(2)] == [2, 2]
+    assert [len(batch) for batch in batches(run)] == [1, 1, 1, 1]
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    order(run, partition_movements=2)
+    assert run.start() == 2
+    assert [len(batch) for batch in batches(run)] == [1, 1, 1, 1], "it has begun again"
+    to_the_end(run, 2)
+
+
+def test_the_last_batch_has_begun_again_once_it_is_submitted_after_a_resume(last_batch):
+    run = last_batch
+    stop_and_resume(run)
+    assert run.start() == 2
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    with pytest.raises(InvalidRequestError, match=r"Batch 2 of 2 .* or stop the reassignment, ask again and resume it"):
+        order(run, partition_movements=1)
+
+
+def test_a_batch_that_is_stopped_and_resumed_stays_as_it_is_where_no_other_limits_are_asked_for(last_batch):
+    stop_and_resume(last_batch)
+    assert last_batch.start() == 2
+    assert last_batch.record.revisions.all() == []
+    to_the_end(last_batch, 2)
+
+
+def test_what_had_been_dropped_when_the_stop_came_keeps_its_step_under_other_limits(last_batch, cluster):
+    """Cut into two steps, it would be where neither of them begins or ends."""
+    run = last_batch
+    cluster.catch_up(ORDERS_0)
+    assert cluster.alter_reassignments({ORDERS_0: (3, 4)}, allow_replication_factor_change=True) == {ORDERS_0: None}
+    stop_and_resume(run)
+    assert run.replicas() | {"orders-0": (3, 4), "orders-1": (2, 3)} == run.replicas()
+    order(run, replica_movements=1)
+    assert run.start() == 2
+    (kept,) = whole_batch(RecordView(run.record), 2).steps
+    assert kept.reassignment == WIDER[0].reassignment
+    assert all("orders-0" not in batch for batch in batches(run)[2:])
+    to_the_end(run, 2)
+    assert all("orders-0" not in run.record.finished(n).left_out for n in run.record.finished_batches())
+
+
+def test_what_is_in_flight_or_half_way_when_it_is_resumed_stays_in_its_batch_under_other_limits(last_batch, cluster):
+    """Nobody would look after it in a later one: not after its throttle, and not after what is to be dropped."""
+    run = last_batch
+    cluster.catch_up(ORDERS_0)
+    cancel.stop(run.context, CancelScope(), by="bob")
+    order(run, partition_movements=1, replica_movements=1)
+    resume(run.context, by="bob")
+    assert cluster.list_reassignments().keys() == {step.partition for step in WIDER[1:]}
+    assert run.start() == 2
+    assert [{s.reassignment.target for s in whole_batch(RecordView(run.record), 2).steps}] == [
+        {step.reassignment.target for step in WIDER}
+    ]
+    to_the_end(run, 2)
+
+
+def test_later_steps_of_what_stays_in_its_batch_are_cut_by_the_other_limits(reassignment, cluster):
+    cluster.create_topic("wide", [(1, 2, 3)])
+    cluster.catch_up_all()
+    run = reassignment(*wide((1, 2, 3), (4, 5, 6)))
+    assert run.start() == 1
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cancel.stop(run.context, CancelScope(), by="bob")
+    order(run, replica_movements=2)
+    resume(run.context, by="bob")
+    assert run.start() == 1
+    assert targets(run) == [(4, 2, 3), (4, 5, 6)]
+    run.run_batches()
+    run.finish()
+    assert run.replicas()["wide-0"] == (4, 5, 6)
+
+
+def test_a_batch_is_not_re_batched_while_its_stop_is_in_force(last_batch):
+    run = last_batch
+    cancel.stop(run.context, CancelScope(), by="bob")
+    order(run, partition_movements=1)
+    revise(run.context, 1, AuditDraft())
+    assert run.record.revisions.all() == []
 
 
 # Steps that cannot go now
@@ -304,6 +557,20 @@ def test_a_broker_that_dies_between_two_steps_is_dropped_in_the_next_one(reassig
     assert next_batch(run.context, 2) == 3
     run.do_all(batch=3)
     run.finish()
+
+
+def test_a_replica_out_of_sync_is_still_dropped_first_where_limits_are_asked_for_after_it_was_planned(
+    reassignment, cluster
+):
+    cluster.create_topic("wide", [(1, 2, 3)])
+    run = reassignment(*wide((1, 2, 3), (4, 5, 6)))
+    cluster.kill(3)
+    assert run.start() == 1
+    assert targets(run)[0] == (4, 1, 2)
+    order(run, partition_movements=7)
+    assert run.start() == 1
+    assert run.record.limits_in_force().partition_movements == 7
+    assert targets(run) == [(4, 1, 2), (4, 5, 2), (4, 5, 6)]
 
 
 def test_r_is_exceeded_where_min_insync_takes_it(reassignment, cluster):

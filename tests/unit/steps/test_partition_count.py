@@ -2,6 +2,8 @@
 
 import pytest
 from tests.partition_count_lab import STEPS
+from tests.steps_lab import Run, move
+from upath import UPath
 
 from kafka_reassignment.advice import Rerun
 from kafka_reassignment.errors import (
@@ -13,6 +15,9 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.models import ClusterLock, RecordedRequest
 from kafka_reassignment.request import ReassignmentRequest
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.preflight import preflight
 
 pytestmark = pytest.mark.quick
 
@@ -208,6 +213,83 @@ def test_a_topic_in_flight_is_refused_at_every_step_and_goes_on_when_it_has_land
     small_cluster.catch_up(moving)
     run.do_all()
     assert len(run.replicas("orders")) == 4
+
+
+@pytest.fixture
+def half_way(small_cluster, tmp_path):
+    """A reassignment right before a drop: nothing is in flight, and both of the topic's partitions have three replicas."""
+    moves = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (2, 4))]
+    run = Run(small_cluster, UPath(tmp_path), [moves])
+    run.when_waiting = small_cluster.catch_up_all
+    return run
+
+
+EXPANDED = {0: (1, 2, 3), 1: (2, 3, 4)}
+REFUSED_HALF_WAY = r"2 of 2 partitions of topic orders are being reassigned \(orders-0, orders-1\)"
+
+
+def expand(run):
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    assert run.cluster.list_reassignments() == {}
+
+
+@pytest.mark.parametrize("name", STEPS[:3])
+def test_a_topic_between_expansion_and_drop_is_refused_at_every_step_and_gets_its_own_factor_then(
+    growing, half_way, name
+):
+    """Else the replicas that are about to be dropped would count into the replication factor of the new partitions."""
+    run = growing()
+    for earlier in STEPS[: STEPS.index(name)]:
+        run.do(earlier)
+    expand(half_way)
+    assert run.replicas("orders") == EXPANDED
+    with pytest.raises(ReassignmentInProgressError, match=REFUSED_HALF_WAY) as refused:
+        run.do(name)
+    assert refused.value.advice[-1] == Rerun(name)
+    half_way.do_all("drop_old_replicas", "clear_throttle")
+    run.do_all()
+    assert {number: len(replicas) for number, replicas in run.replicas("orders").items()} == dict.fromkeys(range(4), 2)
+
+
+def test_a_drop_while_the_brokers_are_looked_at_does_not_leave_its_old_replicas_in_the_factor(
+    growing, half_way, small_cluster, monkeypatch
+):
+    run = growing()
+    run.do("preflight")
+    expand(half_way)
+    look = small_cluster.describe_log_dirs
+
+    def drop_meanwhile(*args, **kwargs):
+        monkeypatch.undo()
+        half_way.do_all("drop_old_replicas", "clear_throttle")
+        return look(*args, **kwargs)
+
+    monkeypatch.setattr(small_cluster, "describe_log_dirs", drop_meanwhile)
+    run.do_all("plan_placement", "create_partitions")
+    assert {len(replicas) for replicas in run.replicas("orders").values()} == {2}
+
+
+def test_what_a_stop_has_not_settled_yet_is_waited_for(growing, half_way):
+    expand(half_way)
+    cancel.stop(half_way.context, CancelScope(), by="bob")
+    with pytest.raises(ReassignmentInProgressError, match=REFUSED_HALF_WAY):
+        growing().do("preflight")
+    half_way.until_settled(CancelScope())
+    growing().do("preflight")
+
+
+def test_what_was_superseded_and_is_not_settled_yet_is_waited_for(growing, half_way, small_cluster):
+    expand(half_way)
+    second = half_way.context_of(half_way.store.record(half_way.cluster_id, "second"))
+    preflight(second, {"job": "rebalance", "throttle_mb_per_second": 10, "supersede": True}, "bob")
+    with pytest.raises(ReassignmentInProgressError, match=REFUSED_HALF_WAY):
+        growing().do("preflight")
+
+
+def test_a_reassignment_of_another_topic_keeps_no_topic_from_growing(growing, half_way, small_cluster):
+    small_cluster.create_topic("state", [(1, 2)])
+    expand(half_way)
+    growing(topic="state", partitions=2).do_all()
 
 
 def test_a_replication_factor_raised_meanwhile_makes_the_plan_stale(growing, small_cluster):

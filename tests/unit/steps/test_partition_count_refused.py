@@ -167,10 +167,15 @@ def test_a_lower_count_is_refused_because_kafka_cannot(growing, small_cluster):
         growing(topic="wide", partitions=4).do("preflight")
 
 
-def test_kafkas_own_topics_are_refused(growing, small_cluster):
-    small_cluster.create_topic("__consumer_offsets", [(1, 2)])
-    with pytest.raises(InvalidRequestError, match=r"Topic __consumer_offsets is Kafka's own, expected one of yours"):
-        growing(topic="__consumer_offsets").do("preflight")
+@pytest.mark.parametrize(
+    "topic", ["__consumer_offsets", "__transaction_state", "__share_group_state", "__remote_log_metadata"]
+)
+def test_kafkas_own_topics_are_refused(growing, small_cluster, topic):
+    small_cluster.create_topic(topic, [(1, 2)])
+    with pytest.raises(
+        InvalidRequestError, match=rf"Topic {topic} is Kafka's own, expected one of yours: .* might not start any more"
+    ):
+        growing(topic=topic).do("preflight")
 
 
 def test_a_run_keeps_its_request_for_life(growing):

@@ -24,6 +24,7 @@ from kafka_reassignment.steps.catch_up import sense_isr_catch_up
 from kafka_reassignment.steps.chain import wait_for_batches
 from kafka_reassignment.steps.drop import drop_old_replicas
 from kafka_reassignment.steps.left_open import left_open
+from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.throttle import keep_throttle
 from kafka_reassignment.steps.waiting import Done, Failed, SizeSamples, Waiting
@@ -106,6 +107,13 @@ def test_a_look_asks_the_store_no_more_often_than_this(begun, cluster, disk, ste
             result = look()
         assert isinstance(result, Waiting), result
         assert {kind: count for kind, count in calls.items() if count > most.get(kind, 0)} == {}, calls
+
+
+def test_an_order_of_other_limits_reads_what_was_submitted_of_one_batch(begun, disk):
+    run, read = begun("admit", "set_throttle", "submit_batch"), []
+    disk.on_read = read.append
+    change_limits(run.context, {"partition_movements": 1}, by="bob")
+    assert [path.rsplit("/", 1)[-1] for path in read if "submitted" in path] == ["0002.submitted.json"]
 
 
 def test_a_look_sees_what_others_wrote_since_the_look_before(begun, cluster, disk):

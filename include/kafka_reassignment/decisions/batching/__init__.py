@@ -11,8 +11,14 @@ throttled replicas than Kafka takes (32,767 bytes per topic and side) is cut int
 """
 
 from kafka_reassignment.decisions.batching.columns import NOBODY, StepColumns
-from kafka_reassignment.decisions.batching.least import Least, chain_seconds, least_seconds
-from kafka_reassignment.decisions.batching.packing import batches_of, chunks_of, pack, within_limit
+from kafka_reassignment.decisions.batching.least import Least, chain_seconds, fewest_batches, least_seconds
+from kafka_reassignment.decisions.batching.packing import (
+    batches_of,
+    chunks_of,
+    pack,
+    to_need_fewer_batches,
+    within_limit,
+)
 from kafka_reassignment.decisions.batching.rates import BatchRates
 from kafka_reassignment.decisions.batching.throttle_lists import split_long_lists, throttle_lists
 
@@ -24,9 +30,11 @@ __all__ = [
     "batches_of",
     "chain_seconds",
     "chunks_of",
+    "fewest_batches",
     "least_seconds",
     "pack",
     "split_long_lists",
     "throttle_lists",
+    "to_need_fewer_batches",
     "within_limit",
 ]

@@ -68,6 +68,25 @@ class Least:
         return bool(follows.sum() > MANY * copies.sum())
 
 
+def fewest_batches(steps: StepColumns, limits: Limits) -> int:
+    """Return the number of batches below which no packing of these steps keeps the limits.
+
+    How long a batch may take is left aside: batches take longer rather than be more than ``max_batches``.
+    """
+    if not len(steps.partition):
+        return 0
+    _, counts = np.unique(steps.partition, return_counts=True)
+    fewest = [
+        -(-len(steps.partition) // limits.partition_movements),
+        -(-int(steps.moves_leader.sum()) // limits.leader_movements),
+        int(counts.max()),
+    ]
+    if limits.batch_bytes:
+        # A larger copy is in one batch all the same.
+        fewest.append(-(-int(np.minimum(steps.bytes_to_copy, limits.batch_bytes).sum()) // limits.batch_bytes))
+    return max(fewest)
+
+
 def least_seconds(steps: StepColumns, limits: Limits, rates: BatchRates) -> float:
     """Return the time below which no batches of these steps get."""
     least = Least.of(steps, rates)

@@ -49,15 +49,20 @@ def within_limit(numbers: Longs, limits: Limits) -> Longs:
         InfeasiblePlanError: more than ``max_batches`` are needed.
     """
     if numbers.max(initial=0) > limits.max_batches:
-        target = "" if limits.batch_bytes is None else f"a larger byte target (now {limits.batch_bytes}), "
         raise InfeasiblePlanError(
             f"The plan needs {numbers.max()} batches: expected at most {limits.max_batches} ('max_batches')",
-            Correct(
-                f"allow more partition movements per batch (now {limits.partition_movements}), more leader movements (now "
-                f"{limits.leader_movements}), {target}or more batches"
-            ),
+            to_need_fewer_batches(limits),
         )
     return numbers
+
+
+def to_need_fewer_batches(limits: Limits) -> Correct:
+    """Return the advice for limits that need more batches than they allow."""
+    target = "" if limits.batch_bytes is None else f"a larger byte target (now {limits.batch_bytes}), "
+    return Correct(
+        f"allow more partition movements per batch (now {limits.partition_movements}), more leader movements (now "
+        f"{limits.leader_movements}), {target}or more batches"
+    )
 
 
 def pack(steps: StepColumns, limits: Limits, rates: BatchRates | None = None) -> Longs:
