@@ -15,6 +15,7 @@ from kafka_reassignment.decisions.throttle import throttle_for
 from kafka_reassignment.errors import StoppedError, VerificationError
 from kafka_reassignment.model import (
     Batch,
+    PartitionState,
     Reassignment,
     Refusal,
     TopicPartition,
@@ -45,6 +46,17 @@ class RefusingCluster(FakeCluster):
             self.refusals -= 1
             return dict.fromkeys(partitions, Refusal("PREFERRED_LEADER_NOT_AVAILABLE", "not now"))
         return super().elect_preferred_leaders(partitions)
+
+
+class KeepingTheLastCluster(FakeCluster):
+    """Without eligible leader replicas (KIP-966): the last replica of a partition stays in the ISR while its broker is down."""
+
+    def describe_partitions(self, topics=None):
+        seen = super().describe_partitions(topics)
+        return {
+            p: PartitionState(s.replicas, frozenset(s.replicas[:1]), None) if s.leader is None else s
+            for p, s in seen.items()
+        }
 
 
 @pytest.fixture
@@ -227,6 +239,20 @@ def test_a_broker_that_stays_down_is_named_after_a_minute(reassignment, cluster)
     assert 60 <= (run.clock.now - began).total_seconds() < 70
     cluster.restart(3)
     cluster.catch_up_all()
+    verify(run.context)
+
+
+def test_a_partition_whose_only_replica_is_down_is_not_as_planned_though_the_isr_names_it(reassignment, cluster):
+    cluster.__class__ = KeepingTheLastCluster
+    run = reassignment(
+        [move("orders", 0, (1, 2), (1,))], job="replication_factor", replication_factor=1, topics=("orders",)
+    )
+    run.run_batches()
+    cluster.kill(1)
+    error = failed(run)
+    assert "orders-0 has no leader: 1 out of sync" in str(error)
+    assert error.advice == (StartBrokers((1,)), Rerun("verify"))
+    cluster.restart(1)
     verify(run.context)
 
 
