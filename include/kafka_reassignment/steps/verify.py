@@ -73,6 +73,7 @@ def verify(run: RunContext) -> None:
                 _look_at(run, moves, found)
         leaving = leaving_brokers(run, until=run.now() + timedelta(seconds=PASSING_SECONDS))
         came_since = [p for p in leaving.hosted if p not in planned and str(p) not in withdrawn]
+        withdrawn_there = [p for p in leaving.hosted if str(p) in withdrawn]
         # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go at this point.
         restored = Restored(()) if run.record.journal().is_over else _restored(run, event)
         of_superseded, damage = _settled_of_superseded(run, event)
@@ -85,15 +86,18 @@ def verify(run: RunContext) -> None:
             "withdrawn": sorted(withdrawn),
             "wrong": list(found.wrong.values()),
             "came_since": [str(p) for p in came_since],
+            "withdrawn_there": [str(p) for p in withdrawn_there],
             "hidden": [str(p) for p in sorted(leaving.hidden)],
             "silent": dict(leaving.silent),
             "throttle_owed": list(restored.owed),
             "left_by_superseded": as_texts(of_superseded),
         }
-        unmoved = {} if planned or not withdrawn else _withdrawn_and_elsewhere(run)
+        # Brokers that are to be empty tell by what they host whether it is done, wherever the rest is.
+        is_told = planned or not withdrawn or run.request.job is Job.DECOMMISSION
+        unmoved = {} if is_told else _withdrawn_and_elsewhere(run)
         event.facts["unmoved"] = [str(p) for p in unmoved]
         error: ReassignmentError | None = _what_is_wrong(
-            run, found, restored, of_superseded, leaving, came_since, unmoved
+            run, found, restored, of_superseded, leaving, came_since, withdrawn_there, unmoved
         )
         if damage is not None:
             error = damage if error is None else _with_damage(error, damage)
@@ -192,6 +196,7 @@ def _what_is_wrong(
     of_superseded: Mapping[TopicPartition, str],
     leaving: LeavingBrokers,
     came_since: Sequence[TopicPartition],
+    withdrawn_there: Sequence[TopicPartition],
     unmoved: Mapping[TopicPartition, Replicas],
 ) -> VerificationError | None:
     if found.wrong or restored.owed or of_superseded:
@@ -203,7 +208,7 @@ def _what_is_wrong(
             f"user of this connection may not describe ({name_some(sorted(leaving.hidden))}), so nobody has planned them: do not "
             "shut it down",
             Correct("grant Describe on these topics"),
-            *to_decommission_again(run, came_since),
+            *to_decommission_again(run, (*came_since, *withdrawn_there)),
         )
     if leaving.silent:
         silent = format_brokers(sorted(leaving.silent))
@@ -213,15 +218,8 @@ def _what_is_wrong(
             WaitUntil(f"broker {silent} answers"),
             Rerun("verify"),
         )
-    if came_since:
-        return VerificationError(
-            f"All that was planned is done, but broker {brokers} still hosts {len(came_since)} partitions that came after the "
-            f"plan ({name_some(came_since)}): do not shut it down",
-            Correct(
-                f"cordon the log dirs of broker {brokers} (cordoned.log.dirs, from Kafka 4.3) so that no more come"
-            ),
-            *to_decommission_again(run, came_since),
-        )
+    if came_since or withdrawn_there:
+        return _still_hosts(run, brokers, came_since, withdrawn_there)
     if unmoved:
         keep_what_is_left(run, unmoved)
         return VerificationError(
@@ -230,6 +228,26 @@ def _what_is_wrong(
             *to_move_what_is_left(run, unmoved),
         )
     return None
+
+
+def _still_hosts(
+    run: RunContext, brokers: str, came_since: Sequence[TopicPartition], withdrawn: Sequence[TopicPartition]
+) -> VerificationError:
+    """Return the error about brokers that were to be emptied, and are shut down by who believes that they are empty."""
+    there: list[str] = []
+    advice: list[Advice] = []
+    if came_since:
+        there.append(f"{len(came_since)} partitions that came after the plan ({name_some(came_since)})")
+        cordon = f"cordon the log dirs of broker {brokers} (cordoned.log.dirs, from Kafka 4.3) so that no more come"
+        advice.append(Correct(cordon))
+    if withdrawn:
+        there.append(f"{len(withdrawn)} partitions that were withdrawn ({name_some(withdrawn)})")
+    done = "All that was planned and not withdrawn is done" if withdrawn else "All that was planned is done"
+    return VerificationError(
+        f"{done}, but broker {brokers} still hosts {' and '.join(there)}: do not shut it down",
+        *advice,
+        *to_decommission_again(run, (*came_since, *withdrawn)),
+    )
 
 
 def _withdrawn_and_elsewhere(run: RunContext) -> dict[TopicPartition, Replicas]:

@@ -166,6 +166,52 @@ def test_a_decommission_that_got_new_partitions_releases_the_lock_and_advises_th
     assert run.store.lock_owner(run.cluster_id) is None
 
 
+def test_a_decommission_is_not_done_while_the_broker_hosts_what_was_withdrawn(reassignment, cluster, tmp_path):
+    """Who shuts it down because the run is green would shut it down with them."""
+    run = reassignment(FROM_3, **EMPTY_3)
+    cancel.stop(run.context, CancelScope(partitions=("orders-2",)), by="bob")
+    run.run_batches()
+    error = failed(run)
+    assert "broker 3 still hosts 1 partitions that were withdrawn (orders-2): do not shut it down" in str(error)
+    again, *_, rerun = error.advice
+    assert again.params["job"] == "decommission"
+    assert rerun == Rerun("verify")
+    assert run.store.lock_owner(run.cluster_id) is None
+    second = Run(
+        cluster, UPath(tmp_path), [[move("orders", 2, (3, 1), (5, 1))]], reassignment_id="second", **again.params
+    )
+    second.when_waiting = cluster.catch_up_all
+    second.run_batches()
+    second.finish()
+    verify(run.context)
+    write_report(run.context)
+
+
+def test_a_decommission_names_what_was_withdrawn_beside_what_came_since(reassignment, cluster):
+    run = reassignment(FROM_3, **EMPTY_3)
+    cancel.stop(run.context, CancelScope(partitions=("orders-2",)), by="bob")
+    run.run_batches()
+    cluster.create_topic("orphans", [(3, 4)])
+    error = failed(run)
+    assert "1 partitions that came after the plan (orphans-0) and 1 partitions that were withdrawn (orders-2)" in str(
+        error
+    )
+    assert error.advice[0].what.startswith("cordon the log dirs of broker 3")
+
+
+def test_a_decommission_all_of_which_was_withdrawn_is_done_when_the_broker_is_empty_wherever_the_rest_went(
+    reassignment, cluster
+):
+    """Else the same decommission, as advised, would be followed by a second copy to where this one had planned it."""
+    run = reassignment(FROM_3, **EMPTY_3)
+    cancel.stop(run.context, CancelScope(topics=("orders",)), by="bob")
+    run.run_batches()
+    assert "broker 3 still hosts 2 partitions that were withdrawn" in str(failed(run))
+    cluster.alter_reassignments({ORDERS_1: (2, 6), ORDERS_2: (6, 1)})
+    cluster.catch_up_all()
+    verify(run.context)
+
+
 def test_a_decommission_is_not_done_while_the_broker_hosts_topics_that_nobody_may_describe(reassignment, cluster):
     """Metadata leaves them out without a word: the broker would be shut down with the last copy of them."""
     cluster.create_topic("secret", [(3, 2)], size_bytes=1)
