@@ -20,7 +20,7 @@ from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.decisions.verification import verification
 from kafka_reassignment.errors import ReassignmentError, RecordDamagedError, VerificationError, name_some
 from kafka_reassignment.model import InFlight, Reassignment, Replicas, TopicPartition
-from kafka_reassignment.plan.store import read_target
+from kafka_reassignment.plan.store import read_target, read_targets_of
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.request import Job
@@ -65,26 +65,25 @@ def verify(run: RunContext) -> None:
     with run.audited("verify") as event:
         withdrawn = run.record.withdrawn_partitions()
         planned, found = _look_at_all(run, withdrawn)
-        until = run.now() + timedelta(seconds=PASSING_SECONDS)
-        while found.passing and run.now() < until:
-            run.sleep(BETWEEN_LOOKS_SECONDS)
-            again = found.look_again()
-            for moves in in_slices(again, SLICE):
-                _look_at(run, moves, found)
+        _wait_for_what_passes(run, found)
         leaving = leaving_brokers(run, until=run.now() + timedelta(seconds=PASSING_SECONDS))
+        came_back = [p for p in leaving.hosted if p in planned and p not in found.wrong]
+        if came_back:
+            _look_at_what_came_back(run, came_back, found)
         came_since = [p for p in leaving.hosted if p not in planned and str(p) not in withdrawn]
         withdrawn_there = [p for p in leaving.hosted if str(p) in withdrawn]
         # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go at this point.
         restored = Restored(()) if run.record.journal().is_over else _restored(run, event)
         of_superseded, damage = _settled_of_superseded(run, event)
         event.summary = f"{found.at_target} partitions at their target"
-        event.summary += f", {found.gone} deleted since the plan" if found.gone else ""
+        event.summary += f", {len(found.gone)} deleted since the plan" if found.gone else ""
         event.summary += f", {len(withdrawn)} withdrawn" if withdrawn else ""
         event.facts |= {
             "at_target": found.at_target,
-            "gone": found.gone,
+            "gone": len(found.gone),
             "withdrawn": sorted(withdrawn),
             "wrong": list(found.wrong.values()),
+            "came_back": [str(p) for p in came_back],
             "came_since": [str(p) for p in came_since],
             "withdrawn_there": [str(p) for p in withdrawn_there],
             "hidden": [str(p) for p in sorted(leaving.hidden)],
@@ -126,7 +125,7 @@ class _Found:
     """What is not as planned, by partition and in words; ``passing`` may be as planned at the next look."""
 
     at_target: int = 0
-    gone: int = 0
+    gone: set[TopicPartition] = field(default_factory=set)
     wrong: dict[TopicPartition, str] = field(default_factory=dict)
     elsewhere: dict[TopicPartition, Replicas] = field(default_factory=dict)
     led_by_others: bool = False
@@ -144,6 +143,33 @@ class _Found:
         self.led_by_others = self.ours_in_flight = False
         self.out_of_sync = set()
         return again
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget partitions that were at their target, or deleted: they are looked at again."""
+        self.at_target -= len([p for p in partitions if p not in self.gone])
+        self.gone.difference_update(partitions)
+
+
+def _wait_for_what_passes(run: RunContext, found: _Found) -> None:
+    until = run.now() + timedelta(seconds=PASSING_SECONDS)
+    while found.passing and run.now() < until:
+        run.sleep(BETWEEN_LOOKS_SECONDS)
+        again = found.look_again()
+        for moves in in_slices(again, SLICE):
+            _look_at(run, moves, found)
+
+
+def _look_at_what_came_back(run: RunContext, partitions: Collection[TopicPartition], found: _Found) -> None:
+    """Look again at planned partitions that a leaving broker hosts, though nothing was wrong with them at the first look.
+
+    A topic was deleted and made again meanwhile, or another client moved them; or a broker's metadata was old news.
+    """
+    run.sleep(BETWEEN_LOOKS_SECONDS)
+    found.forget(partitions)
+    moves = read_targets_of(run.record.plan_ref(), set(partitions))
+    for some in in_slices(moves.values(), SLICE):
+        _look_at(run, some, found)
+    _wait_for_what_passes(run, found)
 
 
 def _look_at_all(run: RunContext, withdrawn: Collection[str]) -> tuple[set[TopicPartition], _Found]:
@@ -172,7 +198,7 @@ def _look_at(run: RunContext, moves: Sequence[Reassignment], found: _Found) -> N
     found.elsewhere |= {p: by_partition[p].target for p in (*result.elsewhere, *result.in_flight)}
     found.passing += [by_partition[p] for p in passing]
     found.at_target += len([p for p in result.at_target if p not in passing])
-    found.gone += len(result.gone)
+    found.gone |= {*result.gone}
     found.led_by_others |= bool(led)
     found.ours_in_flight |= any(_is_ours(by_partition[p], seen.in_flight[p]) for p in result.in_flight)
     found.out_of_sync |= {b for brokers in result.under_replicated.values() for b in brokers}

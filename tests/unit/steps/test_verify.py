@@ -166,6 +166,78 @@ def test_a_decommission_that_got_new_partitions_releases_the_lock_and_advises_th
     assert run.store.lock_owner(run.cluster_id) is None
 
 
+def while_it_waits(run, cluster, act):
+    """Let something happen in the first wait of verify, which orders-1 is the reason for."""
+    happened = []
+
+    def once():
+        if not happened:
+            happened.append(True)
+            act()
+            cluster.catch_up_all()
+
+    cluster.fall_behind(ORDERS_1, 4)
+    run.clock.on_sleep.append(once)
+
+
+FROM_3_WITH_T = [*FROM_3, move("ones", 0, (3, 2), (4, 2))]
+
+
+def test_a_topic_that_was_made_again_on_the_leaving_broker_while_others_were_waited_for_is_seen(reassignment, cluster):
+    cluster.create_topic("ones", [(3, 2)])
+    run = reassignment(FROM_3_WITH_T, **EMPTY_3)
+    run.run_batches()
+    cluster.delete_topic("ones")
+    while_it_waits(run, cluster, lambda: cluster.create_topic("ones", [(3, 2)]))
+    error = failed(run)
+    assert str(error).count("partition ones-0, but replica set is 3,2 rather than 4,2") == 1
+    assert parse_plan(error.advice[0].params["reassignment_json"]) == {TopicPartition("ones", 0): (4, 2)}
+    facts = next(e for e in run.record.audit if e.step == "verify").facts
+    assert (facts["at_target"], facts["gone"], facts["came_back"]) == (2, 0, ["ones-0"])
+
+
+def test_what_another_client_moved_back_to_the_leaving_broker_while_others_were_waited_for_is_seen(
+    reassignment, cluster
+):
+    run = reassignment(FROM_3, **EMPTY_3)
+    run.run_batches()
+    while_it_waits(run, cluster, lambda: cluster.alter_reassignments({ORDERS_2: (3, 1)}))
+    error = failed(run)
+    assert "partition orders-2, but replica set is 3,1 rather than 4,1" in str(error)
+    assert next(e for e in run.record.audit if e.step == "verify").facts["at_target"] == 1
+    cluster.alter_reassignments({ORDERS_2: (4, 1)})
+    cluster.catch_up_all()
+    verify(run.context)
+
+
+def test_what_is_on_its_way_back_to_the_leaving_broker_is_told_once(reassignment, cluster):
+    run = reassignment(FROM_3, **EMPTY_3)
+    run.run_batches()
+    seen = cluster.describe_partitions
+
+    def moved_before_the_look_at_the_broker(topics=None):
+        if topics is None and not cluster.list_reassignments():
+            cluster.alter_reassignments({ORDERS_2: (3, 1)})
+        return seen(topics)
+
+    cluster.describe_partitions = moved_before_the_look_at_the_broker
+    error = failed(run)
+    assert str(error).count("orders-2 is still being reassigned") == 1
+    assert "came after the plan" not in str(error)
+    assert WaitUntil("the moves of other clients have ended") in error.advice
+
+
+def test_old_news_of_the_leaving_broker_does_not_fail_the_run(reassignment, cluster):
+    run = reassignment(FROM_3, **EMPTY_3)
+    before = cluster.describe_partitions()
+    run.run_batches()
+    seen = cluster.describe_partitions
+    cluster.describe_partitions = lambda topics=None: before if topics is None else seen(topics)
+    run.finish()
+    facts = next(e for e in run.record.audit if e.step == "verify").facts
+    assert (facts["at_target"], facts["came_back"]) == (2, ["orders-1", "orders-2"])
+
+
 def test_a_decommission_is_not_done_while_the_broker_hosts_what_was_withdrawn(reassignment, cluster, tmp_path):
     """Who shuts it down because the run is green would shut it down with them."""
     run = reassignment(FROM_3, **EMPTY_3)
