@@ -274,15 +274,21 @@ def reassignment_is_done(play: Play, run: Any, *, at: datetime | None = None) ->
     withdrawn = play.world.truth.withdrawn(run.run_id)
     if request.job is Job.ROLL_BACK:
         targets = _to_roll_back(play, str(request.roll_back_of))
-    if targets and withdrawn >= {str(p) for p in targets}:
+    leaving = set(request.brokers) if request.job is Job.DECOMMISSION else set()
+    if targets and withdrawn >= {str(p) for p in targets} and not leaving:
         withdrawn = frozenset()  # green only where all of them have come to their target all the same
     elif request.job is Job.ROLL_BACK:
         withdrawn |= play.world.truth.withdrawn(str(request.roll_back_of))
     for partition, target in sorted(targets.items()):
-        if str(partition) in withdrawn:
+        if str(partition) in withdrawn and not leaving:
             continue
         seen = state.partitions.get(partition)
         if seen is None or partition.topic in play.deleted_topics or play.touched.get(partition, just_now) > just_now:
+            continue
+        if str(partition) in withdrawn:
+            if left_there := sorted(leaving & set(seen.replicas)):
+                what = f"{run.dag_id} is green though {partition}, which was withdrawn, is on broker {left_there}"
+                found.append(Violation("I6", f"{what}, which was to be emptied", now))
             continue
         if seen.in_flight or tuple(seen.replicas) != tuple(target):
             found.append(

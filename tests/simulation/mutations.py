@@ -426,3 +426,15 @@ def who_was_superseded_before_is_forgotten(patch: Patch) -> None:
         return real(run, record) if record is run.record else StoppedSteps()
 
     patch.setattr(stopped_steps, "_steps_of_superseded", of_own)
+
+
+@puts_back("H18")
+def what_was_withdrawn_is_not_looked_for(patch: Patch) -> None:
+    """Takes out that a decommission is not done while its brokers host what was withdrawn."""
+    real = verify.leaving_brokers
+
+    def leaving_brokers(run: RunContext, *, until: Any) -> Any:
+        seen, withdrawn = real(run, until=until), run.record.withdrawn_partitions()
+        return replace(seen, hosted=[p for p in seen.hosted if str(p) not in withdrawn])
+
+    patch.setattr(verify, "leaving_brokers", leaving_brokers)

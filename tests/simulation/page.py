@@ -197,8 +197,11 @@ class PageReader:
             self._finished.add((own.reassignment_id, done.number))
             steps = whole_batch(RecordView(record), done.number).steps
             take_part = [s for s in steps if str(s.partition) not in {*done.left_out, *withdrawn}]
-            if len(take_part) > done.partitions:
-                yield f"batch {done.number} has {len(take_part)} partitions, not {done.partitions}"
+            there = [
+                s for s in take_part if s.partition in state.partitions and s.partition.topic not in play.deleted_topics
+            ]
+            if len(there) > done.partitions:
+                yield f"batch {done.number} has {len(there)} partitions, not {done.partitions}"
             for step in take_part:
                 seen = state.partitions.get(step.partition)
                 if (

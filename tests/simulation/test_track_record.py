@@ -21,7 +21,7 @@ NUMBERS = sorted(
     + [f"B{n}" for n in range(1, 8)]
     + [f"C{n}" for n in range(1, 6)]
     + [f"G{n}" for n in range(1, 5)]
-    + [f"H{n}" for n in range(1, 18)]
+    + [f"H{n}" for n in range(1, 19)]
 )
 
 MEETS_NOTHING: Mapping[str, str] = {"G1": "release_lock: a step of a finished batch takes no lock, so none is there"}

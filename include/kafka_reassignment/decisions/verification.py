@@ -14,8 +14,8 @@ class Verification:
     """The end state compared with the plan.
 
     ``elsewhere`` has a sentence for a partition that is neither in flight nor at its target, order included: Kafka's
-    own, or that only old replicas are left to be dropped. ``under_replicated`` (with the brokers out of sync) and
-    ``wrong_leader`` (with a sentence) are about partitions that are at their target.
+    own, or that only old replicas are left to be dropped. ``under_replicated`` (with the brokers out of sync), ``leaderless``
+    and ``wrong_leader`` (with a sentence) are about partitions that are at their target.
     """
 
     at_target: tuple[TopicPartition, ...] = ()
@@ -24,15 +24,21 @@ class Verification:
     gone: tuple[TopicPartition, ...] = ()
     under_replicated: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
     wrong_leader: Mapping[TopicPartition, str] = field(default_factory=dict)
+    leaderless: tuple[TopicPartition, ...] = ()
 
     @property
     def not_yet(self) -> dict[TopicPartition, str]:
-        """What is not so yet, in words: in flight, or at the target with a replica out of sync."""
+        """What is not so yet, in words: in flight, or at the target without a leader or with a replica out of sync."""
         out_of_sync = {
             p: f"{p} is under-replicated: {format_brokers(brokers)} out of sync"
             for p, brokers in self.under_replicated.items()
         }
-        return out_of_sync | {p: f"{p} is still being reassigned" for p in self.in_flight}
+        offline = {
+            p: f"{p} has no leader"
+            + (f": {format_brokers(self.under_replicated[p])} out of sync" if p in self.under_replicated else "")
+            for p in self.leaderless
+        }
+        return out_of_sync | offline | {p: f"{p} is still being reassigned" for p in self.in_flight}
 
 
 def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verification:
@@ -43,6 +49,7 @@ def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verificat
     elsewhere: dict[TopicPartition, str] = {}
     under_replicated: dict[TopicPartition, Replicas] = {}
     wrong_leader: dict[TopicPartition, str] = {}
+    leaderless: list[TopicPartition] = []
     for item in wanted:
         partition = item.partition
         target = item.reassignment.target if isinstance(item, Step) else item.target
@@ -55,12 +62,18 @@ def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verificat
             elsewhere[partition] = _where(partition, state.replicas, target)
         else:
             at_target.append(partition)
-            if missing := tuple(b for b in target if b not in state.isr):
+            # The last replica stays in the ISR while its broker is down: only the missing leader shows that.
+            in_sync = state.isr if state.leader is not None else seen.in_sync(partition)
+            if missing := tuple(b for b in target if b not in in_sync):
                 under_replicated[partition] = missing
+            if state.leader is None:
+                leaderless.append(partition)
             if state.leader != target[0]:
                 leader = "no broker" if state.leader is None else f"broker {state.leader}"
                 wrong_leader[partition] = f"{partition} is led by {leader} rather than its preferred leader {target[0]}"
-    return Verification(tuple(at_target), tuple(in_flight), elsewhere, tuple(gone), under_replicated, wrong_leader)
+    return Verification(
+        tuple(at_target), tuple(in_flight), elsewhere, tuple(gone), under_replicated, wrong_leader, tuple(leaderless)
+    )
 
 
 def _where(partition: TopicPartition, replicas: Replicas, target: Replicas) -> str:

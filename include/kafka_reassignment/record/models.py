@@ -108,7 +108,8 @@ class SubmittedBatch(Versioned):
     could move. ``left_open`` are those that the batch goes on without because a broker of theirs is dead, and why: they were
     submitted, their moves stay as they are, and a later batch takes them up again. ``only_blocked_since`` is when the batch
     began to wait for nothing but dead brokers. ``run_command`` is the number of the last order to stop or to go on when it was
-    submitted, 0 where there was none; None in a file that was written before there was this field.
+    submitted, 0 where there was none; None in a file that was written before there was this field. ``done_before`` are those of
+    ``accepted`` that were at the step's target before anything of it was submitted: nothing of them is copied.
     """
 
     submitted_at: datetime
@@ -121,6 +122,7 @@ class SubmittedBatch(Versioned):
     left_open: dict[str, str] = Field(default_factory=dict)
     only_blocked_since: datetime | None = None
     run_command: int | None = None
+    done_before: tuple[str, ...] = ()
 
     @property
     def made(self) -> frozenset[str]:
@@ -143,7 +145,8 @@ class SupersededNote(Versioned):
 class FinishedBatch(Versioned):
     """A batch that is at its target, with its throttle cleared, but for ``left_out``: those left open are among these.
 
-    ``copied`` is for the estimates of later batches. ``left_open`` is what is left open at its end, and by which batch; None in a
+    ``partitions`` are those at their target, and ``bytes_copied`` is what the plan had to copy of them: of neither what was
+    deleted, and no bytes of what was at its target before. ``copied`` is for the estimates of later batches. ``left_open`` is what is left open at its end, and by which batch; None in a
     file that was written before there was this field.
     """
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Literal
 
 from kafka_reassignment.advice import CANCEL_DAG_ID
+from kafka_reassignment.errors import ReassignmentError, is_worth_a_retry
 from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.plan.summary import PlanSummary, seconds_at_rate
 from kafka_reassignment.record.approvals import PlanApproval
@@ -37,11 +38,19 @@ Approval = Literal["go", "ask", "stop"]
 
 
 def approval(run: RunContext, rules: ApprovalRules | None = None) -> Approval:
-    """Return whether to go on, to ask a person first, or to stop because only a validation was asked for."""
+    """Return whether to go on, to ask a person first, or to stop because only a validation was asked for.
+
+    A validation releases the cluster's lock, also at an error that no retry can help: it has nothing more to do.
+    """
     request, rules = run.request, rules or ApprovalRules()
     if request.validate_only:
         with run.audited("approve") as event:
-            summary = what_would_be_done(run)
+            try:
+                summary = what_would_be_done(run)
+            except ReassignmentError as error:
+                if not is_worth_a_retry(error):
+                    run.release_lock()
+                raise
             run.log.info("%s", summary)
             run.release_lock()
             event.outcome, event.summary = "skipped", "validated only; nothing was changed in the cluster"

@@ -9,6 +9,7 @@ from kafka_reassignment.advice import Correct, Rerun, WaitUntil, advice_from_dat
 from kafka_reassignment.decisions.moves import (
     Phase,
     expansions_to_submit,
+    phase,
     to_begin,
 )
 from kafka_reassignment.decisions.windows import StartDecision, fits, past_deadline
@@ -32,7 +33,7 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words, estimate_of
 from kafka_reassignment.steps.finished import is_finished_batch, refuse_finished
 from kafka_reassignment.steps.inbound import note_sizes
-from kafka_reassignment.steps.left_open import changed_since, has_left_open
+from kafka_reassignment.steps.left_open import changed_since, has_left_open, left_open_by
 from kafka_reassignment.steps.limits import revise
 from kafka_reassignment.steps.moves import (
     DOUBTFUL,
@@ -147,6 +148,7 @@ def submit_batch(run: RunContext, number: int) -> None:
                 changed_by_others=tuple(changed),
                 given_up=tuple(map(str, wanted.waiting)) if in_vain else (),
                 run_command=ordered,
+                done_before=_done_before(recorded, batch, view, earlier),
             ),
         )
         event.facts |= {
@@ -163,6 +165,18 @@ def submit_batch(run: RunContext, number: int) -> None:
         for partition, reason in left_out.items():
             run.log.warning("Left out of batch %d: %s: %s", number, partition, reason)
         raise_to_whole(run, RecordView(run.record), left_to_copy(batch, view), event)
+
+
+def _done_before(recorded: RecordView, batch: Batch, view: View, earlier: SubmittedBatch | None) -> tuple[str, ...]:
+    """Return what is at its target though nothing of the batch was submitted.
+
+    What an earlier batch has left open is not among it: that one has submitted it.
+    """
+    done = [s.partition for s in batch.steps if phase(s, view).phase is Phase.DONE]
+    if earlier is not None:
+        return tuple(str(p) for p in done if str(p) in earlier.done_before)
+    opened = left_open_by(recorded) if done else {}
+    return tuple(str(p) for p in done if str(p) not in opened)
 
 
 def _refuse_overtaken(run: RunContext, number: int, earlier: SubmittedBatch | None) -> None:

@@ -78,11 +78,12 @@ def clear_throttle(run: RunContext, number: int) -> None:
         out = [s for s in taken_out(RecordView(run.record), number).steps if str(s.partition) not in settled]
         if left := not_settled(out, view):
             raise _waits_for_a_cancel(run, number, "is cleared", left)
+        there = without(taking, {str(p) for p, now in at.items() if now.phase is Phase.GONE})
         run.record.write_finished(
             FinishedBatch(
                 number=number,
-                partitions=len(taking.steps),
-                bytes_copied=taking.bytes_to_copy,
+                partitions=len(there.steps),
+                bytes_copied=without(there, submitted.done_before if submitted else ()).bytes_to_copy,
                 started_at=submitted.submitted_at if submitted else run.now(),
                 finished_at=run.now(),
                 left_out={**submitted.left_out, **submitted.left_open} if submitted else {},

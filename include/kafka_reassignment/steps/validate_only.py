@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from kafka_reassignment.errors import name_some
+from kafka_reassignment.errors import DeadlinePassedError, InfeasiblePlanError, name_some
 from kafka_reassignment.model import Batch, Replicas, TopicPartition
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.admission import why_held
@@ -33,10 +33,9 @@ def what_would_be_done(run: RunContext) -> str:
     if not batches:
         return "Nothing would be done: the cluster is as asked for"
     first = json.loads(lines[0])
-    reasons = why_held(run, RecordView(run.record), run.batch(1), SizeSamples()).reasons
     text = [
         f"{batches} batches would be run; what each would do: {uri}",
-        "Batch 1 would start at once" if not reasons else f"Batch 1 would wait now: {name_some(reasons)}",
+        _when_it_would_start(run),
         f"it would change {len(first['throttle'])} throttle configs: {name_some(first['throttle'], 4)}"
         if first["throttle"]
         else "it would set no throttle",
@@ -44,6 +43,17 @@ def what_would_be_done(run: RunContext) -> str:
         f"and, with all of it in sync, {name_some(_shown(first['target']), 5)}",
     ]
     return "\n".join(text)
+
+
+def _when_it_would_start(run: RunContext) -> str:
+    """Say it of the first batch. That it can never start is an answer too: advice would be about runs that a validation has not."""
+    try:
+        reasons = why_held(run, RecordView(run.record), run.batch(1), SizeSamples()).reasons
+    except InfeasiblePlanError as error:
+        return error.problem
+    except DeadlinePassedError as error:
+        return f"Batch 1 can never start: {error.problem}"
+    return f"Batch 1 would wait now: {name_some(reasons)}" if reasons else "Batch 1 would start at once"
 
 
 def _of_batch(run: RunContext, batch: Batch) -> dict[str, object]:

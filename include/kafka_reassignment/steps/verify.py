@@ -20,7 +20,7 @@ from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.decisions.verification import verification
 from kafka_reassignment.errors import ReassignmentError, RecordDamagedError, VerificationError, name_some
 from kafka_reassignment.model import InFlight, Reassignment, Replicas, TopicPartition
-from kafka_reassignment.plan.store import read_target
+from kafka_reassignment.plan.store import read_target, read_targets_of
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.request import Job
@@ -65,35 +65,38 @@ def verify(run: RunContext) -> None:
     with run.audited("verify") as event:
         withdrawn = run.record.withdrawn_partitions()
         planned, found = _look_at_all(run, withdrawn)
-        until = run.now() + timedelta(seconds=PASSING_SECONDS)
-        while found.passing and run.now() < until:
-            run.sleep(BETWEEN_LOOKS_SECONDS)
-            again = found.look_again()
-            for moves in in_slices(again, SLICE):
-                _look_at(run, moves, found)
+        _wait_for_what_passes(run, found)
         leaving = leaving_brokers(run, until=run.now() + timedelta(seconds=PASSING_SECONDS))
+        came_back = [p for p in leaving.hosted if p in planned and p not in found.wrong]
+        if came_back:
+            _look_at_what_came_back(run, came_back, found)
         came_since = [p for p in leaving.hosted if p not in planned and str(p) not in withdrawn]
+        withdrawn_there = [p for p in leaving.hosted if str(p) in withdrawn]
         # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go at this point.
         restored = Restored(()) if run.record.journal().is_over else _restored(run, event)
         of_superseded, damage = _settled_of_superseded(run, event)
         event.summary = f"{found.at_target} partitions at their target"
-        event.summary += f", {found.gone} deleted since the plan" if found.gone else ""
+        event.summary += f", {len(found.gone)} deleted since the plan" if found.gone else ""
         event.summary += f", {len(withdrawn)} withdrawn" if withdrawn else ""
         event.facts |= {
             "at_target": found.at_target,
-            "gone": found.gone,
+            "gone": len(found.gone),
             "withdrawn": sorted(withdrawn),
             "wrong": list(found.wrong.values()),
+            "came_back": [str(p) for p in came_back],
             "came_since": [str(p) for p in came_since],
+            "withdrawn_there": [str(p) for p in withdrawn_there],
             "hidden": [str(p) for p in sorted(leaving.hidden)],
             "silent": dict(leaving.silent),
             "throttle_owed": list(restored.owed),
             "left_by_superseded": as_texts(of_superseded),
         }
-        unmoved = {} if planned or not withdrawn else _withdrawn_and_elsewhere(run)
+        # Brokers that are to be empty tell by what they host whether it is done, wherever the rest is.
+        is_told = planned or not withdrawn or run.request.job is Job.DECOMMISSION
+        unmoved = {} if is_told else _withdrawn_and_elsewhere(run)
         event.facts["unmoved"] = [str(p) for p in unmoved]
         error: ReassignmentError | None = _what_is_wrong(
-            run, found, restored, of_superseded, leaving, came_since, unmoved
+            run, found, restored, of_superseded, leaving, came_since, withdrawn_there, unmoved
         )
         if damage is not None:
             error = damage if error is None else _with_damage(error, damage)
@@ -122,7 +125,7 @@ class _Found:
     """What is not as planned, by partition and in words; ``passing`` may be as planned at the next look."""
 
     at_target: int = 0
-    gone: int = 0
+    gone: set[TopicPartition] = field(default_factory=set)
     wrong: dict[TopicPartition, str] = field(default_factory=dict)
     elsewhere: dict[TopicPartition, Replicas] = field(default_factory=dict)
     led_by_others: bool = False
@@ -140,6 +143,33 @@ class _Found:
         self.led_by_others = self.ours_in_flight = False
         self.out_of_sync = set()
         return again
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget partitions that were at their target, or deleted: they are looked at again."""
+        self.at_target -= len([p for p in partitions if p not in self.gone])
+        self.gone.difference_update(partitions)
+
+
+def _wait_for_what_passes(run: RunContext, found: _Found) -> None:
+    until = run.now() + timedelta(seconds=PASSING_SECONDS)
+    while found.passing and run.now() < until:
+        run.sleep(BETWEEN_LOOKS_SECONDS)
+        again = found.look_again()
+        for moves in in_slices(again, SLICE):
+            _look_at(run, moves, found)
+
+
+def _look_at_what_came_back(run: RunContext, partitions: Collection[TopicPartition], found: _Found) -> None:
+    """Look again at planned partitions that a leaving broker hosts, though nothing was wrong with them at the first look.
+
+    A topic was deleted and made again meanwhile, or another client moved them; or a broker's metadata was old news.
+    """
+    run.sleep(BETWEEN_LOOKS_SECONDS)
+    found.forget(partitions)
+    moves = read_targets_of(run.record.plan_ref(), set(partitions))
+    for some in in_slices(moves.values(), SLICE):
+        _look_at(run, some, found)
+    _wait_for_what_passes(run, found)
 
 
 def _look_at_all(run: RunContext, withdrawn: Collection[str]) -> tuple[set[TopicPartition], _Found]:
@@ -168,7 +198,7 @@ def _look_at(run: RunContext, moves: Sequence[Reassignment], found: _Found) -> N
     found.elsewhere |= {p: by_partition[p].target for p in (*result.elsewhere, *result.in_flight)}
     found.passing += [by_partition[p] for p in passing]
     found.at_target += len([p for p in result.at_target if p not in passing])
-    found.gone += len(result.gone)
+    found.gone |= {*result.gone}
     found.led_by_others |= bool(led)
     found.ours_in_flight |= any(_is_ours(by_partition[p], seen.in_flight[p]) for p in result.in_flight)
     found.out_of_sync |= {b for brokers in result.under_replicated.values() for b in brokers}
@@ -192,6 +222,7 @@ def _what_is_wrong(
     of_superseded: Mapping[TopicPartition, str],
     leaving: LeavingBrokers,
     came_since: Sequence[TopicPartition],
+    withdrawn_there: Sequence[TopicPartition],
     unmoved: Mapping[TopicPartition, Replicas],
 ) -> VerificationError | None:
     if found.wrong or restored.owed or of_superseded:
@@ -203,7 +234,7 @@ def _what_is_wrong(
             f"user of this connection may not describe ({name_some(sorted(leaving.hidden))}), so nobody has planned them: do not "
             "shut it down",
             Correct("grant Describe on these topics"),
-            *to_decommission_again(run, came_since),
+            *to_decommission_again(run, (*came_since, *withdrawn_there)),
         )
     if leaving.silent:
         silent = format_brokers(sorted(leaving.silent))
@@ -213,15 +244,8 @@ def _what_is_wrong(
             WaitUntil(f"broker {silent} answers"),
             Rerun("verify"),
         )
-    if came_since:
-        return VerificationError(
-            f"All that was planned is done, but broker {brokers} still hosts {len(came_since)} partitions that came after the "
-            f"plan ({name_some(came_since)}): do not shut it down",
-            Correct(
-                f"cordon the log dirs of broker {brokers} (cordoned.log.dirs, from Kafka 4.3) so that no more come"
-            ),
-            *to_decommission_again(run, came_since),
-        )
+    if came_since or withdrawn_there:
+        return _still_hosts(run, brokers, came_since, withdrawn_there)
     if unmoved:
         keep_what_is_left(run, unmoved)
         return VerificationError(
@@ -230,6 +254,26 @@ def _what_is_wrong(
             *to_move_what_is_left(run, unmoved),
         )
     return None
+
+
+def _still_hosts(
+    run: RunContext, brokers: str, came_since: Sequence[TopicPartition], withdrawn: Sequence[TopicPartition]
+) -> VerificationError:
+    """Return the error about brokers that were to be emptied, and are shut down by who believes that they are empty."""
+    there: list[str] = []
+    advice: list[Advice] = []
+    if came_since:
+        there.append(f"{len(came_since)} partitions that came after the plan ({name_some(came_since)})")
+        cordon = f"cordon the log dirs of broker {brokers} (cordoned.log.dirs, from Kafka 4.3) so that no more come"
+        advice.append(Correct(cordon))
+    if withdrawn:
+        there.append(f"{len(withdrawn)} partitions that were withdrawn ({name_some(withdrawn)})")
+    done = "All that was planned and not withdrawn is done" if withdrawn else "All that was planned is done"
+    return VerificationError(
+        f"{done}, but broker {brokers} still hosts {' and '.join(there)}: do not shut it down",
+        *advice,
+        *to_decommission_again(run, (*came_since, *withdrawn)),
+    )
 
 
 def _withdrawn_and_elsewhere(run: RunContext) -> dict[TopicPartition, Replicas]:

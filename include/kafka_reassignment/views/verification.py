@@ -164,7 +164,7 @@ def _compare(
         verified.wrong |= {str(p): text.removesuffix(".") for p, text in wrong.items()}
         verified.at_target += len([p for p in result.at_target if p not in wrong])
         verified.gone += map(str, result.gone)
-        verified.led_by_others += map(str, result.wrong_leader)
+        verified.led_by_others += [str(p) for p in result.wrong_leader if p not in result.leaderless]
 
 
 def _throttles_left(cluster: ClusterPort, partitions: Collection[TopicPartition]) -> Iterator[str]:

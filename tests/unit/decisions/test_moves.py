@@ -356,6 +356,17 @@ def test_verification_reports_under_replicated_and_badly_led_partitions_at_their
     assert result.wrong_leader == {ORDERS_3: "orders-3 is led by broker 2 rather than its preferred leader 1"}
     offline = verification([step((1, 2, 3), (1, 2, 4))], seen((1, 2, 4), (), leader=None))
     assert offline.wrong_leader == {ORDERS_3: "orders-3 is led by no broker rather than its preferred leader 1"}
+    assert offline.not_yet == {ORDERS_3: "orders-3 has no leader: 1,2,4 out of sync"}
+
+
+def test_a_partition_without_a_leader_is_not_as_planned_though_its_last_replica_is_in_the_isr() -> None:
+    """Without eligible leader replicas (KIP-966) Kafka keeps the last one there, whether or not its broker is up."""
+    state = PartitionState((1,), frozenset({1}), None)
+    down = verification([step((1, 2), (1,))], View(frozenset({2, 3}), {ORDERS_3: state}))
+    assert down.not_yet == {ORDERS_3: "orders-3 has no leader: 1 out of sync"}
+    assert down.under_replicated == {ORDERS_3: (1,)}
+    up = verification([step((1, 2), (1,))], View(ALL, {ORDERS_3: state}))
+    assert up.not_yet == {ORDERS_3: "orders-3 has no leader"}
 
 
 def test_verification_knows_what_is_in_flight_and_what_is_gone() -> None:

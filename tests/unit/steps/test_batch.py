@@ -2,8 +2,8 @@
 
 import pytest
 from tests.fakes.cluster import FakeCluster
-from tests.steps_lab import OWN_STEPS, ProcessDiedError, StillWaiting
-from tests.unit.steps.throttle_lab import MOVES
+from tests.steps_lab import OWN_STEPS, ProcessDiedError, StillWaiting, move
+from tests.unit.steps.throttle_lab import MOVES, ORDERS_0
 
 from kafka_reassignment.advice import Rerun, advice_as_data
 from kafka_reassignment.decisions.throttle import THROTTLE_KEYS
@@ -16,6 +16,8 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource
 from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.steps.leaders import elect_leaders
+from kafka_reassignment.steps.verify import verify, write_report
 
 pytestmark = pytest.mark.quick
 
@@ -234,3 +236,45 @@ def test_an_audit_event_tells_who_what_and_the_values_before(reassignment):
     throttle = [e for e in run.record.audit if e.step == "set_throttle"][-1].facts["throttle"]
     assert throttle["asked_bytes_per_second"] == 10_000_000
     assert any("follower.replication.throttled.rate" in change for change in throttle["changes"])
+
+
+# What a finished batch says of itself
+
+
+def test_what_was_deleted_counts_neither_as_a_partition_nor_as_copied(reassignment, cluster):
+    cluster.create_topic("gone", [(1, 2)])
+    run = reassignment([*MOVES, move("gone", 0, (1, 2), (1, 3), 500_000_000_000)])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.delete_topic("gone")
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    done = run.record.finished(1)
+    assert (done.partitions, done.bytes_copied) == (2, 2_000_000)
+    elect_leaders(run.context)
+    verify(run.context)
+    assert "steps of partitions: 2, copied: 0.002 GB" in write_report(run.context)
+
+
+def test_what_was_at_its_target_before_the_batch_began_is_not_copied_also_where_it_is_submitted_again(
+    reassignment, cluster
+):
+    run = reassignment(MOVES)
+    cluster.alter_reassignments({ORDERS_0: (1, 3)})
+    cluster.catch_up_all()
+    run.do_all("admit", "set_throttle", "submit_batch")
+    assert run.record.submitted(1).done_before == ("orders-0",)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "submit_batch")
+    assert run.record.submitted(1).done_before == ("orders-0",), "orders-1 is at its target too, and was copied"
+    run.do("clear_throttle")
+    done = run.record.finished(1)
+    assert (done.partitions, done.bytes_copied) == (2, 1_000_000)
+
+
+def test_what_is_moved_away_and_submitted_again_is_copied_after_all(reassignment, cluster):
+    run = reassignment(MOVES)
+    cluster.alter_reassignments({ORDERS_0: (1, 3)})
+    cluster.catch_up_all()
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.alter_reassignments({ORDERS_0: (1, 2)})
+    cluster.catch_up_all()
+    run.do("submit_batch")
+    assert run.record.submitted(1).done_before == ()

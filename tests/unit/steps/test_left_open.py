@@ -73,6 +73,23 @@ def test_the_rest_of_the_batch_and_later_batches_go_on_and_all_ends_when_the_bro
     run.record.audit.verify()
 
 
+def test_what_ends_by_itself_between_two_batches_was_copied_by_the_one_that_left_it_open(chain, cluster):
+    """Its expansion is the target itself, so it is there before the later batch submits anything."""
+    run = chain([move("orders", 0, (1, 2), (1, 2, 4)), TO_5], [LATER])
+    submitted_then_dead(run, cluster)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert next_batch(run.context, 1) == 2
+    run.do_all(batch=2)
+    assert next_batch(run.context, 2) == 3
+    cluster.restart(4)
+    cluster.catch_up_all()
+    assert cluster.list_reassignments() == {}
+    run.do_all(batch=3)
+    assert run.record.submitted(3).done_before == ()
+    assert [run.record.finished(n).partitions for n in (1, 2, 3)] == [1, 1, 1]
+    assert run.record.finished(3).bytes_copied > 0
+
+
 def test_a_broker_that_is_back_in_time_leaves_nothing_open(chain, cluster):
     run = chain([TO_4, TO_5], [LATER])
     submitted_then_dead(run, cluster)

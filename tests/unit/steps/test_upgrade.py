@@ -16,12 +16,13 @@ from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import Clock, Run
 from upath import UPath
 
-from kafka_reassignment.errors import RecordDamagedError
+from kafka_reassignment.errors import RecordDamagedError, VerificationError
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ResourceKind, TopicPartition
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.resume import resume
+from kafka_reassignment.steps.verify import verify, write_report
 from kafka_reassignment.views.listing import list_reassignments
 
 LEFT = Path(__file__).parent / "version_1"
@@ -81,10 +82,17 @@ def test_it_goes_on_where_it_was_and_ends_at_its_target_with_nothing_left_behind
     while number is not None:
         run.do_all(batch=number)
         number = next_batch(run.context, number)
-    run.finish()
+    with pytest.raises(
+        VerificationError, match=r"broker 4 still hosts 1 partitions that were withdrawn \(audit-log-0\)"
+    ):
+        run.finish()
     assert {p for p, r in run.replicas().items() if 4 in r} == {"audit-log-0"}, (
         "withdrawn by an operator before the upgrade"
     )
+    run.cluster.alter_reassignments({TopicPartition("audit-log", 0): (5, 6)})
+    run.cluster.catch_up_all()
+    verify(run.context)
+    write_report(run.context)
     assert not any(c.value for values in run.configs("orders", "payments").values() for c in values.values())
     assert run.record.journal().is_over
     assert run.store.lock_owner(run.cluster_id) is None

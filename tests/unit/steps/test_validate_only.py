@@ -1,10 +1,13 @@
 """Validate only (KIP-179): everything but the submit, and exactly what would be done."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from tests.steps_lab import move
 
+from kafka_reassignment.advice import Rerun
+from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
 from kafka_reassignment.steps.approval import approval
 from kafka_reassignment.steps.validate_only import WOULD_DO
 
@@ -56,3 +59,47 @@ def test_what_would_keep_the_first_batch_waiting_is_reported(reassignment, clust
     approval(run.context)
     message = next(e for e in run.record.audit if e.step == "approve").facts["would_do"]
     assert "Batch 1 would wait now: none of its 2 partitions can be moved now" in message
+
+
+LARGE = [move("orders", 0, (1, 2), (1, 3), 100_000_000_000)]
+"""At 10 MB/s it takes 2.8 hours."""
+
+
+@pytest.mark.parametrize(
+    ("hours_later", "why"),
+    [
+        (0, "Batch 1 can never start: the batch needs about 2 h 47 min, the longest it may run in one go before"),
+        (2, "Batch 1 can never start: The reassignment must end by"),
+    ],
+    ids=["too long", "too late"],
+)
+def test_that_the_first_batch_can_never_start_is_an_answer_and_the_cluster_is_given_back(
+    reassignment, hours_later, why
+):
+    """Advice about it would name a batch run and a rate that a validation has not."""
+    run = reassignment(LARGE, validate_only=True, must_end_by="2026-01-01 13:00")
+    run.clock.now += timedelta(hours=hours_later)
+    assert approval(run.context) == "stop"
+    event = next(e for e in run.record.audit if e.step == "approve")
+    assert why in event.facts["would_do"]
+    assert (event.outcome, event.facts.get("advice")) == ("skipped", None)
+    assert run.store.lock_owner(run.cluster_id) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "is_given_back"),
+    [(NotAuthorizedError("no ALTER"), True), (ClusterUnavailableError("no answer"), False)],
+    ids=["final", "passing"],
+)
+def test_an_error_that_no_retry_helps_gives_the_cluster_back_and_another_look_needs_no_lock(
+    reassignment, cluster, monkeypatch, error, is_given_back
+):
+    run = reassignment(MOVES, validate_only=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster, "describe_configs", lambda *_: (_ for _ in ()).throw(error))
+        with pytest.raises(type(error)) as raised:
+            approval(run.context)
+    assert raised.value.advice == (Rerun("approve"),)
+    assert (run.store.lock_owner(run.cluster_id) is None) is is_given_back
+    assert approval(run.context) == "stop"
+    assert run.store.lock_owner(run.cluster_id) is None

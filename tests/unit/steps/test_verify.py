@@ -15,6 +15,7 @@ from kafka_reassignment.decisions.throttle import throttle_for
 from kafka_reassignment.errors import StoppedError, VerificationError
 from kafka_reassignment.model import (
     Batch,
+    PartitionState,
     Reassignment,
     Refusal,
     TopicPartition,
@@ -45,6 +46,17 @@ class RefusingCluster(FakeCluster):
             self.refusals -= 1
             return dict.fromkeys(partitions, Refusal("PREFERRED_LEADER_NOT_AVAILABLE", "not now"))
         return super().elect_preferred_leaders(partitions)
+
+
+class KeepingTheLastCluster(FakeCluster):
+    """Without eligible leader replicas (KIP-966): the last replica of a partition stays in the ISR while its broker is down."""
+
+    def describe_partitions(self, topics=None):
+        seen = super().describe_partitions(topics)
+        return {
+            p: PartitionState(s.replicas, frozenset(s.replicas[:1]), None) if s.leader is None else s
+            for p, s in seen.items()
+        }
 
 
 @pytest.fixture
@@ -154,6 +166,124 @@ def test_a_decommission_that_got_new_partitions_releases_the_lock_and_advises_th
     assert run.store.lock_owner(run.cluster_id) is None
 
 
+def while_it_waits(run, cluster, act):
+    """Let something happen in the first wait of verify, which orders-1 is the reason for."""
+    happened = []
+
+    def once():
+        if not happened:
+            happened.append(True)
+            act()
+            cluster.catch_up_all()
+
+    cluster.fall_behind(ORDERS_1, 4)
+    run.clock.on_sleep.append(once)
+
+
+FROM_3_WITH_T = [*FROM_3, move("ones", 0, (3, 2), (4, 2))]
+
+
+def test_a_topic_that_was_made_again_on_the_leaving_broker_while_others_were_waited_for_is_seen(reassignment, cluster):
+    cluster.create_topic("ones", [(3, 2)])
+    run = reassignment(FROM_3_WITH_T, **EMPTY_3)
+    run.run_batches()
+    cluster.delete_topic("ones")
+    while_it_waits(run, cluster, lambda: cluster.create_topic("ones", [(3, 2)]))
+    error = failed(run)
+    assert str(error).count("partition ones-0, but replica set is 3,2 rather than 4,2") == 1
+    assert parse_plan(error.advice[0].params["reassignment_json"]) == {TopicPartition("ones", 0): (4, 2)}
+    facts = next(e for e in run.record.audit if e.step == "verify").facts
+    assert (facts["at_target"], facts["gone"], facts["came_back"]) == (2, 0, ["ones-0"])
+
+
+def test_what_another_client_moved_back_to_the_leaving_broker_while_others_were_waited_for_is_seen(
+    reassignment, cluster
+):
+    run = reassignment(FROM_3, **EMPTY_3)
+    run.run_batches()
+    while_it_waits(run, cluster, lambda: cluster.alter_reassignments({ORDERS_2: (3, 1)}))
+    error = failed(run)
+    assert "partition orders-2, but replica set is 3,1 rather than 4,1" in str(error)
+    assert next(e for e in run.record.audit if e.step == "verify").facts["at_target"] == 1
+    cluster.alter_reassignments({ORDERS_2: (4, 1)})
+    cluster.catch_up_all()
+    verify(run.context)
+
+
+def test_what_is_on_its_way_back_to_the_leaving_broker_is_told_once(reassignment, cluster):
+    run = reassignment(FROM_3, **EMPTY_3)
+    run.run_batches()
+    seen = cluster.describe_partitions
+
+    def moved_before_the_look_at_the_broker(topics=None):
+        if topics is None and not cluster.list_reassignments():
+            cluster.alter_reassignments({ORDERS_2: (3, 1)})
+        return seen(topics)
+
+    cluster.describe_partitions = moved_before_the_look_at_the_broker
+    error = failed(run)
+    assert str(error).count("orders-2 is still being reassigned") == 1
+    assert "came after the plan" not in str(error)
+    assert WaitUntil("the moves of other clients have ended") in error.advice
+
+
+def test_old_news_of_the_leaving_broker_does_not_fail_the_run(reassignment, cluster):
+    run = reassignment(FROM_3, **EMPTY_3)
+    before = cluster.describe_partitions()
+    run.run_batches()
+    seen = cluster.describe_partitions
+    cluster.describe_partitions = lambda topics=None: before if topics is None else seen(topics)
+    run.finish()
+    facts = next(e for e in run.record.audit if e.step == "verify").facts
+    assert (facts["at_target"], facts["came_back"]) == (2, ["orders-1", "orders-2"])
+
+
+def test_a_decommission_is_not_done_while_the_broker_hosts_what_was_withdrawn(reassignment, cluster, tmp_path):
+    """Who shuts it down because the run is green would shut it down with them."""
+    run = reassignment(FROM_3, **EMPTY_3)
+    cancel.stop(run.context, CancelScope(partitions=("orders-2",)), by="bob")
+    run.run_batches()
+    error = failed(run)
+    assert "broker 3 still hosts 1 partitions that were withdrawn (orders-2): do not shut it down" in str(error)
+    again, *_, rerun = error.advice
+    assert again.params["job"] == "decommission"
+    assert rerun == Rerun("verify")
+    assert run.store.lock_owner(run.cluster_id) is None
+    second = Run(
+        cluster, UPath(tmp_path), [[move("orders", 2, (3, 1), (5, 1))]], reassignment_id="second", **again.params
+    )
+    second.when_waiting = cluster.catch_up_all
+    second.run_batches()
+    second.finish()
+    verify(run.context)
+    write_report(run.context)
+
+
+def test_a_decommission_names_what_was_withdrawn_beside_what_came_since(reassignment, cluster):
+    run = reassignment(FROM_3, **EMPTY_3)
+    cancel.stop(run.context, CancelScope(partitions=("orders-2",)), by="bob")
+    run.run_batches()
+    cluster.create_topic("orphans", [(3, 4)])
+    error = failed(run)
+    assert "1 partitions that came after the plan (orphans-0) and 1 partitions that were withdrawn (orders-2)" in str(
+        error
+    )
+    assert error.advice[0].what.startswith("cordon the log dirs of broker 3")
+
+
+def test_a_decommission_all_of_which_was_withdrawn_is_done_when_the_broker_is_empty_wherever_the_rest_went(
+    reassignment, cluster
+):
+    """Else the same decommission, as advised, would be followed by a second copy to where this one had planned it."""
+    run = reassignment(FROM_3, **EMPTY_3)
+    cancel.stop(run.context, CancelScope(topics=("orders",)), by="bob")
+    run.run_batches()
+    assert "broker 3 still hosts 2 partitions that were withdrawn" in str(failed(run))
+    cluster.alter_reassignments({ORDERS_1: (2, 6), ORDERS_2: (6, 1)})
+    cluster.catch_up_all()
+    verify(run.context)
+
+
 def test_a_decommission_is_not_done_while_the_broker_hosts_topics_that_nobody_may_describe(reassignment, cluster):
     """Metadata leaves them out without a word: the broker would be shut down with the last copy of them."""
     cluster.create_topic("secret", [(3, 2)], size_bytes=1)
@@ -227,6 +357,20 @@ def test_a_broker_that_stays_down_is_named_after_a_minute(reassignment, cluster)
     assert 60 <= (run.clock.now - began).total_seconds() < 70
     cluster.restart(3)
     cluster.catch_up_all()
+    verify(run.context)
+
+
+def test_a_partition_whose_only_replica_is_down_is_not_as_planned_though_the_isr_names_it(reassignment, cluster):
+    cluster.__class__ = KeepingTheLastCluster
+    run = reassignment(
+        [move("orders", 0, (1, 2), (1,))], job="replication_factor", replication_factor=1, topics=("orders",)
+    )
+    run.run_batches()
+    cluster.kill(1)
+    error = failed(run)
+    assert "orders-0 has no leader: 1 out of sync" in str(error)
+    assert error.advice == (StartBrokers((1,)), Rerun("verify"))
+    cluster.restart(1)
     verify(run.context)
 
 

@@ -52,6 +52,15 @@ def test_a_replica_out_of_sync_is_not_complete(reassignment, cluster):
     assert verified(run).wrong == {"orders-1": "orders-1 is under-replicated: 4 out of sync"}
 
 
+def test_a_partition_without_a_leader_is_not_complete_and_not_led_by_another_broker(reassignment, cluster):
+    run = reassignment([move("orders", 0, (1, 2), (2,))])
+    run.do_all()
+    cluster.kill(2)
+    found = verified(run)
+    assert found.wrong == {"orders-0": "orders-0 has no leader: 2 out of sync"}
+    assert found.led_by_others == []
+
+
 def test_a_topic_that_was_deleted_since_is_no_fault(reassignment, cluster):
     run = reassignment(FIRST)
     cluster.delete_topic("orders")
