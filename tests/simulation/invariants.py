@@ -275,6 +275,7 @@ def reassignment_is_done(play: Play, run: Any, *, at: datetime | None = None) ->
     if request.job is Job.ROLL_BACK:
         targets = _to_roll_back(play, str(request.roll_back_of))
     leaving = set(request.brokers) if request.job is Job.DECOMMISSION else set()
+    later = _begun_by_later(play, run.run_id, just_now)
     if targets and withdrawn >= {str(p) for p in targets} and not leaving:
         withdrawn = frozenset()  # green only where all of them have come to their target all the same
     elif request.job is Job.ROLL_BACK:
@@ -284,6 +285,8 @@ def reassignment_is_done(play: Play, run: Any, *, at: datetime | None = None) ->
             continue
         seen = state.partitions.get(partition)
         if seen is None or partition.topic in play.deleted_topics or play.touched.get(partition, just_now) > just_now:
+            continue
+        if str(partition) in later:
             continue
         if str(partition) in withdrawn:
             if left_there := sorted(leaving & set(seen.replicas)):
@@ -304,6 +307,15 @@ def reassignment_is_done(play: Play, run: Any, *, at: datetime | None = None) ->
                     "I6", f"{run.dag_id} is green though {partition} is led by {seen.leader}, not by {target[0]}", now
                 )
             )
+    return found
+
+
+def _begun_by_later(play: Play, reassignment_id: str, since: datetime) -> set[str]:
+    """Which partitions other reassignments move that began after a moment: a run may turn green long after its last task."""
+    truth, found = play.world.truth, set[str]()
+    for other in others_than(play, reassignment_id):
+        if (started := truth.started_at(other)) is not None and started > since:
+            found |= truth.begun(other)
     return found
 
 

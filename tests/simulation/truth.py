@@ -73,6 +73,11 @@ class Truth:
         """Return the request of a reassignment; None where there is none, or it cannot be read."""
         return self._read(("request", reassignment_id), lambda: self.record(reassignment_id).recorded_request().request)
 
+    def started_at(self, reassignment_id: str) -> datetime | None:
+        """Return when a reassignment was asked for; None where that cannot be read."""
+        read = self.record(reassignment_id).recorded_request
+        return self._read(("started", reassignment_id), lambda: read().started_at)
+
     def limit(self, reassignment_id: str, broker: int, side: str) -> float | None:
         """Return the highest rate that a broker may be set to; None when the reassignment is to be unthrottled.
 
