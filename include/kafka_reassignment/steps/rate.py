@@ -33,12 +33,11 @@ from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.steps.context import RunContext, way_on_from_stop
 from kafka_reassignment.steps.health import cluster_health
-from kafka_reassignment.steps.raising import set_in_parts
+from kafka_reassignment.steps.raising import missing_of, set_in_parts
 from kafka_reassignment.steps.throttle_configs import (
     ThrottleSetting,
     describe_throttles,
     facts_of,
-    outcome_of,
 )
 
 NEXT_TIME = Correct("give 'throttle_mb_per_second' with the next reassignment")
@@ -147,6 +146,7 @@ def change_rate(
         InvalidThrottleError: the rate is too low, or the reassignment runs without a throttle.
         UnknownBrokerError: a broker is not part of the cluster.
         ThrottleMissingError: brokers did not take it; it is journalled, and the batch's next look sets it.
+        OvertakenError: another reassignment has taken the rates over.
     """
     _require_running(run, asked_bytes_per_second)
     with run.audited("change_rate") as event:
@@ -207,12 +207,12 @@ def change_rate(
         rate = "as before" if asked_bytes_per_second is None else f"{asked_bytes_per_second / MEGABYTE:g} MB/s"
         said = (f"{because}: " if because else "") + f"rate of {whom} ({' and '.join(sides)} side): {rate}, "
         try:
-            setting, refused = set_in_parts(run, decide, goes_on)
+            setting, refused = set_in_parts(run, decide, goes_on, event)
         except _ChangedMeanwhileError as change:
             event.is_dropped = not is_begun
             event.summary = f"{said}until it was {change}"
             return event.summary if is_begun else f"{because}: nothing changed, because the rate was changed since"
-        missing = outcome_of(run, setting).missing
+        missing = missing_of(run, setting, event)
         lower = [r for r in setting.journal.lower_rates if r.side in sides and (brokers is None or r.broker in brokers)]
         event.facts["throttle"] = facts_of(setting, refused) | {"asked_bytes_per_second": asked_bytes_per_second}
         event.facts["lower_rates_of_others"] = list(map(str, lower))

@@ -1,7 +1,10 @@
 """The rate is changed while moves run: for all, for chosen brokers, for one side; journalled, and gone at the end."""
 
+from datetime import timedelta
+
 import pytest
 from tests.steps_lab import move
+from tests.unit.steps.throttle_lab import at_full_speed
 
 from kafka_reassignment.decisions.raising import Raise, partly_raised
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE, Journal, Side
@@ -9,11 +12,14 @@ from kafka_reassignment.decisions.throttle.journal import Earlier, RateRecord
 from kafka_reassignment.errors import (
     InvalidRequestError,
     InvalidThrottleError,
+    OvertakenError,
     ThrottleMissingError,
     UnknownBrokerError,
 )
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ConfigSource, ConfigValue
+from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps.rate import change_rate
+from kafka_reassignment.steps.restore import adopt_debts, restore_configs
 
 pytestmark = pytest.mark.quick
 
@@ -252,6 +258,90 @@ def test_a_part_of_a_raise_that_a_clear_overtakes_is_taken_back(moving, cluster,
     monkeypatch.setattr(cluster, "alter_configs", overtaken)
     change_rate(moving.context, asked_bytes_per_second=32_000_000)
     assert (rates(moving, FOLLOWER_RATE), rates(moving, LEADER_RATE)) == ({}, {})
+
+
+def take_over(run):
+    """Another reassignment gets the lock, and with it what this one has in place."""
+    run.store.release(run.cluster_id, run.reassignment_id)
+    run.store.acquire(run.cluster_id, ClusterLock(reassignment_id="b", since=run.clock.now, requested_by="bob"))
+    successor = run.context_of(run.store.record(run.cluster_id, "b"))
+    assert adopt_debts(successor) == ("r",)
+    return successor
+
+
+@pytest.mark.parametrize("raised_by", ["kafka_throttle", "submit_batch"])
+def test_a_part_of_a_raise_that_a_take_over_overtakes_leaves_the_successor_its_rates(
+    reassignment, cluster, monkeypatch, raised_by
+):
+    """They were deleted: what this reassignment owed no longer was taken for what nobody needed."""
+    run = reassignment(MOVES)
+    before = run.configs("orders")
+    run.do_all("admit", "set_throttle")
+    if raised_by == "kafka_throttle":
+        run.do("submit_batch")
+    alter, since, successors = cluster.alter_configs, run.clock.now, []
+
+    def overtaken(changes):
+        if run.clock.now > since and not successors:
+            successors.append(take_over(run))
+        return alter(changes)
+
+    monkeypatch.setattr(cluster, "alter_configs", overtaken)
+    if raised_by == "kafka_throttle":
+        with pytest.raises(InvalidRequestError, match="is not running|has ended"):
+            change_rate(run.context, asked_bytes_per_second=32_000_000)
+    else:
+        with pytest.raises(OvertakenError, match="another reassignment has taken the throttle over"):
+            run.do("submit_batch")
+    assert not at_full_speed(cluster)
+    assert {r.broker for r in successors[0].record.journal().rates} == {1, 2, 3, 4}
+    cluster.catch_up_all()
+    for owner in (successors[0], run.context):
+        with owner.audited("clear") as event:
+            restore_configs(owner, event)
+    assert run.configs("orders") == before
+
+
+def test_a_part_of_a_raise_that_is_cleared_before_it_is_set_is_not_set(moving, cluster, monkeypatch):
+    """Looks take a while, and then less: between the journal and the request is a moment in which the batch is cleared."""
+    looks, alter, set_after = iter([0.4, 0.4, 0.4]), cluster.alter_configs, []
+    describe, cleared = cluster.describe_configs, []
+
+    def slow(*args):
+        moving.clock.now += timedelta(seconds=next(looks, 0))
+        return describe(*args)
+
+    def clear_between():
+        journal = moving.record.journal()
+        set_now = {int(v.value) for v in describe([ConfigResource.broker(3)], [FOLLOWER_RATE]).popitem()[1].values()}
+        if not cleared and any(int(r.set_values[-1]) not in set_now for u in journal.underway for r in u.rates):
+            cleared.append(True)
+            moving.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+            monkeypatch.setattr(cluster, "alter_configs", lambda changes: set_after.extend(changes) or alter(changes))
+
+    monkeypatch.setattr(cluster, "describe_configs", slow)
+    moving.clock.on_sleep.append(clear_between)
+    change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    assert cleared
+    assert set_after == []
+    assert (rates(moving, FOLLOWER_RATE), rates(moving, LEADER_RATE)) == ({}, {})
+    assert moving.record.journal().is_over
+
+
+def test_what_a_raise_set_too_late_is_in_the_audit_trail(moving, cluster, monkeypatch):
+    alter, before = cluster.alter_configs, moving.clock.now
+
+    def overtaken(changes):
+        if moving.clock.now > before:
+            monkeypatch.setattr(cluster, "alter_configs", alter)
+            moving.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+        return alter(changes)
+
+    monkeypatch.setattr(cluster, "alter_configs", overtaken)
+    change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    event = next(e for e in moving.record.audit if e.step == "change_rate")
+    assert "broker 3: delete follower.replication.throttled.rate" in event.facts["taken_back"]["changes"]
+    assert moving.record.journal().is_over
 
 
 def test_a_change_of_the_rate_that_goes_on_while_the_batch_is_cleared_leaves_nothing_behind(reassignment, cluster):
