@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,7 +21,7 @@ from kafka_reassignment.decisions.throttle import (
     is_cleared,
     throttle_by_journal,
 )
-from kafka_reassignment.errors import overtaken
+from kafka_reassignment.errors import ReassignmentError, overtaken
 from kafka_reassignment.model import Batch, ConfigResource, View
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
@@ -122,7 +123,8 @@ def set_in_parts(
     a broker may join. What is raised further then, or later, has its own first part. A part is set ``PART`` after the one
     before, never earlier: two parts in one second are a burst. What is a whole part late is made up for, two parts at once.
     A part that is cleared before it is set is not set, and one that is set too late is taken back where nothing needs it; what is
-    left to raise is decided again then.
+    left to raise is decided again then. An error between two parts ends the setting: each of its requests has been answered. One of a
+    request leaves it under way, since the request may still come.
 
     Args:
         run: its record has the journal.
@@ -148,24 +150,22 @@ def set_in_parts(
     began, to_look = run.now(), timedelta(0)
     while True:
         refused = _set_unless_cleared(run, setting, event)
-        if refused is None:
-            if not goes_on():
-                return replace(setting, plan=WantedThrottle()), {}
-            _refuse_taken_over(run)
-            setting, under_way = run.record.update_journal(partial(journalled, part, under_way))
-            continue
-        if all(its.done_with(part) >= 1 for its in under_way.values()):
+        if refused is not None and all(its.done_with(part) >= 1 for its in under_way.values()):
             return setting, refused
-        due = began + part * PART
-        _sleep_until(run, due - to_look)
-        looked_at = run.now()
-        if not goes_on():
-            return replace(setting, plan=WantedThrottle()), refused
-        is_late = looked_at >= due + PART
-        part += 2 if is_late else 1
-        setting, under_way = run.record.update_journal(partial(journalled, part, under_way))
-        to_look = run.now() - looked_at
-        _sleep_until(run, due)  # where this look took less time than the one before
+        with _ended_by_errors(run, name, event):
+            due = began + part * PART
+            if refused is not None:
+                _sleep_until(run, due - to_look)
+            looked_at = run.now()
+            if not goes_on():
+                return replace(setting, plan=WantedThrottle()), refused or {}
+            if refused is None:
+                _refuse_taken_over(run)
+            else:
+                part += 2 if looked_at >= due + PART else 1
+            setting, under_way = run.record.update_journal(partial(journalled, part, under_way))
+            to_look = run.now() - looked_at
+            _sleep_until(run, due)  # where this look took less time than the one before
 
 
 def missing_of(run: RunContext, setting: ThrottleSetting, event: AuditDraft) -> tuple[str, ...]:
@@ -201,6 +201,18 @@ def _set_unless_cleared(run: RunContext, setting: ThrottleSetting, event: AuditD
     if run.record.update_journal(partial(ended, setting=setting.name)):
         _take_back(run, event)
     return None
+
+
+@contextmanager
+def _ended_by_errors(run: RunContext, name: str, event: AuditDraft) -> Iterator[None]:
+    """End a setting where an error ends it: a rate that may still be set is not seen in place, nor is it another client's."""
+    try:
+        yield
+    except Exception:
+        with suppress(ReassignmentError):  # the first error says more, and what is left is under way for LATEST_ARRIVAL
+            if run.record.update_journal(partial(ended, setting=name)):
+                _take_back(run, event)
+        raise
 
 
 def _take_back(run: RunContext, event: AuditDraft) -> None:

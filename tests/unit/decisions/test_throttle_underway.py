@@ -157,8 +157,11 @@ def test_an_older_rate_that_arrives_late_is_ours_and_not_a_persons():
         pass
     seen = cluster.configs.describe(cluster.journal.resources)
     plan = throttle_for(BATCH, asked_bytes_per_second=9_000_000)
-    cluster.journal = confirmed(plan, cluster.journal, seen)
+    cluster.journal = confirmed(plan, cluster.journal, seen, arrives_from=NOON)
     assert not any(r.was_in_place for r in cluster.journal.rates)
+    much_later = confirmed(plan, cluster.journal, seen, arrives_from=NOON + timedelta(seconds=1))
+    assert all(r.was_in_place for r in much_later.rates), "what has been under way for long does not arrive any more"
+    assert much_later.underway == cluster.journal.underway, "but it is still looked for when the throttle is cleared"
     next(steps), next(steps, None)
     cluster.sweep()
     assert cluster.journal.is_settled

@@ -1,10 +1,11 @@
 """The rate is changed while moves run: for all, for chosen brokers, for one side; journalled, and gone at the end."""
 
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
 from tests.steps_lab import move
-from tests.unit.steps.throttle_lab import at_full_speed
+from tests.unit.steps.throttle_lab import at_full_speed, look, set_by_hand
 
 from kafka_reassignment.decisions.raising import Raise, partly_raised
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE, Journal, Side
@@ -20,6 +21,7 @@ from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResour
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.restore import adopt_debts, restore_configs
+from kafka_reassignment.steps.throttle_configs import LATEST_ARRIVAL
 
 pytestmark = pytest.mark.quick
 
@@ -93,6 +95,44 @@ def test_a_raise_gives_way_to_what_is_asked_for_while_it_goes_on(moving):
     assert rates(moving, FOLLOWER_RATE) == {3: 5, 4: 5}
     assert [c.asked_bytes_per_second for c in moving.record.journal().rate_changes] == [5_000_000]
     assert [e.outcome for e in moving.record.audit if e.step == "change_rate"] == ["succeeded", "succeeded"]
+
+
+@pytest.mark.parametrize("cut_off_by", ["another order", "an error", "the end of the reassignment"])
+def test_a_raise_that_is_cut_off_is_not_under_way_any_more(moving, cluster, cut_off_by):
+    """Else no rate is ever seen in place: nothing is corrected, and a lower rate of another client is overwritten."""
+
+    def cut_off():
+        moving.clock.on_sleep.clear()
+        if cut_off_by == "an error":
+            _cut_off()
+        elif cut_off_by == "another order":
+            change_rate(moving.context, asked_bytes_per_second=25_000_000)
+        else:
+            moving.store.release(moving.cluster_id, "r")
+
+    moving.clock.on_sleep.append(cut_off)
+    with suppress(ConnectionResetError, InvalidRequestError):
+        change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    assert moving.record.journal().underway == ()
+    if cut_off_by != "the end of the reassignment":
+        look(moving)
+        assert all(r.was_in_place for r in moving.record.journal().rates)
+        set_by_hand(cluster, 3, FOLLOWER_RATE, 12_000_000)
+        look(moving)
+        assert rates(moving, FOLLOWER_RATE)[3] == 12
+
+
+def test_a_part_whose_request_was_not_answered_is_under_way_for_an_hour(moving, cluster):
+    """It may still come: no rate is called another client's until then."""
+    moving.clock.on_sleep.append(lambda: cluster.fail("alter_configs", ConnectionResetError("no answer")))
+    with pytest.raises(ConnectionResetError):
+        change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    moving.clock.on_sleep.clear()
+    look(moving)
+    assert not any(r.was_in_place for r in moving.record.journal().rates)
+    moving.clock.now += LATEST_ARRIVAL + timedelta(seconds=1)
+    look(moving)
+    assert all(r.was_in_place for r in moving.record.journal().rates)
 
 
 @pytest.mark.parametrize(

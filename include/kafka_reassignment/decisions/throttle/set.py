@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 
 from kafka_reassignment.decisions.throttle.journal import (
     UNSET,
@@ -137,9 +138,12 @@ def _at_most(rate: BrokerRate, highest: int) -> BrokerRate:
     return replace(rate, asked_bytes_per_second=highest, factor=1.0) if is_higher else rate
 
 
-def confirmed(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) -> Journal:
-    """Return the journal with the rates that are seen in place marked so; not those that something under way may still set."""
-    may_change = {(r.broker, r.side) for its in journal.underway for r in its.rates}
+def confirmed(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs, *, arrives_from: datetime) -> Journal:
+    """Return the journal with the rates that are seen in place marked so; not those that something under way may still set.
+
+    What has been under way since before ``arrives_from`` sets nothing any more. It stays in the journal: what clears it looks for it.
+    """
+    may_change = {(r.broker, r.side) for its in journal.underway if its.since >= arrives_from for r in its.rates}
     there = {(r.broker, r.side): seen.get(r.resource, {}).get(r.side.rate_key, UNSET).value for r in wanted.rates}
     return journal.model_copy(
         update={
