@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -94,14 +94,30 @@ def latest_change_in_words(journal: Journal) -> str:
 
 def rate_to_roll_back(request: ReassignmentRequest, journal: Journal) -> int | None:
     """Return the rate at which a reassignment is rolled back: as ``rate_in_force``, but not one lowered for an unhealthy cluster."""
-    return rate_in_force(request, journal.model_copy(update={"rate_changes": without_slowdowns(journal.rate_changes)}))
+    return rate_in_force(request, healthy(journal))
+
+
+def healthy(journal: Journal) -> Journal:
+    """Return a journal with the rates that are asked for when the cluster is healthy: without its slow-downs."""
+    return journal.model_copy(update={"rate_changes": without_slowdowns(journal.rate_changes)})
+
+
+def slowdown_of(request: ReassignmentRequest, journal: Journal, sides: Iterable[tuple[int, Side]]) -> RateChange | None:
+    """Return the slow-down that limits one of these brokers and sides now; None where none does."""
+    requested, changes = request.throttle_bytes_per_second, journal.rate_changes
+    latest = next((c for c in reversed(changes) if c.is_slowdown), None)
+    if requested is None or latest is None:
+        return None
+    usual = without_slowdowns(changes)
+    is_slowed = any(asked_rate(b, s, requested, changes) < asked_rate(b, s, requested, usual) for b, s in sides)
+    return latest if is_slowed else None
 
 
 def end_slowdown(
     journal: Journal, seen: SeenConfigs, *, requested_bytes_per_second: int
 ) -> tuple[Journal, list[ConfigChange]]:
     """Give each broker the rate again that it had before the cluster's health lowered it; return as ``change_rates`` does."""
-    updated = journal.model_copy(update={"rate_changes": without_slowdowns(journal.rate_changes)})
+    updated = healthy(journal)
     return changes_to_throttle(rates_asked(updated, requested_bytes_per_second), updated, seen)
 
 

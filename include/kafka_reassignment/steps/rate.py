@@ -23,13 +23,14 @@ from kafka_reassignment.decisions.rate import (
     rate_due,
     rate_in_force,
     rates_asked,
+    slowdown_of,
     throttled_brokers,
 )
-from kafka_reassignment.decisions.throttle import Journal, Side
+from kafka_reassignment.decisions.throttle import Journal, RateChange, Side
 from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError, ThrottleMissingError, name_some
 from kafka_reassignment.model import DEFAULT_OF_BROKERS, ConfigResource, Replicas, TopicPartition, View
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.request import MEGABYTE
+from kafka_reassignment.request import MEGABYTE, ReassignmentRequest
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.steps.context import RunContext, way_on_from_stop
 from kafka_reassignment.steps.health import cluster_health
@@ -83,7 +84,8 @@ def rates_to_raise(
 ) -> tuple[Advice, ...]:
     """Return the advice about rates that are too low for what is waited for.
 
-    Lower ones of another client are left to a person. Ours is to be doubled where nothing else holds a replica up.
+    Lower ones of another client are left to a person. Ours is to be doubled where nothing else holds a replica up. While the cluster's
+    health holds it down, a higher one would be lowered at the next look, and be what is asked for afterwards: so its end is waited for.
 
     Args:
         run: of the reassignment.
@@ -103,6 +105,8 @@ def rates_to_raise(
     rate = rate_in_force(run.request, journal)
     if rate is None or not view.live_brokers.intersection(copying):
         return ()
+    if (slow := slowdown_of(run.request, journal, sides)) is not None:
+        return (WaitUntil(_end_of_slowdown(run.request, slow)),)
     doubled = min(2 * rate / MEGABYTE, HIGHEST_RATE_MB)
     params = {"reassignment_id": run.record.reassignment_id, "throttle_mb_per_second": doubled}
     return (Trigger(THROTTLE_DAG_ID, params),)
@@ -164,7 +168,9 @@ def change_rate(
         at = asked_at or run.now()
         expected = set() if decided_on is None else {decided_on.rate_changes}
         is_begun = False
-        ends_auto_rate = decided_on is None and run.request.auto.auto_rate and not run.record.journal().rate_set_by_hand
+        first = run.record.journal()
+        ends_auto_rate = decided_on is None and run.request.auto.auto_rate and not first.rate_set_by_hand
+        held = _held_down(first, asked_bytes_per_second) if decided_on is None else None
 
         def decide(name: str, journal: Journal) -> ThrottleSetting:
             if (is_begun or decided_on is not None) and journal.rate_changes not in expected:
@@ -203,9 +209,7 @@ def change_rate(
             _require_running(run, asked_bytes_per_second)
             return True
 
-        whom = "all brokers" if brokers is None else f"broker {name_some(sorted(brokers), 10)}"
-        rate = "as before" if asked_bytes_per_second is None else f"{asked_bytes_per_second / MEGABYTE:g} MB/s"
-        said = (f"{because}: " if because else "") + f"rate of {whom} ({' and '.join(sides)} side): {rate}, "
+        said = _order_in_words(asked_bytes_per_second, brokers, sides, because)
         try:
             setting, refused = set_in_parts(run, decide, goes_on, event)
         except _ChangedMeanwhileError as change:
@@ -220,6 +224,11 @@ def change_rate(
             f"{said}{len(setting.changes)} configs in force changed at once; later batches take it too"
             + "".join(f"; {left}" for left in lower)
             + ("; auto rate ends with this" if ends_auto_rate else "")
+            + (
+                f"; the next look of a batch lowers it again until {_end_of_slowdown(run.request, held)}"
+                if held
+                else ""
+            )
         )
         for left in lower:
             run.log.warning("Left alone: %s", left)
@@ -233,6 +242,30 @@ def change_rate(
 
 class _ChangedMeanwhileError(Exception):
     """The rate was changed since a change of it was decided or begun; the message says when and why."""
+
+
+def _order_in_words(
+    asked_bytes_per_second: int | None, brokers: Collection[int] | None, sides: Collection[Side], because: str
+) -> str:
+    whom = "all brokers" if brokers is None else f"broker {name_some(sorted(brokers), 10)}"
+    rate = "as before" if asked_bytes_per_second is None else f"{asked_bytes_per_second / MEGABYTE:g} MB/s"
+    return (f"{because}: " if because else "") + f"rate of {whom} ({' and '.join(sides)} side): {rate}, "
+
+
+def _held_down(journal: Journal, asked_bytes_per_second: int | None) -> RateChange | None:
+    """Return the slow-down that lowers this rate again at the next look, unless the cluster is healthy by then."""
+    asked = asked_bytes_per_second or 0
+    lower = (c for c in journal.rate_changes if c.is_slowdown and c.asked_bytes_per_second < asked)
+    return next(lower, None)
+
+
+def _end_of_slowdown(request: ReassignmentRequest, slow: RateChange) -> str:
+    """Say, after "until", when the rates are as before that the cluster's health has lowered."""
+    why = f" ({slow.because})" if slow.because else ""
+    return (
+        f"other partitions of the cluster are healthy again{why}: with more than {request.allowed_unhealthy_partitions} unhealthy ones "
+        f"brokers copy at {slow.asked_bytes_per_second / MEGABYTE:g} MB/s at most, as 'mb_per_second_while_unhealthy' of the request asks"
+    )
 
 
 def _params(asked_bytes_per_second: int | None) -> dict[str, float]:
