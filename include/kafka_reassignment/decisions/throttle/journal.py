@@ -78,14 +78,11 @@ class RateRecord(_Frozen):
     def is_ours(self, seen: ConfigValue) -> bool:
         """Whether what is seen is a value that we set; a value that the broker hides counts as ours.
 
-        A person may lower the rate to one that we had set earlier: that one is not ours once the latest was in place.
+        A person may set the rate to one that we had set earlier: that one is not ours once the latest was in place.
         """
         if seen.source is not ConfigSource.DYNAMIC_BROKER:
             return False
-        if seen.value is None or seen.value == self.set_values[-1]:
-            return True
-        is_lowered = self.was_in_place and bytes_of(seen) < int(self.set_values[-1])
-        return seen.value in self.set_values and not is_lowered
+        return seen.value is None or seen.value in (self.set_values[-1:] if self.was_in_place else self.set_values)
 
     def __str__(self) -> str:
         return f"broker {self.broker}: {self.side.rate_key} (before us: {self.earlier})"
@@ -279,6 +276,8 @@ def _joined_rates(rate: RateRecord, old: RateRecord) -> RateRecord:
         update={
             "earlier": old.earlier if from_old or old.earlier == rate.earlier else rate.earlier,
             "set_values": (*(v for v in old.set_values if v not in rate.set_values), *rate.set_values),
+            # a late task of the older one may have set what is added, after this one was seen in place
+            "was_in_place": rate.was_in_place and set(old.set_values) <= set(rate.set_values),
         }
     )
 
