@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from kafka_reassignment.advice import (
@@ -13,6 +14,8 @@ from kafka_reassignment.advice import (
     Correct,
     Trigger,
     WaitUntil,
+    advice_as_data,
+    sentence,
 )
 from kafka_reassignment.decisions.brokers import check_brokers_known
 from kafka_reassignment.decisions.rate import (
@@ -32,7 +35,7 @@ from kafka_reassignment.model import DEFAULT_OF_BROKERS, ConfigResource, Replica
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import MEGABYTE, ReassignmentRequest
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
-from kafka_reassignment.steps.context import RunContext, way_on_from_stop
+from kafka_reassignment.steps.context import AuditDraft, RunContext, way_on_from_stop
 from kafka_reassignment.steps.health import cluster_health
 from kafka_reassignment.steps.raising import missing_of, set_in_parts
 from kafka_reassignment.steps.throttle_configs import (
@@ -130,6 +133,8 @@ def change_rate(
     raise takes eleven seconds: done at once, brokers would burst. Where it is cut off, the next look of the batch goes on
     with it.
 
+    Where the reassignment ends during a raise, the text says so: what was raised is restored with its throttle.
+
     A person's change ends auto rate. It gives way to what a person has asked for later, also while it raises the rate. A change that
     nobody asked for (``decided_on``) gives way to any other that came since.
 
@@ -174,7 +179,7 @@ def change_rate(
 
         def decide(name: str, journal: Journal) -> ThrottleSetting:
             if (is_begun or decided_on is not None) and journal.rate_changes not in expected:
-                raise _ChangedMeanwhileError(latest_change_in_words(journal))
+                raise _ChangedMeanwhileError(f"until it was {latest_change_in_words(journal)}")
             if decided_on is None and (later := later_order(journal, at, brokers, sides)) is not None:
                 raise InvalidRequestError(
                     f"Another rate was asked for later, at {later.at:%Y-%m-%d %H:%M:%S} UTC: "
@@ -206,7 +211,7 @@ def change_rate(
         def goes_on() -> bool:
             nonlocal is_begun
             is_begun = True
-            _require_running(run, asked_bytes_per_second)
+            _end_where_lost(run, asked_bytes_per_second, event)
             return True
 
         said = _order_in_words(asked_bytes_per_second, brokers, sides, because)
@@ -214,7 +219,7 @@ def change_rate(
             setting, refused = set_in_parts(run, decide, goes_on, event)
         except _ChangedMeanwhileError as change:
             event.is_dropped = not is_begun
-            event.summary = f"{said}until it was {change}"
+            event.summary = f"{said}{change}"
             return event.summary if is_begun else f"{because}: nothing changed, because the rate was changed since"
         missing = missing_of(run, setting, event)
         lower = [r for r in setting.journal.lower_rates if r.side in sides and (brokers is None or r.broker in brokers)]
@@ -241,7 +246,7 @@ def change_rate(
 
 
 class _ChangedMeanwhileError(Exception):
-    """The rate was changed since a change of it was decided or begun; the message says when and why."""
+    """The rate was changed since a change of it was decided or begun, or there is none any more; the message says until when it held."""
 
 
 def _order_in_words(
@@ -273,11 +278,33 @@ def _params(asked_bytes_per_second: int | None) -> dict[str, float]:
 
 
 def _require_running(run: RunContext, asked_bytes_per_second: int | None) -> None:
-    """Make sure that there is a rate to change: this reassignment has the lock of the cluster until it ends or is stopped."""
+    if (lost := _not_running(run, asked_bytes_per_second)) is not None:
+        raise InvalidRequestError(f"{lost.problem}: there is no rate to change, and nothing was changed", *lost.advice)
+
+
+def _end_where_lost(run: RunContext, asked_bytes_per_second: int | None, event: AuditDraft) -> None:
+    """End a change that has begun where the reassignment has ended since: something was changed, and no other part of it may be."""
+    if (lost := _not_running(run, asked_bytes_per_second)) is None:
+        return
+    event.facts["advice"] = advice_as_data(lost.advice)
+    problem = lost.problem[:1].lower() + lost.problem[1:]
+    raise _ChangedMeanwhileError(f"changed in part until {problem}. {sentence(lost.advice)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _NotRunning:
+    """Why there is no rate to change, and what to do instead."""
+
+    problem: str
+    advice: tuple[Advice, ...]
+
+
+def _not_running(run: RunContext, asked_bytes_per_second: int | None) -> _NotRunning | None:
+    """Return why there is no rate to change; this reassignment has the lock of the cluster until it ends or is stopped."""
     own, cluster_id = run.record.reassignment_id, run.record.cluster_id
     owner = run.store.lock_owner(cluster_id)
     if owner is not None and owner.reassignment_id == own and run.record.exists:
-        return
+        return None
     if (
         owner is not None
         and owner.reassignment_id != own
@@ -295,7 +322,7 @@ def _require_running(run: RunContext, asked_bytes_per_second: int | None) -> Non
     else:
         problem = f"No reassignment is running on cluster {cluster_id}"
         advice = (NEXT_TIME,)
-    raise InvalidRequestError(f"{problem}: there is no rate to change, and nothing was changed", *advice)
+    return _NotRunning(problem, advice)
 
 
 def _check_known(run: RunContext, brokers: Collection[int]) -> None:

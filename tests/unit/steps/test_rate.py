@@ -111,7 +111,7 @@ def test_a_raise_that_is_cut_off_is_not_under_way_any_more(moving, cluster, cut_
             moving.store.release(moving.cluster_id, "r")
 
     moving.clock.on_sleep.append(cut_off)
-    with suppress(ConnectionResetError, InvalidRequestError):
+    with suppress(ConnectionResetError):
         change_rate(moving.context, asked_bytes_per_second=32_000_000)
     assert moving.record.journal().underway == ()
     if cut_off_by != "the end of the reassignment":
@@ -120,6 +120,22 @@ def test_a_raise_that_is_cut_off_is_not_under_way_any_more(moving, cluster, cut_
         set_by_hand(cluster, 3, FOLLOWER_RATE, 12_000_000)
         look(moving)
         assert rates(moving, FOLLOWER_RATE)[3] == 12
+
+
+def test_a_raise_that_loses_its_reassignment_says_how_far_it_came(moving):
+    """It said that nothing was changed."""
+    moving.clock.on_sleep.append(lambda: moving.clock.on_sleep.clear() or moving.store.release(moving.cluster_id, "r"))
+    said = change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    assert said == (
+        "rate of all brokers (leader and follower side): 32 MB/s, changed in part until reassignment r of cluster fake-cluster has ended. "
+        "Give 'throttle_mb_per_second' with the next reassignment"
+    )
+    assert rates(moving, FOLLOWER_RATE) == {3: 12, 4: 12}
+    event = next(e for e in moving.record.audit if e.step == "change_rate")
+    assert (event.outcome, event.summary) == ("succeeded", said)
+    assert event.facts["advice"][0]["do"] == "correct"
+    with pytest.raises(InvalidRequestError, match="there is no rate to change, and nothing was changed"):
+        change_rate(moving.context, asked_bytes_per_second=32_000_000)
 
 
 def test_a_part_whose_request_was_not_answered_is_under_way_for_an_hour(moving, cluster):
@@ -328,8 +344,7 @@ def test_a_part_of_a_raise_that_a_take_over_overtakes_leaves_the_successor_its_r
 
     monkeypatch.setattr(cluster, "alter_configs", overtaken)
     if raised_by == "kafka_throttle":
-        with pytest.raises(InvalidRequestError, match="is not running|has ended"):
-            change_rate(run.context, asked_bytes_per_second=32_000_000)
+        assert "changed in part until" in change_rate(run.context, asked_bytes_per_second=32_000_000)
     else:
         with pytest.raises(OvertakenError, match="another reassignment has taken the throttle over"):
             run.do("submit_batch")
