@@ -24,8 +24,8 @@ from kafka_reassignment.decisions.rate import (
     later_order,
     latest_change_in_words,
     rate_due,
-    rate_in_force,
     rates_asked,
+    rates_to_double,
     slowdown_of,
     throttled_brokers,
 )
@@ -87,7 +87,8 @@ def rates_to_raise(
 ) -> tuple[Advice, ...]:
     """Return the advice about rates that are too low for what is waited for.
 
-    Lower ones of another client are left to a person. Ours is to be doubled where nothing else holds a replica up. While the cluster's
+    Lower ones of another client are left to a person. Ours is to be doubled where nothing else holds a replica up: the lowest of those
+    that what is waited for copies at, not that of another broker. While the cluster's
     health holds it down, a higher one would be lowered at the next look, and be what is asked for afterwards: so its end is waited for.
 
     Args:
@@ -104,15 +105,27 @@ def rates_to_raise(
     if lower:
         rates = ", ".join(f"{r.side.rate_key} of broker {r.broker}" for r in lower)
         return (Correct(f"raise or remove the rates that another client has set lower than ours ({rates})"),)
-    copying = [b for p, brokers in waiting.items() if p not in blocked for b in brokers]
-    rate = rate_in_force(run.request, journal)
-    if rate is None or not view.live_brokers.intersection(copying):
+    free = {p: live for p, bs in waiting.items() if p not in blocked and (live := view.live_brokers.intersection(bs))}
+    sides = {(b, Side.FOLLOWER) for brokers in free.values() for b in brokers}
+    if not sides:
         return ()
+    sides |= {(s.leader, Side.LEADER) for p, s in view.partitions.items() if p in free and s.leader is not None}
     if (slow := slowdown_of(run.request, journal, sides)) is not None:
         return (WaitUntil(_end_of_slowdown(run.request, slow)),)
-    doubled = min(2 * rate / MEGABYTE, HIGHEST_RATE_MB)
-    params = {"reassignment_id": run.record.reassignment_id, "throttle_mb_per_second": doubled}
-    return (Trigger(THROTTLE_DAG_ID, params),)
+    return tuple(
+        Trigger(THROTTLE_DAG_ID, _params_of(run, change)) for change in rates_to_double(run.request, journal, sides)
+    )
+
+
+def _params_of(run: RunContext, change: RateChange) -> dict[str, object]:
+    megabytes = min(change.asked_bytes_per_second / MEGABYTE, HIGHEST_RATE_MB)
+    params: dict[str, object] = {
+        "reassignment_id": run.record.reassignment_id,
+        "throttle_mb_per_second": megabytes,
+    }
+    if change.brokers is None:
+        return params
+    return params | {"brokers": list(change.brokers), "side": str(change.sides[0])}
 
 
 def change_rate(
