@@ -33,7 +33,7 @@ from kafka_reassignment.decisions.throttle import Journal, RateChange, Side
 from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError, ThrottleMissingError, name_some
 from kafka_reassignment.model import DEFAULT_OF_BROKERS, ConfigResource, Replicas, TopicPartition, View
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.request import MEGABYTE, ReassignmentRequest
+from kafka_reassignment.request import LOWEST_RATE_MB, MEGABYTE, ReassignmentRequest
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.steps.context import AuditDraft, RunContext, way_on_from_stop
 from kafka_reassignment.steps.health import cluster_health
@@ -118,7 +118,7 @@ def rates_to_raise(
 
 
 def _params_of(run: RunContext, change: RateChange) -> dict[str, object]:
-    megabytes = min(change.asked_bytes_per_second / MEGABYTE, HIGHEST_RATE_MB)
+    megabytes = min(max(change.asked_bytes_per_second / MEGABYTE, LOWEST_RATE_MB), HIGHEST_RATE_MB)
     params: dict[str, object] = {
         "reassignment_id": run.record.reassignment_id,
         "throttle_mb_per_second": megabytes,

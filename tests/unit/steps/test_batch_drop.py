@@ -277,6 +277,19 @@ def test_what_is_advised_is_about_the_brokers_that_are_waited_for_and_lowers_non
     ]
 
 
+def test_the_advised_rate_is_one_that_is_accepted(reassignment):
+    """Twice 0.4 MB/s is less than Kafka can hold accurately: kafka_throttle refused it."""
+    run = reassignment(MOVES, catch_up_timeout_minutes=1, throttle_mb_per_second=0.4, allow_low_throttle=True)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    started = run.clock.now
+    run.clock.sleep(61)
+    with pytest.raises(CatchUpTimeoutError) as error:
+        run.wait("sense_isr_catch_up", started_at=started)
+    advised = error.value.advice[0].params["throttle_mb_per_second"]
+    assert advised == 1
+    change_rate(run.context, asked_bytes_per_second=round(advised * 1_000_000))
+
+
 def test_replicas_that_never_catch_up_end_the_wait(reassignment, cluster):
     run = reassignment(MOVES, catch_up_timeout_minutes=1)
     run.do_all("admit", "set_throttle", "submit_batch")
