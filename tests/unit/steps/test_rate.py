@@ -4,7 +4,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 import pytest
-from tests.steps_lab import move
+from tests.steps_lab import ProcessDiedError, move
 from tests.unit.steps.throttle_lab import at_full_speed, look, set_by_hand
 
 from kafka_reassignment.decisions.raising import Raise, partly_raised
@@ -381,6 +381,41 @@ def test_a_part_of_a_raise_that_is_cleared_before_it_is_set_is_not_set(moving, c
     assert set_after == []
     assert (rates(moving, FOLLOWER_RATE), rates(moving, LEADER_RATE)) == ({}, {})
     assert moving.record.journal().is_over
+
+
+@pytest.mark.parametrize("until", ["set_throttle", "submit_batch"])
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_part_of_a_raise_that_arrives_under_the_next_batch_is_no_rate_of_another_client(
+    moving, cluster, monkeypatch, until, dies
+):
+    """It was taken for one that another client had set before us: kept to while the batch copied, and put back for ever."""
+    alter, since = cluster.alter_configs, moving.clock.now
+
+    def late(changes):
+        if moving.clock.now > since + timedelta(seconds=2):
+            monkeypatch.setattr(cluster, "alter_configs", alter)
+            cluster.catch_up_all()
+            moving.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+            moving.do_all("admit", "set_throttle", batch=2)
+            if until == "submit_batch":
+                moving.do("submit_batch", batch=2)
+            replies = alter(changes)
+            if dies:
+                raise ProcessDiedError
+            return replies
+        return alter(changes)
+
+    monkeypatch.setattr(cluster, "alter_configs", late)
+    with suppress(ProcessDiedError):
+        change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    if until == "set_throttle":
+        moving.do("submit_batch", batch=2)
+    moving.look("sense_isr_catch_up", 2)
+    assert {r.earlier.value for r in moving.record.journal().rates} == {None}
+    assert moving.record.journal().lower_rates == ()
+    assert rates(moving, FOLLOWER_RATE)[4] == 32
+    moving.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle", batch=2)
+    assert (rates(moving, FOLLOWER_RATE), rates(moving, LEADER_RATE)) == ({}, {})
 
 
 def test_what_a_raise_set_too_late_is_in_the_audit_trail(moving, cluster, monkeypatch):

@@ -84,6 +84,13 @@ class RateRecord(_Frozen):
             return False
         return seen.value is None or seen.value in (self.set_values[-1:] if self.was_in_place else self.set_values)
 
+    def also_ours_in(self, record: RateRecord | None) -> RateRecord:
+        """Return the record that the journal has of this rate with the values of this one; this one where it has none."""
+        if record is None:
+            return self
+        values = (*(v for v in self.set_values if v not in record.set_values), *record.set_values)
+        return record.model_copy(update={"set_values": values})
+
     def __str__(self) -> str:
         return f"broker {self.broker}: {self.side.rate_key} (before us: {self.earlier})"
 
@@ -209,6 +216,17 @@ class Journal(Versioned):
     def rates_set(self) -> dict[tuple[int, Side], int]:
         """The values of our rates that were set last, by broker and side."""
         return {(r.broker, r.side): int(r.set_values[-1]) for r in self.rates}
+
+    @property
+    def known_rates(self) -> dict[tuple[int, Side], RateRecord]:
+        """The records of rates by broker and side, with the values that are ours as soon as what is under way sets them.
+
+        It may have been cleared since, and the next batch has set its own rate.
+        """
+        known = {(r.broker, r.side): r for r in self.rates}
+        for its in self.underway:
+            known |= {(r.broker, r.side): r.also_ours_in(known.get((r.broker, r.side))) for r in its.rates}
+        return known
 
     def has_set(self, broker: int, side: Side, seen: ConfigValue) -> bool:
         """Whether the rate that is seen on a broker is one that this reassignment set."""

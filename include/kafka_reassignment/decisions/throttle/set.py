@@ -56,6 +56,7 @@ def changes_to_throttle(
     of another client that brokers before 2.6 hide, since they could not be restored (F31).
     """
     rates = {(r.broker, r.side): r for r in journal.rates}
+    known = journal.known_rates
     lists = {(r.topic, r.side): r for r in journal.lists}
     changes: list[ConfigChange] = []
     for rate in wanted.rates:
@@ -63,9 +64,9 @@ def changes_to_throttle(
         if values is None:
             continue
         key = (rate.broker, rate.side)
-        present, record = values.get(rate.side.rate_key, UNSET), rates.get(key)
+        present, record = values.get(rate.side.rate_key, UNSET), known.get(key)
         theirs = _without_us(rate, seen, record)
-        if not _needs_setting(rate, present, record, theirs) or (record is None and _is_hidden(present)):
+        if not _needs_setting(rate, present, record, theirs) or (key not in rates and _is_hidden(present)):
             continue
         if record is not None and _is_theirs_to_stay(rate, theirs):
             changes.append(restore_rate(record))
@@ -101,7 +102,7 @@ def changes_to_throttle(
 
 def lower_rates(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) -> tuple[LowerRate, ...]:
     """Return the lower rates of other clients that are seen; of what is not wanted or did not answer, those of the journal."""
-    records = {(r.broker, r.side): r for r in journal.rates}
+    records = journal.known_rates
     lower = {(r.broker, r.side): r for r in journal.lower_rates}
     for rate in wanted.rates:
         if rate.resource not in seen:
@@ -122,13 +123,14 @@ def without_raises(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) 
     asked for it. Nor does it raise at once what is raised in parts: the next part is journalled a moment before brokers show it.
     """
     records = {(r.broker, r.side): r for r in journal.rates}
+    known = journal.known_rates
     kept = []
     for rate in wanted.rates:
         record = records.get((rate.broker, rate.side))
         present = seen.get(rate.resource, {}).get(rate.side.rate_key, UNSET)
         if record is None:
             kept.append(rate)
-        elif not record.is_ours(present) or bytes_of(present) >= rate.set_bytes_per_second:
+        elif not known[rate.broker, rate.side].is_ours(present) or bytes_of(present) >= rate.set_bytes_per_second:
             kept.append(_at_most(rate, int(record.set_values[-1])))
     return replace(wanted, rates=tuple(kept))
 
@@ -163,7 +165,7 @@ def missing_throttle(wanted: WantedThrottle, seen: SeenConfigs, journal: Journal
     The journal is needed only for brokers before 2.6, which hide their rates: one that we set last counts.
     A topic that does not exist needs no throttle.
     """
-    records = {(r.broker, r.side): r for r in journal.rates} if journal else {}
+    records = journal.known_rates if journal else {}
     missing = []
     for rate in wanted.rates:
         values, key, want = seen.get(rate.resource), rate.side.rate_key, rate.set_bytes_per_second
