@@ -482,8 +482,9 @@ def test_a_roll_back_has_the_rate_and_the_limits_asked_for_last(rate):
         ([], 10),
         ([{"asked_bytes_per_second": 40_000_000}], 40),
         ([{"asked_bytes_per_second": 2_000_000, "rate_before_slowdown_bytes_per_second": 10_000_000}], 10),
+        ([{"asked_bytes_per_second": 2_000_000, "brokers": [3]}], 10),
     ],
-    ids=["never changed", "changed", "lowered while the cluster is unhealthy"],
+    ids=["never changed", "changed", "lowered while the cluster is unhealthy", "lowered for one broker"],
 )
 def test_a_roll_back_takes_the_rate_that_was_changed_while_it_ran(two_batches, changes, rate):
     run = two_batches()

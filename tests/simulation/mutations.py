@@ -399,8 +399,8 @@ def an_order_does_not_look_back(patch: Patch) -> None:
     """Takes out that an order of a rate gives way to one that was given after it."""
     real = rate.set_in_parts
 
-    def set_in_parts(run: RunContext, decide: Any, _goes_on: Any) -> Any:
-        return real(run, decide, lambda: True)
+    def set_in_parts(run: RunContext, decide: Any, _goes_on: Any, event: Any) -> Any:
+        return real(run, decide, lambda: True, event)
 
     patch.setattr(rate, "later_order", lambda *_: None)
     patch.setattr(rate, "set_in_parts", set_in_parts)

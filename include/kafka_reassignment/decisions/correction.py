@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kafka_reassignment.decisions.quota_use import Copying, copied_between
+from kafka_reassignment.decisions.quota_use import QUOTA_SECONDS, Copying, copied_between
 from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, Sample
 from kafka_reassignment.decisions.throttle import BrokerRate, Correction, Journal, Side, WantedThrottle
 from kafka_reassignment.model import Batch, View
@@ -25,9 +25,19 @@ GOOD_FROM, GOOD_TO = 0.97, 1.0
 """A rate that is reached to this part is left as it is."""
 
 LIMITS_FROM = 0.5
-"""A rate that is reached to a smaller part is not what limits the copies."""
+"""Where a smaller part of what is set arrives, the rate is not what limits the copies."""
+
+HOLDS_TO = 1.1
+"""No throttle in place lets more than so much of what is set arrive, but for what one fetch brings beyond it."""
+
+FETCH_BYTES_OF_REPLICA, FETCH_BYTES = 1_048_576, 10_485_760
+"""What one fetch brings at most by Kafka's defaults, of each replica and in all (``replica.fetch.max.bytes``, ``.response.max.bytes``).
+A broker lets the next one through as long as what it copied is below its rate, however little."""
 
 LOWEST = 0.5
+
+LARGEST_LOWERING = 0.85
+"""What was measured once may have been disturbed. A rate that was lowered too far is below what was asked for, for as long as raises take."""
 
 LARGEST_RAISE = 1.03
 """What a raise brings at once is eleven seconds of the difference: a third of a second of the whole rate."""
@@ -45,7 +55,8 @@ def corrections_due(
     """Return the corrections that what was measured asks for.
 
     Measured is the growth of the new replicas that a broker receives, or sends as their leader, while the same rate was set
-    and there was data to copy all the time.
+    and there was data to copy all the time. Nothing is known of a leader that has lost or won a partition meanwhile. More than a throttle
+    lets through says nothing about the rate: the throttle was away for a while.
 
     Args:
         batch: what copies.
@@ -59,20 +70,23 @@ def corrections_due(
     theirs = {(r.broker, r.side) for r in journal.lower_rates}
     in_place = {(r.broker, r.side): int(r.set_values[-1]) for r in journal.rates if r.was_in_place}
     due = []
-    since: dict[float, dict[tuple[int, Side], Copying]] = {}
+    since: dict[int, dict[tuple[int, Side], Copying]] = {}
     for rate in wanted.rates:
         key = (rate.broker, rate.side)
         if key in theirs or in_place.get(key) != rate.set_bytes_per_second:
             continue
-        first = _since_when_set(samples, rate)
-        if first is None:
+        measured = _since_set(samples, rate)
+        if not measured:
             continue
-        if first.at_seconds not in since:
-            since[first.at_seconds] = copied_between(batch, seen, first, samples[-1])
-        copying = since[first.at_seconds].get(key)
+        if len(measured) not in since:
+            since[len(measured)] = copied_between(batch, seen, measured)
+        copying = since[len(measured)].get(key)
         if copying is None or copying.left < 2 * rate.asked_bytes_per_second:
             continue
-        factor = corrected(rate, copying.copied / (samples[-1].at_seconds - first.at_seconds))
+        arrives = copying.copied / (measured[-1].at_seconds - measured[0].at_seconds)
+        if arrives > HOLDS_TO * rate.set_bytes_per_second + _fetched_beyond(copying):
+            continue
+        factor = corrected(rate, arrives)
         if abs(factor / rate.factor - 1) >= SMALLEST_CHANGE:
             due.append(Correction(broker=rate.broker, side=rate.side, factor=factor))
     return tuple(due)
@@ -81,18 +95,26 @@ def corrections_due(
 def corrected(rate: BrokerRate, bytes_per_second: float) -> float:
     """Return the factor by which a rate is to be set when so much was copied with its present one."""
     reached = bytes_per_second / rate.asked_bytes_per_second
-    if reached < LIMITS_FROM or GOOD_FROM <= reached <= GOOD_TO:
+    if bytes_per_second < LIMITS_FROM * rate.set_bytes_per_second or GOOD_FROM <= reached <= GOOD_TO:
         return rate.factor
+    lowest = max(LOWEST, rate.factor * LARGEST_LOWERING)
     highest = min(HIGHEST[rate.side], rate.factor * LARGEST_RAISE)
-    return round(min(max(rate.factor * AIM / reached, LOWEST), highest), 3)
+    return round(min(max(rate.factor * AIM / reached, lowest), highest), 3)
 
 
-def _since_when_set(samples: Sequence[Sample], rate: BrokerRate) -> Sample | None:
-    """The earliest sample since which this rate was set, and not longer ago than a speed is measured."""
-    last, found = samples[-1], None
+def _fetched_beyond(copying: Copying) -> float:
+    """What may arrive each second beyond a rate: one fetch from, or by, each other broker in the time over which Kafka measures."""
+    fetches = sum(min(n * FETCH_BYTES_OF_REPLICA, FETCH_BYTES) for n in copying.copies.values())
+    return fetches / QUOTA_SECONDS
+
+
+def _since_set(samples: Sequence[Sample], rate: BrokerRate) -> Sequence[Sample]:
+    """The samples since this rate was set, not longer ago than a speed is measured; none where that is too short."""
+    last, count = samples[-1], 0
     for sample in reversed(samples):
         is_same = sample.rates_set.get((rate.broker, rate.side)) == rate.set_bytes_per_second
         if not is_same or last.at_seconds - sample.at_seconds > SPEED_WINDOW_SECONDS:
             break
-        found = sample
-    return found if found is not None and last.at_seconds - found.at_seconds >= MEASURED_SECONDS else None
+        count += 1
+    found = samples[len(samples) - count :]
+    return found if found and last.at_seconds - found[0].at_seconds >= MEASURED_SECONDS else ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import inf
 from operator import itemgetter
@@ -28,30 +29,38 @@ MOST_TIMES_RATE = 1.5
 
 @dataclass(slots=True)
 class Copying:
-    """The bytes that one side of a broker copied between two samples, and those that it had left to copy at the second one."""
+    """The bytes that one side of a broker copied between two samples, and those that it had left to copy at the second one.
+
+    ``copies`` are how many replicas it copies, by the broker at the other end.
+    """
 
     copied: int = 0
     left: int = 0
+    copies: Counter[int] = field(default_factory=Counter)
 
 
-def copied_between(batch: Batch, seen: View, first: Sample, last: Sample) -> dict[tuple[int, Side], Copying]:
-    """Return by broker and side what was copied between two samples; what is not known of a broker leaves that side out.
+def copied_between(batch: Batch, seen: View, samples: Sequence[Sample]) -> dict[tuple[int, Side], Copying]:
+    """Return by broker and side what was copied from the first sample to the last; what is not known of a broker leaves that side out.
 
     Copied is what the new replicas that a broker receives, or sends as their leader, have grown by. Replicas that were complete at the
-    first sample do not count.
+    first sample do not count. Where a partition had several leaders since, nobody knows what each of them sent.
 
     Args:
         batch: what copies.
         seen: leaders now.
-        first: the earlier sample.
-        last: the later one.
+        samples: in order of time, at least two.
     """
+    first, last = samples[0], samples[-1]
     found: dict[tuple[int, Side], Copying] = {}
     unknown: set[tuple[int, Side]] = set()
     away = first.unreachable.keys() | last.unreachable.keys()
     for step in batch.steps:
         state = seen.partitions.get(step.partition)
-        if state is None or (leader := state.leader) is None:
+        leader = state.leader if state else None
+        led = {b for s in samples if (b := s.leaders.get(step.partition)) is not None}
+        if led - {leader}:
+            unknown.update((b, Side.LEADER) for b in (*led, leader) if b is not None)
+        if leader is None:
             continue
         for broker in step.reassignment.adding:
             sides = (broker, Side.FOLLOWER), (leader, Side.LEADER)
@@ -63,10 +72,11 @@ def copied_between(batch: Batch, seen: View, first: Sample, last: Sample) -> dic
             if is_lost or left_before == 0:
                 continue
             left, _, have = bytes_left(step, broker, leader, last)
-            for side in sides:
+            for side, other in zip(sides, (leader, broker), strict=True):
                 copying = found.setdefault(side, Copying())
                 copying.copied += have - had
                 copying.left += left
+                copying.copies[other] += 1
     return {side: copying for side, copying in found.items() if side not in unknown}
 
 
@@ -105,12 +115,14 @@ def quota_uses(
         return ()
     last = samples[-1]
     recent = [s for s in samples[:-1] if last.at_seconds - s.at_seconds <= QUOTA_SECONDS] or [samples[-2]]
-    found = {key: (last, copying) for key, copying in copied_between(batch, seen, recent[0], last).items()}
+    found = {key: (last, copying) for key, copying in copied_between(batch, seen, [*recent, last]).items()}
     ended = {key for key, (_, copying) in found.items() if copying.left == 0}
-    for sample in recent[1:]:  # a side that has all of it copied until the first sample that shows so
+    for number, sample in enumerate(
+        recent[1:], 2
+    ):  # a side that has all of it copied until the first sample that shows so
         if not ended:
             break
-        for key, copying in copied_between(batch, seen, recent[0], sample).items():
+        for key, copying in copied_between(batch, seen, recent[:number]).items():
             if key in ended and copying.left == 0:
                 found[key] = (sample, copying)
                 ended.remove(key)
@@ -134,7 +146,7 @@ def _since_submission(batch: Batch, seen: View, sample: Sample, now: datetime, s
     sizes = {p: {b: size for b, size in sizes.items() if b not in new.get(p, ())} for p, sizes in sample.sizes.items()}
     empty = Sample(sample.at_seconds - seconds, sizes, unreachable=sample.unreachable)
     uses = []
-    for (broker, side), copying in sorted(copied_between(batch, seen, empty, sample).items(), key=itemgetter(0)):
+    for (broker, side), copying in sorted(copied_between(batch, seen, [empty, sample]).items(), key=itemgetter(0)):
         speed, rate = copying.copied / seconds, sample.rates_set.get((broker, side), inf)
         if copying.left > 0 and 0 < speed <= MOST_TIMES_RATE * rate:
             speed = min(speed, rate)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -93,15 +93,79 @@ def latest_change_in_words(journal: Journal) -> str:
 
 
 def rate_to_roll_back(request: ReassignmentRequest, journal: Journal) -> int | None:
-    """Return the rate at which a reassignment is rolled back: as ``rate_in_force``, but not one lowered for an unhealthy cluster."""
-    return rate_in_force(request, journal.model_copy(update={"rate_changes": without_slowdowns(journal.rate_changes)}))
+    """Return the rate at which a reassignment is rolled back: the last one of all brokers, but not one lowered for an unhealthy cluster.
+
+    Where its sides differ it is the lower one.
+    """
+    changes = tuple(change for change in healthy(journal).rate_changes if change.brokers is None)
+    return rate_in_force(request, journal.model_copy(update={"rate_changes": changes}))
+
+
+def lower_rates_to_roll_back(
+    request: ReassignmentRequest, journal: Journal, *, below: int, because: str
+) -> tuple[RateChange, ...]:
+    """Return the rates of single brokers that a roll back keeps to as well: those that are lower than its own.
+
+    Args:
+        request: of what is rolled back.
+        journal: of what is rolled back.
+        below: the rate of the roll back, in bytes per second.
+        because: why they are asked for.
+    """
+    requested, changes = request.throttle_bytes_per_second, healthy(journal).rate_changes
+    single = sorted({(b, side) for change in changes for b in change.brokers or () for side in change.sides})
+    if requested is None:
+        return ()
+    asked = {(b, side): asked_rate(b, side, requested, changes) for b, side in single}
+    return tuple(
+        RateChange(asked_bytes_per_second=rate, brokers=(b,), sides=(side,), because=because)
+        for (b, side), rate in asked.items()
+        if rate < below
+    )
+
+
+def healthy(journal: Journal) -> Journal:
+    """Return a journal with the rates that are asked for when the cluster is healthy: without its slow-downs."""
+    return journal.model_copy(update={"rate_changes": without_slowdowns(journal.rate_changes)})
+
+
+def rates_to_double(
+    request: ReassignmentRequest, journal: Journal, sides: Collection[tuple[int, Side]]
+) -> tuple[RateChange, ...]:
+    """Return what doubles the lowest rate that is asked for these brokers and sides, and lowers none.
+
+    It is one change of all brokers where they all have one rate, else one for each side, of the brokers that have less.
+    """
+    requested, rates = request.throttle_bytes_per_second, rates_in_force(request, journal)
+    if requested is None or rates is None or not sides:
+        return ()
+    if rates[0] == rates[1]:
+        return (RateChange(asked_bytes_per_second=2 * rates[0]),)
+    asked = {(b, side): asked_rate(b, side, requested, journal.rate_changes) for b, side in sides}
+    doubled = 2 * min(asked.values())
+    return tuple(
+        RateChange(asked_bytes_per_second=doubled, brokers=brokers, sides=(side,))
+        for side in Side
+        if (brokers := tuple(sorted(b for (b, s), rate in asked.items() if s is side and rate < doubled)))
+    )
+
+
+def slowdown_of(request: ReassignmentRequest, journal: Journal, sides: Iterable[tuple[int, Side]]) -> RateChange | None:
+    """Return the slow-down that limits one of these brokers and sides now; None where none does."""
+    requested, changes = request.throttle_bytes_per_second, journal.rate_changes
+    latest = next((c for c in reversed(changes) if c.is_slowdown), None)
+    if requested is None or latest is None:
+        return None
+    usual = without_slowdowns(changes)
+    is_slowed = any(asked_rate(b, s, requested, changes) < asked_rate(b, s, requested, usual) for b, s in sides)
+    return latest if is_slowed else None
 
 
 def end_slowdown(
     journal: Journal, seen: SeenConfigs, *, requested_bytes_per_second: int
 ) -> tuple[Journal, list[ConfigChange]]:
     """Give each broker the rate again that it had before the cluster's health lowered it; return as ``change_rates`` does."""
-    updated = journal.model_copy(update={"rate_changes": without_slowdowns(journal.rate_changes)})
+    updated = healthy(journal)
     return changes_to_throttle(rates_asked(updated, requested_bytes_per_second), updated, seen)
 
 

@@ -27,7 +27,7 @@ class Sample:
     ``sizes`` and ``offset_lags`` are by partition and broker, without future replicas; ``earlier_sizes`` are the last
     known ones of replicas that were not reported now, as those of a broker that is down. ``end_offsets`` are the
     leaders' log ends. ``unreachable`` says why for brokers that did not answer. ``rates_set`` are the values of the
-    rates that were set last, by broker and side.
+    rates that were set last, by broker and side, ``leaders`` the leaders of partitions, where they were known.
     """
 
     at_seconds: float
@@ -37,6 +37,7 @@ class Sample:
     unreachable: Mapping[int, str] = field(default_factory=dict)
     rates_set: Mapping[tuple[int, Side], int] = field(default_factory=dict)
     earlier_sizes: Mapping[TopicPartition, Mapping[int, int]] = field(default_factory=dict)
+    leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def is_lost(self, partition: TopicPartition, broker: int) -> bool:
         """Whether a replica was seen earlier and is not reported now."""
@@ -49,6 +50,7 @@ def sample_of(
     at_seconds: float,
     end_offsets: Mapping[TopicPartition, int] | None = None,
     rates_set: Mapping[tuple[int, Side], int] | None = None,
+    leaders: Mapping[TopicPartition, int] | None = None,
     before: Sample | None = None,
 ) -> Sample:
     """Reduce the brokers' log dirs, and the leaders' log ends, to one sample; ``before`` is the one before it."""
@@ -59,7 +61,14 @@ def sample_of(
             sizes.setdefault(replica.partition, {})[replica.broker] = replica.size_bytes
             lags.setdefault(replica.partition, {})[replica.broker] = replica.offset_lag
     return Sample(
-        at_seconds, sizes, lags, end_offsets or {}, report.unreachable, rates_set or {}, _not_reported(before, sizes)
+        at_seconds,
+        sizes,
+        lags,
+        end_offsets or {},
+        report.unreachable,
+        rates_set or {},
+        _not_reported(before, sizes),
+        leaders or {},
     )
 
 

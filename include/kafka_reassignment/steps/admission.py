@@ -25,6 +25,7 @@ from kafka_reassignment.decisions.moves import (
     phase,
     to_begin,
 )
+from kafka_reassignment.decisions.rate import healthy
 from kafka_reassignment.decisions.throttle import listed_in, needed_replicas, partition_of
 from kafka_reassignment.decisions.windows import StartDecision, fits, past_deadline
 from kafka_reassignment.decisions.windows.estimate import MEASUREMENT_KEPT, OVERHEAD_SECONDS
@@ -116,7 +117,7 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
         raise _hung_too_long(run, recorded, batch, held)
     outpaced_since = since("outpaced_since") if held.outpaced and held.reasons == held.outpaced else None
     if outpaced_since is not None and now >= deadline_of(run, outpaced_since):
-        raise _outpaced_too_long(run, batch, held)
+        raise _outpaced_too_long(run, recorded, batch, held)
     text = f"batch {number} waits: {'; '.join(held.reasons)}{about_throttle}"
     end = expected_end(recorded, run.request, now)
     text += f"; {end.words}" if end.words else ""
@@ -287,7 +288,7 @@ def _hung_too_long(run: RunContext, recorded: RecordView, batch: Batch, held: He
     """The batch waits for another client's move that a person has to help; a healthy one may take its time."""
     hung = dict(held.hung)
     hung |= dict.fromkeys(held.throttled, "it copies under the throttle of this reassignment")
-    rate = reachable_rate(run.request, recorded.journal())
+    rate = reachable_rate(run.request, healthy(recorded.journal()))  # twice a lowered one would replace the higher one
     higher = (_twice(run, rate),) if held.throttled and rate else ()
     never = [str(p) for p in hung if never_completes(held.foreign[p])]
     planned = {str(p) for p in read_targets_of(run.record.plan_ref(), list(hung))} & set(never)
@@ -336,10 +337,11 @@ def _since(
     return run.now() if known is None else max(known, began)
 
 
-def _outpaced_too_long(run: RunContext, batch: Batch, held: Held) -> InvalidThrottleError:
+def _outpaced_too_long(run: RunContext, recorded: RecordView, batch: Batch, held: Held) -> InvalidThrottleError:
     """The batch waits for producers to write less, which they may never do: a person has to choose."""
-    # Half of the rate is left for what is behind.
-    needed = ceil(2 * held.new_writes / MEGABYTE)
+    # Half of the rate is left for what is behind. It replaces a slow-down, and is no lower than what was asked for before that.
+    usual = reachable_rate(run.request, healthy(recorded.journal())) or 0
+    needed = ceil(max(2 * held.new_writes, usual) / MEGABYTE)
     params = {"reassignment_id": run.record.reassignment_id, "throttle_mb_per_second": needed}
     return InvalidThrottleError(
         f"Batch {batch.number} waited {run.request.catch_up_timeout_minutes} min in vain: {'; '.join(held.outpaced)}",

@@ -139,7 +139,8 @@ def _to_end_stuck(run: RunContext, waiting: Collection[TopicPartition], view: Vi
 
 def _progress(run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples) -> Progress:
     rates_set = recorded.journal().rates_set
-    samples.take(run.cluster, batch.brokers & view.live_brokers, batch.partitions, rates_set)
+    leaders = {p: s.leader for p, s in view.partitions.items() if s.leader is not None}
+    samples.take(run.cluster, batch.brokers & view.live_brokers, batch.partitions, rates_set, leaders)
     return progress(
         batch,
         view,

@@ -9,11 +9,14 @@ from kafka_reassignment.advice import Advice, Correct, Rerun, WaitUntil
 from kafka_reassignment.decisions.apply_json import check_targets
 from kafka_reassignment.decisions.brokers import check_racks_left
 from kafka_reassignment.decisions.producer_wait import FETCH_KEYS, ProducerWait, producer_wait
+from kafka_reassignment.decisions.rate import lower_rates_to_roll_back
+from kafka_reassignment.decisions.throttle import Journal
 from kafka_reassignment.decisions.windows import refuse_never_open
 from kafka_reassignment.errors import (
     InvalidReplicationFactorError,
     InvalidRequestError,
     ReassignmentInProgressError,
+    RecordDamagedError,
     UnknownBrokerError,
     UnknownTopicOrPartitionError,
     WrongClusterError,
@@ -96,6 +99,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
             run.take_lock(requested_by=requested_by, then=[Rerun("preflight")], instead_of=superseded)
             if not request.validate_only:
                 event.facts["debts_taken_over"] = list(adopt_debts(run))
+                _keep_lower_rates(run, request)
         if not run.instance and not is_on_disk(str(run.record.root)):
             run.log.warning(
                 "This Airflow has no name. Where another one shares these records, set [kafka_reassignment] instance, or "
@@ -249,6 +253,28 @@ def _check_roll_back(run: RunContext, reassignment_id: str) -> None:
             "plan in the record",
             Correct("correct the id: it is the run id of its kafka_reassignment run"),
         )
+
+
+def _keep_lower_rates(run: RunContext, request: ReassignmentRequest) -> None:
+    """Let a roll back keep to the lower rates that were asked for single brokers: those brokers bear no more than before."""
+    rate, earlier = request.throttle_bytes_per_second, request.roll_back_of
+    if rate is None or earlier is None:
+        return
+    record = run.store.record(run.record.cluster_id, earlier)
+    because = f"as while {earlier} ran, which is rolled back"
+    try:
+        lower = lower_rates_to_roll_back(
+            record.recorded_request().request, record.journal(), below=rate, because=because
+        )
+    except RecordDamagedError as error:  # a roll back is the way out
+        run.log.warning("Rates that were asked for single brokers are not known: %s", error)
+        return
+
+    def kept(journal: Journal) -> tuple[Journal, None]:
+        changes = journal.rate_changes or lower  # what is asked for since a first try of this step stays
+        return journal.model_copy(update={"rate_changes": changes}), None
+
+    run.record.update_journal(kept)
 
 
 def _check_nothing_in_flight(run: RunContext) -> None:

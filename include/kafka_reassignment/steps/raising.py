@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -16,14 +17,17 @@ from kafka_reassignment.decisions.throttle import (
     WantedThrottle,
     begun,
     changes_to_throttle,
-    restore_rate,
+    ended,
+    is_cleared,
     throttle_by_journal,
 )
+from kafka_reassignment.errors import ReassignmentError, overtaken
 from kafka_reassignment.model import Batch, ConfigResource, View
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.moves import left_to_copy
+from kafka_reassignment.steps.restore import restore_configs
 from kafka_reassignment.steps.throttle_configs import (
     ThrottleSetting,
     apply_changes,
@@ -45,6 +49,9 @@ def raise_to_whole(run: RunContext, recorded: RecordView, batch: Batch, event: A
 
     It ends as soon as nothing is left to copy. A batch begins at a low rate; what its brokers copied of the batch before uses up the
     most of a higher one. Whatever was cut off while it was raised, the next look takes up here.
+
+    Raises:
+        OvertakenError: another reassignment has taken the rates over.
     """
     asked = run.request.throttle_bytes_per_second
     if asked is None:
@@ -76,13 +83,13 @@ def raise_to_whole(run: RunContext, recorded: RecordView, batch: Batch, event: A
         return False
     note = recorded.progress()
     at_once = used_up(rates, note.quota_uses, run.now()) if note else {}
-    setting, refused = set_in_parts(run, decide, is_copying, at_once)
+    setting, refused = set_in_parts(run, decide, is_copying, event, at_once)
     if not left_to_copy(batch, view).steps:
         _note_short(run, batch, view, whole(recorded.journal()).rates, began)
     if not setting.changes:
         return False
     event.facts["raised"] = facts_of(setting, refused)
-    for text in outcome_of(run, setting).missing:
+    for text in missing_of(run, setting, event):
         run.log.warning("Not raised yet: %s", text)
     return True
 
@@ -107,6 +114,7 @@ def set_in_parts(
     run: RunContext,
     decide: Decide,
     goes_on: Callable[[], bool],
+    event: AuditDraft,
     at_once: Mapping[tuple[ConfigResource, str], int] | None = None,
 ) -> tuple[ThrottleSetting, dict[str, str]]:
     """Set rates, journal first; return what the last part was, and its refusals. A large raise takes ``QUOTA_SECONDS``.
@@ -114,12 +122,19 @@ def set_in_parts(
     Each part is decided on what is seen then: another client may lower the rate meanwhile, a person may ask for another one, and
     a broker may join. What is raised further then, or later, has its own first part. A part is set ``PART`` after the one
     before, never earlier: two parts in one second are a burst. What is a whole part late is made up for, two parts at once.
+    A part that is cleared before it is set is not set, and one that is set too late is taken back where nothing needs it; what is
+    left to raise is decided again then. An error between two parts ends the setting: each of its requests has been answered. One of a
+    request leaves it under way, since the request may still come.
 
     Args:
         run: its record has the journal.
         decide: the whole change.
         goes_on: whether there is any use in a further part; what it raises ends the raise as well.
+        event: gets what had to be taken back as facts.
         at_once: what rates may be raised to at once, of ``used_up``.
+
+    Raises:
+        OvertakenError: another reassignment has taken the rates over.
     """
     name = str(uuid4())
 
@@ -133,19 +148,33 @@ def set_in_parts(
     part = 1
     setting, under_way = run.record.update_journal(partial(journalled, part, {}))
     began, to_look = run.now(), timedelta(0)
-    while any(its.done_with(part) < 1 for its in under_way.values()):
-        refused = _set_unless_cleared(run, setting)
-        due = began + part * PART
-        _sleep_until(run, due - to_look)
-        looked_at = run.now()
-        if not goes_on():
-            return replace(setting, plan=WantedThrottle()), refused
-        is_late = looked_at >= due + PART
-        part += 2 if is_late else 1
-        setting, under_way = run.record.update_journal(partial(journalled, part, under_way))
-        to_look = run.now() - looked_at
-        _sleep_until(run, due)  # where this look took less time than the one before
-    return setting, _set_unless_cleared(run, setting)
+    while True:
+        refused = _set_unless_cleared(run, setting, event)
+        if refused is not None and all(its.done_with(part) >= 1 for its in under_way.values()):
+            return setting, refused
+        with _ended_by_errors(run, name, event):
+            due = began + part * PART
+            if refused is not None:
+                _sleep_until(run, due - to_look)
+            looked_at = run.now()
+            if not goes_on():
+                return replace(setting, plan=WantedThrottle()), refused or {}
+            if refused is None:
+                _refuse_taken_over(run)
+            else:
+                part += 2 if looked_at >= due + PART else 1
+            setting, under_way = run.record.update_journal(partial(journalled, part, under_way))
+            to_look = run.now() - looked_at
+            _sleep_until(run, due)  # where this look took less time than the one before
+
+
+def missing_of(run: RunContext, setting: ThrottleSetting, event: AuditDraft) -> tuple[str, ...]:
+    """Return what is missing of a setting in parts; take back what was cleared while its last part was looked at."""
+    outcome = outcome_of(run, setting)
+    if not outcome.came_too_late:
+        return outcome.missing
+    _take_back(run, event)
+    return ()
 
 
 def _sleep_until(run: RunContext, due: datetime) -> None:
@@ -155,10 +184,44 @@ def _sleep_until(run: RunContext, due: datetime) -> None:
         run.sleep(left.total_seconds())
 
 
-def _set_unless_cleared(run: RunContext, setting: ThrottleSetting) -> dict[str, str]:
-    """Make the changes; take back those whose batch was cleared since they were journalled: nothing owes them any more."""
+def _set_unless_cleared(run: RunContext, setting: ThrottleSetting, event: AuditDraft) -> dict[str, str] | None:
+    """Make the changes and return the refusals; None where something of them was cleared since they were journalled.
+
+    Then nothing is set, or what came too late is taken back. Who cleared it may as well be another reassignment that has taken the
+    rates over and needs them: so they are owed again, and what nothing needs is restored.
+    """
+    if not setting.changes:
+        return {}
+    if is_cleared(run.record.journal(), setting.name):
+        run.record.update_journal(lambda latest: (begun(latest, (), setting.name, run.now()), None))
+        return None
     refused = apply_changes(run, setting.changes)
-    owed = {(r.resource, r.side.rate_key) for r in run.record.journal().rates}
-    orphaned = {(c.resource, c.key) for c in setting.changes} - owed
-    cleared = [r for r in setting.journal.rates if (r.resource, r.side.rate_key) in orphaned]
-    return refused | apply_changes(run, map(restore_rate, cleared))
+    if not is_cleared(run.record.journal(), setting.name):
+        return refused
+    if run.record.update_journal(partial(ended, setting=setting.name)):
+        _take_back(run, event)
+    return None
+
+
+@contextmanager
+def _ended_by_errors(run: RunContext, name: str, event: AuditDraft) -> Iterator[None]:
+    """End a setting where an error ends it: a rate that may still be set is not seen in place, nor is it another client's."""
+    try:
+        yield
+    except Exception:
+        with suppress(ReassignmentError):  # the first error says more, and what is left is under way for LATEST_ARRIVAL
+            if run.record.update_journal(partial(ended, setting=name)):
+                _take_back(run, event)
+        raise
+
+
+def _take_back(run: RunContext, event: AuditDraft) -> None:
+    its = AuditDraft()
+    restored = restore_configs(run, its)
+    event.facts["taken_back"] = its.facts["throttle"]
+    run.log.warning("The throttle was cleared while a rate was raised: %s", restored)
+
+
+def _refuse_taken_over(run: RunContext) -> None:
+    if run.lock_of_another() is not None:
+        raise overtaken("another reassignment has taken the throttle over while a rate was raised")

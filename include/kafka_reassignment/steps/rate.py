@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from kafka_reassignment.advice import (
@@ -13,6 +14,8 @@ from kafka_reassignment.advice import (
     Correct,
     Trigger,
     WaitUntil,
+    advice_as_data,
+    sentence,
 )
 from kafka_reassignment.decisions.brokers import check_brokers_known
 from kafka_reassignment.decisions.rate import (
@@ -21,24 +24,24 @@ from kafka_reassignment.decisions.rate import (
     later_order,
     latest_change_in_words,
     rate_due,
-    rate_in_force,
     rates_asked,
+    rates_to_double,
+    slowdown_of,
     throttled_brokers,
 )
-from kafka_reassignment.decisions.throttle import Journal, Side
+from kafka_reassignment.decisions.throttle import Journal, RateChange, Side
 from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError, ThrottleMissingError, name_some
 from kafka_reassignment.model import DEFAULT_OF_BROKERS, ConfigResource, Replicas, TopicPartition, View
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.request import MEGABYTE
+from kafka_reassignment.request import LOWEST_RATE_MB, MEGABYTE, ReassignmentRequest
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
-from kafka_reassignment.steps.context import RunContext, way_on_from_stop
+from kafka_reassignment.steps.context import AuditDraft, RunContext, way_on_from_stop
 from kafka_reassignment.steps.health import cluster_health
-from kafka_reassignment.steps.raising import set_in_parts
+from kafka_reassignment.steps.raising import missing_of, set_in_parts
 from kafka_reassignment.steps.throttle_configs import (
     ThrottleSetting,
     describe_throttles,
     facts_of,
-    outcome_of,
 )
 
 NEXT_TIME = Correct("give 'throttle_mb_per_second' with the next reassignment")
@@ -84,7 +87,9 @@ def rates_to_raise(
 ) -> tuple[Advice, ...]:
     """Return the advice about rates that are too low for what is waited for.
 
-    Lower ones of another client are left to a person. Ours is to be doubled where nothing else holds a replica up.
+    Lower ones of another client are left to a person. Ours is to be doubled where nothing else holds a replica up: the lowest of those
+    that what is waited for copies at, not that of another broker. While the cluster's
+    health holds it down, a higher one would be lowered at the next look, and be what is asked for afterwards: so its end is waited for.
 
     Args:
         run: of the reassignment.
@@ -100,13 +105,27 @@ def rates_to_raise(
     if lower:
         rates = ", ".join(f"{r.side.rate_key} of broker {r.broker}" for r in lower)
         return (Correct(f"raise or remove the rates that another client has set lower than ours ({rates})"),)
-    copying = [b for p, brokers in waiting.items() if p not in blocked for b in brokers]
-    rate = rate_in_force(run.request, journal)
-    if rate is None or not view.live_brokers.intersection(copying):
+    free = {p: live for p, bs in waiting.items() if p not in blocked and (live := view.live_brokers.intersection(bs))}
+    sides = {(b, Side.FOLLOWER) for brokers in free.values() for b in brokers}
+    if not sides:
         return ()
-    doubled = min(2 * rate / MEGABYTE, HIGHEST_RATE_MB)
-    params = {"reassignment_id": run.record.reassignment_id, "throttle_mb_per_second": doubled}
-    return (Trigger(THROTTLE_DAG_ID, params),)
+    sides |= {(s.leader, Side.LEADER) for p, s in view.partitions.items() if p in free and s.leader is not None}
+    if (slow := slowdown_of(run.request, journal, sides)) is not None:
+        return (WaitUntil(_end_of_slowdown(run.request, slow)),)
+    return tuple(
+        Trigger(THROTTLE_DAG_ID, _params_of(run, change)) for change in rates_to_double(run.request, journal, sides)
+    )
+
+
+def _params_of(run: RunContext, change: RateChange) -> dict[str, object]:
+    megabytes = min(max(change.asked_bytes_per_second / MEGABYTE, LOWEST_RATE_MB), HIGHEST_RATE_MB)
+    params: dict[str, object] = {
+        "reassignment_id": run.record.reassignment_id,
+        "throttle_mb_per_second": megabytes,
+    }
+    if change.brokers is None:
+        return params
+    return params | {"brokers": list(change.brokers), "side": str(change.sides[0])}
 
 
 def change_rate(
@@ -126,6 +145,8 @@ def change_rate(
     A rate of another client that is lower stays, and the text says so. A broker that is down gets it when it is back. A
     raise takes eleven seconds: done at once, brokers would burst. Where it is cut off, the next look of the batch goes on
     with it.
+
+    Where the reassignment ends during a raise, the text says so: what was raised is restored with its throttle.
 
     A person's change ends auto rate. It gives way to what a person has asked for later, also while it raises the rate. A change that
     nobody asked for (``decided_on``) gives way to any other that came since.
@@ -147,6 +168,7 @@ def change_rate(
         InvalidThrottleError: the rate is too low, or the reassignment runs without a throttle.
         UnknownBrokerError: a broker is not part of the cluster.
         ThrottleMissingError: brokers did not take it; it is journalled, and the batch's next look sets it.
+        OvertakenError: another reassignment has taken the rates over.
     """
     _require_running(run, asked_bytes_per_second)
     with run.audited("change_rate") as event:
@@ -164,11 +186,13 @@ def change_rate(
         at = asked_at or run.now()
         expected = set() if decided_on is None else {decided_on.rate_changes}
         is_begun = False
-        ends_auto_rate = decided_on is None and run.request.auto.auto_rate and not run.record.journal().rate_set_by_hand
+        first = run.record.journal()
+        ends_auto_rate = decided_on is None and run.request.auto.auto_rate and not first.rate_set_by_hand
+        held = _held_down(first, asked_bytes_per_second) if decided_on is None else None
 
         def decide(name: str, journal: Journal) -> ThrottleSetting:
             if (is_begun or decided_on is not None) and journal.rate_changes not in expected:
-                raise _ChangedMeanwhileError(latest_change_in_words(journal))
+                raise _ChangedMeanwhileError(f"until it was {latest_change_in_words(journal)}")
             if decided_on is None and (later := later_order(journal, at, brokers, sides)) is not None:
                 raise InvalidRequestError(
                     f"Another rate was asked for later, at {later.at:%Y-%m-%d %H:%M:%S} UTC: "
@@ -200,19 +224,17 @@ def change_rate(
         def goes_on() -> bool:
             nonlocal is_begun
             is_begun = True
-            _require_running(run, asked_bytes_per_second)
+            _end_where_lost(run, asked_bytes_per_second, event)
             return True
 
-        whom = "all brokers" if brokers is None else f"broker {name_some(sorted(brokers), 10)}"
-        rate = "as before" if asked_bytes_per_second is None else f"{asked_bytes_per_second / MEGABYTE:g} MB/s"
-        said = (f"{because}: " if because else "") + f"rate of {whom} ({' and '.join(sides)} side): {rate}, "
+        said = _order_in_words(asked_bytes_per_second, brokers, sides, because)
         try:
-            setting, refused = set_in_parts(run, decide, goes_on)
+            setting, refused = set_in_parts(run, decide, goes_on, event)
         except _ChangedMeanwhileError as change:
             event.is_dropped = not is_begun
-            event.summary = f"{said}until it was {change}"
+            event.summary = f"{said}{change}"
             return event.summary if is_begun else f"{because}: nothing changed, because the rate was changed since"
-        missing = outcome_of(run, setting).missing
+        missing = missing_of(run, setting, event)
         lower = [r for r in setting.journal.lower_rates if r.side in sides and (brokers is None or r.broker in brokers)]
         event.facts["throttle"] = facts_of(setting, refused) | {"asked_bytes_per_second": asked_bytes_per_second}
         event.facts["lower_rates_of_others"] = list(map(str, lower))
@@ -220,6 +242,11 @@ def change_rate(
             f"{said}{len(setting.changes)} configs in force changed at once; later batches take it too"
             + "".join(f"; {left}" for left in lower)
             + ("; auto rate ends with this" if ends_auto_rate else "")
+            + (
+                f"; the next look of a batch lowers it again until {_end_of_slowdown(run.request, held)}"
+                if held
+                else ""
+            )
         )
         for left in lower:
             run.log.warning("Left alone: %s", left)
@@ -232,7 +259,31 @@ def change_rate(
 
 
 class _ChangedMeanwhileError(Exception):
-    """The rate was changed since a change of it was decided or begun; the message says when and why."""
+    """The rate was changed since a change of it was decided or begun, or there is none any more; the message says until when it held."""
+
+
+def _order_in_words(
+    asked_bytes_per_second: int | None, brokers: Collection[int] | None, sides: Collection[Side], because: str
+) -> str:
+    whom = "all brokers" if brokers is None else f"broker {name_some(sorted(brokers), 10)}"
+    rate = "as before" if asked_bytes_per_second is None else f"{asked_bytes_per_second / MEGABYTE:g} MB/s"
+    return (f"{because}: " if because else "") + f"rate of {whom} ({' and '.join(sides)} side): {rate}, "
+
+
+def _held_down(journal: Journal, asked_bytes_per_second: int | None) -> RateChange | None:
+    """Return the slow-down that lowers this rate again at the next look, unless the cluster is healthy by then."""
+    asked = asked_bytes_per_second or 0
+    lower = (c for c in journal.rate_changes if c.is_slowdown and c.asked_bytes_per_second < asked)
+    return next(lower, None)
+
+
+def _end_of_slowdown(request: ReassignmentRequest, slow: RateChange) -> str:
+    """Say, after "until", when the rates are as before that the cluster's health has lowered."""
+    why = f" ({slow.because})" if slow.because else ""
+    return (
+        f"other partitions of the cluster are healthy again{why}: with more than {request.allowed_unhealthy_partitions} unhealthy ones "
+        f"brokers copy at {slow.asked_bytes_per_second / MEGABYTE:g} MB/s at most, as 'mb_per_second_while_unhealthy' of the request asks"
+    )
 
 
 def _params(asked_bytes_per_second: int | None) -> dict[str, float]:
@@ -240,11 +291,33 @@ def _params(asked_bytes_per_second: int | None) -> dict[str, float]:
 
 
 def _require_running(run: RunContext, asked_bytes_per_second: int | None) -> None:
-    """Make sure that there is a rate to change: this reassignment has the lock of the cluster until it ends or is stopped."""
+    if (lost := _not_running(run, asked_bytes_per_second)) is not None:
+        raise InvalidRequestError(f"{lost.problem}: there is no rate to change, and nothing was changed", *lost.advice)
+
+
+def _end_where_lost(run: RunContext, asked_bytes_per_second: int | None, event: AuditDraft) -> None:
+    """End a change that has begun where the reassignment has ended since: something was changed, and no other part of it may be."""
+    if (lost := _not_running(run, asked_bytes_per_second)) is None:
+        return
+    event.facts["advice"] = advice_as_data(lost.advice)
+    problem = lost.problem[:1].lower() + lost.problem[1:]
+    raise _ChangedMeanwhileError(f"changed in part until {problem}. {sentence(lost.advice)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _NotRunning:
+    """Why there is no rate to change, and what to do instead."""
+
+    problem: str
+    advice: tuple[Advice, ...]
+
+
+def _not_running(run: RunContext, asked_bytes_per_second: int | None) -> _NotRunning | None:
+    """Return why there is no rate to change; this reassignment has the lock of the cluster until it ends or is stopped."""
     own, cluster_id = run.record.reassignment_id, run.record.cluster_id
     owner = run.store.lock_owner(cluster_id)
     if owner is not None and owner.reassignment_id == own and run.record.exists:
-        return
+        return None
     if (
         owner is not None
         and owner.reassignment_id != own
@@ -262,7 +335,7 @@ def _require_running(run: RunContext, asked_bytes_per_second: int | None) -> Non
     else:
         problem = f"No reassignment is running on cluster {cluster_id}"
         advice = (NEXT_TIME,)
-    raise InvalidRequestError(f"{problem}: there is no rate to change, and nothing was changed", *advice)
+    return _NotRunning(problem, advice)
 
 
 def _check_known(run: RunContext, brokers: Collection[int]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from functools import partial
 
 from kafka_reassignment.advice import Advice, advice_as_data, sentence
@@ -32,6 +31,7 @@ from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.left_over import to_end_moves
 from kafka_reassignment.steps.moves import format_reasons
 from kafka_reassignment.steps.throttle_configs import (
+    LATEST_ARRIVAL,
     apply_changes,
     describe_throttles,
     observe_listed,
@@ -40,9 +40,6 @@ from kafka_reassignment.steps.throttle_configs import (
     str_change,
 )
 from kafka_reassignment.steps.view import CONFIRM_SECONDS, observe_replicas
-
-LATEST_ARRIVAL = timedelta(hours=1)
-"""How long a change may be under way: longer than a connection holds what was written into it, and than two sweeps are apart."""
 
 TAKE_OVER_TRIES = 10
 """How often a journal is taken over that its own reassignment still writes."""

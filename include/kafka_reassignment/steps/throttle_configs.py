@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from kafka_reassignment.decisions.throttle import (
     THROTTLE_KEYS,
@@ -21,6 +22,9 @@ from kafka_reassignment.errors import overtaken
 from kafka_reassignment.model import ConfigChange, ConfigResource, ConfigValue, Refusal, TopicPartition, View
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.view import observe_replicas
+
+LATEST_ARRIVAL = timedelta(hours=1)
+"""How long a change may be under way: longer than a connection holds what was written into it, and than two sweeps are apart."""
 
 SETTLE_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.0)
 """Seconds between the looks for what was just set: most brokers show it within a tenth of a second."""
@@ -64,14 +68,15 @@ def outcome_of(run: RunContext, setting: ThrottleSetting) -> Outcome:
     Where nothing had to be changed, a rate may be seen in place that was not yet when it was set.
     """
     plan, journal, seen = setting.plan, setting.journal, setting.before
+    arrives_from = run.now() - LATEST_ARRIVAL
 
     def noted(latest: Journal) -> tuple[Journal, bool]:
         left, came_too_late = ended(latest, setting.name)
-        return confirmed(plan, left, seen), came_too_late
+        return confirmed(plan, left, seen, arrives_from=arrives_from), came_too_late
 
     if setting.changes:
         seen = settled_configs(run, plan.resources, lambda configs: not missing_throttle(plan, configs, journal))
-    elif confirmed(plan, journal, seen) == journal:
+    elif confirmed(plan, journal, seen, arrives_from=arrives_from) == journal:
         return Outcome(missing_throttle(plan, seen, journal))
     return Outcome(missing_throttle(plan, seen, journal), run.record.update_journal(noted))
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from kafka_reassignment.decisions.raising import to_raise
 from kafka_reassignment.decisions.rate import refuse_low_rate
-from kafka_reassignment.decisions.throttle import throttle_for
+from kafka_reassignment.decisions.throttle import Journal, WantedThrottle, changes_to_throttle, throttle_for
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, Step
 from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.steps.cancel_scope import CancelScope
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.raising import missing_of, set_in_parts
 from kafka_reassignment.steps.restore import adopt_debts
 from kafka_reassignment.steps.throttle import not_in_place, put_in_place
+from kafka_reassignment.steps.throttle_configs import ThrottleSetting, describe_throttles, facts_of
 
 
 def throttle_in_flight(
@@ -19,7 +22,8 @@ def throttle_in_flight(
     """Throttle moves in flight that other clients started, journal first, and return what is throttled.
 
     The throttle stays until the moves have landed: then a sweep, or the next reassignment of the cluster, restores what
-    was there before. A broker's rate that another client set lower stays.
+    was there before. A broker's rate that another client set lower stays. A rate of ours that is in place is raised in parts, while
+    something that is meant is in flight: done at once, brokers would burst.
 
     Args:
         run: its record gets the journal.
@@ -43,11 +47,10 @@ def throttle_in_flight(
                 return event.summary
             # A value of an earlier throttle must not be taken for one of another client.
             event.facts["debts_taken_over"] = list(adopt_debts(run))
-            setting, missing = put_in_place(
-                run,
-                lambda _: throttle_for(batch, asked_bytes_per_second=asked_bytes_per_second),
-                event,
-            )
+            whole = throttle_for(batch, asked_bytes_per_second=asked_bytes_per_second)
+            setting, missing = put_in_place(run, lambda _: whole, event, only_missing=True)
+            if not missing:
+                setting, missing = _raise(run, scope, whole, event)
             if missing:
                 raise not_in_place(missing, "of what is in flight", "it copies without it until it can be set")
             event.summary = (
@@ -57,6 +60,24 @@ def throttle_in_flight(
             return event.summary
         finally:
             run.release_lock()
+
+
+def _raise(
+    run: RunContext, scope: CancelScope, whole: WantedThrottle, event: AuditDraft
+) -> tuple[ThrottleSetting, tuple[str, ...]]:
+    """Raise to the whole rates what is set lower; return what was set last, and what is missing."""
+    live = run.cluster.describe_cluster().live_brokers
+
+    def decide(name: str, journal: Journal) -> ThrottleSetting:
+        rates = to_raise(whole.restricted_to(live), journal)
+        before = describe_throttles(run, rates.resources)
+        updated, changes = changes_to_throttle(rates, journal, before)
+        return ThrottleSetting(name, rates, journal, updated, before, tuple(changes))
+
+    setting, refused = set_in_parts(run, decide, lambda: bool(_moves(run, scope)), event)
+    if setting.changes:
+        event.facts["raised"] = facts_of(setting, refused)
+    return setting, missing_of(run, setting, event)
 
 
 def _moves(run: RunContext, scope: CancelScope) -> list[Step]:

@@ -175,10 +175,11 @@ class SizeSamples:
         brokers: Collection[int],
         partitions: Collection[TopicPartition],
         rates_set: Mapping[tuple[int, Side], int] | None = None,
+        leaders: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        """Ask brokers for the sizes of partitions; keep them with the values of the rates that are set."""
+        """Ask brokers for the sizes of partitions; keep them with the values of the rates that are set, and with who leads."""
         report = cluster.describe_log_dirs(sorted(brokers), partitions)
         now = self._clock()
         before = self._samples[-1] if self._samples else None
         self._samples = [s for s in self._samples if s.at_seconds > now - KEPT_SECONDS]
-        self._samples.append(sample_of(report, at_seconds=now, rates_set=rates_set, before=before))
+        self._samples.append(sample_of(report, at_seconds=now, rates_set=rates_set, leaders=leaders, before=before))

@@ -20,8 +20,8 @@ class KafkaThrottleOperator(ReassignmentStepOperator):
 
     Sets the rates of the brokers that take part, and lists the moving replicas, journal first. The moves of a reassignment
     of this project have their own throttle: ``ChangeRateOperator`` changes its rate, and this operator refuses while such
-    a reassignment has the lock of the cluster. Safe to retry, and to run again with another rate. The result says what is
-    throttled.
+    a reassignment has the lock of the cluster. Safe to retry, and to run again with another rate; a higher one is raised to
+    in eleven seconds, so that brokers do not burst. The result says what is throttled.
 
     Left behind, on purpose: the throttle, until its moves have landed. ``SweepThrottlesOperator`` (the DAG
     ``kafka_throttle_sweep``, every hour) then restores what was there before, by the journal in the record of this run.

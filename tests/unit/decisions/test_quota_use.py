@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -101,6 +102,13 @@ def test_nothing_is_known_without_two_samples_or_without_growth(samples):
 def test_nothing_is_known_of_a_broker_that_did_not_answer_nor_of_its_sender():
     found = uses(sample(100, 800 * MB, 600 * MB), sample(110, 800 * MB, 700 * MB, unreachable=3))
     assert found.keys() == {(4, Side.FOLLOWER)}
+
+
+def test_nothing_is_known_of_what_two_leaders_sent_one_after_the_other():
+    first = BATCH.steps[0].partition
+    before, now = sample(100, 800 * MB, 600 * MB), sample(110, 880 * MB, 700 * MB)
+    found = uses(replace(before, leaders={first: 2}), replace(now, leaders={first: 1}))
+    assert found.keys() == {(3, Side.FOLLOWER), (4, Side.FOLLOWER)}
 
 
 def test_bytes_leave_the_window_second_by_second():

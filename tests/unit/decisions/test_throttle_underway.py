@@ -148,6 +148,29 @@ def test_what_has_been_under_way_for_long_does_not_arrive_any_more():
     assert not without_older(cluster.journal, NOON + timedelta(seconds=1)).underway
 
 
+def test_a_rate_that_arrives_late_is_ours_though_the_next_batch_has_set_its_own():
+    cluster = Cluster()
+    steps = cluster.cleared_before_the_write("late")
+    plan = throttle_for(BATCH, asked_bytes_per_second=9_000_000)
+    cluster.journal, changes = changes_to_throttle(plan, cluster.journal, cluster.configs.describe(plan.resources))
+    cluster.configs.apply(changes)
+    next(steps)
+    seen = cluster.configs.describe(plan.resources)
+    again, changes = changes_to_throttle(plan, cluster.journal, seen)
+    assert {c.value for c in changes} == {"9000000"}
+    assert {r.earlier.value for r in again.rates} == {None, "90000000"}, "as it was before us"
+    assert again.lower_rates == ()
+    assert changes_to_restore(cluster.journal, seen).changed_by_others == ()
+    in_place = tuple(r.model_copy(update={"was_in_place": True}) for r in cluster.journal.rates)  # an hour later
+    answered, came_too_late = ended(cluster.journal.model_copy(update={"rates": in_place}), "late")
+    assert not came_too_late
+    assert changes_to_throttle(plan, answered, seen)[0].lower_rates == (), "nor after its try has seen it"
+    for _ in cluster.clear():
+        pass
+    assert cluster.journal.is_settled
+    assert cluster.configs.state() == BEFORE.state()
+
+
 def test_an_older_rate_that_arrives_late_is_ours_and_not_a_persons():
     """A person may lower a rate to one that we had set earlier; while that one is under way it may as well be ours."""
     cluster = Cluster()
@@ -157,8 +180,11 @@ def test_an_older_rate_that_arrives_late_is_ours_and_not_a_persons():
         pass
     seen = cluster.configs.describe(cluster.journal.resources)
     plan = throttle_for(BATCH, asked_bytes_per_second=9_000_000)
-    cluster.journal = confirmed(plan, cluster.journal, seen)
+    cluster.journal = confirmed(plan, cluster.journal, seen, arrives_from=NOON)
     assert not any(r.was_in_place for r in cluster.journal.rates)
+    much_later = confirmed(plan, cluster.journal, seen, arrives_from=NOON + timedelta(seconds=1))
+    assert all(r.was_in_place for r in much_later.rates), "what has been under way for long does not arrive any more"
+    assert much_later.underway == cluster.journal.underway, "but it is still looked for when the throttle is cleared"
     next(steps), next(steps, None)
     cluster.sweep()
     assert cluster.journal.is_settled

@@ -10,6 +10,7 @@ from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1, entries
 
 from kafka_reassignment.advice import Rerun, StartBrokers, Trigger
 from kafka_reassignment.decisions.moves import never_completes
+from kafka_reassignment.decisions.throttle import RateChange
 from kafka_reassignment.errors import (
     DeadlinePassedError,
     InvalidRequestError,
@@ -26,7 +27,7 @@ from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.inbound import note_sizes
 from kafka_reassignment.steps.preflight import preflight
-from kafka_reassignment.steps.waiting import SizeSamples, Waiting
+from kafka_reassignment.steps.waiting import Failed, SizeSamples, Waiting
 
 pytestmark = pytest.mark.longer
 
@@ -408,6 +409,38 @@ def test_what_another_client_moves_on_under_our_throttle_is_waited_for_as_long_a
         run.wait("admit", 2, started_at=began)
     raised = {"reassignment_id": run.record.reassignment_id, "throttle_mb_per_second": 20}
     assert error.value.advice == (Trigger("kafka_throttle", raised), Rerun("admit", batch=2))
+
+
+def slowed_down(run):
+    """The cluster's health has lowered the rate during the batch before; while a batch waits, nobody raises it again."""
+    slow = RateChange(asked_bytes_per_second=2_000_000, rate_before_slowdown_bytes_per_second=10_000_000)
+    run.record.update_journal(lambda j: (j.model_copy(update={"rate_changes": (slow,)}), None))
+
+
+def test_the_rate_that_is_advised_while_a_batch_waits_is_no_lower_than_before_a_slow_down(reassignment, cluster):
+    """It takes the place of the slow-down, and stays when the cluster is healthy."""
+    run = reassignment(MOVES[:1], MOVES[1:], catch_up_timeout_minutes=30)
+    taken_over(run, cluster)
+    slowed_down(run)
+    began = run.clock.now
+    with pytest.raises(StillWaiting):
+        run.wait("admit", 2, started_at=began)
+    run.clock.sleep(30 * 60)
+    with pytest.raises(ReassignmentInProgressError) as error:
+        run.wait("admit", 2, started_at=began)
+    assert error.value.advice[0].params["throttle_mb_per_second"] == 20
+
+
+def test_the_rate_that_is_enough_for_producers_is_no_lower_than_before_a_slow_down(reassignment, cluster):
+    run = reassignment(MOVES, catch_up_timeout_minutes=1)
+    slowed_down(run)
+    began, samples = run.clock.now, SizeSamples.by_clock_of(run.context)
+    for _ in range(6):
+        run.clock.now += timedelta(seconds=15)
+        cluster.produce(ORDERS_0, messages=10, size_bytes=15 * 3_000_000)
+        seen = run.look("admit", samples=samples, started_at=began)
+    assert isinstance(seen, Failed)
+    assert seen.error.advice[0].params["throttle_mb_per_second"] == 10
 
 
 def test_what_another_client_copies_to_a_broker_of_a_later_batch_gets_no_throttle_of_ours(reassignment, cluster):

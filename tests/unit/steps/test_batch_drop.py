@@ -7,6 +7,7 @@ from tests.unit.steps.throttle_lab import MOVES, ORDERS_0
 
 from kafka_reassignment.advice import Correct, Rerun, StartBrokers, Trigger, advice_as_data
 from kafka_reassignment.decisions.moves import never_completes
+from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import (
     CatchUpTimeoutError,
     ClusterUnavailableError,
@@ -18,6 +19,7 @@ from kafka_reassignment.steps.cancel import stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.moves import cancel
+from kafka_reassignment.steps.rate import change_rate
 
 pytestmark = pytest.mark.quick
 
@@ -245,6 +247,47 @@ def test_a_rate_of_another_client_under_which_replicas_did_not_catch_up_is_to_be
     )
     doubled = Trigger("kafka_throttle", {"reassignment_id": "r", "throttle_mb_per_second": 20.0})
     assert error.value.advice == (raised if is_in_the_way else doubled, Rerun("sense_isr_catch_up", batch=1))
+
+
+@pytest.mark.parametrize(
+    ("lowered", "advised"),
+    [
+        ({"brokers": [4]}, [(1, "leader", 20.0), (3, "follower", 20.0)]),
+        ({"brokers": [3]}, [(3, "follower", 4.0)]),
+        ({"brokers": [1, 3], "sides": [Side.LEADER]}, [(1, "leader", 4.0)]),
+    ],
+    ids=["a broker that is not waited for", "the receiver", "the sender"],
+)
+def test_what_is_advised_is_about_the_brokers_that_are_waited_for_and_lowers_none(
+    reassignment, cluster, lowered, advised
+):
+    """It went by the slowest broker of all: twice of that was less than what the late ones had."""
+    run = reassignment(MOVES, catch_up_timeout_minutes=1)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    change_rate(run.context, asked_bytes_per_second=2_000_000, **lowered)
+    cluster.catch_up(MOVES[1].partition, 4)
+    started = run.clock.now
+    run.clock.sleep(61)
+    with pytest.raises(CatchUpTimeoutError) as error:
+        run.wait("sense_isr_catch_up", started_at=started)
+    found = [t.params for t in error.value.advice if isinstance(t, Trigger)]
+    assert found == [
+        {"reassignment_id": "r", "throttle_mb_per_second": mb, "brokers": [broker], "side": side}
+        for broker, side, mb in advised
+    ]
+
+
+def test_the_advised_rate_is_one_that_is_accepted(reassignment):
+    """Twice 0.4 MB/s is less than Kafka can hold accurately: kafka_throttle refused it."""
+    run = reassignment(MOVES, catch_up_timeout_minutes=1, throttle_mb_per_second=0.4, allow_low_throttle=True)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    started = run.clock.now
+    run.clock.sleep(61)
+    with pytest.raises(CatchUpTimeoutError) as error:
+        run.wait("sense_isr_catch_up", started_at=started)
+    advised = error.value.advice[0].params["throttle_mb_per_second"]
+    assert advised == 1
+    change_rate(run.context, asked_bytes_per_second=round(advised * 1_000_000))
 
 
 def test_replicas_that_never_catch_up_end_the_wait(reassignment, cluster):

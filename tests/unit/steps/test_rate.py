@@ -1,7 +1,11 @@
 """The rate is changed while moves run: for all, for chosen brokers, for one side; journalled, and gone at the end."""
 
+from contextlib import suppress
+from datetime import timedelta
+
 import pytest
-from tests.steps_lab import move
+from tests.steps_lab import ProcessDiedError, move
+from tests.unit.steps.throttle_lab import at_full_speed, look, set_by_hand
 
 from kafka_reassignment.decisions.raising import Raise, partly_raised
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE, Journal, Side
@@ -9,11 +13,15 @@ from kafka_reassignment.decisions.throttle.journal import Earlier, RateRecord
 from kafka_reassignment.errors import (
     InvalidRequestError,
     InvalidThrottleError,
+    OvertakenError,
     ThrottleMissingError,
     UnknownBrokerError,
 )
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ConfigSource, ConfigValue
+from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps.rate import change_rate
+from kafka_reassignment.steps.restore import adopt_debts, restore_configs
+from kafka_reassignment.steps.throttle_configs import LATEST_ARRIVAL
 
 pytestmark = pytest.mark.quick
 
@@ -87,6 +95,60 @@ def test_a_raise_gives_way_to_what_is_asked_for_while_it_goes_on(moving):
     assert rates(moving, FOLLOWER_RATE) == {3: 5, 4: 5}
     assert [c.asked_bytes_per_second for c in moving.record.journal().rate_changes] == [5_000_000]
     assert [e.outcome for e in moving.record.audit if e.step == "change_rate"] == ["succeeded", "succeeded"]
+
+
+@pytest.mark.parametrize("cut_off_by", ["another order", "an error", "the end of the reassignment"])
+def test_a_raise_that_is_cut_off_is_not_under_way_any_more(moving, cluster, cut_off_by):
+    """Else no rate is ever seen in place: nothing is corrected, and a lower rate of another client is overwritten."""
+
+    def cut_off():
+        moving.clock.on_sleep.clear()
+        if cut_off_by == "an error":
+            _cut_off()
+        elif cut_off_by == "another order":
+            change_rate(moving.context, asked_bytes_per_second=25_000_000)
+        else:
+            moving.store.release(moving.cluster_id, "r")
+
+    moving.clock.on_sleep.append(cut_off)
+    with suppress(ConnectionResetError):
+        change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    assert moving.record.journal().underway == ()
+    if cut_off_by != "the end of the reassignment":
+        look(moving)
+        assert all(r.was_in_place for r in moving.record.journal().rates)
+        set_by_hand(cluster, 3, FOLLOWER_RATE, 12_000_000)
+        look(moving)
+        assert rates(moving, FOLLOWER_RATE)[3] == 12
+
+
+def test_a_raise_that_loses_its_reassignment_says_how_far_it_came(moving):
+    """It said that nothing was changed."""
+    moving.clock.on_sleep.append(lambda: moving.clock.on_sleep.clear() or moving.store.release(moving.cluster_id, "r"))
+    said = change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    assert said == (
+        "rate of all brokers (leader and follower side): 32 MB/s, changed in part until reassignment r of cluster fake-cluster has ended. "
+        "Give 'throttle_mb_per_second' with the next reassignment"
+    )
+    assert rates(moving, FOLLOWER_RATE) == {3: 12, 4: 12}
+    event = next(e for e in moving.record.audit if e.step == "change_rate")
+    assert (event.outcome, event.summary) == ("succeeded", said)
+    assert event.facts["advice"][0]["do"] == "correct"
+    with pytest.raises(InvalidRequestError, match="there is no rate to change, and nothing was changed"):
+        change_rate(moving.context, asked_bytes_per_second=32_000_000)
+
+
+def test_a_part_whose_request_was_not_answered_is_under_way_for_an_hour(moving, cluster):
+    """It may still come: no rate is called another client's until then."""
+    moving.clock.on_sleep.append(lambda: cluster.fail("alter_configs", ConnectionResetError("no answer")))
+    with pytest.raises(ConnectionResetError):
+        change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    moving.clock.on_sleep.clear()
+    look(moving)
+    assert not any(r.was_in_place for r in moving.record.journal().rates)
+    moving.clock.now += LATEST_ARRIVAL + timedelta(seconds=1)
+    look(moving)
+    assert all(r.was_in_place for r in moving.record.journal().rates)
 
 
 @pytest.mark.parametrize(
@@ -252,6 +314,124 @@ def test_a_part_of_a_raise_that_a_clear_overtakes_is_taken_back(moving, cluster,
     monkeypatch.setattr(cluster, "alter_configs", overtaken)
     change_rate(moving.context, asked_bytes_per_second=32_000_000)
     assert (rates(moving, FOLLOWER_RATE), rates(moving, LEADER_RATE)) == ({}, {})
+
+
+def take_over(run):
+    """Another reassignment gets the lock, and with it what this one has in place."""
+    run.store.release(run.cluster_id, run.reassignment_id)
+    run.store.acquire(run.cluster_id, ClusterLock(reassignment_id="b", since=run.clock.now, requested_by="bob"))
+    successor = run.context_of(run.store.record(run.cluster_id, "b"))
+    assert adopt_debts(successor) == ("r",)
+    return successor
+
+
+@pytest.mark.parametrize("raised_by", ["kafka_throttle", "submit_batch"])
+def test_a_part_of_a_raise_that_a_take_over_overtakes_leaves_the_successor_its_rates(
+    reassignment, cluster, monkeypatch, raised_by
+):
+    """They were deleted: what this reassignment owed no longer was taken for what nobody needed."""
+    run = reassignment(MOVES)
+    before = run.configs("orders")
+    run.do_all("admit", "set_throttle")
+    if raised_by == "kafka_throttle":
+        run.do("submit_batch")
+    alter, since, successors = cluster.alter_configs, run.clock.now, []
+
+    def overtaken(changes):
+        if run.clock.now > since and not successors:
+            successors.append(take_over(run))
+        return alter(changes)
+
+    monkeypatch.setattr(cluster, "alter_configs", overtaken)
+    if raised_by == "kafka_throttle":
+        assert "changed in part until" in change_rate(run.context, asked_bytes_per_second=32_000_000)
+    else:
+        with pytest.raises(OvertakenError, match="another reassignment has taken the throttle over"):
+            run.do("submit_batch")
+    assert not at_full_speed(cluster)
+    assert {r.broker for r in successors[0].record.journal().rates} == {1, 2, 3, 4}
+    cluster.catch_up_all()
+    for owner in (successors[0], run.context):
+        with owner.audited("clear") as event:
+            restore_configs(owner, event)
+    assert run.configs("orders") == before
+
+
+def test_a_part_of_a_raise_that_is_cleared_before_it_is_set_is_not_set(moving, cluster, monkeypatch):
+    """Looks take a while, and then less: between the journal and the request is a moment in which the batch is cleared."""
+    looks, alter, set_after = iter([0.4, 0.4, 0.4]), cluster.alter_configs, []
+    describe, cleared = cluster.describe_configs, []
+
+    def slow(*args):
+        moving.clock.now += timedelta(seconds=next(looks, 0))
+        return describe(*args)
+
+    def clear_between():
+        journal = moving.record.journal()
+        set_now = {int(v.value) for v in describe([ConfigResource.broker(3)], [FOLLOWER_RATE]).popitem()[1].values()}
+        if not cleared and any(int(r.set_values[-1]) not in set_now for u in journal.underway for r in u.rates):
+            cleared.append(True)
+            moving.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+            monkeypatch.setattr(cluster, "alter_configs", lambda changes: set_after.extend(changes) or alter(changes))
+
+    monkeypatch.setattr(cluster, "describe_configs", slow)
+    moving.clock.on_sleep.append(clear_between)
+    change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    assert cleared
+    assert set_after == []
+    assert (rates(moving, FOLLOWER_RATE), rates(moving, LEADER_RATE)) == ({}, {})
+    assert moving.record.journal().is_over
+
+
+@pytest.mark.parametrize("until", ["set_throttle", "submit_batch"])
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_part_of_a_raise_that_arrives_under_the_next_batch_is_no_rate_of_another_client(
+    moving, cluster, monkeypatch, until, dies
+):
+    """It was taken for one that another client had set before us: kept to while the batch copied, and put back for ever."""
+    alter, since = cluster.alter_configs, moving.clock.now
+
+    def late(changes):
+        if moving.clock.now > since + timedelta(seconds=2):
+            monkeypatch.setattr(cluster, "alter_configs", alter)
+            cluster.catch_up_all()
+            moving.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+            moving.do_all("admit", "set_throttle", batch=2)
+            if until == "submit_batch":
+                moving.do("submit_batch", batch=2)
+            replies = alter(changes)
+            if dies:
+                raise ProcessDiedError
+            return replies
+        return alter(changes)
+
+    monkeypatch.setattr(cluster, "alter_configs", late)
+    with suppress(ProcessDiedError):
+        change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    if until == "set_throttle":
+        moving.do("submit_batch", batch=2)
+    moving.look("sense_isr_catch_up", 2)
+    assert {r.earlier.value for r in moving.record.journal().rates} == {None}
+    assert moving.record.journal().lower_rates == ()
+    assert rates(moving, FOLLOWER_RATE)[4] == 32
+    moving.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle", batch=2)
+    assert (rates(moving, FOLLOWER_RATE), rates(moving, LEADER_RATE)) == ({}, {})
+
+
+def test_what_a_raise_set_too_late_is_in_the_audit_trail(moving, cluster, monkeypatch):
+    alter, before = cluster.alter_configs, moving.clock.now
+
+    def overtaken(changes):
+        if moving.clock.now > before:
+            monkeypatch.setattr(cluster, "alter_configs", alter)
+            moving.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+        return alter(changes)
+
+    monkeypatch.setattr(cluster, "alter_configs", overtaken)
+    change_rate(moving.context, asked_bytes_per_second=32_000_000)
+    event = next(e for e in moving.record.audit if e.step == "change_rate")
+    assert "broker 3: delete follower.replication.throttled.rate" in event.facts["taken_back"]["changes"]
+    assert moving.record.journal().is_over
 
 
 def test_a_change_of_the_rate_that_goes_on_while_the_batch_is_cleared_leaves_nothing_behind(reassignment, cluster):

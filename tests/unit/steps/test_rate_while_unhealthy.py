@@ -4,11 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.steps_lab import StillWaiting, move
+from tests.unit.steps.throttle_lab import look
 
+from kafka_reassignment.advice import Rerun, Trigger, WaitUntil
 from kafka_reassignment.decisions.admission import Health
 from kafka_reassignment.decisions.rate import RateDue, change_rates, later_order, rate_due, rate_in_force
 from kafka_reassignment.decisions.throttle import Journal, RateChange, Side
-from kafka_reassignment.errors import InvalidThrottleError
+from kafka_reassignment.errors import CatchUpTimeoutError, InvalidThrottleError
 from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.request import parse_request
 from kafka_reassignment.steps.rate import change_rate
@@ -118,6 +120,56 @@ def test_an_operator_may_change_the_rate_meanwhile(reassignment, cluster):
     assert rate_in_force(run.context.request, run.record.journal()) == 1_000_000, (
         "the operator's rate is not raised by health"
     )
+
+
+def slowed_down(reassignment, cluster, **request):
+    run = reassignment(MOVES, mb_per_second_while_unhealthy=2, catch_up_timeout_minutes=5, **request)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.fall_behind(ELSEWHERE, 2)
+    look(run)
+    assert rates(run) == {2_000_000}
+    return run
+
+
+def late(run):
+    """The advice of a batch that did not catch up in time."""
+    began = run.clock.now
+    run.clock.sleep(301)
+    with pytest.raises(CatchUpTimeoutError) as error:
+        run.wait("sense_isr_catch_up", started_at=began)
+    return error.value.advice
+
+
+def test_a_late_batch_waits_for_the_end_of_a_slow_down_and_asks_for_no_rate_that_it_lowers_again(reassignment, cluster):
+    """Twice the lowered rate was lowered at the next look, for ever, and replaced the higher one afterwards."""
+    run = slowed_down(reassignment, cluster)
+    wait, again = late(run)
+    assert again == Rerun("sense_isr_catch_up", batch=1)
+    assert isinstance(wait, WaitUntil)
+    assert str(wait) == (
+        "wait until other partitions of the cluster are healthy again (1 partitions are unhealthy (orders-3)): with more than 0 unhealthy "
+        "ones brokers copy at 2 MB/s at most, as 'mb_per_second_while_unhealthy' of the request asks"
+    )
+    cluster.catch_up(ELSEWHERE, 2)
+    look(run)
+    assert rate_in_force(run.context.request, run.record.journal()) == 10_000_000
+    assert late(run)[0] == Trigger("kafka_throttle", {"reassignment_id": "r", "throttle_mb_per_second": 20.0})
+
+
+def test_a_slow_down_that_does_not_limit_what_is_waited_for_is_not_waited_for(reassignment, cluster):
+    run = slowed_down(reassignment, cluster)
+    change_rate(run.context, asked_bytes_per_second=1_000_000, brokers=[1, 3])
+    assert isinstance(late(run)[0], Trigger)
+
+
+def test_what_a_person_asks_for_meanwhile_says_that_the_slow_down_holds(reassignment, cluster):
+    run = slowed_down(reassignment, cluster)
+    said = change_rate(run.context, asked_bytes_per_second=20_000_000)
+    assert "the next look of a batch lowers it again until other partitions of the cluster are healthy again" in said
+    assert "at 2 MB/s at most" in said
+    look(run)
+    assert rates(run) == {2_000_000}
+    assert "lowers it again" not in change_rate(run.context, asked_bytes_per_second=1_500_000)
 
 
 @pytest.mark.parametrize("rate", [10, 20, 0.5])

@@ -232,6 +232,8 @@ def test_what_arrives_is_measured_and_the_rate_is_corrected_also_for_the_next_ba
         assert isinstance(waits, Waiting)
         throttled.clock.sleep(10)
     assert rates(throttled, FOLLOWER_RATE) == {4: round(ASKED * 1.03)}
+    leaders = cluster.describe_partitions()
+    assert samples.seen[-1].leaders == {p: leaders[p].leader for p in large}, "a new one is noticed"
     event = next(e for e in throttled.record.audit if e.step == "correct_rates")
     assert "follower rate of broker 4 to 1.03 of what is asked for" in event.summary
     throttled.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")

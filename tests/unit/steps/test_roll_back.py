@@ -4,6 +4,8 @@ import pytest
 from tests.steps_lab import move
 
 from kafka_reassignment.advice import Correct, Rerun
+from kafka_reassignment.decisions.rate import rate_to_roll_back
+from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import (
     InvalidRequestError,
     ReassignmentInProgressError,
@@ -11,11 +13,13 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps import preflight as preflight_step
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
+from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.recorded_batch import whole_batch
 
 FIRST, SECOND = move("orders", 0, (1, 2), (3, 4)), move("orders", 1, (2, 3), (4, 3))
@@ -55,6 +59,36 @@ def test_a_finished_reassignment_is_rolled_back_newest_batch_first_order_include
     ]
     back.go()
     assert run.replicas() == BEFORE
+
+
+def test_a_roll_back_keeps_to_the_lower_rates_of_single_brokers_and_to_its_own_for_all_others(reassignment):
+    """The lowest of them was the rate of all; and the broker that was to bear less bears no more now."""
+    run = reassignment([FIRST], [SECOND], throttle_mb_per_second=50)
+    run.do_all()
+    change_rate(run.context, asked_bytes_per_second=5_000_000, brokers=[2], sides=[Side.FOLLOWER])
+    change_rate(run.context, asked_bytes_per_second=90_000_000, brokers=[1])
+    assert rate_to_roll_back(run.context.request, run.record.journal()) == 50_000_000
+    cancel.stop(run.context, CancelScope(), by="bob", roll_back=True)
+    run.until_settled(CancelScope())
+    run.store.release(run.cluster_id, "r")
+    back = RollBack(run, throttle_mb_per_second=50)
+    (kept,) = back.record.journal().rate_changes
+    assert (kept.asked_bytes_per_second, kept.brokers, kept.sides) == (5_000_000, (2,), (Side.FOLLOWER,))
+    assert kept.because == "as while r ran, which is rolled back"
+    change_rate(back.context, asked_bytes_per_second=20_000_000)
+    assert [c.asked_bytes_per_second for c in back.record.journal().rate_changes] == [20_000_000]
+
+
+def test_a_roll_back_of_a_damaged_journal_goes_without_the_rates_of_single_brokers(reassignment, monkeypatch, caplog):
+    run = reassignment([FIRST])
+    run.do_all()
+    cancel.stop(run.context, CancelScope(), by="bob", roll_back=True)
+    run.until_settled(CancelScope())
+    run.store.release(run.cluster_id, "r")
+    damaged = RecordDamagedError("its journal is damaged", Correct("restore it"))
+    monkeypatch.setattr(preflight_step, "lower_rates_to_roll_back", lambda *_, **__: (_ for _ in ()).throw(damaged))
+    assert RollBack(run).record.journal().rate_changes == ()
+    assert "Rates that were asked for single brokers are not known: its journal is damaged" in caplog.text
 
 
 def test_a_stopped_reassignment_is_rolled_back_from_where_it_was(reassignment, cluster):

@@ -83,6 +83,42 @@ def test_another_rate_replaces_the_first_and_nothing_of_either_is_left(foreign, 
     assert foreign.configs("orders") == foreign.before
 
 
+def rates(run):
+    configs = (values.get(FOLLOWER_RATE) for values in run.configs().values())
+    return {round(int(config.value) / 1e6) for config in configs if config is not None and config.value}
+
+
+@pytest.mark.parametrize("run_id", [THROTTLE, "later"])
+def test_a_higher_rate_is_raised_in_parts_so_that_brokers_do_not_burst(foreign, cluster, run_id):
+    throttle(foreign, mb=1)
+    seen = []
+    foreign.clock.on_sleep.append(lambda: seen.append(rates(foreign)))
+    throttle(foreign, mb=23, run_id=run_id)
+    assert seen == [{3}, {5}, {7}, {9}, {11}, {13}, {15}, {17}, {19}, {21}]
+    assert rates(foreign) == {23}
+    event = next(e for e in foreign.store.record(foreign.cluster_id, run_id).audit if "raised" in e.facts)
+    assert any("set follower.replication.throttled.rate 23000000" in c for c in event.facts["raised"]["changes"])
+    cluster.catch_up_all()
+    swept(foreign)
+    assert foreign.configs("orders") == foreign.before
+
+
+def test_a_raise_ends_when_nothing_of_it_is_in_flight_any_more(foreign, cluster):
+    throttle(foreign, mb=1)
+    foreign.clock.on_sleep.append(cluster.catch_up_all)
+    assert throttle(foreign, mb=23).startswith("2 partitions in flight are throttled to 23 MB/s")
+    assert rates(foreign) == {3}
+    swept(foreign)
+    assert foreign.configs("orders") == foreign.before
+
+
+def test_a_lower_rate_and_a_broker_that_joins_are_set_at_once(foreign):
+    throttle(foreign, "orders-0", mb=10)
+    foreign.clock.on_sleep.append(lambda: pytest.fail("nothing to wait for"))
+    throttle(foreign, mb=5)
+    assert rates(foreign) == {5}
+
+
 def test_with_nothing_in_flight_nothing_is_set(foreign, cluster):
     cluster.catch_up_all()
     assert "nothing of what is meant is in flight" in throttle(foreign)

@@ -105,6 +105,31 @@ def test_an_operator_may_lower_a_rate_to_one_that_was_ours_before(submitted, clu
     assert rate(submitted, 3, FOLLOWER_RATE) == OURS
 
 
+def test_an_operator_may_raise_a_rate_to_one_that_was_ours_before(submitted, cluster):
+    """It was lowered, and then removed at the end: a value that we had set once was taken for ours for ever."""
+    change_rate(submitted.context, asked_bytes_per_second=5_000_000)
+    set_by_hand(cluster, 3, FOLLOWER_RATE, OURS)
+    look(submitted)
+    assert rate(submitted, 3, FOLLOWER_RATE) == 5_000_000
+    submitted.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert rate(submitted, 3, FOLLOWER_RATE) == OURS
+    assert submitted.record.journal().is_settled
+
+
+def test_a_rate_that_was_ours_before_is_ours_as_long_as_its_request_may_come(submitted, cluster):
+    alter = cluster.alter_configs
+    cluster.alter_configs = lambda changes: (_ for _ in ()).throw(ConnectionResetError("the task was killed"))
+    with pytest.raises(ConnectionResetError):
+        change_rate(submitted.context, asked_bytes_per_second=10_900_000)
+    cluster.alter_configs = alter
+    change_rate(submitted.context, asked_bytes_per_second=5_000_000)
+    set_by_hand(cluster, 3, FOLLOWER_RATE, 10_900_000)
+    look(submitted)
+    assert rate(submitted, 3, FOLLOWER_RATE) == 5_000_000
+    submitted.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert rate(submitted, 3, FOLLOWER_RATE) is None
+
+
 def test_also_where_only_a_later_look_has_seen_the_rate_that_was_set_last(submitted, cluster):
     cluster.lag(0.001, "describe_configs")
     with pytest.raises(ThrottleMissingError):

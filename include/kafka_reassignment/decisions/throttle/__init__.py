@@ -25,7 +25,6 @@ from kafka_reassignment.decisions.throttle.set import (
     confirmed,
     lower_rates,
     missing_throttle,
-    restore_rate,
     without_raises,
 )
 from kafka_reassignment.decisions.throttle.underway import arrived, begun, ended, is_cleared, without_older
@@ -91,7 +90,6 @@ __all__ = [
     "owed_texts",
     "partition_of",
     "replicas_listed",
-    "restore_rate",
     "throttle_by_journal",
     "throttle_for",
     "too_long",

@@ -49,7 +49,7 @@ def changes_to_restore(
     lists: list[ListRecord] = []
     changed: list[str] = []
     has_unseen = False
-    kept_rates = keep.rates
+    kept_rates, known = keep.rates, journal.known_rates
     for rate in journal.rates:
         values = seen.get(rate.resource)
         if values is None or (rate.broker, rate.side) in kept_rates:
@@ -59,7 +59,7 @@ def changes_to_restore(
         if rate.earlier.is_back(present):
             has_unseen = True
             continue
-        if rate.is_ours(present):
+        if known[rate.broker, rate.side].is_ours(present):
             rates.append(rate)
             changes.append(restore_rate(rate))
         elif any(other.has_set(rate.broker, rate.side, present) for other in others):

@@ -78,14 +78,18 @@ class RateRecord(_Frozen):
     def is_ours(self, seen: ConfigValue) -> bool:
         """Whether what is seen is a value that we set; a value that the broker hides counts as ours.
 
-        A person may lower the rate to one that we had set earlier: that one is not ours once the latest was in place.
+        A person may set the rate to one that we had set earlier: that one is not ours once the latest was in place.
         """
         if seen.source is not ConfigSource.DYNAMIC_BROKER:
             return False
-        if seen.value is None or seen.value == self.set_values[-1]:
-            return True
-        is_lowered = self.was_in_place and bytes_of(seen) < int(self.set_values[-1])
-        return seen.value in self.set_values and not is_lowered
+        return seen.value is None or seen.value in (self.set_values[-1:] if self.was_in_place else self.set_values)
+
+    def also_ours_in(self, record: RateRecord | None) -> RateRecord:
+        """Return the record that the journal has of this rate with the values of this one; this one where it has none."""
+        if record is None:
+            return self
+        values = (*(v for v in self.set_values if v not in record.set_values), *record.set_values)
+        return record.model_copy(update={"set_values": values})
 
     def __str__(self) -> str:
         return f"broker {self.broker}: {self.side.rate_key} (before us: {self.earlier})"
@@ -213,6 +217,17 @@ class Journal(Versioned):
         """The values of our rates that were set last, by broker and side."""
         return {(r.broker, r.side): int(r.set_values[-1]) for r in self.rates}
 
+    @property
+    def known_rates(self) -> dict[tuple[int, Side], RateRecord]:
+        """The records of rates by broker and side, with the values that are ours as soon as what is under way sets them.
+
+        It may have been cleared since, and the next batch has set its own rate.
+        """
+        known = {(r.broker, r.side): r for r in self.rates}
+        for its in self.underway:
+            known |= {(r.broker, r.side): r.also_ours_in(known.get((r.broker, r.side))) for r in its.rates}
+        return known
+
     def has_set(self, broker: int, side: Side, seen: ConfigValue) -> bool:
         """Whether the rate that is seen on a broker is one that this reassignment set."""
         return any((r.broker, r.side) == (broker, side) and r.is_ours(seen) for r in self.rates)
@@ -279,6 +294,8 @@ def _joined_rates(rate: RateRecord, old: RateRecord) -> RateRecord:
         update={
             "earlier": old.earlier if from_old or old.earlier == rate.earlier else rate.earlier,
             "set_values": (*(v for v in old.set_values if v not in rate.set_values), *rate.set_values),
+            # a late task of the older one may have set what is added, after this one was seen in place
+            "was_in_place": rate.was_in_place and set(old.set_values) <= set(rate.set_values),
         }
     )
 

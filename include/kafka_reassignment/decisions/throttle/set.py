@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 
 from kafka_reassignment.decisions.throttle.journal import (
     UNSET,
@@ -55,6 +56,7 @@ def changes_to_throttle(
     of another client that brokers before 2.6 hide, since they could not be restored (F31).
     """
     rates = {(r.broker, r.side): r for r in journal.rates}
+    known = journal.known_rates
     lists = {(r.topic, r.side): r for r in journal.lists}
     changes: list[ConfigChange] = []
     for rate in wanted.rates:
@@ -62,9 +64,9 @@ def changes_to_throttle(
         if values is None:
             continue
         key = (rate.broker, rate.side)
-        present, record = values.get(rate.side.rate_key, UNSET), rates.get(key)
+        present, record = values.get(rate.side.rate_key, UNSET), known.get(key)
         theirs = _without_us(rate, seen, record)
-        if not _needs_setting(rate, present, record, theirs) or (record is None and _is_hidden(present)):
+        if not _needs_setting(rate, present, record, theirs) or (key not in rates and _is_hidden(present)):
             continue
         if record is not None and _is_theirs_to_stay(rate, theirs):
             changes.append(restore_rate(record))
@@ -100,7 +102,7 @@ def changes_to_throttle(
 
 def lower_rates(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) -> tuple[LowerRate, ...]:
     """Return the lower rates of other clients that are seen; of what is not wanted or did not answer, those of the journal."""
-    records = {(r.broker, r.side): r for r in journal.rates}
+    records = journal.known_rates
     lower = {(r.broker, r.side): r for r in journal.lower_rates}
     for rate in wanted.rates:
         if rate.resource not in seen:
@@ -121,13 +123,14 @@ def without_raises(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) 
     asked for it. Nor does it raise at once what is raised in parts: the next part is journalled a moment before brokers show it.
     """
     records = {(r.broker, r.side): r for r in journal.rates}
+    known = journal.known_rates
     kept = []
     for rate in wanted.rates:
         record = records.get((rate.broker, rate.side))
         present = seen.get(rate.resource, {}).get(rate.side.rate_key, UNSET)
         if record is None:
             kept.append(rate)
-        elif not record.is_ours(present) or bytes_of(present) >= rate.set_bytes_per_second:
+        elif not known[rate.broker, rate.side].is_ours(present) or bytes_of(present) >= rate.set_bytes_per_second:
             kept.append(_at_most(rate, int(record.set_values[-1])))
     return replace(wanted, rates=tuple(kept))
 
@@ -137,9 +140,12 @@ def _at_most(rate: BrokerRate, highest: int) -> BrokerRate:
     return replace(rate, asked_bytes_per_second=highest, factor=1.0) if is_higher else rate
 
 
-def confirmed(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) -> Journal:
-    """Return the journal with the rates that are seen in place marked so; not those that something under way may still set."""
-    may_change = {(r.broker, r.side) for its in journal.underway for r in its.rates}
+def confirmed(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs, *, arrives_from: datetime) -> Journal:
+    """Return the journal with the rates that are seen in place marked so; not those that something under way may still set.
+
+    What has been under way since before ``arrives_from`` sets nothing any more. It stays in the journal: what clears it looks for it.
+    """
+    may_change = {(r.broker, r.side) for its in journal.underway if its.since >= arrives_from for r in its.rates}
     there = {(r.broker, r.side): seen.get(r.resource, {}).get(r.side.rate_key, UNSET).value for r in wanted.rates}
     return journal.model_copy(
         update={
@@ -159,7 +165,7 @@ def missing_throttle(wanted: WantedThrottle, seen: SeenConfigs, journal: Journal
     The journal is needed only for brokers before 2.6, which hide their rates: one that we set last counts.
     A topic that does not exist needs no throttle.
     """
-    records = {(r.broker, r.side): r for r in journal.rates} if journal else {}
+    records = journal.known_rates if journal else {}
     missing = []
     for rate in wanted.rates:
         values, key, want = seen.get(rate.resource), rate.side.rate_key, rate.set_bytes_per_second

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from kafka_reassignment.decisions.throttle.journal import UNSET, Journal, ListRecord, Underway, union
+from kafka_reassignment.decisions.throttle.journal import UNSET, Journal, ListRecord, RateRecord, Underway, union
 from kafka_reassignment.decisions.throttle.set import SeenConfigs
 from kafka_reassignment.decisions.throttle.wanted import entries_of
 from kafka_reassignment.model import ConfigChange, ConfigOperation
@@ -39,14 +39,28 @@ def begun(journal: Journal, changes: Collection[ConfigChange], setting: str, at:
 def ended(journal: Journal, setting: str) -> tuple[Journal, bool]:
     """Return the journal when the changes of a setting have been made, and whether they came too late.
 
-    They did where something has been cleared since they were journalled. Then it is owed again.
+    They did where something has been cleared since they were journalled. Then it is owed again. Where the next batch has set its own
+    rate since, what came late is one more value of ours.
     """
     its = next((u for u in journal.underway if u.setting == setting), None)
     if its is None:
         return journal, False
-    left = journal.model_copy(update={"underway": tuple(u for u in journal.underway if u is not its)})
+    late = {(r.broker, r.side): r for r in its.rates}
+    left = journal.model_copy(
+        update={
+            "rates": tuple(_with_late(r, late.get((r.broker, r.side))) for r in journal.rates),
+            "underway": tuple(u for u in journal.underway if u is not its),
+        }
+    )
     missing = _not_owed(its, [journal])
     return (_owing(left, missing), True) if missing.rates or missing.lists else (left, False)
+
+
+def _with_late(record: RateRecord, late: RateRecord | None) -> RateRecord:
+    """Return a record with what was set late: that may be what the broker has now, whatever was seen before."""
+    if late is None or late.set_values[-1] == record.set_values[-1]:
+        return record
+    return late.also_ours_in(record).model_copy(update={"was_in_place": False})
 
 
 def is_cleared(journal: Journal, setting: str) -> bool:
