@@ -155,7 +155,8 @@ class Follower:
         if run.dag_id == DAG_ID:
             is_refused = any(run.tasks[t].state == "failed" for t in BEFORE_BEGINNING)
             is_asked_for = any(run is triggered for triggered in self._triggered)
-            return is_refused and not is_asked_for and not self._leaves_anything(reassignment_id)
+            is_rejected = run.tasks["approve"].state == "failed"  # what was superseded is left to whom its message names
+            return is_refused and not is_asked_for and (is_rejected or not self._leaves_anything(reassignment_id))
         return False
 
     def _leaves_anything(self, reassignment_id: str) -> bool:
