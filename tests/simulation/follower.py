@@ -155,14 +155,14 @@ class Follower:
         if run.dag_id == DAG_ID:
             is_refused = any(run.tasks[t].state == "failed" for t in BEFORE_BEGINNING)
             is_asked_for = any(run is triggered for triggered in self._triggered)
-            is_rejected = run.tasks["approve"].state == "failed"  # what was superseded is left to whom its message names
-            return is_refused and not is_asked_for and (is_rejected or not self._leaves_anything(reassignment_id))
+            is_rejected = run.tasks["approve"].state == "failed"  # what it took over is for whom its message names
+            took_over = not is_rejected and self._play.world.truth.took_over_anything(reassignment_id)
+            return is_refused and not is_asked_for and not took_over and not self._leaves_anything(reassignment_id)
         return False
 
     def _leaves_anything(self, reassignment_id: str) -> bool:
         truth = self._play.world.truth
-        is_owner = truth.owner() == reassignment_id
-        return truth.submitted_anything(reassignment_id) or is_owner or truth.took_over_anything(reassignment_id)
+        return truth.submitted_anything(reassignment_id) or truth.owner() == reassignment_id
 
     def _stands(self) -> Any:
         """Return a run that waits for batches while nothing else is at work."""
