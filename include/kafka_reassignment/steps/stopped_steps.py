@@ -207,7 +207,8 @@ def _without_batches(run: RunContext, recorded: RecordView) -> StoppedSteps:
         submitted = [s for n in unfinished if (s := recorded.submitted(n)) is not None]
     except RecordDamagedError as error:
         raise _unknown(recorded.record, "its last batch", "what was submitted of it") from error
-    names = {TopicPartition.parse(p) for s in submitted for p in (*s.accepted, *s.left_open)}
+    settled = recorded.record.settled_partitions()
+    names = {TopicPartition.parse(p) for s in submitted for p in (*s.accepted, *s.left_open) if p not in settled}
     if not names:
         return StoppedSteps()
     with suppress(RecordDamagedError):  # the target assignment has a hash of its own

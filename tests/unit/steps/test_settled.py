@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 from tests.steps_lab import Run, move
 from tests.unit.steps.test_roll_back import RollBack
+from upath import UPath
 
 from kafka_reassignment.errors import InvalidRequestError, VerificationError
 from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.plan.store import forget_read_plans
 from kafka_reassignment.planner.snapshot import snapshot_of
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_report import report_stop
@@ -40,6 +42,15 @@ def made_by_others(run: Run, partition: TopicPartition, *replicas: int) -> None:
     run.cluster.another_client().alter_reassignments({partition: replicas}, allow_replication_factor_change=True)
     run.cluster.catch_up_all()
     assert run.replicas()[str(partition)] == replicas
+
+
+def damage_plan(run: Run) -> None:
+    """All of it but the snapshot."""
+    tables = [f for f in UPath(run.record.plan_uri).rglob("*") if f.is_file() and "snapshot" not in str(f)]
+    assert tables
+    for table in tables:
+        table.write_bytes(b"damaged")
+    forget_read_plans()
 
 
 def of_run(run: Run, run_id: str) -> RunContext:
@@ -110,13 +121,17 @@ def test_an_old_cancel_of_what_was_superseded_takes_back_nothing_when_its_succes
     assert then.replicas()["orders-1"] == (2, 3, 4)
 
 
-def test_a_verify_takes_back_nothing_that_was_made_since_what_was_superseded_was_settled(reassignment):
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_verify_takes_back_nothing_that_was_made_since_what_was_superseded_was_settled(reassignment, is_damaged):
     first = reassignment([TO_4])
+    take_snapshot(first.context, snapshot_of(first.record.plan_uri))
     first.do_all("admit", "set_throttle", "submit_batch")
     then = superseding(first, reassignment, [move("orders", 2, (3, 1), (3, 4))])
     then.run_batches()
     assert then.replicas()["orders-1"] == (2, 3)
     made_by_others(then, ORDERS_1, 2, 3, 4)
+    if is_damaged:
+        damage_plan(first)
     then.finish()
     assert then.replicas()["orders-1"] == (2, 3, 4)
 
