@@ -150,6 +150,9 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
         if (submitted := earlier.submitted(number)) is not None:
             left_out = {*submitted.left_out, *(taken_up & submitted.left_open.keys()), *back}
             left_out |= withdrawn - {*submitted.accepted, *submitted.left_open}  # taken out before its batch
+            left_out -= taken_up.intersection(
+                submitted.changed_by_others
+            )  # a later step has brought it to where this one leads
             begun.append(BegunBatch(number, plan_of(number), left_out))
             taken_up.update(submitted.accepted)
         elif (number == 1 or earlier.finished(number - 1) is not None) and has_run(RecordView(earlier), number):

@@ -11,6 +11,7 @@ from kafka_reassignment.errors import (
     ReassignmentInProgressError,
     RecordDamagedError,
 )
+from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps import preflight as preflight_step
@@ -127,6 +128,22 @@ def test_several_steps_of_one_partition_are_taken_back_one_by_one(reassignment):
     run = reassignment([move("orders", 0, (1, 2), (3, 2))], [move("orders", 0, (3, 2), (3, 4))])
     run.run_batches()
     run.finish()
+    RollBack(run).go()
+    assert run.replicas() == BEFORE
+
+
+def test_a_step_that_another_client_has_made_is_taken_back_with_the_steps_after_it(reassignment, cluster):
+    """Seed 7402651: it was left half-way, in green."""
+    run = reassignment([move("orders", 0, (1, 2), (3, 2))], [move("orders", 0, (3, 2), (3, 4))])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    partition = TopicPartition("orders", 0)
+    cluster.another_client().alter_reassignments({partition: (4, 3)}, allow_replication_factor_change=True)
+    cluster.catch_up_all()
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.record.submitted(1).changed_by_others == ("orders-0",)
+    run.do_all(batch=2)
+    run.finish()
+    assert run.replicas()["orders-0"] == (3, 4)
     RollBack(run).go()
     assert run.replicas() == BEFORE
 
