@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -20,7 +20,7 @@ from kafka_reassignment.plan.store import PlanRef, read_batch, read_summary, rea
 from kafka_reassignment.plan.summary import PlanSummary
 from kafka_reassignment.planner.environment import require_hadoop, require_pyspark
 from kafka_reassignment.planner.snapshot import TopicFacts, snapshot_of, write_snapshot
-from kafka_reassignment.record.models import REPORT, FrozenPlan
+from kafka_reassignment.record.models import REPORT, FrozenPlan, SubmittedBatch
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
@@ -148,11 +148,8 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
     taken_up: set[str] = set()
     for number in range(plan.batches if plan else 0, 0, -1):
         if (submitted := earlier.submitted(number)) is not None:
-            left_out = {*submitted.left_out, *(taken_up & submitted.left_open.keys()), *back}
+            left_out = back | _not_made(submitted, taken_up)
             left_out |= withdrawn - {*submitted.accepted, *submitted.left_open}  # taken out before its batch
-            left_out -= taken_up.intersection(
-                submitted.changed_by_others
-            )  # a later step has brought it to where this one leads
             begun.append(BegunBatch(number, plan_of(number), left_out))
             taken_up.update(submitted.accepted)
         elif (number == 1 or earlier.finished(number - 1) is not None) and has_run(RecordView(earlier), number):
@@ -168,6 +165,16 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
         raise RecordDamagedError(
             f"{request.roll_back_of} cannot be rolled back: {error.problem}", Correct("restore its files from a copy")
         ) from error
+
+
+def _not_made(submitted: SubmittedBatch, taken_up: Collection[str]) -> set[str]:
+    """Which partitions of a batch it has not moved, given those that later ones have.
+
+    Where a later step of a partition was made, what another client has made of it before leads to where this step does.
+    """
+    left_out = submitted.left_out.keys() - set(submitted.changed_by_others)
+    theirs = {p for p in submitted.changed_by_others if p not in taken_up}
+    return {*left_out, *theirs, *(p for p in submitted.left_open if p in taken_up)}
 
 
 def _settled_where_they_were(earlier: Record) -> frozenset[str]:
