@@ -105,6 +105,10 @@ class Settling:
         waiting = {**self.cancels.to_cancel, **self.cancels.carry_on, **self.stranded}
         return dict.fromkeys(self.to_submit.keys() - waiting.keys(), "between two assignments") | waiting
 
+    def ends(self, seen: View) -> dict[TopicPartition, Replicas]:
+        """Return where the settled partitions are, but for deleted ones, in the view on which this was decided."""
+        return {p: seen.partitions[p].replicas for p in self.settled if p in seen.partitions}
+
     @property
     def complete(self) -> bool:
         """Whether nothing more can be done."""

@@ -117,9 +117,8 @@ def quota_uses(
     recent = [s for s in samples[:-1] if last.at_seconds - s.at_seconds <= QUOTA_SECONDS] or [samples[-2]]
     found = {key: (last, copying) for key, copying in copied_between(batch, seen, [*recent, last]).items()}
     ended = {key for key, (_, copying) in found.items() if copying.left == 0}
-    for number, sample in enumerate(
-        recent[1:], 2
-    ):  # a side that has all of it copied until the first sample that shows so
+    # A side that has ended has all of it copied until the first sample that shows so.
+    for number, sample in enumerate(recent[1:], 2):
         if not ended:
             break
         for key, copying in copied_between(batch, seen, recent[:number]).items():

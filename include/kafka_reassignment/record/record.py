@@ -12,7 +12,7 @@ from upath import UPath
 from kafka_reassignment.advice import DAG_ID, Advice, Correct, Rerun, Trigger
 from kafka_reassignment.decisions.throttle import Journal
 from kafka_reassignment.errors import RecordDamagedError, RecordError, RecordsMissingError
-from kafka_reassignment.model import Replicas
+from kafka_reassignment.model import Replicas, TopicPartition
 from kafka_reassignment.plan.store import PlanRef
 from kafka_reassignment.record.approvals import PlanApproval
 from kafka_reassignment.record.audit import AuditLog
@@ -254,7 +254,7 @@ class Record:
         return command if command is not None and command.stopped else None
 
     def note_joined_stop(self, run_id: str) -> None:
-        """Note that a run has asked for a stop too, when it was stopped already: a rerun days later must not stop it anew."""
+        """Note that a run has asked for a stop too, when it was stopped already: a rerun days later must not stop it again."""
         self.write_file(f"joined-stop-{run_id}.txt", b"")
 
     def has_joined_stop(self, run_id: str) -> bool:
@@ -270,7 +270,9 @@ class Record:
         noted = self.read_file(SETTLED)
         return noted is not None and noted == str(self.run_commands.last_number()).encode()
 
-    def note_settled_partitions(self, ends: Mapping[str, Replicas], *, withdrawn: bool, at: datetime) -> None:
+    def note_settled_partitions(
+        self, ends: Mapping[TopicPartition, Replicas], *, withdrawn: bool, at: datetime
+    ) -> None:
         """Note where partitions are settled, those that are not noted yet: the first note counts.
 
         Args:
@@ -279,7 +281,7 @@ class Record:
             at: now, in UTC.
         """
         known = self.settled_partitions()
-        new = {p: replicas for p, replicas in sorted(ends.items()) if p not in known}
+        new = {str(p): replicas for p, replicas in sorted(ends.items()) if str(p) not in known}
         if new:
             number = None if withdrawn else self.run_commands.last_number()
             self.settled_notes.append(SettledNote(at=at, ends=new, run_command=number))

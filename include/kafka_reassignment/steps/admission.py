@@ -254,8 +254,7 @@ def _raise_rate(
     left = (longest or 0.0) - OVERHEAD_SECONDS
     if rate is None or left <= 0 or (needed := ceil(1.05 * rate * least_seconds / left / MEGABYTE)) > HIGHEST_RATE_MB:
         return ()
-    params = {"reassignment_id": run.record.reassignment_id, "throttle_mb_per_second": needed}
-    return Trigger(THROTTLE_DAG_ID, params), Rerun("admit", batch.number)
+    return _at_rate(run, needed), Rerun("admit", batch.number)
 
 
 def _about_rate(
@@ -289,7 +288,8 @@ def _hung_too_long(run: RunContext, recorded: RecordView, batch: Batch, held: He
     hung = dict(held.hung)
     hung |= dict.fromkeys(held.throttled, "it copies under the throttle of this reassignment")
     rate = reachable_rate(run.request, healthy(recorded.journal()))  # twice a lowered one would replace the higher one
-    higher = (_twice(run, rate),) if held.throttled and rate else ()
+    # Replicas in sync use up a leader's rate as well: at twice the rate what copies may end.
+    higher = (_at_rate(run, min(ceil(2 * rate / MEGABYTE), HIGHEST_RATE_MB)),) if held.throttled and rate else ()
     never = [str(p) for p in hung if never_completes(held.foreign[p])]
     planned = {str(p) for p in read_targets_of(run.record.plan_ref(), list(hung))} & set(never)
     return ReassignmentInProgressError(
@@ -306,9 +306,7 @@ def _hung_too_long(run: RunContext, recorded: RecordView, batch: Batch, held: He
     )
 
 
-def _twice(run: RunContext, rate: int) -> Trigger:
-    """A rate at which what copies may end: replicas in sync use up a leader's rate as well."""
-    rate_mb = min(ceil(2 * rate / MEGABYTE), HIGHEST_RATE_MB)
+def _at_rate(run: RunContext, rate_mb: float) -> Trigger:
     params = {"reassignment_id": run.record.reassignment_id, "throttle_mb_per_second": rate_mb}
     return Trigger(THROTTLE_DAG_ID, params)
 
@@ -342,9 +340,8 @@ def _outpaced_too_long(run: RunContext, recorded: RecordView, batch: Batch, held
     # Half of the rate is left for what is behind. It replaces a slow-down, and is no lower than what was asked for before that.
     usual = reachable_rate(run.request, healthy(recorded.journal())) or 0
     needed = ceil(max(2 * held.new_writes, usual) / MEGABYTE)
-    params = {"reassignment_id": run.record.reassignment_id, "throttle_mb_per_second": needed}
     return InvalidThrottleError(
         f"Batch {batch.number} waited {run.request.catch_up_timeout_minutes} min in vain: {'; '.join(held.outpaced)}",
-        Trigger(THROTTLE_DAG_ID, params),
+        _at_rate(run, needed),
         Rerun("admit", batch=batch.number),
     )

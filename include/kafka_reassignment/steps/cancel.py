@@ -209,9 +209,9 @@ def _to_settle(
     run: RunContext, recorded: RecordView, scope: CancelScope, partitions: Collection[TopicPartition]
 ) -> tuple[Advice, ...]:
     """What partitions wait for that does not come by itself: brokers, min.insync.replicas not above the replicas of an end, a rate."""
-    advice = list(what_settles(run, stopped_steps(run, recorded, scope), partitions))
+    seen = observe(run.cluster, tuple(partitions))
+    advice = list(what_settles(stopped_steps(run, recorded, scope), seen))
     if not advice and run.record.exists:
-        seen = observe(run.cluster, tuple(partitions))
         behind = {p: out for p, s in seen.partitions.items() if (out := tuple(b for b in s.replicas if b not in s.isr))}
         advice += rates_to_raise(run, recorded, behind, seen)
     return tuple(advice)

@@ -9,7 +9,7 @@ from kafka_reassignment.decisions.admission import hung_moves
 from kafka_reassignment.decisions.cancel import Settling
 from kafka_reassignment.decisions.moves import Phase
 from kafka_reassignment.errors import UnsafeDropError, name_some
-from kafka_reassignment.model import Replicas, TopicPartition, View
+from kafka_reassignment.model import TopicPartition, View
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
@@ -38,7 +38,7 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
             view = confirmed_view(run, stopped.steps, DOUBTFUL - {Phase.NOT_SUBMITTED})
             decided = decide(run.controller, stopped, view, scope)
             _require_settled(run, decided, scope)
-            note_settled(run, recorded, scope, _ends(decided, view))
+            note_settled(run, recorded, scope, decided.ends(view))
             if scope.is_whole and not decided.left and not decided.cancels.foreign:
                 run.record.note_settled()
             each = _each(decided, view)
@@ -61,10 +61,6 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
         event.summary = "; ".join(lines[1:])
         event.facts = {"not_as_before": each} | ({"advice": advice_as_data(advice)} if advice else {})
         return "\n".join((*lines, *each))
-
-
-def _ends(decided: Settling, view: View) -> dict[TopicPartition, Replicas]:
-    return {p: state.replicas for p in decided.settled if (state := view.partitions.get(p)) is not None}
 
 
 def _require_settled(run: RunContext, decided: Settling, scope: CancelScope) -> None:

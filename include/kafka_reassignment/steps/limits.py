@@ -313,7 +313,7 @@ def _name(step: Step) -> str:
 def _require_batches_left(run: RunContext) -> int:
     """Return the number of the last batch that has begun; refuse where that is the last of all.
 
-    One that a stop has cancelled has not: it begins anew when the reassignment is resumed. Batches are submitted in order, so what
+    One that a stop has cancelled has not: it begins again when the reassignment is resumed. Batches are submitted in order, so what
     was submitted of one is read, not of all.
     """
     batches, finished = run.plan().batches, run.record.finished_batches()

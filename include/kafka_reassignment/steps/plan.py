@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -167,14 +167,13 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
         ) from error
 
 
-def _not_made(submitted: SubmittedBatch, taken_up: Collection[str]) -> set[str]:
+def _not_made(submitted: SubmittedBatch, taken_up: set[str]) -> set[str]:
     """Which partitions of a batch it has not moved, given those that later ones have.
 
     Where a later step of a partition was made, what another client has made of it before leads to where this step does.
     """
-    left_out = submitted.left_out.keys() - set(submitted.changed_by_others)
-    theirs = {p for p in submitted.changed_by_others if p not in taken_up}
-    return {*left_out, *theirs, *(p for p in submitted.left_open if p in taken_up)}
+    made_by_others = taken_up.intersection(submitted.changed_by_others)
+    return (submitted.left_out.keys() - made_by_others) | (taken_up & submitted.left_open.keys())
 
 
 def _settled_where_they_were(earlier: Record) -> frozenset[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from kafka_reassignment.advice import Advice, StartBrokers
@@ -110,11 +109,10 @@ def refuse_resumed(run: RunContext, recorded: RecordView, scope: CancelScope) ->
         )
 
 
-def what_settles(run: RunContext, stopped: StoppedSteps, partitions: Collection[TopicPartition]) -> tuple[Advice, ...]:
-    """Return what some of the stopped partitions wait for that a person can bring: brokers, or a lower min.insync.replicas."""
-    seen = observe(run.cluster, tuple(partitions))
+def what_settles(stopped: StoppedSteps, seen: View) -> tuple[Advice, ...]:
+    """Return what the stopped partitions that are seen wait for, and a person can bring: brokers, or a lower min.insync.replicas."""
     down = {b for s in seen.partitions.values() for b in s.replicas} - seen.live_brokers
-    moves = [stopped.wholes.get(s.partition, s.reassignment) for s in stopped.steps if s.partition in partitions]
+    moves = [stopped.wholes.get(s.partition, s.reassignment) for s in stopped.steps if s.partition in seen.partitions]
     shorter_end = {m.partition: min(m.current, m.target, key=len) for m in moves}
     too_few = {p: r for p, r in shorter_end.items() if len(r) < seen.min_insync_replicas.get(p.topic, 1)}
     start = (StartBrokers(tuple(sorted(down))),) if down else ()

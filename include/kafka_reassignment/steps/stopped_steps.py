@@ -44,7 +44,7 @@ def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> 
     What the reassignments that it has superseded have left, and it does not move, is settled with it: nobody else would. What the
     plan of another reassignment that has the cluster's lock moves is that one's, also where both have the same
     targets: an old cancel that is cleared must not take its moves, nor the copies that it has made. So is what one that has
-    superseded this one has moved, whoever has the lock.
+    superseded this one has moved, with the lock or without.
     """
     ours = StoppedSteps()
     if recorded.record.exists:
@@ -157,15 +157,16 @@ def note_settled(
     run: RunContext, recorded: RecordView, scope: CancelScope, ends: Mapping[TopicPartition, Replicas]
 ) -> None:
     """Note where a cancel has found partitions settled, of this reassignment and of those that it has superseded."""
-    named = {str(p): replicas for p, replicas in ends.items()}
-    if not scope.is_whole:
-        named = {p: replicas for p, replicas in named.items() if p in recorded.withdrawn_partitions()}
-    run.record.note_settled_partitions(named, withdrawn=not scope.is_whole, at=run.now())
     if scope.is_whole:
-        note_settled_of_superseded(run, run.record, named)
+        run.record.note_settled_partitions(ends, withdrawn=False, at=run.now())
+        note_settled_of_superseded(run, run.record, ends)
+        return
+    withdrawn = recorded.withdrawn_partitions()
+    ours = {p: replicas for p, replicas in ends.items() if str(p) in withdrawn}
+    run.record.note_settled_partitions(ours, withdrawn=True, at=run.now())
 
 
-def note_settled_of_superseded(run: RunContext, record: Record, ends: Mapping[str, Replicas]) -> None:
+def note_settled_of_superseded(run: RunContext, record: Record, ends: Mapping[TopicPartition, Replicas]) -> None:
     """Note where partitions are settled that a reassignment has superseded, and those that had been superseded before."""
     for earlier in record.superseded():
         earlier.note_settled_partitions(ends, withdrawn=False, at=run.now())

@@ -20,7 +20,7 @@ from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.planner.snapshot import read_replicas, snapshot_of
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.moves import SLICE, as_texts, cancel, confirmed_view, submit
+from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit
 from kafka_reassignment.steps.stopped_steps import (
     StoppedSteps,
     known_steps_of_superseded,
@@ -128,6 +128,7 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
     may_act = run.is_own(run.store.lock_owner(run.record.cluster_id))
     done: dict[str, str] = {}
     unsettled: dict[TopicPartition, str] = {}
+    ends: dict[TopicPartition, Replicas] = {}
     for part in in_slices(left.steps, run.controller.slice_size):
         view = observe(run.cluster, [s.partition for s in part])
         decided = _settling(run, replace(left, steps=tuple(part)), view, counted_on)
@@ -137,6 +138,7 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
             if p not in planned or view.in_flight[p].original == counted_on[p]
         }
         unsettled |= {p: why for p, why in decided.unsettled.items() if p not in planned}
+        ends |= decided.ends(view)
         if not may_act:
             continue
         refused = {**cancel(run, to_cancel), **submit(run, view, decided.to_submit, None)}
@@ -145,10 +147,11 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
     if done:
         event.facts["settled_of_superseded"] = done
         settled = [TopicPartition.parse(p) for p in done]
-        _look_until(run, settled, lambda view: not view.in_flight)
+        view = _look_until(run, settled, lambda view: not view.in_flight)
+        ends |= settling([s for s in left.steps if str(s.partition) in done], view, wholes=left.wholes).ends(view)
         run.note_replicas_after(event, settled)
     if may_act:
-        _note_settled(run, left)
+        note_settled_of_superseded(run, run.record, ends)
     return {p: why for p, why in unsettled.items() if str(p) not in done}
 
 
@@ -159,16 +162,6 @@ def left_half_way(run: RunContext) -> dict[TopicPartition, str]:
         return {}
     view = observe(run.cluster, [s.partition for s in left.steps])
     return dict(settling(left.steps, view, wholes=left.wholes).left)
-
-
-def _note_settled(run: RunContext, left: StoppedSteps) -> None:
-    """Note which of it is at one of its ends now: what others make of it later, no later step takes back."""
-    ends: dict[str, Replicas] = {}
-    for part in in_slices(left.steps, SLICE):
-        view = observe(run.cluster, [s.partition for s in part])
-        decided = settling(part, view, wholes=left.wholes)
-        ends |= {str(p): view.partitions[p].replicas for p in decided.settled if p in view.partitions}
-    note_settled_of_superseded(run, run.record, ends)
 
 
 def _replicas_in_snapshot(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Replicas]:

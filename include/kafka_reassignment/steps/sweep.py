@@ -62,9 +62,10 @@ def sweep(run: RunContext, *, by: str) -> Sweep:
     if (lock_owner := run.lock_of_another()) is not None:
         busy = f"the cluster is locked by {lock_owner.reassignment_id} since {lock_owner.since:%Y-%m-%d %H:%M} UTC"
         dead = _died_with_the_lock(run, lock_owner)
-        at_work = (r for r in owing if r.reassignment_id == lock_owner.reassignment_id)
-        found = {r.reassignment_id: throttle_in_words(replace(run, record=r), RecordView(r)) for r in at_work}
-        summaries = {r.reassignment_id: busy + found.get(r.reassignment_id, "") for r in owing}
+        summaries = {r.reassignment_id: busy for r in owing}
+        for record in owing:
+            if record.reassignment_id == lock_owner.reassignment_id:
+                summaries[record.reassignment_id] += throttle_in_words(replace(run, record=record), RecordView(record))
         return Sweep(summaries, for_a_person=(*journals.damaged, *dead))
     summaries = {}
     for_a_person: list[ReassignmentError] = list(journals.damaged)

@@ -295,7 +295,7 @@ def _not_as_planned(
     problem = f"The reassignment is not as planned: {name_some([*texts, *restored.owed], 5)}"
     advice: list[Advice] = []
     if of_superseded:
-        advice += what_settles(run, known_steps_of_superseded(run), of_superseded)
+        advice += what_settles(known_steps_of_superseded(run), observe(run.cluster, tuple(of_superseded)))
         advice += [Trigger(CANCEL_DAG_ID, {"reassignment_id": r.reassignment_id}) for r in run.record.superseded()]
     # The throttle stays as long as they copy.
     if of_earlier := [p for p in restored.copying if p not in found.wrong and p not in of_superseded]:
