@@ -17,18 +17,18 @@ class ConfigAccount:
     Args:
         configs: what was set before us: all of it is another client's.
         broken: called with the invariant and the words when we change what is not ours.
-        underway: the rates and entries that tries of ours have journalled and may still request, by config: another client's
-            of the same value cannot be told from a late one of ours.
+        looks_like_ours: the rates and entries that our journals call ours wherever they show up, by config: another client's of the
+            same value cannot be told from one of ours.
     """
 
     def __init__(
         self,
         configs: Configs,
         broken: Callable[[str, str], None],
-        underway: Callable[[], Mapping[ConfigKey, set[str]]] = dict,
+        looks_like_ours: Callable[[], Mapping[ConfigKey, set[str]]] = dict,
     ) -> None:
         self._broken = broken
-        self._underway = underway
+        self._looks_like_ours = looks_like_ours
         self.theirs: dict[ConfigKey, str] = {k: v for k, v in configs.items() if is_rate(k)}
         """Each rate as others want it; one that is not here they want unset."""
         self.their_entries = {k: set(entries_of(v)) for k, v in configs.items() if not is_rate(k)}
@@ -80,7 +80,7 @@ class ConfigAccount:
             if is_rate(key):
                 self.acceptable.setdefault(key, set()).add(self.theirs.get(key))
                 self.our_rates.discard(key)
-                self.of_either[key] = {now} & self._underway().get(key, set()) if now is not None else set()
+                self.of_either[key] = {now} & self._looks_like_ours().get(key, set()) if now is not None else set()
                 if now is None:
                     self.theirs.pop(key, None)
                 else:
@@ -90,7 +90,7 @@ class ConfigAccount:
             self.their_entries[key] = (self.their_entries.get(key, set()) - lost) | new
             ours = self.our_entries.get(key, set())
             self._were_ours[key] = self._were_ours.get(key, set()) | (ours & lost)
-            unclear = self._were_ours[key] | (self._underway().get(key, set()) if new else set())
+            unclear = self._were_ours[key] | (self._looks_like_ours().get(key, set()) if new else set())
             self.of_either[key] = self.of_either.get(key, set()) | (unclear & new)
             self.our_entries[key] = ours - lost - new
 

@@ -57,7 +57,7 @@ class Ledger:
         actor: the name of the code that acts now.
         acting_for: the Airflow and the reassignment whose batch acts now; None where it is no batch's task.
         record_changes: how often the record, which owner and limit are read from, has changed.
-        underway: rates and entries of throttled replicas that tries have journalled and may still request.
+        looks_like_ours: rates and entries of throttled replicas that the journals call ours wherever they show up.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Ledger:
         actor: Callable[[], str] = lambda: "",
         acting_for: Callable[[], tuple[str, str] | None] = lambda: None,
         record_changes: Callable[[], int] = lambda: 0,
-        underway: Callable[[], Mapping[ConfigKey, set[str]]] = dict,
+        looks_like_ours: Callable[[], Mapping[ConfigKey, set[str]]] = dict,
     ) -> None:
         self._cluster = cluster
         self._now = now
@@ -92,7 +92,7 @@ class Ledger:
         self.copies: dict[Replica, Copy] = {}
         self.movers: dict[TopicPartition, str] = {}
         """Who started what is in flight: "ours" or another's name."""
-        self.configs = ConfigAccount(self.state().configs, self._broken, underway)
+        self.configs = ConfigAccount(self.state().configs, self._broken, looks_like_ours)
         self.violations: list[Violation] = []
 
     # ---------------------------------------------------------------- the cluster as it is

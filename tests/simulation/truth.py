@@ -109,9 +109,15 @@ class Truth:
         )
         return found or {}
 
-    def underway(self) -> dict[tuple[ConfigResource, str], set[str]]:
-        """Return the rates and the entries of throttled replicas that tries have journalled and may still request, by config."""
+    def looks_like_ours(self) -> dict[tuple[ConfigResource, str], set[str]]:
+        """Return what a journal calls ours wherever it shows up, by config.
+
+        Rates and entries that tries have journalled and may still request; and entries that are owed: they may have been removed
+        by a request whose answer or note was lost.
+        """
         found: dict[tuple[ConfigResource, str], set[str]] = {}
+        for record in (r for journal in self.journals().values() for r in journal.lists):
+            found.setdefault((record.resource, record.side.replicas_key), set()).update(record.added)
         for setting in (u for journal in self.journals().values() for u in journal.underway):
             for record in setting.lists:
                 found.setdefault((record.resource, record.side.replicas_key), set()).update(record.added)

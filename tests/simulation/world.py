@@ -105,7 +105,7 @@ class World:
             actor=lambda: current().name,
             acting_for=_acting_for,
             record_changes=lambda: self.disk.changes,
-            underway=self.truth.underway,
+            looks_like_ours=self.truth.looks_like_ours,
         )
         self.time.after_event = self.ledger.observe
         self.main_run: Any = None

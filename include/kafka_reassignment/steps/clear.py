@@ -29,6 +29,7 @@ from kafka_reassignment.steps.moves import (
 from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part, whole_batch, without
 from kafka_reassignment.steps.restore import adopt_debts, restore_configs
 from kafka_reassignment.steps.taken_out import not_settled, still_copying, taken_out
+from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.view import observe_replicas
 
 
@@ -55,9 +56,10 @@ def clear_throttle(run: RunContext, number: int) -> None:
             copying = [s for s in taken_out(recorded, number).steps if s.partition in ours]
             if len(copying) == len(ours):
                 raise _waits_for_a_cancel(run, number, "stays", not_settled(copying, view))
+            found = throttle_in_words(run, recorded)  # no other task may be looking after it
             raise ThrottleInUseError(
                 f"Refusing to clear the replication throttle: {len(ours)} of {len(whole.steps)} partitions of batch "
-                f"{number} are still reassigning ({name_some(ours)}). Without the throttle they would copy at full speed",
+                f"{number} are still reassigning ({name_some(ours)}). Without the throttle they would copy at full speed{found}",
                 *_way_on(run, number),
             )
         if run.request.supersede and run.lock_of_another() is None:

@@ -23,6 +23,7 @@ from kafka_reassignment.model import InFlight, Reassignment, Replicas, TopicPart
 from kafka_reassignment.plan.store import read_target, read_targets_of
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.audit import LATEST_EVENTS
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job
 from kafka_reassignment.steps.context import AuditDraft, RunContext, refuse_stopped
 from kafka_reassignment.steps.finished import REPORT, is_finished_reassignment
@@ -42,6 +43,7 @@ from kafka_reassignment.steps.restore import Restored, restore_configs
 from kafka_reassignment.steps.settle import what_settles
 from kafka_reassignment.steps.stopped_steps import known_steps_of_superseded
 from kafka_reassignment.steps.supersede import left_half_way, settle_superseded
+from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.view import observe
 from kafka_reassignment.text import format_brokers
 
@@ -153,6 +155,8 @@ class _Found:
 def _wait_for_what_passes(run: RunContext, found: _Found) -> None:
     until = run.now() + timedelta(seconds=PASSING_SECONDS)
     while found.passing and run.now() < until:
+        if found.ours_in_flight:  # the tasks that watch the throttle may have been marked by a person
+            throttle_in_words(run, RecordView(run.record))
         run.sleep(BETWEEN_LOOKS_SECONDS)
         again = found.look_again()
         for moves in in_slices(again, SLICE):

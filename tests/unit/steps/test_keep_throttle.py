@@ -4,10 +4,13 @@ import pytest
 from tests.steps_lab import move
 
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE
+from kafka_reassignment.errors import ThrottleInUseError, VerificationError
 from kafka_reassignment.model import Batch, ConfigChange, ConfigOperation, ConfigResource
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.clear import clear_throttle
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.throttle import keep_throttle, keep_throttled
+from kafka_reassignment.steps.verify import verify
 from kafka_reassignment.steps.waiting import LONGEST_WAIT, Done, Waiting
 
 pytestmark = pytest.mark.quick
@@ -107,3 +110,17 @@ def test_an_unthrottled_request_that_takes_nothing_over_has_no_throttle_to_keep(
     run = reassignment([move("orders", 0, (1, 2), (1, 3))], throttle_mb_per_second=None, unthrottled=True)
     left = "the request asks for no throttle, and no earlier reassignment has left anything to throttle"
     assert keep_throttle(run.context) == Done(left, is_skipped=True)
+
+
+def test_steps_that_find_what_copies_still_keep_its_throttle_whoever_marked_the_tasks_that_watch(reassignment):
+    run = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    before = rate(run)
+    delete_rate(run)
+    with pytest.raises(ThrottleInUseError, match="1 of 1 partitions of batch 1 are still reassigning"):
+        clear_throttle(run.context, 1)
+    assert rate(run) == before
+    delete_rate(run)
+    with pytest.raises(VerificationError, match="orders-0 is still being reassigned"):
+        verify(run.context)
+    assert rate(run) == before
