@@ -35,15 +35,16 @@ def leaving_brokers(run: RunContext, *, until: datetime) -> LeavingBrokers:
     """
     if run.request.job is not Job.DECOMMISSION:
         return LeavingBrokers()
-    request, everything = run.request, run.cluster.describe_partitions()
+    request = run.request
     leaving = set(request.brokers)
-    hosted = [p for p, s in sorted(everything.items()) if leaving & set(s.replicas) and request.asks_about(p.topic)]
-    topics, live = {p.topic for p in everything}, run.cluster.describe_cluster().live_brokers
-    on_disk, silent = _on_disk(run, leaving & live)
+    on_disk, silent = _on_disk(run, leaving & run.cluster.describe_cluster().live_brokers)
     while silent and run.now() < until:
         run.sleep(BETWEEN_LOOKS_SECONDS)
         more, silent = _on_disk(run, silent.keys() & run.cluster.describe_cluster().live_brokers)
         on_disk |= more
+    everything = run.cluster.describe_partitions()  # after the wait: topics are made meanwhile
+    topics = {p.topic for p in everything}
+    hosted = [p for p, s in sorted(everything.items()) if leaving & set(s.replicas) and request.asks_about(p.topic)]
     hidden = {p for p in on_disk if p.topic not in topics and request.asks_about(p.topic)}
     if hidden:
         run.sleep(BETWEEN_LOOKS_SECONDS)

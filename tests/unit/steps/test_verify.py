@@ -323,6 +323,21 @@ def test_a_broker_that_does_not_tell_for_a_moment_is_asked_again(reassignment, c
     verify(run.context)
 
 
+def test_a_topic_that_is_made_on_the_leaving_broker_while_it_is_asked_again_is_seen(reassignment, cluster):
+    run = reassignment(FROM_3, **EMPTY_3)
+    run.run_batches()
+    cluster.kill(3, fenced=False)
+
+    def back_with_a_topic():
+        cluster.restart(3)
+        if "opened" not in {p.topic for p in cluster.describe_partitions()}:
+            cluster.create_topic("opened", [(3, 2)])
+
+    run.clock.on_sleep.append(back_with_a_topic)
+    with pytest.raises(VerificationError, match=r"1 partitions that came after the plan \(opened-0\)"):
+        verify(run.context)
+
+
 def test_a_decommission_that_the_planner_would_refuse_is_not_advised_without_what_makes_room(reassignment, cluster):
     run = reassignment(FROM_3, **EMPTY_3, exclude_brokers=(6,))
     run.do_all()
