@@ -56,7 +56,13 @@ def main() -> int:
     options = _options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     setting = Setting(
-        options.partitions, options.mb, options.rate, options.batches, options.message_bytes, options.batch_bytes
+        options.partitions,
+        options.mb,
+        options.rate,
+        options.batches,
+        options.message_bytes,
+        options.batch_bytes,
+        options.idle_partitions,
     )
     options.work.mkdir(parents=True, exist_ok=True)
     moves: list[Move] = []
@@ -104,6 +110,7 @@ def _options() -> argparse.Namespace:
     add("--batches", type=int, default=4, help="of the DAGs, about (default %(default)s)")
     add("--message-bytes", type=int, default=10_000, help="of the topic's data (default %(default)s)")
     add("--batch-bytes", type=int, default=131_072, help="of a record batch, at most (default %(default)s)")
+    add("--idle-partitions", type=int, default=0, help="in the cluster as well, empty (default %(default)s)")
     add("--repetitions", type=int, default=3, help="of each mover, in turns (default %(default)s)")
     add("--kafka", default=DEFAULT_VERSION, help="release, 4.0.0 or later (default %(default)s)")
     add("--ours-only", action="store_true", help="leave Kafka's tool out")

@@ -37,6 +37,9 @@ QUIET_SECONDS = 20.0
 """How long the producer writes before the move, after that."""
 
 AFTER_SECONDS = 3.0
+IDLE_IN_A_TOPIC = 500
+"""The controller takes no request that makes many thousand partitions at once."""
+
 VERIFY_SECONDS = 5.0
 """How often the person at Kafka's tool looks whether it is done."""
 
@@ -53,6 +56,8 @@ class Setting:
     batches: int
     message_bytes: int
     batch_bytes: int
+    idle_partitions: int = 0
+    """In the cluster as well, empty and not asked about."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,10 @@ class Bench:
     def warm_up(self) -> None:
         """Run a small reassignment: the first one in a new Airflow waits for imports that the later ones do not wait for."""
         topic, servers = "warm-up", self._cluster.bootstrap_servers
+        for first in range(0, self._setting.idle_partitions, IDLE_IN_A_TOPIC):
+            create_topic(
+                servers, f"idle-{first}", assignment(min(IDLE_IN_A_TOPIC, self._setting.idle_partitions - first))
+            )
         create_topic(servers, topic, assignment(12))
         fill_topics(servers, [topic], 12_000_000)
         self._reassign("warm-up", {"topics": [topic], "partition_movements": 6})

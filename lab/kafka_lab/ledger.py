@@ -23,6 +23,9 @@ from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import TopicPartition
 
 _ANSWER_SECONDS = 30
+_NOT_ACKNOWLEDGED, _SOMEWHERE = -1, -2
+"""In place of an offset. A broker that has a message already, because its answer was lost with the leader, acknowledges the
+second request of an idempotent producer without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class LedgerCheck:
     """What became of the messages of a ledger; all are counts of messages.
 
     ``acknowledged`` were promised by the brokers; ``read`` were found again, each counted once.
-    ``lost`` were promised and are nowhere; ``displaced`` were promised at one offset and found at others
+    ``lost`` were promised and are nowhere; ``displaced`` were promised at one offset, if at any, and found at others
     only; ``duplicates`` are copies beyond the first; ``failed`` were refused or timed out, so may be
     there or not.
     """
@@ -75,11 +78,12 @@ class Ledger:
         self._padding = bytes(max(0, message_bytes - 24))
         self._partitions: list[TopicPartition] = []
         self._begin: dict[TopicPartition, int] = {}
-        self._offsets = array("q")  # by message number: where it was acknowledged, -1 when it was not
+        self._offsets = array("q")  # by message number: where it was acknowledged
         self._latency = array("f")  # milliseconds, in the order of acknowledgement
         self._acknowledged_at = array("f")  # seconds since the start, in the same order
         self._failures: Counter[str] = Counter()
         self._stopping = threading.Event()
+        self._died: BaseException | None = None
         self._thread: threading.Thread | None = None
         self._started = 0.0
 
@@ -88,7 +92,7 @@ class Ledger:
         self._partitions = partitions_of(self._bootstrap_servers, self._topics)
         self._begin = {p: end for p, (_, end) in self._watermarks().items()}
         self._started = time.monotonic()
-        self._thread = threading.Thread(target=self._write, name="ledger", daemon=True)
+        self._thread = threading.Thread(target=self._write_all, name="ledger", daemon=True)
         self._thread.start()
         return self
 
@@ -144,9 +148,14 @@ class Ledger:
         """Stop, read back everything since the start, and compare it with what was acknowledged.
 
         Raises:
-            LocalClusterError: the partitions cannot be read to their end in that time.
+            LocalClusterError: the partitions cannot be read to their end in that time, or the writing has ended with an error.
         """
         self.stop()
+        if self._died is not None:
+            raise LocalClusterError(
+                f"The ledger wrote {len(self._offsets)} messages, then ended with {self._died!r}: expected to write until it was "
+                "stopped, so nothing is known of what came after."
+            ) from self._died
         seen = bytearray(len(self._offsets))  # 1: found somewhere, 2: found where it was acknowledged
         copies = 0
         number_of = {p: i for i, p in enumerate(self._partitions)}
@@ -155,8 +164,8 @@ class Ledger:
             if number is None or number >= len(seen) or number % len(number_of) != number_of[partition]:
                 continue
             copies += 1
-            seen[number] |= 2 if self._offsets[number] == offset else 1
-        promised = [seen[n] for n, offset in enumerate(self._offsets) if offset >= 0]
+            seen[number] |= 2 if self._offsets[number] in {offset, _SOMEWHERE} else 1
+        promised = [seen[n] for n, offset in enumerate(self._offsets) if offset != _NOT_ACKNOWLEDGED]
         read = len(seen) - seen.count(0)
         return LedgerCheck(
             acknowledged=len(promised),
@@ -176,12 +185,19 @@ class Ledger:
         number = int.from_bytes(value[16:24])
         return number if value == self._value(number) else None
 
+    def _write_all(self) -> None:
+        try:
+            self._write()
+        except BaseException as died:
+            self._died = died
+            raise
+
     def _write(self) -> None:
         config = {"bootstrap.servers": self._bootstrap_servers, "reconnect.backoff.max.ms": 500, **self._config}
         producer = Producer(config, logger=QUIET)
         number = 0
         while not self._stopping.is_set():
-            self._offsets.append(-1)
+            self._offsets.append(_NOT_ACKNOWLEDGED)
             self._produce(producer, number)
             number += 1
             due = self._started + number * self._interval
@@ -196,8 +212,7 @@ class Ledger:
                 self._failures[error.name()] += 1
                 return
             offset = message.offset()
-            assert offset is not None  # an acknowledged message has one
-            self._offsets[number] = offset
+            self._offsets[number] = _SOMEWHERE if offset is None else offset
             self._acknowledged_at.append(time.monotonic() - self._started)
             self._latency.append((message.latency() or 0.0) * 1_000)
 

@@ -76,6 +76,20 @@ def test_the_ledger_finds_what_was_lost(kafka, create_topic, kafka_admin):
     assert verdict.read == verdict.acknowledged - 30
 
 
+def test_what_was_acknowledged_without_an_offset_is_found_anywhere_and_can_be_lost(kafka, create_topic, kafka_admin):
+    topic = create_topic({0: (1, 2)})
+    with Ledger(kafka.bootstrap_servers, [topic], messages_per_second=500) as ledger:
+        wait_until(lambda: ledger.acknowledged >= 100)
+    for number in range(10):
+        ledger._offsets[number] = -2
+    verdict = ledger.verify()
+    assert (verdict.lost, verdict.displaced) == (0, 0)
+    assert verdict.acknowledged == verdict.read == ledger.acknowledged
+    for future in kafka_admin.delete_records([Position(topic, 0, 5)]).values():
+        future.result()
+    assert ledger.verify().lost == 5
+
+
 def test_two_ledgers_on_one_topic_do_not_see_each_other(kafka, create_topic):
     topic = create_topic({0: (1, 2)})
     fill_topics(kafka.bootstrap_servers, [topic], 1_000_000)
