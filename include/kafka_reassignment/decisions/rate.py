@@ -18,6 +18,7 @@ from kafka_reassignment.decisions.throttle.wanted import (
     Side,
     WantedThrottle,
     asked_rate,
+    caps_last,
     without_slowdowns,
 )
 from kafka_reassignment.errors import InvalidThrottleError, name_some
@@ -74,10 +75,12 @@ def rates_in_force(request: ReassignmentRequest, journal: Journal) -> tuple[int,
     if asked is None:
         return None
     lowest = highest = asked
-    for change in journal.rate_changes:
+    for change in caps_last(journal.rate_changes):
         asked = change.asked_bytes_per_second
         if change.brokers is None and set(change.sides) == set(Side):
             lowest, highest = change.applied_to(lowest), change.applied_to(highest)
+        elif change.is_cap:
+            lowest = min(lowest, asked)
         else:
             lowest, highest = min(lowest, asked), max(highest, asked)
     return lowest, highest
@@ -92,10 +95,10 @@ def latest_change_in_words(journal: Journal) -> str:
     return f"changed{when}: {latest.because or 'by hand'}"
 
 
-def rate_to_roll_back(request: ReassignmentRequest, journal: Journal) -> int | None:
-    """Return the rate at which a reassignment is rolled back: the last one of all brokers, but not one lowered for an unhealthy cluster.
+def rate_of_all_brokers(request: ReassignmentRequest, journal: Journal) -> int | None:
+    """Return what all brokers together were last asked to keep to, in bytes per second; None when unthrottled.
 
-    Where its sides differ it is the lower one.
+    The rates of single brokers do not count, nor does a rate lowered for an unhealthy cluster. Where its sides differ it is the lower one.
     """
     changes = tuple(change for change in healthy(journal).rate_changes if change.brokers is None)
     return rate_in_force(request, journal.model_copy(update={"rate_changes": changes}))
@@ -209,11 +212,11 @@ def change_rates(
         at=at,
         because=because,
     )
-    # What a person asked for is kept below a change that nobody asked for: it says which order was the last one.
+    # What a person asked for is kept below a change that nobody asked for: it says which order was the last one. So are caps.
     kept = tuple(
         old
         for old in journal.rate_changes
-        if change.is_slowdown or not _covers(change, old) or (because and not old.because)
+        if change.is_slowdown or not _covers(change, old) or (because and (old.is_cap or not old.because))
     )
     by_hand = journal.rate_set_by_hand or not because
     updated = journal.model_copy(update={"rate_changes": (*kept, change), "rate_set_by_hand": by_hand})

@@ -25,7 +25,7 @@ from kafka_reassignment.decisions.moves import (
     phase,
     to_begin,
 )
-from kafka_reassignment.decisions.rate import healthy
+from kafka_reassignment.decisions.rate import healthy, rate_of_all_brokers
 from kafka_reassignment.decisions.throttle import listed_in, needed_replicas, partition_of
 from kafka_reassignment.decisions.windows import StartDecision, fits, past_deadline
 from kafka_reassignment.decisions.windows.estimate import MEASUREMENT_KEPT, OVERHEAD_SECONDS
@@ -45,7 +45,7 @@ from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.steps.blocked import WAITED, may_go_without, wait_is_over
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.estimates import estimate_of, expected_end, rate_in_force_without_slowdowns
+from kafka_reassignment.steps.estimates import estimate_of, expected_end
 from kafka_reassignment.steps.finished import finished_batch
 from kafka_reassignment.steps.health import cluster_health, planned_targets
 from kafka_reassignment.steps.inbound import take_sizes
@@ -250,7 +250,7 @@ def _raise_rate(
     run: RunContext, recorded: RecordView, batch: Batch, least_seconds: float, longest: float | None
 ) -> tuple[Advice, ...]:
     """The rate at which the batch would fit, where there is one."""
-    rate = rate_in_force_without_slowdowns(recorded, run.request)
+    rate = rate_of_all_brokers(run.request, recorded.journal())
     left = (longest or 0.0) - OVERHEAD_SECONDS
     if rate is None or left <= 0 or (needed := ceil(1.05 * rate * least_seconds / left / MEGABYTE)) > HIGHEST_RATE_MB:
         return ()

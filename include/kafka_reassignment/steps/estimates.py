@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kafka_reassignment.decisions.auto_rate import is_lowered
-from kafka_reassignment.decisions.rate import rate_due, rate_in_force
+from kafka_reassignment.decisions.rate import rate_due, rate_of_all_brokers
 from kafka_reassignment.decisions.throttle import RateChange, without_slowdowns
 from kafka_reassignment.decisions.windows import finishes
 from kafka_reassignment.decisions.windows.estimate import (
@@ -18,7 +18,6 @@ from kafka_reassignment.decisions.windows.estimate import (
     Pace,
     estimate,
     measured_pace,
-    of_all_brokers,
     rates_of,
 )
 from kafka_reassignment.model import Batch
@@ -109,17 +108,11 @@ def _seconds_of(
     recorded: RecordView, request: ReassignmentRequest, now: datetime, summary: PlanSummary, numbers: list[int]
 ) -> Iterator[float | None]:
     """How long each batch takes, by what its busiest broker copies."""
-    pace, asked = _pace(recorded, now, numbers[0]), rate_in_force_without_slowdowns(recorded, request)
+    pace, asked = _pace(recorded, now, numbers[0]), rate_of_all_brokers(request, recorded.journal())
     for number in numbers:
         busiest = summary.batches[number - 1].busiest_bytes
         copying = pace.seconds(None if asked is None else busiest / asked, busiest)
         yield None if copying is None else copying + OVERHEAD_SECONDS
-
-
-def rate_in_force_without_slowdowns(recorded: RecordView, request: ReassignmentRequest) -> int | None:
-    """Return what all brokers together were last asked to keep to, in bytes per second; None when unthrottled."""
-    journal = recorded.journal()
-    return rate_in_force(request, journal.model_copy(update={"rate_changes": of_all_brokers(journal.rate_changes)}))
 
 
 def _rate_changes(run: RunContext, recorded: RecordView, batch: Batch) -> tuple[RateChange, ...]:
