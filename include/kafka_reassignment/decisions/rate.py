@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -139,17 +139,40 @@ def rates_to_double(
 
     It is one change of all brokers where they all have one rate, else one for each side, of the brokers that have less.
     """
-    requested, rates = request.throttle_bytes_per_second, rates_in_force(request, journal)
-    if requested is None or rates is None or not sides:
+    requested = request.throttle_bytes_per_second
+    if requested is None or not sides:
         return ()
-    if rates[0] == rates[1]:
-        return (RateChange(asked_bytes_per_second=2 * rates[0]),)
     asked = {(b, side): asked_rate(b, side, requested, journal.rate_changes) for b, side in sides}
     doubled = 2 * min(asked.values())
+    return rates_to_reach(request, journal, {end: doubled for end, rate in asked.items() if rate < doubled})
+
+
+def rates_to_reach(
+    request: ReassignmentRequest, journal: Journal, needed: Mapping[tuple[int, Side], int]
+) -> tuple[RateChange, ...]:
+    """Return what raises these brokers and sides to what they need at least, in bytes per second, and lowers none.
+
+    It is one change of all brokers where they all have one rate. Else a person has set some apart: then it is one for each side and
+    rate that these have now, so that a protected broker gets no more than it needs.
+    """
+    requested, rates = request.throttle_bytes_per_second, rates_in_force(request, journal)
+    if requested is None or rates is None or not needed:
+        return ()
+    if rates[0] == rates[1]:
+        return (RateChange(asked_bytes_per_second=max(rates[0], *needed.values())),)
+    now = {(b, side): asked_rate(b, side, requested, journal.rate_changes) for b, side in needed}
+    levels: dict[tuple[Side, int], int] = {}
+    for (broker, side), rate in needed.items():
+        alike = side, now[broker, side]
+        levels[alike] = max(levels.get(alike, now[broker, side]), rate)
+    brokers: dict[tuple[Side, int], set[int]] = {}
+    for broker, side in needed:
+        brokers.setdefault((side, levels[side, now[broker, side]]), set()).add(broker)
     return tuple(
-        RateChange(asked_bytes_per_second=doubled, brokers=brokers, sides=(side,))
+        RateChange(asked_bytes_per_second=rate, brokers=tuple(sorted(brokers[s, rate])), sides=(s,))
         for side in Side
-        if (brokers := tuple(sorted(b for (b, s), rate in asked.items() if s is side and rate < doubled)))
+        for s, rate in sorted(brokers)
+        if s is side
     )
 
 

@@ -32,7 +32,7 @@ from kafka_reassignment.steps.blocked import can_others_move, has_waited, not_tr
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words, estimate_of
 from kafka_reassignment.steps.finished import is_finished_batch, refuse_finished
-from kafka_reassignment.steps.inbound import note_sizes
+from kafka_reassignment.steps.inbound import as_large_as_now, note_sizes, take_sizes
 from kafka_reassignment.steps.left_open import changed_since, has_left_open, left_open_by
 from kafka_reassignment.steps.limits import revise
 from kafka_reassignment.steps.moves import (
@@ -49,6 +49,7 @@ from kafka_reassignment.steps.recorded_batch import without
 from kafka_reassignment.steps.supersede import supersede_foreign
 from kafka_reassignment.steps.throttle import ensure_throttle
 from kafka_reassignment.steps.view import observe_replicas
+from kafka_reassignment.steps.waiting import SizeSamples
 
 BATCH_STEPS = (
     "admit",
@@ -212,7 +213,9 @@ def _require_open_window(run: RunContext, recorded: RecordView, batch: Batch, vi
     spec, now = run.request.maintenance, run.now()
     closed = past_deadline(spec, now)
     if closed is None:
-        expected = estimate_of(run, recorded, beginning).seconds
+        samples = SizeSamples.by_clock_of(run)
+        take_sizes(run, beginning, view, samples, once=True)
+        expected = estimate_of(run, recorded, as_large_as_now(beginning, view, samples)).seconds
         fit = fits(spec, now, None if expected is None else max(0.0, expected - LATE_SECONDS))
         closed = None if fit.decision is StartDecision.START else fit.reason
     if closed is not None:

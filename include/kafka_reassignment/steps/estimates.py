@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kafka_reassignment.decisions.auto_rate import is_lowered
+from kafka_reassignment.decisions.auto_rate import when_calm
 from kafka_reassignment.decisions.rate import rate_due, rate_of_all_brokers
 from kafka_reassignment.decisions.throttle import RateChange, without_slowdowns
 from kafka_reassignment.decisions.windows import finishes
@@ -108,7 +108,7 @@ def _seconds_of(
     recorded: RecordView, request: ReassignmentRequest, now: datetime, summary: PlanSummary, numbers: list[int]
 ) -> Iterator[float | None]:
     """How long each batch takes, by what its busiest broker copies."""
-    pace, asked = _pace(recorded, now, numbers[0]), rate_of_all_brokers(request, recorded.journal())
+    pace, asked = _pace(recorded, now, numbers[0]), rate_of_all_brokers(request, when_calm(request, recorded.journal()))
     for number in numbers:
         busiest = summary.batches[number - 1].busiest_bytes
         copying = pace.seconds(None if asked is None else busiest / asked, busiest)
@@ -121,15 +121,14 @@ def _rate_changes(run: RunContext, recorded: RecordView, batch: Batch) -> tuple[
     Nor by auto rate below the requested rate: only a batch that copies can raise it again, and this one waits.
     """
     journal = recorded.journal()
-    if is_lowered(run.request, journal):
-        return ()
-    if not any(change.is_slowdown for change in journal.rate_changes):
-        return journal.rate_changes
+    changes = when_calm(run.request, journal).rate_changes
+    if not any(change.is_slowdown for change in changes):
+        return changes
     found = cluster_health(run.cluster, run.request, lambda: planned_targets(recorded))
     elsewhere = found.elsewhere(set(batch.partitions))
     due = rate_due(run.request, journal, elsewhere)
     is_over = due is not None and due.bytes_per_second is None
-    return without_slowdowns(journal.rate_changes) if is_over else journal.rate_changes
+    return without_slowdowns(changes) if is_over else changes
 
 
 def _pace(recorded: RecordView, now: datetime, before: int) -> Pace:

@@ -7,6 +7,7 @@ from tests.steps_lab import ProcessDiedError, StillWaiting, move
 from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1, at_full_speed, delete_every_throttle
 
 from kafka_reassignment.advice import Correct, Rerun, Trigger
+from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import (
     DeadlinePassedError,
     InfeasiblePlanError,
@@ -19,6 +20,8 @@ from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.rate import change_rate
 
 pytestmark = pytest.mark.quick
+
+GB = 1_000_000_000
 
 
 def test_a_batch_waits_for_its_window_and_starts_when_it_opens(reassignment):
@@ -145,6 +148,17 @@ def copying(reassignment, cluster):
     return make
 
 
+def lower_by_auto_rate(run, cluster, canaries):
+    """Let slow producers lower the rate to 2.5 MB/s."""
+    cluster.slow_producers(canaries, 2)
+    for _ in range(8):
+        run.clock.now += timedelta(seconds=15)
+        with pytest.raises(StillWaiting):
+            run.do("sense_isr_catch_up")
+    assert run.record.journal().rate_changes[0].asked_bytes_per_second == 2_500_000
+    cluster.slow_producers(canaries, None)
+
+
 def go_on(run):
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
 
@@ -203,12 +217,7 @@ def test_a_rate_lowered_by_auto_rate_does_not_keep_the_next_batch_waiting(copyin
     canaries = cluster.create_topic("canary", [(1, 2)])
     cluster.catch_up_all()
     run = copying(30, 70, auto_rate=True, canary_topic="canary")
-    cluster.slow_producers(canaries, 2)
-    for _ in range(8):
-        run.clock.now += timedelta(seconds=15)
-        with pytest.raises(StillWaiting):
-            run.do("sense_isr_catch_up")
-    assert run.record.journal().rate_changes[-1].asked_bytes_per_second == 2_500_000
+    lower_by_auto_rate(run, cluster, canaries)
     go_on(run)
     run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
     run.do("admit", 2)
@@ -232,6 +241,92 @@ def test_one_broker_slowed_by_hand_holds_only_the_batches_it_is_in(copying):
     go_on(run)
     run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
     run.do("admit", 2)
+
+
+def test_one_broker_slowed_by_hand_never_lets_a_batch_in_that_does_not_fit_at_its_rate(reassignment):
+    """It was taken for a measurement that passes, and waited for without end."""
+    run = reassignment(
+        [move("orders", 0, (1, 2), (1, 3), 24 * GB), move("orders", 1, (2, 3), (2, 4), 5 * GB)],
+        windows=["daily 22:00-23:00"],
+    )
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    change_rate(run.context, asked_bytes_per_second=1_000_000, brokers=[3])
+    with pytest.raises(
+        InfeasiblePlanError, match=r"can never start.*; too slow: broker 3 \(follower side: 1.0 MB/s\)"
+    ) as raised:
+        run.do("admit")
+    asked, rerun = raised.value.advice
+    assert asked.params == {
+        "reassignment_id": "r",
+        "throttle_mb_per_second": 8,
+        "brokers": [3],
+        "side": "follower",
+    }
+    assert rerun == Rerun("admit", 1)
+    change_rate(run.context, asked_bytes_per_second=8_000_000, brokers=[3], sides=[Side.FOLLOWER])
+    run.do("admit")
+
+
+def test_without_a_throttle_there_is_no_rate_to_raise(copying):
+    run = copying(12, 600, unthrottled=True, throttle_mb_per_second=None)
+    go_on(run)
+    with pytest.raises(
+        StillWaiting, match="by the pace of the latest batches. It waits until that measurement"
+    ) as held:
+        run.do("admit", 2)
+    assert "kafka_throttle" not in str(held.value)
+
+
+def test_a_slow_down_after_auto_rate_has_lowered_it_does_not_keep_the_next_batch_waiting(copying, cluster):
+    """What auto rate had lowered was taken for the whole rate: the batch could never start."""
+    canaries = cluster.create_topic("canary", [(1, 2)])
+    cluster.catch_up_all()
+    run = copying(30, 70, auto_rate=True, canary_topic="canary", mb_per_second_while_unhealthy=2)
+    lower_by_auto_rate(run, cluster, canaries)
+    cluster.fall_behind(TopicPartition("orders", 3), 2)
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up")
+    cluster.catch_up(ORDERS_1, 4)
+    for step in ("sense_isr_catch_up", "drop_old_replicas", "clear_throttle"):
+        run.do(step)
+    assert run.record.journal().rate_changes[-1].is_slowdown
+    run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
+    with pytest.raises(
+        StillWaiting, match="at the rate of an unhealthy cluster. It waits until the cluster is healthy"
+    ):
+        run.do("admit", 2)
+    cluster.catch_up_all()
+    run.do("admit", 2)
+
+
+def test_the_rate_at_which_a_batch_fits_is_that_of_its_bytes_whatever_auto_rate_has_lowered(copying, cluster):
+    canaries = cluster.create_topic("canary", [(1, 2)])
+    cluster.catch_up_all()
+    run = copying(90, 70, "daily 22:00-23:00", auto_rate=True, canary_topic="canary")
+    lower_by_auto_rate(run, cluster, canaries)
+    go_on(run)
+    run.clock.now = datetime(2026, 1, 9, 22, 0, tzinfo=UTC)
+    with pytest.raises(InfeasiblePlanError) as raised:
+        run.do("admit", 2)
+    assert raised.value.advice[0] == Trigger("kafka_throttle", {"reassignment_id": "r", "throttle_mb_per_second": 27})
+    change_rate(run.context, asked_bytes_per_second=27_000_000)
+    run.do("admit", 2)
+
+
+def test_a_batch_that_has_grown_since_it_was_planned_needs_as_long_as_it_is_large_now(reassignment, cluster):
+    run = reassignment(
+        [move("orders", 0, (1, 2), (1, 3), GB)], windows=["sat 22:00-23:00", "sun 01:00-05:00"], time_zone="UTC"
+    )
+    cluster.produce(ORDERS_0, messages=1, size_bytes=59 * GB)
+    cluster.catch_up_all()
+    run.clock.now = datetime(2026, 1, 10, 22, 0, tzinfo=UTC)
+    with pytest.raises(StillWaiting, match="the batch needs about 1 h 38 min.* opens next Sun 01:00"):
+        run.do("admit")
+    run.do("set_throttle")
+    with pytest.raises(WindowClosedError, match="was admitted earlier and is not submitted now"):
+        run.do("submit_batch")
+    run.clock.now = datetime(2026, 1, 11, 1, 0, tzinfo=UTC)
+    run.do("admit")
 
 
 def test_the_end_with_the_windows_is_said_while_batches_wait_and_run(copying):
@@ -268,7 +363,6 @@ def test_what_moves_already_is_brought_to_its_end_whatever_the_clock_says(reassi
     run.do("admit")
 
 
-GB = 1_000_000_000
 TWO_LARGE = [
     move("orders", 0, (1, 2), (1, 3), 10 * GB),
     move("orders", 1, (2, 3), (4, 3), 10 * GB),

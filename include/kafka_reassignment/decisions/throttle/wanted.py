@@ -32,6 +32,11 @@ class Side(StrEnum):
     FOLLOWER = "follower"
 
     @property
+    def verb(self) -> str:
+        """What a broker does on this side."""
+        return "send" if self is Side.LEADER else "receive"
+
+    @property
     def rate_key(self) -> str:
         """The broker config with this side's rate in bytes per second."""
         return LEADER_RATE if self is Side.LEADER else FOLLOWER_RATE
