@@ -27,7 +27,7 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.recorded_batch import whole_batch
 
-ACTS_OF_A_LOOK = frozenset({"reinstate_throttle", "cancel_moves"})
+ACTS_OF_A_LOOK = frozenset({"reinstate_throttle", "clear_idle_throttle", "cancel_moves"})
 """Steps of the audit trail that a look of a waiting step leaves in passing, beside the event at its end."""
 
 UNSET = ConfigValue(None, ConfigSource.DEFAULT)

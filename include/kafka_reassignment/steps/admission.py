@@ -35,6 +35,7 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import expected_end
 from kafka_reassignment.steps.finished import finished_batch
 from kafka_reassignment.steps.health import cluster_health, planned_targets
+from kafka_reassignment.steps.idle_throttle import clear_idle_throttle
 from kafka_reassignment.steps.inbound import as_large_as_now, take_sizes
 from kafka_reassignment.steps.left_open import without_left_open
 from kafka_reassignment.steps.left_over import to_end_moves
@@ -106,6 +107,7 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
     outpaced_since = since("outpaced_since") if is_outpaced else None
     if outpaced_since is not None and now >= deadline_of(run, outpaced_since):
         raise outpaced_too_long(run, recorded, batch, held.outpaced, held.new_writes)
+    clear_idle_throttle(run, recorded, number)
     text = f"batch {number} waits: {'; '.join(held.reasons)}{about_throttle}"
     end = expected_end(recorded, run.request, now)
     text += f"; {end.words}" if end.words else ""

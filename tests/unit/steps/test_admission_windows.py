@@ -11,10 +11,12 @@ from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import (
     DeadlinePassedError,
     InfeasiblePlanError,
+    OvertakenError,
     WindowClosedError,
 )
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps import batch as batch_steps
 from kafka_reassignment.steps.estimates import end_in_words
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.rate import change_rate
@@ -52,14 +54,18 @@ def test_a_batch_that_would_not_end_in_time_is_held_and_goes_on_in_the_next_wind
 
 def test_a_batch_that_was_admitted_in_a_window_is_not_submitted_after_it(reassignment):
     run = reassignment(MOVES, windows=["daily 22:00-23:00"])
+    before = run.configs("orders")
     run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
     run.do("admit")
     run.do("set_throttle")
-    run.clock.now = datetime(2026, 1, 1, 23, 0, tzinfo=UTC)
+    run.clock.now = datetime(2026, 1, 1, 23, 10, tzinfo=UTC)
     with pytest.raises(WindowClosedError, match="it opens next Fri 22:00") as raised:
         run.do("submit_batch")
     assert raised.value.advice == (Rerun("admit", batch=1),)
     assert not run.cluster.list_reassignments()
+    assert run.record.journal().is_settled, "no throttle is left for the days until the next window"
+    assert run.configs("orders") == before
+    assert [e.step for e in run.record.audit][-2:] == ["clear_idle_throttle", "submit_batch"]
     assert run.record.submitted(1) is None
     run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
     run.do_all()
@@ -77,6 +83,56 @@ def test_a_batch_that_was_admitted_in_a_window_is_not_submitted_when_it_would_en
     assert not run.cluster.list_reassignments()
     run.clock.now = datetime(2026, 1, 1, 22, 15, tzinfo=UTC)
     run.do("submit_batch")  # a little late
+
+
+def test_a_batch_whose_tasks_died_after_the_throttle_was_set_waits_without_it(reassignment):
+    run = reassignment(MOVES, windows=["daily 22:00-23:00"])
+    before = run.configs("orders")
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    run.do_all("admit", "set_throttle")
+    run.clock.now = datetime(2026, 1, 2, 3, 0, tzinfo=UTC)
+    for _ in range(2):
+        with pytest.raises(StillWaiting, match="maintenance window is closed"):
+            run.do("admit")
+        assert run.record.journal().is_settled
+        assert run.configs("orders") == before
+    assert [e.step for e in run.record.audit].count("clear_idle_throttle") == 1
+    run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
+    run.do_all()
+
+
+def test_a_try_that_goes_on_after_the_throttle_was_cleared_submits_nothing(reassignment, cluster, monkeypatch):
+    """It stood still between its throttle and its first request, while another try found the window closed."""
+    run = reassignment(MOVES, windows=["daily 22:00-23:00"])
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    run.do_all("admit", "set_throttle")
+    set_first = batch_steps.ensure_throttle
+
+    def stands_still(*args):
+        set_first(*args)
+        run.clock.now = datetime(2026, 1, 2, 3, 0, tzinfo=UTC)
+        with pytest.raises(StillWaiting):
+            run.do("admit")
+
+    monkeypatch.setattr(batch_steps, "ensure_throttle", stands_still)
+    with pytest.raises(OvertakenError, match="throttle of batch 1 was cleared since it was set"):
+        run.do("submit_batch")
+    assert not cluster.list_reassignments()
+
+
+@pytest.mark.parametrize(("minutes", "is_submitted"), [(1, True), (9, True), (11, False)], ids=str)
+def test_a_window_that_has_just_closed_lets_in_what_was_admitted_in_it_and_ends_within_ten_minutes(
+    reassignment, minutes, is_submitted
+):
+    run = reassignment(MOVES, windows=["daily 22:00-23:00"])
+    run.clock.now = datetime(2026, 1, 1, 22, 59, tzinfo=UTC)
+    run.do_all("admit", "set_throttle")
+    run.clock.now = datetime(2026, 1, 1, 23, 0, tzinfo=UTC) + timedelta(minutes=minutes)
+    if is_submitted:
+        run.do("submit_batch")
+    else:
+        with pytest.raises(WindowClosedError):
+            run.do("submit_batch")
 
 
 @pytest.mark.parametrize("times", [{"windows": ["daily 22:00-23:00"]}, {"must_end_by": "2026-01-01T23:00:00+00:00"}])
