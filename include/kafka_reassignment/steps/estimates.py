@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from kafka_reassignment.decisions.auto_rate import when_calm
 from kafka_reassignment.decisions.rate import rate_due, rate_of_all_brokers
 from kafka_reassignment.decisions.throttle import RateChange, without_slowdowns
-from kafka_reassignment.decisions.windows import finishes
+from kafka_reassignment.decisions.windows import NoEnd, finishes
 from kafka_reassignment.decisions.windows.estimate import (
     MAX_MEASURED_BATCHES,
     OVERHEAD_SECONDS,
@@ -40,7 +40,8 @@ def copied_so_far(run: RunContext, recorded: RecordView, batch: Batch, bytes_lef
     if note is None or note.batch != batch.number:
         return Copied()
     seconds = (run.now() - note.at).total_seconds()
-    if note.bytes_left is None or not 0 < seconds <= LONGEST_BETWEEN_LOOKS:
+    is_same = note.partitions_measured == len(batch.steps)  # a batch only loses partitions while it copies
+    if note.bytes_left is None or not is_same or not 0 < seconds <= LONGEST_BETWEEN_LOOKS:
         return note.copied
     asked = run.request.throttle_bytes_per_second
     rates = None if asked is None else rates_of(batch, asked, recorded.journal().rate_changes)
@@ -98,8 +99,8 @@ def expected_end(
         whole, *seconds = seconds
         begins += timedelta(seconds=whole if note.seconds_left is None else note.seconds_left + OVERHEAD_SECONDS)
     ends = finishes(spec, begins, seconds)
-    if ends is None:
-        return ExpectedEnd(words="at this rate a batch fits into none of the maintenance windows, so it cannot end")
+    if isinstance(ends, NoEnd):
+        return ExpectedEnd(words=f"at this rate {ends}")
     words = f"all is expected to be over {format_moment(ends, spec.zone, now)} {spec.time_zone}"
     return ExpectedEnd(ends, words)
 

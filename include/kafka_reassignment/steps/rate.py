@@ -36,7 +36,7 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import LOWEST_RATE_MB, MEGABYTE, ReassignmentRequest
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.steps.context import AuditDraft, RunContext, way_on_from_stop
-from kafka_reassignment.steps.health import cluster_health
+from kafka_reassignment.steps.health import cluster_health, planned_targets
 from kafka_reassignment.steps.raising import missing_of, set_in_parts
 from kafka_reassignment.steps.throttle_configs import (
     ThrottleSetting,
@@ -62,7 +62,7 @@ def adjust_rate_to_health(run: RunContext, recorded: RecordView, own: Collection
     if request.mb_per_second_while_unhealthy is None:
         return
     journal = recorded.journal()
-    elsewhere = cluster_health(run.cluster, request).elsewhere(set(own))
+    elsewhere = cluster_health(run.cluster, request, lambda: planned_targets(recorded)).elsewhere(set(own))
     due = rate_due(request, journal, elsewhere)
     if due is None:
         return

@@ -230,6 +230,27 @@ def test_measured_pace_counts_where_brokers_are_slower_than_the_rate(copying):
         run.do("admit", 2)
 
 
+def test_what_another_client_takes_out_of_a_batch_was_not_copied(reassignment, cluster):
+    """All that it had left to copy counted as copied in an instant: the next batch was let into a window that it does not fit."""
+    run = reassignment(
+        [move("orders", 0, (1, 2), (1, 3), GB), move("orders", 1, (2, 3), (4, 3), 60 * GB)],
+        throttle_mb_per_second=50,
+    )
+    cluster.produce(ORDERS_0, messages=1, size_bytes=GB)
+    cluster.produce(ORDERS_1, messages=1, size_bytes=60 * GB)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    for seconds in range(0, 90, 10):
+        with pytest.raises(StillWaiting):
+            run.do("sense_isr_catch_up")
+        run.clock.now += timedelta(seconds=10)
+        cluster.copy(ORDERS_0, 3, 5_000_000 * seconds)
+        if seconds == 40:
+            cluster.alter_reassignments({ORDERS_1: None})
+    copied = run.record.progress().copied
+    assert 0 < copied.busiest_bytes < GB
+    assert copied.seconds_at_rates < copied.seconds
+
+
 def test_days_in_which_a_batch_had_failed_are_no_time_of_copying(copying):
     run = copying(30, 70)  # 50 min at 10 MB/s
     run.clock.now += timedelta(days=2, hours=-1)
