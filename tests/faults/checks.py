@@ -28,7 +28,10 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.recorded_batch import whole_batch
 
 ACTS_OF_A_LOOK = frozenset(
-    {"reinstate_throttle", "correct_rates", "raise_rates", "cancel_moves", "leave_out", "leave_open"}
+    {
+        *("reinstate_throttle", "clear_idle_throttle", "correct_rates", "raise_rates"),
+        *("cancel_moves", "leave_out", "leave_open"),
+    }
 )
 """Steps of the audit trail that a look leaves in passing, beside the event at its end."""
 

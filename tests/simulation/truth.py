@@ -15,6 +15,7 @@ from tests.simulation.files import SimPath
 from tests.simulation.planner import write_plan
 
 from kafka_reassignment.decisions.correction import HIGHEST
+from kafka_reassignment.decisions.throttle.wanted import caps_last
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.model import ConfigResource, Reassignment, Replicas, TopicPartition
 from kafka_reassignment.plan.schemas import TARGET
@@ -97,7 +98,7 @@ class Truth:
         request = self.request(reassignment_id)
         asked = None if request is None else request.throttle_bytes_per_second
         journal = self._read(("journal", reassignment_id), lambda: self.record(reassignment_id).journal())
-        for change in journal.rate_changes if journal is not None else ():
+        for change in caps_last(journal.rate_changes) if journal is not None else ():
             if change.concerns(broker, side):
                 asked = change.asked_bytes_per_second if asked is None else change.applied_to(asked)
         return None if asked is None else asked * HEADROOM + 1

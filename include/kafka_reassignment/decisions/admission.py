@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kafka_reassignment.decisions.moves import Expansions, expansions_to_submit, never_completes, waits_for
 from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, Sample
+from kafka_reassignment.decisions.throttle.wanted import Side
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, InFlight, LogDir, Replicas, TopicPartition, View
 from kafka_reassignment.text import format_brokers, format_bytes
@@ -155,35 +156,43 @@ def inbound_bytes_per_second(batch: Batch, seen: View, samples: Sequence[Sample]
     return result
 
 
-def new_writes(batch: Batch, seen: View, inbound: Mapping[TopicPartition, float]) -> dict[tuple[str, int], float]:
-    """Return the new writes that each broker would have to ``send`` and ``receive`` for a batch, in bytes per second.
+def new_writes(batch: Batch, seen: View, inbound: Mapping[TopicPartition, float]) -> dict[tuple[Side, int], float]:
+    """Return the new writes that each side of each broker would have to copy for a batch, in bytes per second.
 
     Each new replica of a partition is sent all that producers write to it.
     """
-    load: dict[tuple[str, int], float] = {}
+    load: dict[tuple[Side, int], float] = {}
     for step in batch.steps:
         state, adding = seen.partitions.get(step.partition), step.reassignment.adding
         written = inbound.get(step.partition, 0.0)
         for broker in adding:
-            load["receive", broker] = load.get(("receive", broker), 0.0) + written
+            load[Side.FOLLOWER, broker] = load.get((Side.FOLLOWER, broker), 0.0) + written
         if state is not None and state.leader is not None:
-            load["send", state.leader] = load.get(("send", state.leader), 0.0) + written * len(adding)
+            load[Side.LEADER, state.leader] = load.get((Side.LEADER, state.leader), 0.0) + written * len(adding)
     return load
 
 
-def outpaced(load: Mapping[tuple[str, int], float], asked_bytes_per_second: int) -> tuple[str, ...]:
-    """Return why the rate can never finish, one line per broker and direction of ``load``; nothing when it can.
+def outpaced(
+    load: Mapping[tuple[Side, int], float], rates: Mapping[tuple[Side, int], int]
+) -> dict[tuple[Side, int], str]:
+    """Return why a rate can never finish, by side and broker of ``load``; nothing when all can.
 
     A new replica joins the ISR only when it copies faster than producers write. The rate is per broker and
     shared by all that it sends or receives (F2), so the writes to all moving partitions of a broker together have
-    to stay below it (F1).
+    to stay below it (F1). A broker that takes no part may be as slow as a person wants it.
+
+    Args:
+        load: of ``new_writes``.
+        rates: what each of them may reach, in bytes per second.
     """
-    return tuple(
-        f"at {format_bytes(asked_bytes_per_second)}/s the batch can never finish: broker {broker} would have to {what} "
-        f"{format_bytes(written)}/s of new writes alone. Raise the rate above that, or move fewer partitions at once"
-        for (what, broker), written in sorted(load.items())
-        if written >= asked_bytes_per_second
-    )
+    return {
+        (side, broker): (
+            f"at {format_bytes(rates[side, broker])}/s the batch can never finish: broker {broker} would have to {side.verb} "
+            f"{format_bytes(written)}/s of new writes alone. Raise the rate above that, or move fewer partitions at once"
+        )
+        for (side, broker), written in sorted(load.items())
+        if written >= rates[side, broker]
+    }
 
 
 def _blocked_reasons(due: Expansions) -> list[str]:

@@ -5,15 +5,16 @@ Pressure lowers the rate at once, by much. It is raised again only after a minut
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 
 from kafka_reassignment.decisions.quota_use import QUOTA_SECONDS
-from kafka_reassignment.decisions.rate import rate_in_force
-from kafka_reassignment.decisions.throttle import Journal
+from kafka_reassignment.decisions.rate import rate_of_all_brokers
+from kafka_reassignment.decisions.throttle import Journal, RateChange, Side
+from kafka_reassignment.decisions.throttle.wanted import asked_rate
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import PartitionState, TopicPartition
 from kafka_reassignment.request import MEGABYTE, ReassignmentRequest
@@ -178,20 +179,35 @@ def is_in_charge(request: ReassignmentRequest, journal: Journal) -> bool:
     return request.auto.auto_rate and not journal.rate_set_by_hand
 
 
-def reachable_rate(request: ReassignmentRequest, journal: Journal) -> int | None:
-    """Return the rate in force, or the highest one to which auto rate may raise it; None when unthrottled."""
-    in_force, requested = rate_in_force(request, journal), request.throttle_bytes_per_second
-    if in_force is None or requested is None or not is_in_charge(request, journal):
-        return in_force
-    return max(in_force, request.auto.bounds(requested)[1])
+def at_highest(request: ReassignmentRequest, journal: Journal) -> Journal:
+    """Return a journal with the highest rates in reach: where auto rate is in charge, as if it had raised the rate as far as it may."""
+    requested, rate = request.throttle_bytes_per_second, rate_of_all_brokers(request, journal)
+    if requested is None or rate is None or not is_in_charge(request, journal):
+        return journal
+    highest = RateChange(
+        asked_bytes_per_second=max(rate, request.auto.bounds(requested)[1]), because="auto rate may raise it"
+    )
+    return journal.model_copy(update={"rate_changes": (*journal.rate_changes, highest)})
 
 
-def is_lowered(request: ReassignmentRequest, journal: Journal) -> bool:
-    """Whether auto rate has lowered the rate below the requested one, to which it returns when all is calm."""
-    in_force, requested = rate_in_force(request, journal), request.throttle_bytes_per_second
-    if in_force is None or requested is None or not is_in_charge(request, journal):
-        return False
-    return in_force < requested and not journal.rate_changes[-1].is_slowdown
+def reachable_rates(
+    request: ReassignmentRequest, journal: Journal, ends: Iterable[tuple[Side, int]]
+) -> dict[tuple[Side, int], int]:
+    """Return the rate of each of these sides and brokers, or the highest one to which auto rate may raise it; empty when unthrottled."""
+    requested = request.throttle_bytes_per_second
+    if requested is None:
+        return {}
+    changes = at_highest(request, journal).rate_changes
+    return {(side, broker): asked_rate(broker, side, requested, changes) for side, broker in ends}
+
+
+def when_calm(request: ReassignmentRequest, journal: Journal) -> Journal:
+    """Return a journal without what auto rate has lowered below the requested rate, to which it returns when all is calm."""
+    requested = request.throttle_bytes_per_second
+    if requested is None or not is_in_charge(request, journal):
+        return journal
+    kept = tuple(c for c in journal.rate_changes if c.is_slowdown or c.is_cap or c.asked_bytes_per_second >= requested)
+    return journal.model_copy(update={"rate_changes": kept})
 
 
 def auto_rate_in_words(auto: AutoRate, requested_bytes_per_second: int, journal: Journal) -> str:

@@ -35,9 +35,9 @@ def partitions_to_create(
     unfit: Mapping[int, str],
     asked: Mapping[str, Any],
 ) -> Mapping[int, Replicas]:
-    """Return all planned partitions, or none when they exist as planned. Kafka creates all of them or none.
+    """Return all planned partitions, or none when the topic has as many as are wanted. Kafka creates all of them or none.
 
-    Safe to call again after any crash: partitions that an earlier try created are recognised by their replicas.
+    Safe to call again after any crash, and days later: what an earlier try created may have been moved since.
 
     Args:
         topic: the topic.
@@ -66,15 +66,14 @@ def partitions_to_create(
             "created again. Nothing was added now",
             again,
         )
-    elsewhere = elsewhere_than_planned(topic, planned, view.partitions)
-    if len(present) > first and elsewhere:
+    if len(present) >= first + len(planned):
+        return {}
+    if len(present) > first:
         raise StalePlanError(
             f"Topic {topic} has {len(present)} partitions, expected {first} as when it was planned: another client has added "
-            f"some, or moved what was added ({name_some(elsewhere)}). Nothing was added now",
+            "some. Nothing was added now",
             again,
         )
-    if len(present) > first:
-        return {}
     if moving:
         raise ReassignmentInProgressError(moving_text(topic, view, moving), *to_wait_for_moves("create_partitions"))
     factor, now = len(planned[first]), replication_factor(present)
@@ -95,20 +94,38 @@ def partitions_to_create(
     return planned
 
 
-def elsewhere_than_planned(
+def not_as_wanted(
     topic: str, planned: Mapping[int, Replicas], partitions: Mapping[TopicPartition, PartitionState]
 ) -> list[str]:
-    """Return one text for each planned partition that does not exist, or is not on its planned replicas."""
+    """Return one text for each planned partition that does not exist, has another number of replicas, no leader, or not all in sync."""
     texts = []
     for number, replicas in sorted(planned.items()):
         state = partitions.get(TopicPartition(topic, number))
         if state is None:
             texts.append(f"{topic}-{number} is not there")
-        elif state.replicas != replicas:
-            texts.append(
-                f"{topic}-{number} is on {format_brokers(state.replicas)} rather than {format_brokers(replicas)}"
-            )
+        elif len(state.replicas) != len(replicas):
+            texts.append(_elsewhere(topic, number, state, replicas))
+        elif state.leader is None:
+            texts.append(f"{topic}-{number} has no leader")
+        elif out := [b for b in state.replicas if b not in state.isr]:
+            texts.append(f"{topic}-{number} has {format_brokers(out)} out of sync")
     return texts
+
+
+def moved_since(
+    topic: str, planned: Mapping[int, Replicas], partitions: Mapping[TopicPartition, PartitionState]
+) -> list[str]:
+    """Return one text for each planned partition that is not on its planned replicas: a reassignment may move it as any other."""
+    states = {number: partitions.get(TopicPartition(topic, number)) for number in sorted(planned)}
+    return [
+        _elsewhere(topic, number, state, planned[number])
+        for number, state in states.items()
+        if state is not None and state.replicas != planned[number]
+    ]
+
+
+def _elsewhere(topic: str, number: int, state: PartitionState, planned: Replicas) -> str:
+    return f"{topic}-{number} is on {format_brokers(state.replicas)} rather than {format_brokers(planned)}"
 
 
 def moving_text(topic: str, view: View, moving: Collection[TopicPartition]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,6 +18,7 @@ from kafka_reassignment.decisions.throttle.wanted import (
     Side,
     WantedThrottle,
     asked_rate,
+    caps_last,
     without_slowdowns,
 )
 from kafka_reassignment.errors import InvalidThrottleError, name_some
@@ -74,10 +75,12 @@ def rates_in_force(request: ReassignmentRequest, journal: Journal) -> tuple[int,
     if asked is None:
         return None
     lowest = highest = asked
-    for change in journal.rate_changes:
+    for change in caps_last(journal.rate_changes):
         asked = change.asked_bytes_per_second
         if change.brokers is None and set(change.sides) == set(Side):
             lowest, highest = change.applied_to(lowest), change.applied_to(highest)
+        elif change.is_cap:
+            lowest = min(lowest, asked)
         else:
             lowest, highest = min(lowest, asked), max(highest, asked)
     return lowest, highest
@@ -92,10 +95,10 @@ def latest_change_in_words(journal: Journal) -> str:
     return f"changed{when}: {latest.because or 'by hand'}"
 
 
-def rate_to_roll_back(request: ReassignmentRequest, journal: Journal) -> int | None:
-    """Return the rate at which a reassignment is rolled back: the last one of all brokers, but not one lowered for an unhealthy cluster.
+def rate_of_all_brokers(request: ReassignmentRequest, journal: Journal) -> int | None:
+    """Return what all brokers together were last asked to keep to, in bytes per second; None when unthrottled.
 
-    Where its sides differ it is the lower one.
+    The rates of single brokers do not count, nor does a rate lowered for an unhealthy cluster. Where its sides differ it is the lower one.
     """
     changes = tuple(change for change in healthy(journal).rate_changes if change.brokers is None)
     return rate_in_force(request, journal.model_copy(update={"rate_changes": changes}))
@@ -136,17 +139,40 @@ def rates_to_double(
 
     It is one change of all brokers where they all have one rate, else one for each side, of the brokers that have less.
     """
-    requested, rates = request.throttle_bytes_per_second, rates_in_force(request, journal)
-    if requested is None or rates is None or not sides:
+    requested = request.throttle_bytes_per_second
+    if requested is None or not sides:
         return ()
-    if rates[0] == rates[1]:
-        return (RateChange(asked_bytes_per_second=2 * rates[0]),)
     asked = {(b, side): asked_rate(b, side, requested, journal.rate_changes) for b, side in sides}
     doubled = 2 * min(asked.values())
+    return rates_to_reach(request, journal, {end: doubled for end, rate in asked.items() if rate < doubled})
+
+
+def rates_to_reach(
+    request: ReassignmentRequest, journal: Journal, needed: Mapping[tuple[int, Side], int]
+) -> tuple[RateChange, ...]:
+    """Return what raises these brokers and sides to what they need at least, in bytes per second, and lowers none.
+
+    It is one change of all brokers where they all have one rate. Else a person has set some apart: then it is one for each side and
+    rate that these have now, so that a protected broker gets no more than it needs.
+    """
+    requested, rates = request.throttle_bytes_per_second, rates_in_force(request, journal)
+    if requested is None or rates is None or not needed:
+        return ()
+    if rates[0] == rates[1]:
+        return (RateChange(asked_bytes_per_second=max(rates[0], *needed.values())),)
+    now = {(b, side): asked_rate(b, side, requested, journal.rate_changes) for b, side in needed}
+    levels: dict[tuple[Side, int], int] = {}
+    for (broker, side), rate in needed.items():
+        alike = side, now[broker, side]
+        levels[alike] = max(levels.get(alike, now[broker, side]), rate)
+    brokers: dict[tuple[Side, int], set[int]] = {}
+    for broker, side in needed:
+        brokers.setdefault((side, levels[side, now[broker, side]]), set()).add(broker)
     return tuple(
-        RateChange(asked_bytes_per_second=doubled, brokers=brokers, sides=(side,))
+        RateChange(asked_bytes_per_second=rate, brokers=tuple(sorted(brokers[s, rate])), sides=(s,))
         for side in Side
-        if (brokers := tuple(sorted(b for (b, s), rate in asked.items() if s is side and rate < doubled)))
+        for s, rate in sorted(brokers)
+        if s is side
     )
 
 
@@ -209,11 +235,11 @@ def change_rates(
         at=at,
         because=because,
     )
-    # What a person asked for is kept below a change that nobody asked for: it says which order was the last one.
+    # What a person asked for is kept below a change that nobody asked for: it says which order was the last one. So are caps.
     kept = tuple(
         old
         for old in journal.rate_changes
-        if change.is_slowdown or not _covers(change, old) or (because and not old.because)
+        if change.is_slowdown or not _covers(change, old) or (because and (old.is_cap or not old.because))
     )
     by_hand = journal.rate_set_by_hand or not because
     updated = journal.model_copy(update={"rate_changes": (*kept, change), "rate_set_by_hand": by_hand})

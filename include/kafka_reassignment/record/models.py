@@ -178,7 +178,8 @@ class ProgressNote(Versioned):
     what does not get on. ``waits`` has the reasons for which the batch is not started yet; ``outpaced_since`` is when
     the present one began that producers write faster than the rate, ``hung_since`` that a move of another client does not end by
     itself, ``blocked_since`` that nothing of the batch can be moved. ``quota_uses`` is what brokers count in their quotas
-    when the batch has ended: the next one begins by it.
+    when the batch has ended: the next one begins by it. ``partitions_measured`` is of how many partitions ``bytes_left`` is: what leaves
+    the batch was not copied.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -187,6 +188,7 @@ class ProgressNote(Versioned):
     at: datetime
     text: str
     bytes_left: int | None = None
+    partitions_measured: int | None = None
     bytes_per_second: float | None = None
     seconds_left: float | None = None
     partitions_waiting: int | None = None

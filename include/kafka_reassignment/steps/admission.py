@@ -2,59 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from math import ceil
 from typing import Literal
 
-from kafka_reassignment.advice import CANCEL_DAG_ID, THROTTLE_DAG_ID, Advice, Correct, Rerun, Trigger
-from kafka_reassignment.decisions.admission import (
-    Health,
-    admission,
-    hung_moves,
-    inbound_bytes_per_second,
-    new_writes,
-    outpaced,
-)
-from kafka_reassignment.decisions.auto_rate import reachable_rate
+from kafka_reassignment.advice import Rerun
+from kafka_reassignment.decisions.admission import Health, admission, hung_moves, outpaced
 from kafka_reassignment.decisions.moves import (
     expansions_to_submit,
     never_completes,
     phase,
     to_begin,
 )
-from kafka_reassignment.decisions.rate import healthy
-from kafka_reassignment.decisions.throttle import listed_in, needed_replicas, partition_of
-from kafka_reassignment.decisions.windows import StartDecision, fits, past_deadline
-from kafka_reassignment.decisions.windows.estimate import MEASUREMENT_KEPT, OVERHEAD_SECONDS
-from kafka_reassignment.errors import (
-    BatchIncompleteError,
-    DeadlinePassedError,
-    InfeasiblePlanError,
-    InvalidThrottleError,
-    ReassignmentInProgressError,
-    name_some,
-)
+from kafka_reassignment.decisions.throttle import Needed, Side
+from kafka_reassignment.errors import BatchIncompleteError, ReassignmentInProgressError, name_some
 from kafka_reassignment.model import Batch, InFlight, TopicPartition, View
 from kafka_reassignment.plan.store import read_targets_of
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.request import MEGABYTE
-from kafka_reassignment.request.rate import HIGHEST_RATE_MB
+from kafka_reassignment.steps.admission_rate import (
+    Ends,
+    higher_rates,
+    outpaced_too_long,
+    under_our_throttle,
+    writes_and_rates,
+)
+from kafka_reassignment.steps.admission_window import window_reasons
 from kafka_reassignment.steps.blocked import WAITED, may_go_without, wait_is_over
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.estimates import estimate_of, expected_end, rate_in_force_without_slowdowns
+from kafka_reassignment.steps.estimates import expected_end
 from kafka_reassignment.steps.finished import finished_batch
 from kafka_reassignment.steps.health import cluster_health, planned_targets
-from kafka_reassignment.steps.inbound import take_sizes
+from kafka_reassignment.steps.idle_throttle import clear_idle_throttle
+from kafka_reassignment.steps.inbound import as_large_as_now, take_sizes
 from kafka_reassignment.steps.left_open import without_left_open
 from kafka_reassignment.steps.left_over import to_end_moves
-from kafka_reassignment.steps.moves import format_reasons, left_to_copy
+from kafka_reassignment.steps.moves import format_reasons
+from kafka_reassignment.steps.rate import to_change
 from kafka_reassignment.steps.recorded_batch import planned_batch, without
 from kafka_reassignment.steps.throttle import keep_throttled
-from kafka_reassignment.steps.throttle_configs import observe_listed
 from kafka_reassignment.steps.view import log_dirs_and_cordons, observe
 from kafka_reassignment.steps.waiting import (
     LONGEST_WAIT,
@@ -112,12 +100,14 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
             {WAITED: True} if held.goes_without and wait_is_over(run, recorded, number, since("blocked_since")) else {},
         )
     now = run.now()
-    hung_since = since("hung_since") if held.hung or held.throttled else None
+    hung_since = since("hung_since") if held.hung or held.throttled.rates else None
     if hung_since is not None and now >= deadline_of(run, hung_since):
         raise _hung_too_long(run, recorded, batch, held)
-    outpaced_since = since("outpaced_since") if held.outpaced and held.reasons == held.outpaced else None
+    is_outpaced = bool(held.outpaced) and held.reasons == tuple(held.outpaced.values())
+    outpaced_since = since("outpaced_since") if is_outpaced else None
     if outpaced_since is not None and now >= deadline_of(run, outpaced_since):
-        raise _outpaced_too_long(run, recorded, batch, held)
+        raise outpaced_too_long(run, recorded, batch, held.outpaced, held.new_writes)
+    clear_idle_throttle(run, recorded, number)
     text = f"batch {number} waits: {'; '.join(held.reasons)}{about_throttle}"
     end = expected_end(recorded, run.request, now)
     text += f"; {end.words}" if end.words else ""
@@ -140,19 +130,19 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
 class Held:
     """Why a batch cannot start now: every reason, and the moves of other clients among them that do not end by themselves.
 
-    ``is_blocked``: none of its partitions can be moved now; ``goes_without``: and that is no reason. ``outpaced`` has the reasons why the rate
-    can never finish, and ``new_writes`` what the busiest broker would have to copy of new writes alone, in bytes per second.
-    ``throttled`` are moves of other clients that copy what this reassignment began: its rate decides how long they take.
+    ``is_blocked``: none of its partitions can be moved now; ``goes_without``: and that is no reason. ``outpaced`` has the reasons why a rate
+    can never finish, by side and broker, and ``new_writes`` what each would have to copy of new writes alone, in bytes per second.
+    ``throttled`` is what moves of other clients copy that this reassignment began: its rate decides how long they take.
     """
 
     reasons: tuple[str, ...]
-    outpaced: tuple[str, ...]
-    new_writes: float
+    outpaced: Mapping[tuple[Side, int], str]
+    new_writes: Ends
     is_blocked: bool
     goes_without: bool
     hung: Mapping[TopicPartition, str]
     foreign: Mapping[TopicPartition, InFlight]
-    throttled: tuple[TopicPartition, ...]
+    throttled: Needed
     live_brokers: frozenset[int]
 
 
@@ -177,36 +167,42 @@ def why_held(
         InfeasiblePlanError: it can never start within the request's maintenance windows.
         DeadlinePassedError: the time by which the request must end is over.
     """
-    cluster, request = run.cluster, run.request
+    cluster, request, now = run.cluster, run.request, run.now()
     view = observe(cluster, batch.partitions)
     is_moving = any(s.partition in view.in_flight and phase(s, view).ours for s in batch.steps)
     foreign = _foreign(run, recorded, batch, view)
     hung = hung_moves(foreign, view.live_brokers)
-    throttled = _throttled(run, recorded, foreign.keys() - hung.keys())
+    throttled = under_our_throttle(run, recorded, foreign.keys() - hung.keys())
     is_blocked = expansions_to_submit(batch, view).none_can_move
     goes_without = is_blocked and goes_without_blocked()
     receivers = {b for s in batch.steps for b in s.reassignment.adding} & view.live_brokers
     beginning = to_begin(batch, view, supersede=request.supersede)
     if is_moving and (submitted := recorded.submitted(batch.number)):
         beginning = without(beginning, submitted.changed_by_others)
+    if beginning.steps:
+        take_sizes(run, batch, view, samples)
+        batch, beginning = (as_large_as_now(b, view, samples) for b in (batch, beginning))
     # What is moving already is completed, whatever the clock says; what begins beside it has to fit.
     has_only_begun = is_moving and not beginning.steps
-    about_window = () if has_only_begun else _about_window(run, recorded, beginning if beginning.steps else batch, view)
-    about_rate, written = _about_rate(run, recorded, batch, beginning, view, samples)
+    about_window = (
+        () if has_only_begun else window_reasons(run, recorded, beginning if beginning.steps else batch, view, now)
+    )
+    written, rates = writes_and_rates(run, recorded, beginning, view, samples)
+    too_slow = outpaced(written, rates)
     reasons = admission(
         batch,
         view,
         cluster_health=_health(run, recorded),
         foreign=foreign,
         hung=hung,
-        throttled=throttled,
+        throttled=throttled.copying,
         log_dirs=log_dirs_and_cordons(cluster, sorted(receivers), []).log_dirs,
         keep_free_share=request.keep_free_share,
         goes_without_blocked=goes_without,
         allowed_unhealthy_partitions=request.allowed_unhealthy_partitions if request.pause_while_unhealthy else None,
-        other_reasons=(*about_window, *about_rate),
+        other_reasons=(*about_window, *too_slow.values()),
     ).reasons
-    return Held(reasons, about_rate, written, is_blocked, goes_without, hung, foreign, throttled, view.live_brokers)
+    return Held(reasons, too_slow, written, is_blocked, goes_without, hung, foreign, throttled, view.live_brokers)
 
 
 def _health(run: RunContext, recorded: RecordView) -> Health:
@@ -215,81 +211,10 @@ def _health(run: RunContext, recorded: RecordView) -> Health:
     return cluster_health(run.cluster, run.request, lambda: planned_targets(recorded))
 
 
-def _about_window(run: RunContext, recorded: RecordView, batch: Batch, view: View) -> list[str]:
-    spec = run.request.maintenance
-    stop = Trigger(CANCEL_DAG_ID, {"reassignment_id": run.record.reassignment_id})
-    if late := past_deadline(spec, run.now()):
-        if _has_only_to_drop(recorded, batch, view):
-            return []
-        raise DeadlinePassedError(late, stop, Correct("ask for what is left in a new request with a later time"))
-    expected = estimate_of(run, recorded, batch)
-    fit = fits(spec, run.now(), expected.seconds, expected.least_seconds)
-    if fit.decision is StartDecision.START or _has_only_to_drop(recorded, batch, view):
-        return []
-    if fit.decision is StartDecision.NEVER:
-        other_windows = Correct("ask for what is left in a new request with other maintenance windows")
-        raise InfeasiblePlanError(
-            f"Batch {batch.number} can never start: {fit.reason}",
-            *(_raise_rate(run, recorded, batch, expected.least_seconds, fit.longest_seconds) or (stop, other_windows)),
-        )
-    if fit.starts is None:
-        held = (
-            f"{fit.reason}, by the pace of the latest batches; at its whole rate it would fit. It waits until that measurement "
-            f"is {MEASUREMENT_KEPT.days} days old, or the rate is raised with kafka_throttle"
-        )
-        return [held]
-    return [fit.reason]
-
-
-def _has_only_to_drop(recorded: RecordView, batch: Batch, view: View) -> bool:
-    """Whether all of a batch that has begun is copied: the rest is done whatever the clock says."""
-    return recorded.submitted(batch.number) is not None and not left_to_copy(batch, view).steps
-
-
-def _raise_rate(
-    run: RunContext, recorded: RecordView, batch: Batch, least_seconds: float, longest: float | None
-) -> tuple[Advice, ...]:
-    """The rate at which the batch would fit, where there is one."""
-    rate = rate_in_force_without_slowdowns(recorded, run.request)
-    left = (longest or 0.0) - OVERHEAD_SECONDS
-    if rate is None or left <= 0 or (needed := ceil(1.05 * rate * least_seconds / left / MEGABYTE)) > HIGHEST_RATE_MB:
-        return ()
-    return _at_rate(run, needed), Rerun("admit", batch.number)
-
-
-def _about_rate(
-    run: RunContext, recorded: RecordView, batch: Batch, beginning: Batch, view: View, samples: SizeSamples
-) -> tuple[tuple[str, ...], float]:
-    """Return why the rate can never finish, and the bytes per second of new writes that the busiest broker would have to copy."""
-    rate = reachable_rate(run.request, recorded.journal())
-    if rate is None or not beginning.steps:
-        return (), 0.0
-    leaders = {s.leader for s in view.partitions.values() if s.leader is not None}
-    take_sizes(run, batch, leaders, samples)
-    load = new_writes(beginning, view, inbound_bytes_per_second(beginning, view, samples.seen))
-    return outpaced(load, rate), max(load.values(), default=0.0)
-
-
-def _throttled(
-    run: RunContext, recorded: RecordView, foreign: Collection[TopicPartition]
-) -> tuple[TopicPartition, ...]:
-    """Moves of other clients that copy under the throttle in place: each took over a partition while this reassignment moved it."""
-    listed = listed_in(recorded.journal())
-    if reachable_rate(run.request, recorded.journal()) is None or not any(
-        TopicPartition(r.topic, partition_of(e)) in foreign for r in listed for e in r.entries
-    ):
-        return ()
-    copying = needed_replicas(listed, observe_listed(run, listed)).copying
-    return tuple(p for p in copying if p in foreign)
-
-
 def _hung_too_long(run: RunContext, recorded: RecordView, batch: Batch, held: Held) -> ReassignmentInProgressError:
     """The batch waits for another client's move that a person has to help; a healthy one may take its time."""
     hung = dict(held.hung)
-    hung |= dict.fromkeys(held.throttled, "it copies under the throttle of this reassignment")
-    rate = reachable_rate(run.request, healthy(recorded.journal()))  # twice a lowered one would replace the higher one
-    # Replicas in sync use up a leader's rate as well: at twice the rate what copies may end.
-    higher = (_at_rate(run, min(ceil(2 * rate / MEGABYTE), HIGHEST_RATE_MB)),) if held.throttled and rate else ()
+    hung |= dict.fromkeys(held.throttled.copying, "it copies under the throttle of this reassignment")
     never = [str(p) for p in hung if never_completes(held.foreign[p])]
     planned = {str(p) for p in read_targets_of(run.record.plan_ref(), list(hung))} & set(never)
     return ReassignmentInProgressError(
@@ -301,14 +226,9 @@ def _hung_too_long(run: RunContext, recorded: RecordView, batch: Batch, held: He
             else ""
         ),
         *to_end_moves({p: held.foreign[p] for p in hung}, held.live_brokers),
-        *higher,
+        *to_change(run, higher_rates(run, recorded, held.throttled)),
         Rerun("admit", batch=batch.number),
     )
-
-
-def _at_rate(run: RunContext, rate_mb: float) -> Trigger:
-    params = {"reassignment_id": run.record.reassignment_id, "throttle_mb_per_second": rate_mb}
-    return Trigger(THROTTLE_DAG_ID, params)
 
 
 def _foreign(run: RunContext, recorded: RecordView, batch: Batch, view: View) -> dict[TopicPartition, InFlight]:
@@ -333,15 +253,3 @@ def _since(
     before = recorded.progress()
     known: datetime | None = getattr(before, what) if before is not None and before.batch == number else None
     return run.now() if known is None else max(known, began)
-
-
-def _outpaced_too_long(run: RunContext, recorded: RecordView, batch: Batch, held: Held) -> InvalidThrottleError:
-    """The batch waits for producers to write less, which they may never do: a person has to choose."""
-    # Half of the rate is left for what is behind. It replaces a slow-down, and is no lower than what was asked for before that.
-    usual = reachable_rate(run.request, healthy(recorded.journal())) or 0
-    needed = ceil(max(2 * held.new_writes, usual) / MEGABYTE)
-    return InvalidThrottleError(
-        f"Batch {batch.number} waited {run.request.catch_up_timeout_minutes} min in vain: {'; '.join(held.outpaced)}",
-        _at_rate(run, needed),
-        Rerun("admit", batch=batch.number),
-    )

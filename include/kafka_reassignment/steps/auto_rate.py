@@ -12,7 +12,7 @@ from kafka_reassignment.decisions.auto_rate import (
     decide_rate,
     out_of_sync,
 )
-from kafka_reassignment.decisions.rate import rate_in_force
+from kafka_reassignment.decisions.rate import rate_of_all_brokers
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, UnknownTopicOrPartitionError
 from kafka_reassignment.model import Batch, PartitionState, TopicPartition
 from kafka_reassignment.ports import ClusterPort
@@ -47,7 +47,7 @@ def adjust_rate_to_signals(run: RunContext, recorded: RecordView, batch: Batch) 
         What to say in the line of progress, and what to keep for the next look.
     """
     request, journal = run.request, recorded.journal()
-    requested, in_force = request.throttle_bytes_per_second, rate_in_force(request, journal)
+    requested, in_force = request.throttle_bytes_per_second, rate_of_all_brokers(request, journal)
     if not request.auto.auto_rate or requested is None or in_force is None:
         return "", None
     stands = auto_rate_in_words(request.auto, requested, journal)
@@ -74,7 +74,7 @@ def adjust_rate_to_signals(run: RunContext, recorded: RecordView, batch: Batch) 
             because=f"auto rate {'lowers' if due.bytes_per_second < in_force else 'raises'} it: {due.because}",
         )
         run.log.warning("%s", summary)
-    return f"; {_in_words(stands, in_force, rate_in_force(request, recorded.journal()), due.because)}", due.watch
+    return f"; {_in_words(stands, in_force, rate_of_all_brokers(request, recorded.journal()), due.because)}", due.watch
 
 
 def check_signals(

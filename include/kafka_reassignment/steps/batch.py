@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from itertools import takewhile
 
 from kafka_reassignment.advice import Correct, Rerun, WaitUntil, advice_from_data
@@ -12,7 +13,7 @@ from kafka_reassignment.decisions.moves import (
     phase,
     to_begin,
 )
-from kafka_reassignment.decisions.windows import StartDecision, fits, past_deadline
+from kafka_reassignment.decisions.windows import MaintenanceWindows, StartDecision, fits, past_deadline
 from kafka_reassignment.errors import (
     PASSING_REFUSALS,
     BatchIncompleteError,
@@ -32,7 +33,8 @@ from kafka_reassignment.steps.blocked import can_others_move, has_waited, not_tr
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words, estimate_of
 from kafka_reassignment.steps.finished import is_finished_batch, refuse_finished
-from kafka_reassignment.steps.inbound import note_sizes
+from kafka_reassignment.steps.idle_throttle import clear_idle_throttle, refuse_unlisted
+from kafka_reassignment.steps.inbound import as_large_as_now, note_sizes, take_sizes
 from kafka_reassignment.steps.left_open import changed_since, has_left_open, left_open_by
 from kafka_reassignment.steps.limits import revise
 from kafka_reassignment.steps.moves import (
@@ -49,6 +51,7 @@ from kafka_reassignment.steps.recorded_batch import without
 from kafka_reassignment.steps.supersede import supersede_foreign
 from kafka_reassignment.steps.throttle import ensure_throttle
 from kafka_reassignment.steps.view import observe_replicas
+from kafka_reassignment.steps.waiting import SizeSamples
 
 BATCH_STEPS = (
     "admit",
@@ -105,8 +108,9 @@ def submit_batch(run: RunContext, number: int) -> None:
         _require_open_window(run, recorded, batch, view)
         view, kept = supersede_foreign(run, batch, view, event)
         wanted = expansions_to_submit(batch, view)
+        left = left_to_copy(batch, view)
         if wanted.to_submit:
-            ensure_throttle(run, left_to_copy(batch, view), event)
+            ensure_throttle(run, left, event)
         to_submit = run.controller.submissions(batch, view, wanted.to_submit) if wanted.to_submit else {}
         orders: list[int] = []
 
@@ -114,6 +118,7 @@ def submit_batch(run: RunContext, number: int) -> None:
             run.require_go_ahead()
             orders.append(run.record.run_commands.last_as_read()[0])
             _refuse_overtaken(run, number, earlier)
+            refuse_unlisted(run, left)
 
         refused = submit(run, view, to_submit, Submitting(batch, go_ahead))
         if refused and (busy := run.controller.busy_message(refused)):
@@ -164,7 +169,7 @@ def submit_batch(run: RunContext, number: int) -> None:
             raise _all_refused(batch, refused)
         for partition, reason in left_out.items():
             run.log.warning("Left out of batch %d: %s: %s", number, partition, reason)
-        raise_to_whole(run, RecordView(run.record), left_to_copy(batch, view), event)
+        raise_to_whole(run, RecordView(run.record), left, event)
 
 
 def _done_before(recorded: RecordView, batch: Batch, view: View, earlier: SubmittedBatch | None) -> tuple[str, ...]:
@@ -212,14 +217,31 @@ def _require_open_window(run: RunContext, recorded: RecordView, batch: Batch, vi
     spec, now = run.request.maintenance, run.now()
     closed = past_deadline(spec, now)
     if closed is None:
-        expected = estimate_of(run, recorded, beginning).seconds
-        fit = fits(spec, now, None if expected is None else max(0.0, expected - LATE_SECONDS))
-        closed = None if fit.decision is StartDecision.START else fit.reason
+        samples = SizeSamples.by_clock_of(run)
+        take_sizes(run, beginning, view, samples, once=True)
+        expected = estimate_of(run, recorded, as_large_as_now(beginning, view, samples)).seconds
+        closed = _too_late(spec, now, expected)
     if closed is not None:
+        clear_idle_throttle(run, recorded, batch.number)
         raise WindowClosedError(
             f"Batch {batch.number} was admitted earlier and is not submitted now: {closed}",
             Rerun("admit", batch=batch.number),
         )
+
+
+def _too_late(spec: MaintenanceWindows, now: datetime, expected: float | None) -> str | None:
+    """Return why what would have fitted earlier ends too late; None where it may begin.
+
+    The window may have closed since: it counts as it was ``LATE_SECONDS`` ago, unless nobody knows how long it takes.
+    """
+    fit = fits(spec, now, None if expected is None else max(0.0, expected - LATE_SECONDS))
+    if fit.decision is StartDecision.START:
+        return None
+    if expected is not None:
+        earlier = fits(spec, now - timedelta(seconds=LATE_SECONDS), expected)
+        if earlier.decision is StartDecision.START:
+            return None
+    return fit.reason
 
 
 def next_batch(run: RunContext, number: int, failed_tasks: Sequence[str] = ()) -> int | None:

@@ -102,6 +102,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             at=now,
             text=text,
             bytes_left=copied.bytes_left,
+            partitions_measured=len(batch.steps),
             bytes_per_second=copied.bytes_per_second,
             seconds_left=copied.seconds_left,
             partitions_waiting=len(seen.waiting),

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kafka_reassignment.decisions.auto_rate import is_lowered
-from kafka_reassignment.decisions.rate import rate_due, rate_in_force
+from kafka_reassignment.decisions.auto_rate import when_calm
+from kafka_reassignment.decisions.rate import rate_due, rate_of_all_brokers
 from kafka_reassignment.decisions.throttle import RateChange, without_slowdowns
-from kafka_reassignment.decisions.windows import finishes
+from kafka_reassignment.decisions.windows import NoEnd, finishes
 from kafka_reassignment.decisions.windows.estimate import (
     MAX_MEASURED_BATCHES,
     OVERHEAD_SECONDS,
@@ -18,7 +18,6 @@ from kafka_reassignment.decisions.windows.estimate import (
     Pace,
     estimate,
     measured_pace,
-    of_all_brokers,
     rates_of,
 )
 from kafka_reassignment.model import Batch
@@ -41,7 +40,8 @@ def copied_so_far(run: RunContext, recorded: RecordView, batch: Batch, bytes_lef
     if note is None or note.batch != batch.number:
         return Copied()
     seconds = (run.now() - note.at).total_seconds()
-    if note.bytes_left is None or not 0 < seconds <= LONGEST_BETWEEN_LOOKS:
+    is_same = note.partitions_measured == len(batch.steps)  # a batch only loses partitions while it copies
+    if note.bytes_left is None or not is_same or not 0 < seconds <= LONGEST_BETWEEN_LOOKS:
         return note.copied
     asked = run.request.throttle_bytes_per_second
     rates = None if asked is None else rates_of(batch, asked, recorded.journal().rate_changes)
@@ -99,8 +99,8 @@ def expected_end(
         whole, *seconds = seconds
         begins += timedelta(seconds=whole if note.seconds_left is None else note.seconds_left + OVERHEAD_SECONDS)
     ends = finishes(spec, begins, seconds)
-    if ends is None:
-        return ExpectedEnd(words="at this rate a batch fits into none of the maintenance windows, so it cannot end")
+    if isinstance(ends, NoEnd):
+        return ExpectedEnd(words=f"at this rate {ends}")
     words = f"all is expected to be over {format_moment(ends, spec.zone, now)} {spec.time_zone}"
     return ExpectedEnd(ends, words)
 
@@ -109,17 +109,11 @@ def _seconds_of(
     recorded: RecordView, request: ReassignmentRequest, now: datetime, summary: PlanSummary, numbers: list[int]
 ) -> Iterator[float | None]:
     """How long each batch takes, by what its busiest broker copies."""
-    pace, asked = _pace(recorded, now, numbers[0]), rate_in_force_without_slowdowns(recorded, request)
+    pace, asked = _pace(recorded, now, numbers[0]), rate_of_all_brokers(request, when_calm(request, recorded.journal()))
     for number in numbers:
         busiest = summary.batches[number - 1].busiest_bytes
         copying = pace.seconds(None if asked is None else busiest / asked, busiest)
         yield None if copying is None else copying + OVERHEAD_SECONDS
-
-
-def rate_in_force_without_slowdowns(recorded: RecordView, request: ReassignmentRequest) -> int | None:
-    """Return what all brokers together were last asked to keep to, in bytes per second; None when unthrottled."""
-    journal = recorded.journal()
-    return rate_in_force(request, journal.model_copy(update={"rate_changes": of_all_brokers(journal.rate_changes)}))
 
 
 def _rate_changes(run: RunContext, recorded: RecordView, batch: Batch) -> tuple[RateChange, ...]:
@@ -128,15 +122,14 @@ def _rate_changes(run: RunContext, recorded: RecordView, batch: Batch) -> tuple[
     Nor by auto rate below the requested rate: only a batch that copies can raise it again, and this one waits.
     """
     journal = recorded.journal()
-    if is_lowered(run.request, journal):
-        return ()
-    if not any(change.is_slowdown for change in journal.rate_changes):
-        return journal.rate_changes
+    changes = when_calm(run.request, journal).rate_changes
+    if not any(change.is_slowdown for change in changes):
+        return changes
     found = cluster_health(run.cluster, run.request, lambda: planned_targets(recorded))
     elsewhere = found.elsewhere(set(batch.partitions))
     due = rate_due(run.request, journal, elsewhere)
     is_over = due is not None and due.bytes_per_second is None
-    return without_slowdowns(journal.rate_changes) if is_over else journal.rate_changes
+    return without_slowdowns(changes) if is_over else changes
 
 
 def _pace(recorded: RecordView, now: datetime, before: int) -> Pace:

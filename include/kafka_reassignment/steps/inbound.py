@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, sample_of
 from kafka_reassignment.errors import ReassignmentError
-from kafka_reassignment.model import Batch, TopicPartition
+from kafka_reassignment.model import Batch, Step, TopicPartition, View
 from kafka_reassignment.record.models import SizesNote
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.waiting import SizeSamples
@@ -39,9 +40,11 @@ def note_sizes(run: RunContext, number: int, *, again: bool = True) -> None:
     run.record.write_sizes(SizesNote(batch=number, at=at, sizes=sizes))
 
 
-def take_sizes(run: RunContext, batch: Batch, leaders: Collection[int], samples: SizeSamples) -> None:
-    """Take a sample of a batch's leaders, so long after a fresh one that a growth can be seen."""
-    if not samples.has_seen_within(SPEED_WINDOW_SECONDS - BETWEEN_SAMPLES_SECONDS):
+def take_sizes(run: RunContext, batch: Batch, view: View, samples: SizeSamples, *, once: bool = False) -> None:
+    """Take a sample of a batch's leaders; with a throttle so long after a fresh one that a growth can be seen, unless ``once`` is enough."""
+    leaders = {s.leader for p in batch.partitions if (s := view.partitions.get(p)) and s.leader is not None}
+    once = once or run.request.throttle_bytes_per_second is None
+    if not once and not samples.has_seen_within(SPEED_WINDOW_SECONDS - BETWEEN_SAMPLES_SECONDS):
         early = BETWEEN_SAMPLES_SECONDS
         if (noted := _noted(run, batch, leaders)) is not None:
             seconds = (run.now() - noted.at).total_seconds()
@@ -52,6 +55,18 @@ def take_sizes(run: RunContext, batch: Batch, leaders: Collection[int], samples:
             samples.take(run.cluster, leaders, batch.partitions)
         run.sleep(max(0.0, early))
     samples.take(run.cluster, leaders, batch.partitions)
+
+
+def as_large_as_now(batch: Batch, view: View, samples: SizeSamples) -> Batch:
+    """Return a batch with the sizes that its leaders were seen to have last, where they have grown: its plan may be weeks old."""
+    latest = samples.seen[-1].sizes if samples.seen else {}
+
+    def grown(step: Step) -> Step:
+        state, move = view.partitions.get(step.partition), step.reassignment
+        size = 0 if state is None or state.leader is None else latest.get(step.partition, {}).get(state.leader, 0)
+        return replace(step, reassignment=replace(move, size_bytes=max(move.size_bytes, size)))
+
+    return Batch(batch.number, tuple(map(grown, batch.steps)))
 
 
 def _noted(run: RunContext, batch: Batch, leaders: Collection[int] = ()) -> SizesNote | None:

@@ -14,7 +14,8 @@ from typing import Any
 from kafka_reassignment.advice import Correct, Rerun
 from kafka_reassignment.decisions.brokers import check_brokers_known
 from kafka_reassignment.decisions.partition_count import (
-    elsewhere_than_planned,
+    moved_since,
+    not_as_wanted,
     partitions_to_create,
     to_plan_again,
 )
@@ -45,7 +46,6 @@ from kafka_reassignment.steps.placement import (
     place_new_partitions,
     unfit_brokers,
 )
-from kafka_reassignment.text import format_brokers
 
 KAFKAS_OWN = frozenset(
     {"__cluster_metadata", "__consumer_offsets", "__remote_log_metadata", "__share_group_state", "__transaction_state"}
@@ -124,7 +124,7 @@ def create_partitions(run: RunContext) -> bool:
     False is only returned where validation was all that was asked for.
 
     Raises:
-        StalePlanError: the topic has grown since, or a planned broker may not be used any more.
+        StalePlanError: the topic has grown since, but not to the wanted count, or a planned broker may not be used any more.
         ReassignmentInProgressError: partitions of the topic are being reassigned.
         ClusterUnavailableError: no answer; the next try finds out whether they were added.
         PolicyViolationError, InvalidAssignmentError, …: the cluster refuses.
@@ -142,14 +142,18 @@ def create_partitions(run: RunContext) -> bool:
         to_create = _create(run, request, planned.assignments)
         record.write_added(Added(added_at=run.now()))
         event.facts = {"created": _listed(to_create), "planned": _listed(planned.assignments)}
-        done = f"{len(to_create)} partitions added" if to_create else "nothing left to add, an earlier try has done it"
+        done = (
+            f"{len(to_create)} partitions added"
+            if to_create
+            else "nothing left to add, an earlier try or another client has done it"
+        )
         event.summary = f"{done}: {request.topic} has {request.partitions} now"
         run.log.warning("%s", keys_note(request, first=min(planned.assignments)))
         return True
 
 
 def verify(run: RunContext) -> str:
-    """Compare the new partitions with their placement: there, on the planned replicas, led, all in sync.
+    """Compare the new partitions with their placement: there, with as many replicas, led, all in sync; name those that were moved since.
 
     Raises:
         VerificationError: they are not so; the message names them and the next step.
@@ -160,14 +164,19 @@ def verify(run: RunContext) -> str:
         until = run.now() + timedelta(seconds=SETTLE_SECONDS)
         while True:
             states = _topic_states(run, request.topic)
-            wrong = _wrong(request.topic, planned.assignments, states)
+            wrong = not_as_wanted(request.topic, planned.assignments, states)
             if not wrong or run.now() >= until:
                 break
             run.sleep(0.5)
-        event.facts = {"partitions": len(states), "wrong": wrong}
+        moved = moved_since(request.topic, planned.assignments, states)
+        event.facts = {"partitions": len(states), "wrong": wrong, "moved_since": moved}
         event.summary = (
             f"topic {request.topic} has {len(states)} partitions; those that were added ({len(planned.assignments)}) are "
-            "where they were planned, led and in sync"
+            + (
+                f"led and in sync; moved since: {name_some(moved, 5)}"
+                if moved
+                else "where they were planned, led and in sync"
+            )
         )
         if wrong:
             raise VerificationError(
@@ -224,17 +233,6 @@ def _check_excluded(
     # Brokers before 4.0 list live ones only; a dead one is known by what it hosts.
     known = description.brokers.keys() | {b for state in partitions.values() for b in state.replicas}
     check_brokers_known(request.exclude_brokers, known, subject="'exclude_brokers'", advice=Correct("correct the ids"))
-
-
-def _wrong(topic: str, planned: Mapping[int, Replicas], states: Mapping[TopicPartition, PartitionState]) -> list[str]:
-    wrong = elsewhere_than_planned(topic, planned, states)
-    for number in sorted(planned):
-        state = states.get(TopicPartition(topic, number))
-        if state is not None and state.leader is None:
-            wrong.append(f"{topic}-{number} has no leader")
-        elif state is not None and (out := [b for b in state.replicas if b not in state.isr]):
-            wrong.append(f"{topic}-{number} has {format_brokers(out)} out of sync")
-    return wrong
 
 
 def _listed(assignments: Mapping[int, Replicas]) -> dict[str, list[int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -36,7 +36,7 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import LOWEST_RATE_MB, MEGABYTE, ReassignmentRequest
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.steps.context import AuditDraft, RunContext, way_on_from_stop
-from kafka_reassignment.steps.health import cluster_health
+from kafka_reassignment.steps.health import cluster_health, planned_targets
 from kafka_reassignment.steps.raising import missing_of, set_in_parts
 from kafka_reassignment.steps.throttle_configs import (
     ThrottleSetting,
@@ -62,7 +62,7 @@ def adjust_rate_to_health(run: RunContext, recorded: RecordView, own: Collection
     if request.mb_per_second_while_unhealthy is None:
         return
     journal = recorded.journal()
-    elsewhere = cluster_health(run.cluster, request).elsewhere(set(own))
+    elsewhere = cluster_health(run.cluster, request, lambda: planned_targets(recorded)).elsewhere(set(own))
     due = rate_due(request, journal, elsewhere)
     if due is None:
         return
@@ -112,13 +112,17 @@ def rates_to_raise(
     sides |= {(s.leader, Side.LEADER) for p, s in view.partitions.items() if p in free and s.leader is not None}
     if (slow := slowdown_of(run.request, journal, sides)) is not None:
         return (WaitUntil(_end_of_slowdown(run.request, slow)),)
-    return tuple(
-        Trigger(THROTTLE_DAG_ID, _params_of(run, change)) for change in rates_to_double(run.request, journal, sides)
-    )
+    return to_change(run, rates_to_double(run.request, journal, sides))
+
+
+def to_change(run: RunContext, changes: Iterable[RateChange]) -> tuple[Trigger, ...]:
+    """Return the advice to change rates of this reassignment, as far as kafka_throttle takes them."""
+    return tuple(Trigger(THROTTLE_DAG_ID, _params_of(run, change)) for change in changes)
 
 
 def _params_of(run: RunContext, change: RateChange) -> dict[str, object]:
     megabytes = min(max(change.asked_bytes_per_second / MEGABYTE, LOWEST_RATE_MB), HIGHEST_RATE_MB)
+    megabytes = int(megabytes) if megabytes == int(megabytes) else megabytes
     params: dict[str, object] = {
         "reassignment_id": run.record.reassignment_id,
         "throttle_mb_per_second": megabytes,

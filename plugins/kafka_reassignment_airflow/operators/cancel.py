@@ -10,7 +10,7 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from kafka_reassignment.decisions.rate import rate_to_roll_back
+from kafka_reassignment.decisions.rate import rate_of_all_brokers
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_report import report_stop
@@ -200,7 +200,7 @@ class StartRollBackOperator(RunningReassignmentOperator, TriggerReassignmentRunO
             run.record.reassignment_id,
             run.request,
             run.record.limits_requested(),
-            rate_to_roll_back(run.request, run.record.journal()),
+            rate_of_all_brokers(run.request, run.record.journal()),
         )
         return DagRunToTrigger(
             self.trigger_dag_id,

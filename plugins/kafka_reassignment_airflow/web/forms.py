@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_reassignment.advice import Advice, Trigger, sentence, with_connection
-from kafka_reassignment.decisions.rate import rate_in_force, rate_to_roll_back
+from kafka_reassignment.decisions.rate import rate_in_force, rate_of_all_brokers
 from kafka_reassignment.errors import RecordError
 from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment
 from kafka_reassignment.request import MEGABYTE, Limits
@@ -174,7 +174,7 @@ def _resume(found: RecordedReassignment) -> Form:
 
 def _roll_back(found: RecordedReassignment) -> Form:
     record, request = found.record, found.recorded_request.request
-    rate = rate_to_roll_back(request, record.journal())
+    rate = rate_of_all_brokers(request, record.journal())
     return Form(
         "roll-back",
         "Roll back",

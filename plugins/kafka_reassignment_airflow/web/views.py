@@ -36,7 +36,7 @@ from kafka_reassignment_airflow.web.rows import Row, row_of
 SHOWN_BATCHES = 20
 """Latest finished batches on the page."""
 
-BESIDE = frozenset({"keep_throttle", "reinstate_throttle"})
+BESIDE = frozenset({"keep_throttle", "reinstate_throttle", "clear_idle_throttle"})
 """Steps that go on beside the others: their events do not say how far a reassignment is."""
 
 SHOWN_PARTITIONS = 50

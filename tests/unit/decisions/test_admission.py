@@ -16,6 +16,7 @@ from kafka_reassignment.decisions.admission import (
     outpaced,
 )
 from kafka_reassignment.decisions.samples import Sample
+from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.model import (
     Batch,
     InFlight,
@@ -207,8 +208,9 @@ def test_writes_to_all_moving_partitions_of_a_broker_have_to_stay_below_its_rate
     """Three partitions with 2 MB/s each to broker 3: 6 MB/s never finish at 6, they do at 7 (F2)."""
     batch, view = moving(3)
     inbound = dict.fromkeys(batch.partitions, 2.0 * MB)
-    assert outpaced(new_writes(batch, view, inbound), 7 * MB) == ()
-    assert outpaced(new_writes(batch, view, inbound), 6 * MB) == (
+    load = new_writes(batch, view, inbound)
+    assert outpaced(load, dict.fromkeys(load, 7 * MB)) == {}
+    assert tuple(outpaced(load, dict.fromkeys(load, 6 * MB)).values()) == (
         (
             "at 6.0 MB/s the batch can never finish: broker 3 would have to receive 6.0 MB/s of new writes alone. Raise the "
             "rate above that, or move fewer partitions at once"
@@ -222,14 +224,23 @@ def test_writes_to_all_moving_partitions_of_a_broker_have_to_stay_below_its_rate
 
 def test_a_leader_sends_once_for_each_new_replica() -> None:
     batch, view = moving(1, adding=(3, 4))
-    found = outpaced(new_writes(batch, view, {batch.partitions[0]: 2.0 * MB}), 3 * MB)
-    assert len(found) == 1
-    assert "broker 1 would have to send 4.0 MB/s" in found[0]
+    load = new_writes(batch, view, {batch.partitions[0]: 2.0 * MB})
+    found = outpaced(load, dict.fromkeys(load, 3 * MB))
+    assert list(found) == [(Side.LEADER, 1)]
+    assert "broker 1 would have to send 4.0 MB/s" in found[Side.LEADER, 1]
+
+
+def test_each_broker_is_compared_with_its_own_rate() -> None:
+    batch, view = moving(1)
+    load = new_writes(batch, view, {batch.partitions[0]: 2.0 * MB})
+    found = outpaced(load, {(Side.LEADER, 1): 10 * MB, (Side.FOLLOWER, 3): MB})
+    assert list(found) == [(Side.FOLLOWER, 3)]
 
 
 def test_partitions_without_writes_finish_at_any_rate() -> None:
     batch, view = moving(3)
-    assert outpaced(new_writes(batch, view, {}), 1) == ()
+    load = new_writes(batch, view, {})
+    assert outpaced(load, dict.fromkeys(load, 1)) == {}
 
 
 def test_inbound_is_the_growth_of_the_leader() -> None:

@@ -13,12 +13,12 @@ from kafka_reassignment.decisions.auto_rate import (
     Signals,
     Watch,
     decide_rate,
-    is_lowered,
     out_of_sync,
-    reachable_rate,
+    reachable_rates,
+    when_calm,
 )
 from kafka_reassignment.decisions.quota_use import QUOTA_SECONDS
-from kafka_reassignment.decisions.throttle import Journal, RateChange
+from kafka_reassignment.decisions.throttle import Journal, RateChange, Side
 from kafka_reassignment.model import PartitionState, TopicPartition
 from kafka_reassignment.request import parse_request
 from kafka_reassignment.request.auto_rate import AutoRate
@@ -184,19 +184,31 @@ def test_a_broker_that_comes_back_was_not_counted_before():
 def test_a_batch_can_finish_if_it_could_at_the_highest_rate():
     auto = parse_request({"job": "rebalance", "throttle_mb_per_second": 10, "auto_rate": True, "canary_topic": "c"})
     plain = parse_request({"job": "rebalance", "throttle_mb_per_second": 10})
-    assert reachable_rate(auto, Journal()) == 20 * MB
-    assert reachable_rate(auto, Journal(rate_set_by_hand=True)) == reachable_rate(plain, Journal()) == 10 * MB
+    end = (Side.FOLLOWER, 3)
+    assert reachable_rates(auto, Journal(), [end]) == {end: 20 * MB}
+    assert reachable_rates(auto, Journal(rate_set_by_hand=True), [end]) == {end: 10 * MB}
+    assert reachable_rates(plain, Journal(), [end]) == {end: 10 * MB}
 
 
-def test_it_is_lowered_below_the_requested_rate_by_itself_and_by_nobody_else():
+def test_a_broker_that_a_roll_back_protects_gets_no_more_at_the_highest_rate():
+    auto = parse_request({"job": "rebalance", "throttle_mb_per_second": 10, "auto_rate": True, "canary_topic": "c"})
+    cap = RateChange(asked_bytes_per_second=MB, brokers=(4,), because="as before")
+    ends = [(Side.FOLLOWER, 3), (Side.FOLLOWER, 4)]
+    assert list(reachable_rates(auto, Journal(rate_changes=(cap,)), ends).values()) == [20 * MB, MB]
+
+
+def test_what_it_has_lowered_below_the_requested_rate_passes_and_nothing_else_does():
     auto = parse_request({"job": "rebalance", "throttle_mb_per_second": 10, "auto_rate": True})
+    plain = parse_request({"job": "rebalance", "throttle_mb_per_second": 10})
+    slowdown = RateChange(asked_bytes_per_second=2 * MB, rate_before_slowdown_bytes_per_second=7 * MB)
+    cap = RateChange(asked_bytes_per_second=MB, brokers=(4,), because="as before")
+    lowered, same, raised = (RateChange(asked_bytes_per_second=mb * MB, because="auto rate") for mb in (7, 10, 15))
 
-    def journal(rate, **fields):
-        return Journal(rate_changes=(RateChange(asked_bytes_per_second=rate * MB, **fields),))
+    def left(*changes, request=auto, **fields):
+        return when_calm(request, Journal(rate_changes=changes, **fields)).rate_changes
 
-    assert is_lowered(auto, journal(7))
-    assert not is_lowered(auto, Journal())
-    assert not is_lowered(auto, journal(10))
-    assert not is_lowered(auto, journal(7).model_copy(update={"rate_set_by_hand": True}))
-    assert not is_lowered(auto, journal(7, rate_before_slowdown_bytes_per_second=10 * MB))
-    assert not is_lowered(parse_request({"job": "rebalance", "throttle_mb_per_second": 10}), journal(7))
+    assert left(lowered) == ()
+    assert left(cap, lowered, slowdown) == (cap, slowdown), "a slow-down after it hides nothing"
+    assert left(same) == (same,)
+    assert left(raised) == (raised,)
+    assert left(lowered, rate_set_by_hand=True) == left(lowered, request=plain) == (lowered,)

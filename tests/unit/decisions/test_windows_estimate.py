@@ -11,6 +11,7 @@ from kafka_reassignment.decisions.windows.estimate import (
     MEASUREMENT_KEPT,
     OVERHEAD_SECONDS,
     Copied,
+    Estimate,
     Pace,
     estimate,
     measured_pace,
@@ -125,12 +126,15 @@ def test_what_was_measured_with_a_slowed_broker_does_not_slow_the_others() -> No
     assert seconds(batch(600), measured_pace([(NOW, seen)], NOW)) == 60
 
 
-def test_at_its_best_a_batch_has_the_whole_rate_whatever_slows_it_now() -> None:
+def test_at_its_best_a_batch_is_without_what_passes_and_with_what_a_person_asked_for_a_single_broker() -> None:
     changes = [
         RateChange(asked_bytes_per_second=20 * MB),
         RateChange(asked_bytes_per_second=MB, rate_before_slowdown_bytes_per_second=20 * MB),
-        RateChange(asked_bytes_per_second=MB, brokers=(3,)),
     ]
-    found = estimate(batch(600), Pace(share=0.1), asked_bytes_per_second=10 * MB, rate_changes=changes)
-    assert found.least_seconds == 30
-    assert found.seconds == 6_000 + OVERHEAD_SECONDS
+
+    def found(*more: RateChange) -> Estimate:
+        return estimate(batch(600), Pace(share=0.1), asked_bytes_per_second=10 * MB, rate_changes=[*changes, *more])
+
+    assert found() == Estimate(6_000 + OVERHEAD_SECONDS, 30 + OVERHEAD_SECONDS, 600 + OVERHEAD_SECONDS)
+    slowed = found(RateChange(asked_bytes_per_second=2 * MB, brokers=(3,)))
+    assert slowed.least_seconds == 300 + OVERHEAD_SECONDS

@@ -7,6 +7,7 @@ from tests.unit.decisions.windows_clock import at, windows
 
 from kafka_reassignment.decisions.windows import (
     MaintenanceWindows,
+    NoEnd,
     StartDecision,
     finishes,
     fits,
@@ -177,6 +178,13 @@ def test_the_end_of_several_batches_goes_from_window_to_window() -> None:
     assert finishes(NIGHT, WEDNESDAY, [2 * HOURS] * 3) == at("2026-03-15 04:00")
     assert finishes(NIGHT, WEDNESDAY, [2 * HOURS] * 4) == at("2026-03-22 00:00")
     assert finishes(NIGHT, WEDNESDAY, [2 * HOURS, 1 * HOURS, 4 * HOURS]) == at("2026-03-22 02:00")
-    assert finishes(NIGHT, WEDNESDAY, [9 * HOURS]) is None
+    assert finishes(NIGHT, WEDNESDAY, [9 * HOURS]) is NoEnd.FITS_NO_WINDOW
+    assert finishes(NIGHT, WEDNESDAY, [4 * HOURS] * 100) is NoEnd.FAR_AHEAD, (
+        "each of them fits, but a window is open once a week"
+    )
+    by_monday = NIGHT.model_copy(update={"must_end_by": at("2026-03-16 00:00")})
+    assert finishes(by_monday, WEDNESDAY, [4 * HOURS] * 3) is NoEnd.AFTER_DEADLINE
+    early = NIGHT.model_copy(update={"must_end_by": at("2026-03-14 23:00")})
+    assert finishes(early, WEDNESDAY, [4 * HOURS]) is NoEnd.AFTER_DEADLINE
     assert finishes(windows(), WEDNESDAY, [2 * HOURS] * 4) == at("2026-03-11 22:03")
     assert finishes(NIGHT, WEDNESDAY, []) == WEDNESDAY

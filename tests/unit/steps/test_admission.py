@@ -10,7 +10,7 @@ from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1, entries
 
 from kafka_reassignment.advice import Rerun, StartBrokers, Trigger
 from kafka_reassignment.decisions.moves import never_completes
-from kafka_reassignment.decisions.throttle import RateChange
+from kafka_reassignment.decisions.throttle import RateChange, Side
 from kafka_reassignment.errors import (
     DeadlinePassedError,
     InvalidRequestError,
@@ -27,7 +27,8 @@ from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.inbound import note_sizes
 from kafka_reassignment.steps.preflight import preflight
-from kafka_reassignment.steps.waiting import Failed, SizeSamples, Waiting
+from kafka_reassignment.steps.rate import change_rate
+from kafka_reassignment.steps.waiting import Done, Failed, SizeSamples, Waiting
 
 pytestmark = pytest.mark.longer
 
@@ -155,6 +156,51 @@ def test_producers_that_outrun_the_rate_for_the_time_a_batch_may_take_fail_it_wi
     raised, rerun = failed.error.advice
     assert (raised.params["throttle_mb_per_second"], rerun.task, rerun.batch) == (6, "admit", 1)
     assert isinstance(look(started_at=run.clock.now), Waiting)
+
+
+def outpaced_until_it_fails(run, cluster, broker_rates):
+    """Let producers write 3 MB/s to orders-0 while rates are set by hand, until the wait is over; return its last look."""
+    for broker, rate in broker_rates.items():
+        change_rate(run.context, asked_bytes_per_second=rate, brokers=[broker])
+    began, samples = run.clock.now, SizeSamples.by_clock_of(run.context)
+    run.clock.on_sleep.append(lambda: cluster.produce(ORDERS_0, messages=10, size_bytes=6_000_000))
+    for _ in range(10 * 4 + 2):
+        run.clock.now += timedelta(seconds=15)
+        cluster.produce(ORDERS_0, messages=10, size_bytes=15 * 3_000_000)
+        result = run.look("admit", samples=samples, started_at=began)
+        if not isinstance(result, Waiting):
+            break
+    return result
+
+
+def test_a_broker_slowed_by_hand_does_not_hold_a_batch_that_it_takes_no_part_in(reassignment, cluster):
+    run = reassignment(MOVES, catch_up_timeout_minutes=10)
+    assert isinstance(outpaced_until_it_fails(run, cluster, {6: 1_000_000}), Done)
+
+
+def test_a_broker_slowed_by_hand_that_producers_outrun_is_raised_alone(reassignment, cluster):
+    """The advice named one rate of all brokers: it would have slowed all that had more."""
+    run = reassignment(MOVES, catch_up_timeout_minutes=10)
+    failed = outpaced_until_it_fails(run, cluster, {3: 1_000_000, 6: 1_000_000})
+    assert "broker 3 would have to receive 3.0 MB/s" in str(failed.error)
+    assert failed.error.advice == (
+        Trigger(
+            "kafka_throttle",
+            {"reassignment_id": "r", "throttle_mb_per_second": 6, "brokers": [3], "side": "follower"},
+        ),
+        Rerun("admit", batch=1),
+    )
+    change_rate(run.context, asked_bytes_per_second=6_000_000, brokers=[3], sides=[Side.FOLLOWER])
+    assert isinstance(run.look("admit", samples=SizeSamples.by_clock_of(run.context)), Done)
+
+
+def test_the_disk_has_to_have_room_for_what_is_there_now_not_for_what_was_planned(reassignment, cluster):
+    cluster.disk_bytes = 100 * 10**9
+    run = reassignment([move("orders", 0, (1, 2), (1, 3), 10**9)])
+    cluster.produce(ORDERS_0, messages=1, size_bytes=94 * 10**9)
+    cluster.catch_up_all()
+    assert "log dir" in run.look("admit").reason
+    assert "the batch may bring 94.0 GB" in run.look("admit").reason
 
 
 def test_sizes_of_another_batch_and_a_cluster_that_is_away_are_no_obstacle(reassignment, cluster):

@@ -7,18 +7,23 @@ from tests.steps_lab import ProcessDiedError, StillWaiting, move
 from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1, at_full_speed, delete_every_throttle
 
 from kafka_reassignment.advice import Correct, Rerun, Trigger
+from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import (
     DeadlinePassedError,
     InfeasiblePlanError,
+    OvertakenError,
     WindowClosedError,
 )
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps import batch as batch_steps
 from kafka_reassignment.steps.estimates import end_in_words
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.rate import change_rate
 
 pytestmark = pytest.mark.quick
+
+GB = 1_000_000_000
 
 
 def test_a_batch_waits_for_its_window_and_starts_when_it_opens(reassignment):
@@ -49,14 +54,18 @@ def test_a_batch_that_would_not_end_in_time_is_held_and_goes_on_in_the_next_wind
 
 def test_a_batch_that_was_admitted_in_a_window_is_not_submitted_after_it(reassignment):
     run = reassignment(MOVES, windows=["daily 22:00-23:00"])
+    before = run.configs("orders")
     run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
     run.do("admit")
     run.do("set_throttle")
-    run.clock.now = datetime(2026, 1, 1, 23, 0, tzinfo=UTC)
+    run.clock.now = datetime(2026, 1, 1, 23, 10, tzinfo=UTC)
     with pytest.raises(WindowClosedError, match="it opens next Fri 22:00") as raised:
         run.do("submit_batch")
     assert raised.value.advice == (Rerun("admit", batch=1),)
     assert not run.cluster.list_reassignments()
+    assert run.record.journal().is_settled, "no throttle is left for the days until the next window"
+    assert run.configs("orders") == before
+    assert [e.step for e in run.record.audit][-2:] == ["clear_idle_throttle", "submit_batch"]
     assert run.record.submitted(1) is None
     run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
     run.do_all()
@@ -74,6 +83,56 @@ def test_a_batch_that_was_admitted_in_a_window_is_not_submitted_when_it_would_en
     assert not run.cluster.list_reassignments()
     run.clock.now = datetime(2026, 1, 1, 22, 15, tzinfo=UTC)
     run.do("submit_batch")  # a little late
+
+
+def test_a_batch_whose_tasks_died_after_the_throttle_was_set_waits_without_it(reassignment):
+    run = reassignment(MOVES, windows=["daily 22:00-23:00"])
+    before = run.configs("orders")
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    run.do_all("admit", "set_throttle")
+    run.clock.now = datetime(2026, 1, 2, 3, 0, tzinfo=UTC)
+    for _ in range(2):
+        with pytest.raises(StillWaiting, match="maintenance window is closed"):
+            run.do("admit")
+        assert run.record.journal().is_settled
+        assert run.configs("orders") == before
+    assert [e.step for e in run.record.audit].count("clear_idle_throttle") == 1
+    run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
+    run.do_all()
+
+
+def test_a_try_that_goes_on_after_the_throttle_was_cleared_submits_nothing(reassignment, cluster, monkeypatch):
+    """It stood still between its throttle and its first request, while another try found the window closed."""
+    run = reassignment(MOVES, windows=["daily 22:00-23:00"])
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    run.do_all("admit", "set_throttle")
+    set_first = batch_steps.ensure_throttle
+
+    def stands_still(*args):
+        set_first(*args)
+        run.clock.now = datetime(2026, 1, 2, 3, 0, tzinfo=UTC)
+        with pytest.raises(StillWaiting):
+            run.do("admit")
+
+    monkeypatch.setattr(batch_steps, "ensure_throttle", stands_still)
+    with pytest.raises(OvertakenError, match="throttle of batch 1 was cleared since it was set"):
+        run.do("submit_batch")
+    assert not cluster.list_reassignments()
+
+
+@pytest.mark.parametrize(("minutes", "is_submitted"), [(1, True), (9, True), (11, False)], ids=str)
+def test_a_window_that_has_just_closed_lets_in_what_was_admitted_in_it_and_ends_within_ten_minutes(
+    reassignment, minutes, is_submitted
+):
+    run = reassignment(MOVES, windows=["daily 22:00-23:00"])
+    run.clock.now = datetime(2026, 1, 1, 22, 59, tzinfo=UTC)
+    run.do_all("admit", "set_throttle")
+    run.clock.now = datetime(2026, 1, 1, 23, 0, tzinfo=UTC) + timedelta(minutes=minutes)
+    if is_submitted:
+        run.do("submit_batch")
+    else:
+        with pytest.raises(WindowClosedError):
+            run.do("submit_batch")
 
 
 @pytest.mark.parametrize("times", [{"windows": ["daily 22:00-23:00"]}, {"must_end_by": "2026-01-01T23:00:00+00:00"}])
@@ -145,6 +204,17 @@ def copying(reassignment, cluster):
     return make
 
 
+def lower_by_auto_rate(run, cluster, canaries):
+    """Let slow producers lower the rate to 2.5 MB/s."""
+    cluster.slow_producers(canaries, 2)
+    for _ in range(8):
+        run.clock.now += timedelta(seconds=15)
+        with pytest.raises(StillWaiting):
+            run.do("sense_isr_catch_up")
+    assert run.record.journal().rate_changes[0].asked_bytes_per_second == 2_500_000
+    cluster.slow_producers(canaries, None)
+
+
 def go_on(run):
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
 
@@ -158,6 +228,27 @@ def test_measured_pace_counts_where_brokers_are_slower_than_the_rate(copying):
         StillWaiting, match="the batch needs about 1 h 33 min, the maintenance window closes in 1 h 29 min"
     ):
         run.do("admit", 2)
+
+
+def test_what_another_client_takes_out_of_a_batch_was_not_copied(reassignment, cluster):
+    """All that it had left to copy counted as copied in an instant: the next batch was let into a window that it does not fit."""
+    run = reassignment(
+        [move("orders", 0, (1, 2), (1, 3), GB), move("orders", 1, (2, 3), (4, 3), 60 * GB)],
+        throttle_mb_per_second=50,
+    )
+    cluster.produce(ORDERS_0, messages=1, size_bytes=GB)
+    cluster.produce(ORDERS_1, messages=1, size_bytes=60 * GB)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    for seconds in range(0, 90, 10):
+        with pytest.raises(StillWaiting):
+            run.do("sense_isr_catch_up")
+        run.clock.now += timedelta(seconds=10)
+        cluster.copy(ORDERS_0, 3, 5_000_000 * seconds)
+        if seconds == 40:
+            cluster.alter_reassignments({ORDERS_1: None})
+    copied = run.record.progress().copied
+    assert 0 < copied.busiest_bytes < GB
+    assert copied.seconds_at_rates < copied.seconds
 
 
 def test_days_in_which_a_batch_had_failed_are_no_time_of_copying(copying):
@@ -203,12 +294,7 @@ def test_a_rate_lowered_by_auto_rate_does_not_keep_the_next_batch_waiting(copyin
     canaries = cluster.create_topic("canary", [(1, 2)])
     cluster.catch_up_all()
     run = copying(30, 70, auto_rate=True, canary_topic="canary")
-    cluster.slow_producers(canaries, 2)
-    for _ in range(8):
-        run.clock.now += timedelta(seconds=15)
-        with pytest.raises(StillWaiting):
-            run.do("sense_isr_catch_up")
-    assert run.record.journal().rate_changes[-1].asked_bytes_per_second == 2_500_000
+    lower_by_auto_rate(run, cluster, canaries)
     go_on(run)
     run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
     run.do("admit", 2)
@@ -232,6 +318,92 @@ def test_one_broker_slowed_by_hand_holds_only_the_batches_it_is_in(copying):
     go_on(run)
     run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
     run.do("admit", 2)
+
+
+def test_one_broker_slowed_by_hand_never_lets_a_batch_in_that_does_not_fit_at_its_rate(reassignment):
+    """It was taken for a measurement that passes, and waited for without end."""
+    run = reassignment(
+        [move("orders", 0, (1, 2), (1, 3), 24 * GB), move("orders", 1, (2, 3), (2, 4), 5 * GB)],
+        windows=["daily 22:00-23:00"],
+    )
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    change_rate(run.context, asked_bytes_per_second=1_000_000, brokers=[3])
+    with pytest.raises(
+        InfeasiblePlanError, match=r"can never start.*; too slow: broker 3 \(follower side: 1.0 MB/s\)"
+    ) as raised:
+        run.do("admit")
+    asked, rerun = raised.value.advice
+    assert asked.params == {
+        "reassignment_id": "r",
+        "throttle_mb_per_second": 8,
+        "brokers": [3],
+        "side": "follower",
+    }
+    assert rerun == Rerun("admit", 1)
+    change_rate(run.context, asked_bytes_per_second=8_000_000, brokers=[3], sides=[Side.FOLLOWER])
+    run.do("admit")
+
+
+def test_without_a_throttle_there_is_no_rate_to_raise(copying):
+    run = copying(12, 600, unthrottled=True, throttle_mb_per_second=None)
+    go_on(run)
+    with pytest.raises(
+        StillWaiting, match="by the pace of the latest batches. It waits until that measurement"
+    ) as held:
+        run.do("admit", 2)
+    assert "kafka_throttle" not in str(held.value)
+
+
+def test_a_slow_down_after_auto_rate_has_lowered_it_does_not_keep_the_next_batch_waiting(copying, cluster):
+    """What auto rate had lowered was taken for the whole rate: the batch could never start."""
+    canaries = cluster.create_topic("canary", [(1, 2)])
+    cluster.catch_up_all()
+    run = copying(30, 70, auto_rate=True, canary_topic="canary", mb_per_second_while_unhealthy=2)
+    lower_by_auto_rate(run, cluster, canaries)
+    cluster.fall_behind(TopicPartition("orders", 3), 2)
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up")
+    cluster.catch_up(ORDERS_1, 4)
+    for step in ("sense_isr_catch_up", "drop_old_replicas", "clear_throttle"):
+        run.do(step)
+    assert run.record.journal().rate_changes[-1].is_slowdown
+    run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
+    with pytest.raises(
+        StillWaiting, match="at the rate of an unhealthy cluster. It waits until the cluster is healthy"
+    ):
+        run.do("admit", 2)
+    cluster.catch_up_all()
+    run.do("admit", 2)
+
+
+def test_the_rate_at_which_a_batch_fits_is_that_of_its_bytes_whatever_auto_rate_has_lowered(copying, cluster):
+    canaries = cluster.create_topic("canary", [(1, 2)])
+    cluster.catch_up_all()
+    run = copying(90, 70, "daily 22:00-23:00", auto_rate=True, canary_topic="canary")
+    lower_by_auto_rate(run, cluster, canaries)
+    go_on(run)
+    run.clock.now = datetime(2026, 1, 9, 22, 0, tzinfo=UTC)
+    with pytest.raises(InfeasiblePlanError) as raised:
+        run.do("admit", 2)
+    assert raised.value.advice[0] == Trigger("kafka_throttle", {"reassignment_id": "r", "throttle_mb_per_second": 27})
+    change_rate(run.context, asked_bytes_per_second=27_000_000)
+    run.do("admit", 2)
+
+
+def test_a_batch_that_has_grown_since_it_was_planned_needs_as_long_as_it_is_large_now(reassignment, cluster):
+    run = reassignment(
+        [move("orders", 0, (1, 2), (1, 3), GB)], windows=["sat 22:00-23:00", "sun 01:00-05:00"], time_zone="UTC"
+    )
+    cluster.produce(ORDERS_0, messages=1, size_bytes=59 * GB)
+    cluster.catch_up_all()
+    run.clock.now = datetime(2026, 1, 10, 22, 0, tzinfo=UTC)
+    with pytest.raises(StillWaiting, match="the batch needs about 1 h 38 min.* opens next Sun 01:00"):
+        run.do("admit")
+    run.do("set_throttle")
+    with pytest.raises(WindowClosedError, match="was admitted earlier and is not submitted now"):
+        run.do("submit_batch")
+    run.clock.now = datetime(2026, 1, 11, 1, 0, tzinfo=UTC)
+    run.do("admit")
 
 
 def test_the_end_with_the_windows_is_said_while_batches_wait_and_run(copying):
@@ -268,7 +440,6 @@ def test_what_moves_already_is_brought_to_its_end_whatever_the_clock_says(reassi
     run.do("admit")
 
 
-GB = 1_000_000_000
 TWO_LARGE = [
     move("orders", 0, (1, 2), (1, 3), 10 * GB),
     move("orders", 1, (2, 3), (4, 3), 10 * GB),

@@ -4,7 +4,7 @@ import pytest
 from tests.steps_lab import StillWaiting, move
 
 from kafka_reassignment.decisions.rate import rate_in_force
-from kafka_reassignment.decisions.throttle import Side
+from kafka_reassignment.decisions.throttle import RateChange, Side
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.steps.auto_rate import CANARY_ROUNDS
@@ -230,6 +230,26 @@ def test_health_goes_first_and_auto_rate_goes_on_from_where_it_was(reassignment,
     cluster.slow_producers(canaries, None)
     assert "7 MB/s, calm for" in look(run)
     assert rate(run) == 7
+
+
+def test_what_protects_single_brokers_in_a_roll_back_is_no_rate_of_all_and_stays_whatever_auto_rate_does(
+    reassignment, cluster, canaries
+):
+    """The lowest rate of any broker was taken for the one of all: calm cut all brokers down to it, and raised the protected one."""
+    cluster.commit("billing", ELSEWHERE, 0)
+    run = reassignment(MOVES, **ASKED)
+    kept = RateChange(asked_bytes_per_second=5_000_000, brokers=(4,), because="as while x ran, which is rolled back")
+    run.record.update_journal(lambda j: (j.model_copy(update={"rate_changes": (kept,)}), None))
+    run.do_all("admit", "set_throttle", "submit_batch")
+    for _ in range(60):
+        look(run)
+    assert rates_set(run) == {5, 20}
+    cluster.slow_producers(canaries, 2)
+    for _ in range(10):
+        look(run)
+    assert rates_set(run) == {2.5}, "below its own rate it bears the pressure as all others do"
+    change_rate(run.context, asked_bytes_per_second=8_000_000)
+    assert rates_set(run) == {8}, "a person's word for all brokers counts for it too"
 
 
 def test_a_lower_rate_of_another_client_stays(moving, cluster, canaries):

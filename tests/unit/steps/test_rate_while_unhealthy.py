@@ -107,6 +107,20 @@ def test_a_replica_out_of_sync_of_a_partition_that_is_moved_lowers_no_rate(reass
     assert rates(run) == high
 
 
+def test_what_later_batches_repair_lowers_no_rate(reassignment, cluster):
+    """Broker 2 is dead, and the plan replaces its replicas: a lower rate would only put that off."""
+    cluster.kill(2)
+    run = reassignment(
+        [move("orders", 0, (1, 2), (1, 4))],
+        [move("orders", 1, (2, 3), (4, 3)), move("orders", 3, (1, 2), (1, 4))],
+        mb_per_second_while_unhealthy=2,
+    )
+    run.do_all("admit", "set_throttle", "submit_batch")
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up")
+    assert rate_in_force(run.context.request, run.record.journal()) == 10_000_000
+
+
 def test_an_operator_may_change_the_rate_meanwhile(reassignment, cluster):
     run = reassignment(MOVES, mb_per_second_while_unhealthy=2)
     run.do_all("admit", "set_throttle", "submit_batch")

@@ -4,7 +4,7 @@ import pytest
 from tests.steps_lab import move
 
 from kafka_reassignment.advice import Correct, Rerun
-from kafka_reassignment.decisions.rate import rate_to_roll_back
+from kafka_reassignment.decisions.rate import rate_of_all_brokers
 from kafka_reassignment.decisions.throttle import Side
 from kafka_reassignment.errors import (
     InvalidRequestError,
@@ -68,7 +68,7 @@ def test_a_roll_back_keeps_to_the_lower_rates_of_single_brokers_and_to_its_own_f
     run.do_all()
     change_rate(run.context, asked_bytes_per_second=5_000_000, brokers=[2], sides=[Side.FOLLOWER])
     change_rate(run.context, asked_bytes_per_second=90_000_000, brokers=[1])
-    assert rate_to_roll_back(run.context.request, run.record.journal()) == 50_000_000
+    assert rate_of_all_brokers(run.context.request, run.record.journal()) == 50_000_000
     cancel.stop(run.context, CancelScope(), by="bob", roll_back=True)
     run.until_settled(CancelScope())
     run.store.release(run.cluster_id, "r")

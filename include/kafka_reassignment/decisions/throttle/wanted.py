@@ -32,6 +32,11 @@ class Side(StrEnum):
     FOLLOWER = "follower"
 
     @property
+    def verb(self) -> str:
+        """What a broker does on this side."""
+        return "send" if self is Side.LEADER else "receive"
+
+    @property
     def rate_key(self) -> str:
         """The broker config with this side's rate in bytes per second."""
         return LEADER_RATE if self is Side.LEADER else FOLLOWER_RATE
@@ -63,11 +68,16 @@ class RateChange(BaseModel):
         """Whether the cluster's health asks for it, until it is well again."""
         return self.rate_before_slowdown_bytes_per_second is not None
 
+    @property
+    def is_cap(self) -> bool:
+        """Whether it protects single brokers, whatever auto rate asks of all of them: a roll back keeps what a person asked for before."""
+        return self.brokers is not None and bool(self.because) and not self.is_slowdown
+
     def applied_to(self, asked_bytes_per_second: int) -> int:
         """Return the rate that is asked for after this change, where it was another one before."""
         return (
             min(asked_bytes_per_second, self.asked_bytes_per_second)
-            if self.is_slowdown
+            if self.is_slowdown or self.is_cap
             else self.asked_bytes_per_second
         )
 
@@ -230,10 +240,15 @@ def without_slowdowns(rate_changes: Iterable[RateChange]) -> tuple[RateChange, .
     return tuple(change for change in rate_changes if not change.is_slowdown)
 
 
+def caps_last(rate_changes: Iterable[RateChange]) -> tuple[RateChange, ...]:
+    """Return the changes in the order in which they apply: a cap holds for what was asked for after it as well."""
+    return tuple(sorted(rate_changes, key=lambda change: change.is_cap))
+
+
 def asked_rate(broker: int, side: Side, default: int, rate_changes: Iterable[RateChange]) -> int:
     """Return the rate that was asked for last for one side of one broker."""
     asked = default
-    for change in rate_changes:
+    for change in caps_last(rate_changes):
         if change.concerns(broker, side):
             asked = change.applied_to(asked)
     return asked

@@ -4,7 +4,7 @@
 takes. The spec of the windows, its rules and its clock belong to the request (``request.windows``).
 """
 
-from kafka_reassignment.decisions.windows.fit import Fit, StartDecision, finishes, fits
+from kafka_reassignment.decisions.windows.fit import Fit, NoEnd, StartDecision, finishes, fits
 from kafka_reassignment.decisions.windows.occurrences import (
     LOOK_AHEAD,
     Occurrence,
@@ -21,6 +21,7 @@ __all__ = [
     "LOOK_AHEAD",
     "Fit",
     "MaintenanceWindows",
+    "NoEnd",
     "Occurrence",
     "StartDecision",
     "WindowStatus",

@@ -6,7 +6,7 @@ waited, or had a dead broker says nothing about the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
@@ -91,11 +91,13 @@ class Pace:
 class Estimate:
     """How long a batch takes: ``seconds`` at the pace of the latest batches, None when unknown; at least ``least_seconds``.
 
-    The latter is at the whole rate, without what slows a single broker, or all of them while the cluster is unhealthy.
+    The latter is without what passes by itself: the pace, and the slow-down of an unhealthy cluster. What a person has asked for a
+    single broker stays. ``seconds_at_rates`` is without the pace alone, None when unthrottled.
     """
 
     seconds: float | None
     least_seconds: float
+    seconds_at_rates: float | None = None
 
 
 def measured_pace(copied: Sequence[tuple[datetime, Copied]], now: datetime) -> Pace:
@@ -128,12 +130,16 @@ def estimate(
     """
     busiest = max(loads_of(batch).values(), default=0)
     if asked_bytes_per_second is None:
-        copying, least = pace.seconds(None, busiest), 0.0
-    else:
-        copying = pace.seconds(seconds_at(batch, rates_of(batch, asked_bytes_per_second, rate_changes)), busiest)
-        whole = rates_of(batch, asked_bytes_per_second, of_all_brokers(rate_changes))
-        least = seconds_at(batch, whole)
-    return Estimate(None if copying is None else copying + OVERHEAD_SECONDS, least)
+        copying = pace.seconds(None, busiest)
+        return Estimate(None if copying is None else copying + OVERHEAD_SECONDS, 0.0)
+    at_rates = seconds_at(batch, rates_of(batch, asked_bytes_per_second, rate_changes))
+    whole = rates_of(batch, asked_bytes_per_second, without_slowdowns(rate_changes))
+    copying = pace.seconds(at_rates, busiest)
+    return Estimate(
+        None if copying is None else copying + OVERHEAD_SECONDS,
+        seconds_at(batch, whole) + OVERHEAD_SECONDS,
+        at_rates + OVERHEAD_SECONDS,
+    )
 
 
 def rates_of(batch: Batch, asked_bytes_per_second: int, rate_changes: Sequence[RateChange]) -> Rates:
@@ -145,11 +151,6 @@ def rates_of(batch: Batch, asked_bytes_per_second: int, rate_changes: Sequence[R
 def seconds_at(batch: Batch, rates: Rates) -> float:
     """Return how long the copies of a batch take when each broker reaches its rate."""
     return max((load / rates[end] for end, load in loads_of(batch).items()), default=0.0)
-
-
-def of_all_brokers(rate_changes: Iterable[RateChange]) -> tuple[RateChange, ...]:
-    """Return the changes of the rate of all brokers, without those that the cluster's health made."""
-    return tuple(change for change in without_slowdowns(rate_changes) if change.brokers is None)
 
 
 def loads_of(

@@ -76,10 +76,16 @@ def fits(
     return Fit(StartDecision.WAIT, _why_wait(spec, now, state, about, starts), starts)
 
 
-def finishes(spec: MaintenanceWindows, now: datetime, batch_seconds: Iterable[float]) -> datetime | None:
-    """Estimate when the last batch ends, each started after the one before as soon as it fits; in UTC.
+class NoEnd(StrEnum):
+    """Why no end can be told, in words."""
 
-    None when one of them never fits, or not within ``LOOK_AHEAD``.
+    FITS_NO_WINDOW = "a batch fits into none of the maintenance windows, so it cannot end"
+    AFTER_DEADLINE = "not all of it is over by the time it must end"
+    FAR_AHEAD = f"its batches need more maintenance windows than open within {LOOK_AHEAD.days} days"
+
+
+def finishes(spec: MaintenanceWindows, now: datetime, batch_seconds: Iterable[float]) -> datetime | NoEnd:
+    """Estimate when the last batch ends, each started after the one before as soon as it fits; in UTC, or why it is not known.
 
     Args:
         spec: the windows of the request.
@@ -96,9 +102,18 @@ def finishes(spec: MaintenanceWindows, now: datetime, batch_seconds: Iterable[fl
         while time is not None and time.seconds_from(at) < seconds:
             time = next(times, None)
         if time is None:
-            return None
+            return _why_no_end(spec, now, seconds)
         at = max(time.opens, at) + timedelta(seconds=seconds)
     return at
+
+
+def _why_no_end(spec: MaintenanceWindows, now: datetime, seconds: float) -> NoEnd:
+    """Say why there is no window for a batch after the ones before it: alone it may fit."""
+    if _first_of(occurrences(spec, utc_of(now)), utc_of(now), seconds)[0] is not None:
+        return NoEnd.FAR_AHEAD if spec.must_end_by is None else NoEnd.AFTER_DEADLINE
+    without = spec.model_copy(update={"must_end_by": None})
+    fits_later = _first_of(occurrences(without, utc_of(now)), utc_of(now), seconds)[0] is not None
+    return NoEnd.AFTER_DEADLINE if fits_later else NoEnd.FITS_NO_WINDOW
 
 
 def _first_of(times: Iterable[Occurrence], now: datetime, needed: float) -> tuple[datetime | None, float | None]:

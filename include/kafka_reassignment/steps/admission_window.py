@@ -1,0 +1,106 @@
+"""The maintenance windows at the admission of a batch: whether it fits, and what would make it fit."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from math import ceil
+
+from kafka_reassignment.advice import CANCEL_DAG_ID, Advice, Correct, Rerun, Trigger
+from kafka_reassignment.decisions.auto_rate import when_calm
+from kafka_reassignment.decisions.rate import healthy, rates_in_force, rates_to_reach
+from kafka_reassignment.decisions.throttle import Side
+from kafka_reassignment.decisions.windows import Fit, StartDecision, fits, past_deadline
+from kafka_reassignment.decisions.windows.estimate import (
+    MEASUREMENT_KEPT,
+    OVERHEAD_SECONDS,
+    Estimate,
+    loads_of,
+    rates_of,
+)
+from kafka_reassignment.errors import DeadlinePassedError, InfeasiblePlanError, name_some
+from kafka_reassignment.model import Batch, View
+from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.request import MEGABYTE
+from kafka_reassignment.request.rate import HIGHEST_RATE_MB
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.estimates import estimate_of
+from kafka_reassignment.steps.moves import left_to_copy
+from kafka_reassignment.steps.rate import to_change
+from kafka_reassignment.text import format_bytes
+
+
+def window_reasons(run: RunContext, recorded: RecordView, batch: Batch, view: View, now: datetime) -> list[str]:
+    """Return why the batch may not start now by the request's maintenance windows.
+
+    Args:
+        run: of the reassignment.
+        recorded: what its record shows.
+        batch: to start, as large as it is now.
+        view: of its partitions.
+        now: when the look began.
+
+    Raises:
+        InfeasiblePlanError: it never may.
+        DeadlinePassedError: the time by which the request must end is over.
+    """
+    spec = run.request.maintenance
+    stop = Trigger(CANCEL_DAG_ID, {"reassignment_id": run.record.reassignment_id})
+    if late := past_deadline(spec, now):
+        if _has_only_to_drop(recorded, batch, view):
+            return []
+        raise DeadlinePassedError(late, stop, Correct("ask for what is left in a new request with a later time"))
+    expected = estimate_of(run, recorded, batch)
+    fit = fits(spec, now, expected.seconds, expected.least_seconds)
+    if fit.decision is StartDecision.START or _has_only_to_drop(recorded, batch, view):
+        return []
+    if fit.decision is StartDecision.NEVER:
+        other_windows = Correct("ask for what is left in a new request with other maintenance windows")
+        slow, advice = _higher_rates(run, recorded, batch, fit.longest_seconds)
+        about = f"; too slow: {name_some(slow)}" if slow else ""
+        raise InfeasiblePlanError(
+            f"Batch {batch.number} can never start: {fit.reason}{about}", *(advice or (stop, other_windows))
+        )
+    return [fit.reason if fit.starts is not None else _held(fit, expected)]
+
+
+def _has_only_to_drop(recorded: RecordView, batch: Batch, view: View) -> bool:
+    """Whether all of a batch that has begun is copied: the rest is done whatever the clock says."""
+    return recorded.submitted(batch.number) is not None and not left_to_copy(batch, view).steps
+
+
+def _held(fit: Fit, expected: Estimate) -> str:
+    """Say what has to pass before the batch fits into any window."""
+    if expected.seconds_at_rates is None:
+        return f"{fit.reason}, by the pace of the latest batches. It waits until that measurement is {MEASUREMENT_KEPT.days} days old"
+    if expected.seconds_at_rates > (fit.longest_seconds or 0.0):
+        return f"{fit.reason}, at the rate of an unhealthy cluster. It waits until the cluster is healthy again"
+    return (
+        f"{fit.reason}, by the pace of the latest batches; at its whole rate it would fit. It waits until that measurement "
+        f"is {MEASUREMENT_KEPT.days} days old, or the rate is raised with kafka_throttle"
+    )
+
+
+def _higher_rates(
+    run: RunContext, recorded: RecordView, batch: Batch, longest: float | None
+) -> tuple[tuple[str, ...], tuple[Advice, ...]]:
+    """Return the brokers that are too slow because of a rate of their own, and the rates at which the batch would fit, where there are any.
+
+    They follow from what each broker copies and the time there is: auto rate may have lowered those in force.
+    """
+    requested, left = run.request.throttle_bytes_per_second, (longest or 0.0) - OVERHEAD_SECONDS
+    if requested is None or left <= 0:
+        return (), ()
+    journal = healthy(when_calm(run.request, recorded.journal()))
+    rates, loads = rates_of(batch, requested, journal.rate_changes), loads_of(batch)
+    needed = {end: ceil(1.05 * load / left / MEGABYTE) for end, load in loads.items() if load > left * rates[end]}
+    in_force = rates_in_force(run.request, journal)
+    is_alike = in_force is None or in_force[0] == in_force[1]
+    slow = () if is_alike else tuple(_in_words(*end, rates[end]) for end in sorted(needed))
+    if not needed or max(needed.values()) > HIGHEST_RATE_MB:
+        return slow, ()
+    wanted = {(broker, side): rate * round(MEGABYTE) for (side, broker), rate in needed.items()}
+    return slow, (*to_change(run, rates_to_reach(run.request, journal, wanted)), Rerun("admit", batch.number))
+
+
+def _in_words(side: Side, broker: int, rate: int) -> str:
+    return f"broker {broker} ({side} side: {format_bytes(rate)}/s)"
