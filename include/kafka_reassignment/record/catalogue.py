@@ -26,8 +26,16 @@ class ReassignmentStatus(StrEnum):
     STOPPED = "stopped"
     """An operator stopped it, and it has released its lock; it may be resumed."""
 
+    UNLOCKED = "unlocked"
+    """It has begun, is not over, and has not the lock: it was resumed and not started again yet, or its lock was released."""
+
     ENDED = "ended"
-    """It was refused, rejected, validated only, or given up: it has neither the lock nor a report."""
+    """It was refused, rejected, validated only, or not verified: it has neither the lock nor a report."""
+
+    @property
+    def may_stand(self) -> bool:
+        """Whether a step that has failed is in the way: it is not finished, and no stop has taken the step's place."""
+        return self in {ReassignmentStatus.ACTIVE, ReassignmentStatus.UNLOCKED, ReassignmentStatus.ENDED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +117,18 @@ def status_of(record: Record, reassignment_id: str, owner_id: str | None) -> Rea
         return ReassignmentStatus.ACTIVE
     if record.read_file("report.txt") is not None:
         return ReassignmentStatus.FINISHED
-    return ReassignmentStatus.ENDED if record.stopped() is None else ReassignmentStatus.STOPPED
+    if record.stopped() is not None:
+        return ReassignmentStatus.STOPPED
+    return ReassignmentStatus.UNLOCKED if _is_half_way(record) else ReassignmentStatus.ENDED
+
+
+def _is_half_way(record: Record) -> bool:
+    """Whether some of its batches have begun, or it was resumed, and not all are finished: moves of it may be in flight."""
+    finished = record.finished_batches()
+    if not finished and record.submitted(1) is None and record.run_commands.last_number() == 0:
+        return False
+    plan = record.plan_in_force()
+    return plan is not None and any(number not in finished for number in range(1, plan.batches + 1))
 
 
 def _by_start(found: Iterable[RecordedReassignment]) -> tuple[RecordedReassignment, ...]:

@@ -185,7 +185,8 @@ def _owned(
     looked_at = {overview.reassignment.reassignment_id for overview in overviews}
     others = (
         reassignment
-        for status in (ReassignmentStatus.ACTIVE, ReassignmentStatus.STOPPED, ReassignmentStatus.ENDED)
+        for status in ReassignmentStatus
+        if status is not ReassignmentStatus.FINISHED
         for reassignment in reversed(known.of(status))
     )
     for other in others:

@@ -36,6 +36,9 @@ from kafka_reassignment.views.work import Work, work_of
 HOLDING = (Motion.STUCK, Motion.WILL_NEVER_FINISH)
 """Replicas that do not get on by themselves."""
 
+AT_WORK = frozenset({ReassignmentStatus.ACTIVE, ReassignmentStatus.UNLOCKED})
+"""What goes on, or may: what is submitted copies on without the lock."""
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -69,7 +72,7 @@ class Look:
     @property
     def is_over(self) -> bool:
         """Whether there is nothing more to watch."""
-        return self.status is not ReassignmentStatus.ACTIVE if self.reassignment else not self.in_flight
+        return self.status not in AT_WORK if self.reassignment else not self.in_flight
 
     @property
     def is_done(self) -> bool:
@@ -205,10 +208,10 @@ class Watch:
         is_active = found.status is ReassignmentStatus.ACTIVE
         at_a_glance = Overview(found, current, {}, None)
         note = at_a_glance.note if is_active else None
-        failed = at_a_glance.failed if is_active else None
+        failed = at_a_glance.failed if found.status in AT_WORK else None
         journal = record.journal()
         seen = None
-        if is_active and current.submitted is not None:
+        if found.status in AT_WORK and not current.is_to_submit:
             seen = self._measure(batch, current.steps, rate_in_force(request, journal))
         known = _from_note(seen, note, self._now())
         plan = self._plan_of(found)
@@ -275,6 +278,8 @@ def _doing(
     note: ProgressNote | None,
     seen: Progress | None,
 ) -> str:
+    if found.status is ReassignmentStatus.UNLOCKED:
+        return f"{found.reassignment_id} is not over, and has not the lock of the cluster"
     if found.status is not ReassignmentStatus.ACTIVE:
         return f"{found.reassignment_id} is {found.status}"
     if (stop := found.record.stopped()) is not None:

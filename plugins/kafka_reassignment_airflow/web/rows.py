@@ -22,6 +22,7 @@ from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.objects import OWN_NAMES, names_in, path_part
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import READERS, RecordStore
+from kafka_reassignment.record.view import RecordView
 
 ROWS = 50
 """On one page."""
@@ -40,7 +41,7 @@ class Shown(StrEnum):
     """It has locked the cluster, and its current batch is not held."""
 
     HELD = "held"
-    """It was stopped, or its current batch waits to be started."""
+    """It was stopped, its current batch waits to be started, or it has not the lock that it needs to go on."""
 
     PAST = "past"
     """It is finished or ended."""
@@ -66,13 +67,14 @@ class RollBack:
     @property
     def is_left(self) -> bool:
         """Whether it is at rest with something left to move back."""
-        return self.status in {ReassignmentStatus.STOPPED, ReassignmentStatus.ENDED}
+        return self.status not in {ReassignmentStatus.ACTIVE, ReassignmentStatus.FINISHED}
 
     def __str__(self) -> str:
         does = {
             ReassignmentStatus.ACTIVE: "rolls it back now",
             ReassignmentStatus.FINISHED: "has rolled it back",
             ReassignmentStatus.STOPPED: "began to roll it back, and was stopped",
+            ReassignmentStatus.UNLOCKED: "began to roll it back, and has lost the lock",
             ReassignmentStatus.ENDED: "began to roll it back, and has ended",
         }[self.status]
         return f"{self.by} {does}"
@@ -104,7 +106,8 @@ class Row:
         """What the list is filtered by."""
         if self.status is ReassignmentStatus.ACTIVE:
             return Shown.HELD if self.note is not None and self.note.waits else Shown.RUNNING
-        return Shown.HELD if self.status is ReassignmentStatus.STOPPED else Shown.PAST
+        waits = {ReassignmentStatus.STOPPED, ReassignmentStatus.UNLOCKED}
+        return Shown.HELD if self.status in waits else Shown.PAST
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +285,7 @@ def row_of(record: Record, job: str, requested_by: str, started_at: datetime, ow
     plan = record.plan_in_force()
     order = record.stopped()
     finished = record.finished_batches()
-    note = record.progress() if status is ReassignmentStatus.ACTIVE else None
+    note = RecordView(record).progress_since_order() if status is ReassignmentStatus.ACTIVE else None
     return Row(
         cluster_id=record.cluster_id,
         reassignment_id=record.reassignment_id,

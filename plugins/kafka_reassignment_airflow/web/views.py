@@ -25,6 +25,7 @@ from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.estimates import expected_end
 from kafka_reassignment.steps.left_open import left_open_reasons
+from kafka_reassignment.views.current_batch import shown_submission
 from kafka_reassignment.views.failure import failure_of, latest_of_run
 from kafka_reassignment.views.work import Work, work_of
 from kafka_reassignment_airflow.runs import batch_run_id, reassignment_of
@@ -128,13 +129,13 @@ class Pages:
         problems: list[str] = []
         last = record.audit.last_number()
         current = next((n for n in range(1, (row.batches or 0) + 1) if n not in done), None)
-        submitted = record.submitted(current) if current else None
+        submitted = shown_submission(RecordView(record), current) if current else None
         is_active = row.status is ReassignmentStatus.ACTIVE
         latest = self._kept.events(record, max(1, last - LATEST_EVENTS + 1), last, problems)
         newest_first = latest[::-1]
         failed = None
-        if is_active or row.status is ReassignmentStatus.ENDED:
-            failed = failure_of(newest_first, current, row.note, record.stopped() if row.stopped else None)
+        if row.status.may_stand:
+            failed = failure_of(newest_first, current, row.note, record.run_commands.last()[1])
         plan = _plan_of(record, problems)
         ends = self._kept.ends(record, finished_numbers(done))
         now = self._clock()
