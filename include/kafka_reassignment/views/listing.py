@@ -32,6 +32,11 @@ MAX_REMAINING = 1_000
 """Partitions of a plan whose remaining targets are listed unless all are asked for: a task's result must stay small."""
 
 
+NOT_OVER = (ReassignmentStatus.UNLOCKED, ReassignmentStatus.UNKNOWN)
+EARLIER = (ReassignmentStatus.FINISHED, ReassignmentStatus.STOPPED, ReassignmentStatus.ENDED)
+"""What is counted beside the one that has the lock."""
+
+
 class Whose(StrEnum):
     """Which moves in flight to list."""
 
@@ -102,10 +107,10 @@ class Listing:
             eventful = [f"{p}: {s}" for p, s in sorted(overview.move_statuses.items()) if s.status not in UNEVENTFUL]
             if eventful:
                 yield f"Look at {name_some(eventful, 10)}"
-        earlier = {status: self.known.of(status) for status in ReassignmentStatus}
-        del earlier[ReassignmentStatus.ACTIVE]
-        if any(earlier.values()):
-            yield "Earlier: " + ", ".join(f"{len(those)} {status}" for status, those in earlier.items() if those)
+        for what, statuses in (("Not over", NOT_OVER), ("Earlier", EARLIER)):
+            counts = {status: len(self.known.of(status)) for status in statuses}
+            if any(counts.values()):
+                yield f"{what}: " + ", ".join(f"{count} {status}" for status, count in counts.items() if count)
         yield from self.known.unreadable
 
     def _by_owner(self) -> dict[str | None, list[Move]]:
@@ -142,7 +147,8 @@ def list_reassignments(
     if store is None:
         return Listing(cluster_id, tuple(Move(p, f) for p, f in sorted(cluster.list_reassignments().items())))
     known = catalogue(store, cluster_id)
-    shown = find_reassignment(store, cluster_id, reassignment_id)
+    is_known = reassignment_id is not None or known.lock.error is None
+    shown = find_reassignment(store, cluster_id, reassignment_id) if is_known else None
     overviews = (_overview(cluster, shown, sleep, all_remaining=all_remaining),) if shown else ()
     moves = _owned(cluster.list_reassignments(), known, overviews)
     return Listing(cluster_id, tuple(moves), overviews, known)

@@ -36,7 +36,7 @@ from kafka_reassignment.views.work import Work, work_of
 HOLDING = (Motion.STUCK, Motion.WILL_NEVER_FINISH)
 """Replicas that do not get on by themselves."""
 
-AT_WORK = frozenset({ReassignmentStatus.ACTIVE, ReassignmentStatus.UNLOCKED})
+AT_WORK = frozenset({ReassignmentStatus.ACTIVE, ReassignmentStatus.UNLOCKED, ReassignmentStatus.UNKNOWN})
 """What goes on, or may: what is submitted copies on without the lock."""
 
 
@@ -216,7 +216,9 @@ class Watch:
         known = _from_note(seen, note, self._now())
         plan = self._plan_of(found)
         waits: tuple[str, ...] = note.waits if note else ()
-        if failed:
+        if found.lock.error:
+            waits = (str(found.lock.error),)
+        elif failed:
             waits = (f"{step_in_words(failed)} has failed: {failed.summary}",)
         return Look(
             at=self._now(),
@@ -280,6 +282,8 @@ def _doing(
 ) -> str:
     if found.status is ReassignmentStatus.UNLOCKED:
         return f"{found.reassignment_id} is not over, and has not the lock of the cluster"
+    if found.status is ReassignmentStatus.UNKNOWN:
+        return f"whether {found.reassignment_id} is at work is not known"
     if found.status is not ReassignmentStatus.ACTIVE:
         return f"{found.reassignment_id} is {found.status}"
     if (stop := found.record.stopped()) is not None:

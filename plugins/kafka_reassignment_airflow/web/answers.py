@@ -67,9 +67,24 @@ class Answer:
 
 def answers(page: Page) -> tuple[Answer, ...]:
     """Return the five answers, in the order in which one asks."""
+    if page.row.status is ReassignmentStatus.UNKNOWN:
+        return _not_known(page)
     if page.row.status is not ReassignmentStatus.ACTIVE:
         return _at_rest(page)
     return _doing(page), _done(page), _waits(page), _stop(page), _now(page)
+
+
+def _not_known(page: Page) -> tuple[Answer, ...]:
+    """The answers where the lock cannot be read: no step of any reassignment of the cluster goes on."""
+    error = page.found.lock.error
+    advice = sentence(error.advice) if error else ""
+    return (
+        Answer(DOING, "Not known: the lock of the cluster cannot be read", "bad", _last_event(page)),
+        Answer(DONE, "Not before the lock can be read", "bad"),
+        Answer(WAITS, "No step goes on without the lock", "bad"),
+        Answer(STOP, "Not before the lock can be read", "bad"),
+        Answer(NOW, advice or "Restore the lock from a copy", "bad"),
+    )
 
 
 def _at_rest(page: Page) -> tuple[Answer, ...]:

@@ -53,6 +53,7 @@ def forms_of(found: RecordedReassignment, roll_back: RollBack | None = None) -> 
         ReassignmentStatus.ACTIVE: (_rate, _limits, _stop, _stop_and_roll_back),
         ReassignmentStatus.UNLOCKED: (_resume, _stop, _stop_and_roll_back),
         ReassignmentStatus.STOPPED: (_resume, _roll_back),
+        ReassignmentStatus.UNKNOWN: (),
         ReassignmentStatus.FINISHED: (_roll_back,),
         ReassignmentStatus.ENDED: (),
     }[found.status]

@@ -116,17 +116,10 @@ class Pages:
         """
         found = found_in(store, cluster_id, reassignment_id)
         record, recorded = found.record, found.recorded_request
-        lock = store.lock_owner(cluster_id)
-        row = row_of(
-            record,
-            str(recorded.request.job),
-            recorded.requested_by,
-            recorded.started_at,
-            lock.reassignment_id if lock else None,
-        )
+        row = row_of(record, str(recorded.request.job), recorded.requested_by, recorded.started_at, found.lock)
         done = record.finished_batches()
         journal = record.journal()
-        problems: list[str] = []
+        problems = [str(found.lock.error)] if found.lock.error else []
         last = record.audit.last_number()
         current = next((n for n in range(1, (row.batches or 0) + 1) if n not in done), None)
         submitted = shown_submission(RecordView(record), current) if current else None
@@ -147,7 +140,7 @@ class Pages:
             row=row,
             found=found,
             now=now,
-            lock=lock,
+            lock=found.lock.owner,
             current=current,
             submitted=submitted,
             failed=failed,
