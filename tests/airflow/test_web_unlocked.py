@@ -96,3 +96,17 @@ def test_what_has_not_begun_has_ended_when_its_lock_is_released(two_batches):
     run = two_batches(reassignment_id="r")
     run.store.release(run.cluster_id, "r", by="ann")
     assert page_of(run).row.status is ReassignmentStatus.ENDED
+
+
+def test_a_filter_by_state_shows_what_was_stopped_without_the_lock_as_held(two_batches):
+    run, now = two_batches(reassignment_id="r"), [0.0]
+    rows = Rows(clock=lambda: now[0])
+    run.store.release(run.cluster_id, "r", by="ann")
+
+    def names(state):
+        return [row.reassignment_id for row in rows.page(run.store, ListQuery(state=state)).rows]
+
+    assert (names(Shown.PAST), names(Shown.HELD)) == (["r"], [])
+    cancel.stop(run.context, WHOLE, by="bob")
+    now[0] += 3_600
+    assert (names(Shown.PAST), names(Shown.HELD)) == ([], ["r"])

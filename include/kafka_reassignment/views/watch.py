@@ -280,12 +280,11 @@ def _doing(
     note: ProgressNote | None,
     seen: Progress | None,
 ) -> str:
-    if found.status is ReassignmentStatus.UNLOCKED:
-        return f"{found.reassignment_id} is not over, and has not the lock of the cluster"
-    if found.status is ReassignmentStatus.UNKNOWN:
-        return f"whether {found.reassignment_id} is at work is not known"
     if found.status is not ReassignmentStatus.ACTIVE:
-        return f"{found.reassignment_id} is {found.status}"
+        return {
+            ReassignmentStatus.UNLOCKED: f"{found.reassignment_id} is not over, and has not the lock of the cluster",
+            ReassignmentStatus.UNKNOWN: f"whether {found.reassignment_id} is at work is not known",
+        }.get(found.status, f"{found.reassignment_id} is {found.status}")
     if (stop := found.record.stopped()) is not None:
         return f"it settles its moves: stopped by {stop.by}"
     if failed is not None and failed.batch is None:

@@ -2,7 +2,7 @@
 
 The page asks again every few seconds. A request never changes, so it is read once per process; nor does the row of a finished
 reassignment, but for its roll back. Other rows are kept for some seconds, for every user. To filter by state, the row of one that has no lock is
-kept until it has had the lock again: it does nothing without.
+kept until it has had the lock again, or was ordered to stop or to go on: else it does nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from math import inf
 from threading import Lock
 from typing import TypeAlias
 
@@ -21,6 +22,7 @@ from kafka_reassignment.errors import RecordDamagedError, RecordError
 from kafka_reassignment.record.catalogue import ReassignmentStatus, SeenLock, status_of
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.objects import OWN_NAMES, names_in, path_part
+from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import READERS, RecordStore
 from kafka_reassignment.record.view import RecordView
@@ -84,7 +86,10 @@ class RollBack:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One reassignment in the list. ``note`` is the latest progress of the current batch, while there is one."""
+    """One reassignment in the list. ``note`` is the latest progress of the current batch, while there is one.
+
+    ``orders`` is the number of the last order to stop or to go on.
+    """
 
     cluster_id: str
     reassignment_id: str
@@ -96,6 +101,7 @@ class Row:
     batches: int | None
     note: ProgressNote | None
     stopped: str | None
+    orders: int
     roll_back: RollBack | None
 
     @property
@@ -169,6 +175,7 @@ class Rows:
         self._known: dict[_Key, _Known] = {}
         self._not_known: dict[_Key, tuple[float, str]] = {}
         self._rows: dict[_Key, tuple[float, Row]] = {}
+        self._asked: dict[_Key, float] = {}
         self._locks: dict[str, int] = {}
         self._busy = Lock()
 
@@ -271,7 +278,7 @@ class Rows:
             read_at, row = self._rows[key]
             is_active = row.status is ReassignmentStatus.ACTIVE
             kept = now - read_at < (ACTIVE_KEPT_SECONDS if is_active else OTHERS_KEPT_SECONDS)
-            if row.fits(lock) and (kept or (of_any_age and not is_active)):
+            if row.fits(lock) and (kept or (of_any_age and not is_active and self._is_as_ordered(known, row))):
                 return row
         try:
             row = self._read_row(known, lock)
@@ -280,6 +287,17 @@ class Rows:
             return None
         self._rows[key] = now, row
         return row
+
+    def _is_as_ordered(self, known: _Known, row: Row) -> bool:
+        """Whether nobody has ordered that it stops or goes on, as of some seconds ago; what is finished is ordered nothing."""
+        now = self._clock()
+        if row.status is ReassignmentStatus.FINISHED or now - self._asked.get(known.key, -inf) < OTHERS_KEPT_SECONDS:
+            return True
+        with suppress(RecordError):  # where all of it is read, the error is named
+            if known.record.run_commands.last_number() == row.orders:
+                self._asked[known.key] = now
+                return True
+        return False
 
     def _read_row(self, known: _Known, lock: SeenLock) -> Row:
         _, row = self._rows.get(known.key, (0.0, None))
@@ -296,7 +314,7 @@ def row_of(record: Record, job: str, requested_by: str, started_at: datetime, lo
     """
     status = status_of(record, record.reassignment_id, lock)
     plan = record.plan_in_force()
-    order = record.stopped()
+    number, order = record.run_commands.last()
     finished = record.finished_batches()
     note = RecordView(record).progress_since_order() if status is ReassignmentStatus.ACTIVE else None
     return Row(
@@ -309,9 +327,14 @@ def row_of(record: Record, job: str, requested_by: str, started_at: datetime, lo
         finished=len(finished),
         batches=plan.batches if plan else None,
         note=note if note is not None and note.batch not in finished else None,
-        stopped=f"by {order.by}" + (f": {order.reason}" if order.reason else "") if order else None,
+        stopped=_in_words(order) if order is not None and order.stopped else None,
+        orders=number,
         roll_back=None if status is ReassignmentStatus.ACTIVE else roll_back_of(record, lock),
     )
+
+
+def _in_words(order: RunCommand) -> str:
+    return f"by {order.by}" + (f": {order.reason}" if order.reason else "")
 
 
 def roll_back_of(record: Record, lock: SeenLock) -> RollBack | None:
