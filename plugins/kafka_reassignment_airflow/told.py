@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
 from airflow.sdk import BaseNotifier, Context
 from airflow.sdk.exceptions import AirflowFailException
-from pydantic import BaseModel, ConfigDict, ImportString, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, ImportString, TypeAdapter
 
 from kafka_reassignment.advice import RUNNING, Correct
 from kafka_reassignment.errors import BatchIncompleteError, InvalidRequestError, RecordError, StoppedError
@@ -58,14 +58,16 @@ class Message:
 class ConfiguredNotifier(BaseModel):
     """One entry of the setting: a notifier of any provider, its arguments, and of what it tells."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)  # which may have a token
 
     classpath: ImportString[Any]
     kwargs: Mapping[str, Any] = {}
     events: tuple[Happened, ...] = tuple(Happened)
 
 
-_CONFIGURED: TypeAdapter[tuple[ConfiguredNotifier, ...]] = TypeAdapter(tuple[ConfiguredNotifier, ...])
+_ENTRIES: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(
+    list[dict[str, Any]], config=ConfigDict(hide_input_in_errors=True)
+)
 
 SUBJECTS: Mapping[Happened, str] = {
     Happened.APPROVAL_WANTED: "Approval wanted: {what}",
@@ -139,37 +141,56 @@ def message_of(event: Happened, reassignment_id: str, text: str, what: str = "")
     return Message(event, reassignment_id, subject, text[:LONGEST_TEXT], link)
 
 
-def notifiers(event: Happened) -> list[Callable[[Any], None]]:
-    """Return the configured notifiers of an event, new ones each time.
+def entries() -> list[dict[str, Any]]:
+    """Return what the setting has, an entry for each notifier.
 
     Raises:
-        InvalidRequestError: the setting cannot be read, or names a class that is not there or takes other arguments.
+        InvalidRequestError: it is no list of these.
     """
     given = setting("notifiers")
     try:
-        configured = _CONFIGURED.validate_python(json.loads(given)) if given else ()
-        return [_made(one) for one in configured if event in one.events]
-    except (ValueError, ValidationError, ImportError, TypeError) as error:
-        raise InvalidRequestError(
-            f"[{SECTION}] notifiers cannot be used: {str(error)[:200]}",
-            Correct('correct the setting: a JSON list such as [{"classpath": "…", "kwargs": {…}}]'),
-        ) from error
+        return _ENTRIES.validate_python(json.loads(given)) if given else []
+    except ValueError as error:
+        raise _not_usable(error) from error
 
 
-def _made(one: ConfiguredNotifier) -> BaseNotifier:
-    made = one.classpath(**one.kwargs)
-    if not isinstance(made, BaseNotifier):
-        raise TypeError(f"{one.classpath} is no notifier of Airflow")
+def notifier_of(entry: Mapping[str, Any], event: Happened) -> BaseNotifier | None:
+    """Return a new notifier as an entry of the setting says; None where it tells nothing of this event.
+
+    Raises:
+        InvalidRequestError: it cannot be made. A class of any provider raises what it likes, as for a file that is missing.
+    """
+    try:
+        one = ConfiguredNotifier.model_validate(entry)
+        if event not in one.events:
+            return None
+        made = one.classpath(**one.kwargs)
+        if not isinstance(made, BaseNotifier):
+            raise TypeError(f"{one.classpath} is no notifier of Airflow")
+    except Exception as error:
+        raise _not_usable(error, f"{entry.get('classpath', 'an entry without a class')}: ") from error
     return made
 
 
+def _not_usable(error: Exception, which: str = "") -> InvalidRequestError:
+    return InvalidRequestError(
+        f"[{SECTION}] notifiers cannot be used: {which}{str(error)[:200]}",
+        Correct('correct the setting: a JSON list such as [{"classpath": "…", "kwargs": {…}}]'),
+    )
+
+
 def _send(context: Context, message: Message) -> bool:
-    """Send a message through every notifier; return whether all took it."""
+    """Send a message through every notifier; return whether all took it. One that cannot be made keeps no other one from it.
+
+    Raises:
+        InvalidRequestError: the setting cannot be read.
+    """
     sent = True
-    for notifier in notifiers(message.event):
+    for entry in entries():
         try:
-            notifier({**context, "told": asdict(message)})
+            if (notifier := notifier_of(entry, message.event)) is not None:
+                notifier({**context, "told": asdict(message)})
         except Exception:
             sent = False
-            log.exception("%s did not take the message %r", type(notifier).__name__, message.subject)
+            log.exception("%s did not take the message %r", entry.get("classpath"), message.subject)
     return sent

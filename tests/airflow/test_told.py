@@ -5,6 +5,7 @@ import logging
 from types import SimpleNamespace
 
 import pytest
+from airflow.exceptions import AirflowException
 from airflow.sdk import BaseNotifier
 
 from kafka_reassignment.errors import BatchIncompleteError, ClusterUnavailableError, StoppedError
@@ -15,7 +16,7 @@ from kafka_reassignment_airflow.links import LINKS, Opened
 from kafka_reassignment_airflow.operators.batch import SubmitBatchOperator
 from kafka_reassignment_airflow.runs import MAINTENANCE_DAG_ID
 from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
-from kafka_reassignment_airflow.told import Happened, Message, message_of, notifiers, tell, tell_failure
+from kafka_reassignment_airflow.told import Happened, Message, entries, message_of, notifier_of, tell, tell_failure
 from kafka_reassignment_airflow.urls import list_url
 
 pytestmark = pytest.mark.quick
@@ -83,6 +84,37 @@ def test_a_notifier_that_fails_stops_no_step_and_is_tried_again_by_a_rerun(told,
     assert sent == [("Finished: r", "done")]
 
 
+class NotMade(BaseNotifier):
+    """Cannot be made, as one whose template is a file that this worker has not."""
+
+    def __init__(self, *, kind="FileNotFoundError", **_):
+        errors = {
+            "FileNotFoundError": FileNotFoundError("/etc/mail.html"),
+            "AirflowException": AirflowException("not set"),
+        }
+        raise errors[kind]
+
+    def notify(self, context):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("kind", ["FileNotFoundError", "AirflowException"])
+def test_a_notifier_that_cannot_be_made_stops_no_step_and_silences_no_other_one(
+    told, two_batches, monkeypatch, caplog, kind
+):
+    sent, run = told(), two_batches()
+    made, not_made = {"classpath": f"{__name__}.Kept"}, {"classpath": f"{__name__}.NotMade"}
+    entry = not_made | {"kwargs": {"kind": kind, "token": "s3cret"}}
+    monkeypatch.setenv(SETTING, json.dumps([entry, {"class": "s3cret"}, made]))
+    tell(run.record, {}, Happened.FINISHED, "done", once="")
+    assert sent == [("Finished: r", "done")]
+    assert caplog.text.count("did not take the message 'Finished: r'") == 2
+    assert "s3cret" not in caplog.text
+    monkeypatch.setenv(SETTING, json.dumps([made]))
+    tell(run.record, {}, Happened.FINISHED, "done", once="")
+    assert len(sent) == 2, "what not all took is told again when the task runs again"
+
+
 def test_nobody_is_told_without_notifiers_and_nothing_is_written(two_batches):
     run = two_batches()
     tell(run.record, {}, Happened.FINISHED, "done", once="")
@@ -104,8 +136,9 @@ def test_a_setting_that_cannot_be_used_stops_no_step(monkeypatch, two_batches, c
 
 def test_a_notifier_may_be_for_some_events_and_have_templates_of_its_own(told):
     told(events=["failed"], kwargs={"subject": "{{ told.reassignment_id }}"})
-    assert [type(n).__name__ for n in notifiers(Happened.FAILED)] == ["Kept"]
-    assert notifiers(Happened.HELD) == []
+    (entry,) = entries()
+    assert type(notifier_of(entry, Happened.FAILED)).__name__ == "Kept"
+    assert notifier_of(entry, Happened.HELD) is None
 
 
 def failure(task_id, error, **params):
