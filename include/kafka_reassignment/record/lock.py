@@ -71,6 +71,13 @@ class LockSeries:
                 ReleaseLock(self._cluster_id, number=number),
             ) from error
 
+    def is_locked_by(self, number: int) -> bool:
+        """Whether the object of this number locks the cluster, or is not readable, so that it may."""
+        try:
+            return self.owner_at(number) is not None
+        except RecordDamagedError:
+            return True
+
     def last_number(self) -> int:
         """Return the number of the object in force, readable or not; 0 when there is none."""
         return self._changes.last_number()
