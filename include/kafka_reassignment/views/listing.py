@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
 from typing import Any
 
 from kafka_reassignment.decisions.moves import phase
-from kafka_reassignment.errors import name_some
+from kafka_reassignment.errors import RecordDamagedError, name_some
 from kafka_reassignment.model import InFlight, Replicas, TopicPartition, View
 from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import ClusterPort
@@ -150,8 +150,9 @@ def list_reassignments(
     is_known = reassignment_id is not None or known.lock.error is None
     shown = find_reassignment(store, cluster_id, reassignment_id) if is_known else None
     overviews = (_overview(cluster, shown, sleep, all_remaining=all_remaining),) if shown else ()
-    moves = _owned(cluster.list_reassignments(), known, overviews)
-    return Listing(cluster_id, tuple(moves), overviews, known)
+    unreadable: list[str] = []
+    moves = tuple(_owned(cluster.list_reassignments(), known, overviews, unreadable))
+    return Listing(cluster_id, moves, overviews, replace(known, unreadable=(*known.unreadable, *unreadable)))
 
 
 def _overview(
@@ -182,9 +183,15 @@ def _remaining(
 
 
 def _owned(
-    in_flight: Mapping[TopicPartition, InFlight], known: Catalogue, overviews: Iterable[Overview]
+    in_flight: Mapping[TopicPartition, InFlight],
+    known: Catalogue,
+    overviews: Iterable[Overview],
+    unreadable: list[str],
 ) -> Iterator[Move]:
-    """Find the owner of each move: first among the overviews, then among others whose current batch was submitted."""
+    """Find the owner of each move: first among the overviews, then among others whose current batch was submitted.
+
+    One of the others that is damaged hides nothing of the rest: it is added to ``unreadable``.
+    """
     owners: dict[TopicPartition, tuple[str, int]] = {}
     for overview in overviews:
         owners |= _moves_of(overview.reassignment, overview.current, in_flight)
@@ -198,10 +205,15 @@ def _owned(
     for other in others:
         if in_flight.keys() <= owners.keys():
             break
-        if other.reassignment_id not in looked_at:
+        if other.reassignment_id in looked_at:
+            continue
+        try:
             current = CurrentBatch.of(other.record)
-            if current.submitted is not None or current.left_open:
-                owners = _moves_of(other, current, in_flight) | owners
+        except RecordDamagedError as error:
+            unreadable.append(f"Which moves are of {other.reassignment_id} is not known: {error.problem}")
+            continue
+        if current.submitted is not None or current.left_open:
+            owners = _moves_of(other, current, in_flight) | owners
     for partition, flight in sorted(in_flight.items()):
         yield Move(partition, flight, *owners.get(partition, (None, None)))
 
