@@ -183,13 +183,13 @@ class Pages:
 
 
 def audit_lines(store: RecordStore, cluster_id: str, reassignment_id: str) -> Iterator[str]:
-    """Return the audit trail as JSON lines, oldest first.
+    """Return the audit trail as JSON lines, oldest first; an event that cannot be read has a line that says so.
 
     Raises:
         RecordError: there is no record of it.
     """
     trail = found_in(store, cluster_id, reassignment_id).record.audit
-    return (event.model_dump_json() + "\n" for event in trail)
+    return (event.model_dump_json() + "\n" for event in trail.each())
 
 
 def plan_report(store: RecordStore, cluster_id: str, reassignment_id: str, nonce: str) -> str:

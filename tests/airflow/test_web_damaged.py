@@ -1,5 +1,6 @@
-"""The page and the list where the lock of a cluster cannot be read."""
+"""The page and the list where something of the records cannot be read, or all of them."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -54,3 +55,11 @@ def test_the_list_takes_the_lock_as_it_is_before_and_after_it_is_damaged_and_rel
     assert seen() == (ReassignmentStatus.UNKNOWN, True)
     run.store.release_by_force(run.cluster_id, 1, at=NOW, by="ann")
     assert seen() == (ReassignmentStatus.UNLOCKED, False)
+
+
+def test_the_json_lines_of_the_trail_name_an_event_that_cannot_be_read_and_have_all_others(run, monkeypatch):
+    Path(str(run.record.root), "audit", "000002.json").write_text("{")
+    lines = client_of(run, monkeypatch).get("/audit.jsonl", params={"cluster": run.cluster_id, "id": "r"}).text
+    events = [json.loads(line) for line in lines.splitlines()]
+    assert [event["sequence"] for event in events] == list(range(1, run.record.audit.last_number() + 1))
+    assert [event["sequence"] for event in events if "unreadable" in event] == [2]
