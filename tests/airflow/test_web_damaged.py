@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 from tests.airflow.test_web import client_of
 
+from kafka_reassignment.errors import (
+    InvalidRequestError,
+    RecordError,
+    RecordStoreUnusableError,
+    RecordUnavailableError,
+)
 from kafka_reassignment.record.catalogue import ReassignmentStatus
+from kafka_reassignment_airflow.web import app as web
 from kafka_reassignment_airflow.web.answers import answers
 from kafka_reassignment_airflow.web.forms import forms_of
 from kafka_reassignment_airflow.web.rows import Rows
@@ -63,3 +70,24 @@ def test_the_json_lines_of_the_trail_name_an_event_that_cannot_be_read_and_have_
     events = [json.loads(line) for line in lines.splitlines()]
     assert [event["sequence"] for event in events] == list(range(1, run.record.audit.last_number() + 1))
     assert [event["sequence"] for event in events if "unreadable" in event] == [2]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (RecordUnavailableError("the store does not answer"), 503),
+        (InvalidRequestError("There is no Airflow connection records"), 500),
+        (RecordStoreUnusableError("s3fs is missing"), 500),
+        (RecordError("There is no record of it"), 404),
+    ],
+    ids=["away", "no such connection", "no client library", "no record"],
+)
+def test_without_records_the_page_says_why(run, monkeypatch, error, status):
+    client = client_of(run, monkeypatch)
+
+    def failing():
+        raise error
+
+    monkeypatch.setattr(web, "record_store", failing)
+    shown = client.get("/")
+    assert (shown.status_code, str(error) in shown.text) == (status, True)

@@ -7,6 +7,7 @@ request reads: no page changes anything.
 from __future__ import annotations
 
 from hashlib import sha256
+from http import HTTPStatus
 from secrets import token_urlsafe
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,12 @@ from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import Depends, FastAPI, Header, Query
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
-from kafka_reassignment.errors import RecordError
+from kafka_reassignment.errors import (
+    ReassignmentError,
+    RecordError,
+    RecordStoreUnusableError,
+    RecordUnavailableError,
+)
 from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.runs import DAG_ID
@@ -58,9 +64,9 @@ def create_app() -> FastAPI:
     rows, pages = Rows(), views.Pages()
     app = FastAPI(title="Kafka reassignments", dependencies=[Depends(may_read)], docs_url=None, openapi_url=None)
 
-    @app.exception_handler(RecordError)
-    def unreadable(_: object, error: RecordError) -> Response:
-        return _html("error.html.j2", status=404, text=str(error), part="", again=0)
+    @app.exception_handler(ReassignmentError)
+    def unreadable(_: object, error: ReassignmentError) -> Response:
+        return _html("error.html.j2", status=_status_of(error), text=str(error), part="", again=0)
 
     @app.get("/")
     def reassignments(
@@ -131,6 +137,14 @@ def create_app() -> FastAPI:
         return HTMLResponse(report, headers=_headers(REPORT_POLICY.format(nonce=nonce)))
 
     return app
+
+
+def _status_of(error: ReassignmentError) -> HTTPStatus:
+    """Return the status of a page that cannot be shown: the store is away or not set up right, or there is no such record."""
+    if isinstance(error, RecordUnavailableError):
+        return HTTPStatus.SERVICE_UNAVAILABLE
+    is_set_up = isinstance(error, RecordError) and not isinstance(error, RecordStoreUnusableError)
+    return HTTPStatus.NOT_FOUND if is_set_up else HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def _headers(policy: str) -> dict[str, str]:
