@@ -314,9 +314,10 @@ def row_of(record: Record, job: str, requested_by: str, started_at: datetime, lo
     """
     status = status_of(record, record.reassignment_id, lock)
     plan = record.plan_in_force()
-    number, order = record.run_commands.last()
+    recorded = RecordView(record)
+    number, order = recorded.numbered_run_command()
     finished = record.finished_batches()
-    note = RecordView(record).progress_since_order() if status is ReassignmentStatus.ACTIVE else None
+    note = recorded.progress_since_order() if status is ReassignmentStatus.ACTIVE else None
     return Row(
         cluster_id=record.cluster_id,
         reassignment_id=record.reassignment_id,

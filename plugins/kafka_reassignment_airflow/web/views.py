@@ -115,27 +115,27 @@ class Pages:
             RecordError: there is no record of it, or it cannot be read.
         """
         found = found_in(store, cluster_id, reassignment_id)
-        record, recorded = found.record, found.recorded_request
+        record, recorded, view = found.record, found.recorded_request, RecordView(found.record)
         row = row_of(record, str(recorded.request.job), recorded.requested_by, recorded.started_at, found.lock)
         done = record.finished_batches()
         journal = record.journal()
         problems = [str(found.lock.error)] if found.lock.error else []
         last = record.audit.last_number()
         current = next((n for n in range(1, (row.batches or 0) + 1) if n not in done), None)
-        submitted = shown_submission(RecordView(record), current) if current else None
+        submitted = shown_submission(view, current) if current else None
         is_active = row.status is ReassignmentStatus.ACTIVE
         latest = self._kept.events(record, max(1, last - LATEST_EVENTS + 1), last, problems)
         newest_first = latest[::-1]
         failed = None
         if row.status.may_stand:
-            failed = failure_of(newest_first, current, row.note, record.run_commands.last()[1])
+            failed = failure_of(newest_first, current, row.note, view.last_run_command())
         plan = _plan_of(record, problems)
         ends = self._kept.ends(record, finished_numbers(done))
         now = self._clock()
         ends_at = row.note.ends_at if row.note else None
         if plan and latest and row.note is None and is_active:
             # As of the last event, so that a page on which nothing happens stays as it is.
-            ends_at = expected_end(RecordView(record), recorded.request, latest[-1].finished_at, plan).at
+            ends_at = expected_end(view, recorded.request, latest[-1].finished_at, plan).at
         return Page(
             row=row,
             found=found,
@@ -158,7 +158,7 @@ class Pages:
             withdrawn=tuple(sorted(record.withdrawn_partitions())),
             left_out=_first(submitted.left_out) if submitted else {},
             left_open=_first(
-                {p: f"{why} (batch {number})" for p, (number, why) in left_open_reasons(RecordView(record)).items()}
+                {p: f"{why} (batch {number})" for p, (number, why) in left_open_reasons(view).items()}
                 | (submitted.left_open if submitted else {})
             ),
             plan=plan,
