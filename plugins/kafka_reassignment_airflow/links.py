@@ -28,7 +28,9 @@ class ReassignmentLink(BaseOperatorLink):
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Return the address; by the run's id where the task has not come so far as to know the reassignment."""
         opened = getattr(operator, "opened", None)
-        return page_url(opened.reassignment_id if opened else reassignment_of_run(ti_key.dag_id, ti_key.run_id))
+        if opened:
+            return page_url(opened.reassignment_id, opened.cluster_id)
+        return page_url(reassignment_of_run(ti_key.dag_id, ti_key.run_id))
 
 
 class PlanReportLink(BaseOperatorLink):

@@ -20,8 +20,9 @@ from pydantic import BaseModel, ConfigDict, ImportString, TypeAdapter
 from kafka_reassignment.advice import RUNNING, Correct
 from kafka_reassignment.errors import BatchIncompleteError, InvalidRequestError, RecordError, StoppedError
 from kafka_reassignment.record.record import Record
+from kafka_reassignment_airflow.links import Opened
 from kafka_reassignment_airflow.provider_info import SECTION
-from kafka_reassignment_airflow.runs import MAINTENANCE_DAG_ID, reassignment_of_run
+from kafka_reassignment_airflow.runs import ABOUT_OTHERS, MAINTENANCE_DAG_ID, reassignment_of_run
 from kafka_reassignment_airflow.settings import setting
 from kafka_reassignment_airflow.urls import list_url, page_url
 
@@ -45,7 +46,7 @@ class Happened(StrEnum):
 class Message:
     """What a notifier's templates see as ``told``: ``{{ told.subject }}``, ``{{ told.text }}``, ``{{ told.link }}``.
 
-    ``reassignment_id`` is empty where there is no reassignment yet; the link is then to the list of all.
+    ``reassignment_id`` is empty where there is no reassignment yet, or nobody can tell which one; the link is then to the list of all.
     """
 
     event: Happened
@@ -95,7 +96,7 @@ def tell(record: Record, context: Context, event: Happened, text: str, *, what: 
     try:
         if record.has_file(name):
             return
-        if _send(context, message_of(event, record.reassignment_id, text, what)):
+        if _send(context, message_of(event, Opened(record.cluster_id, record.reassignment_id), text, what)):
             record.write_file(name, text.encode())
     except (RecordError, InvalidRequestError) as error:
         log.warning("Nobody is told that %s %s: %s", record.reassignment_id, event, error)
@@ -121,24 +122,36 @@ def tell_failure(context: Context) -> None:
         isinstance(cause, BatchIncompleteError) and ti.task_id == "start_next_batch"
     ):
         return
-    asked = str((context.get("params") or {}).get("reassignment_id") or "")
-    if ti.dag_id == MAINTENANCE_DAG_ID:
-        reassignment_id = ""  # it opens reassignments, and is none
-    else:
-        reassignment_id = asked if asked not in {"", RUNNING} else reassignment_of_run(ti.dag_id, run_id)
     what = f"{ti.dag_id}.{ti.task_id} of {run_id}"
     text = str(error or "the task ended without an error of its own: see its log")
     try:
-        _send(context, message_of(Happened.FAILED, reassignment_id, text, what))
+        _send(context, message_of(Happened.FAILED, _about(context), text, what))
     except InvalidRequestError as wrong:
         log.warning("Nobody is told that %s has failed: %s", what, wrong)
 
 
-def message_of(event: Happened, reassignment_id: str, text: str, what: str = "") -> Message:
-    """Return what is sent."""
-    subject = SUBJECTS[event].format(what=what or reassignment_id)
-    link = page_url(reassignment_id) if reassignment_id else list_url()
-    return Message(event, reassignment_id, subject, text[:LONGEST_TEXT], link)
+def _about(context: Context) -> Opened:
+    """Return what a failed task is about, as far as that is known.
+
+    What the task has opened is known for sure. Else it is what its params name, or those of its run; an order about what runs
+    has the id of its first task's result there.
+    """
+    dag_id, task = context["ti"].dag_id, context.get("task")
+    if dag_id == MAINTENANCE_DAG_ID:
+        return Opened("", "")  # it opens reassignments, and is none
+    if (opened := getattr(task, "opened", None)) is not None:
+        return Opened(*opened)
+    for named in (getattr(task, "reassignment_id", ""), (context.get("params") or {}).get("reassignment_id")):
+        if isinstance(named, str | int) and str(named) not in {"", RUNNING, str(None)} and "{{" not in str(named):
+            return Opened("", str(named))
+    return Opened("", "" if dag_id in ABOUT_OTHERS else reassignment_of_run(dag_id, str(context["dag_run"].run_id)))
+
+
+def message_of(event: Happened, about: Opened, text: str, what: str = "") -> Message:
+    """Return what is sent; ``about`` may have an empty cluster, or no reassignment either."""
+    subject = SUBJECTS[event].format(what=what or about.reassignment_id)
+    link = page_url(about.reassignment_id, about.cluster_id) if about.reassignment_id else list_url()
+    return Message(event, about.reassignment_id, subject, text[:LONGEST_TEXT], link)
 
 
 def entries() -> list[dict[str, Any]]:

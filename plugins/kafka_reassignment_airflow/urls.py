@@ -10,9 +10,11 @@ PAGE = "/kafka-reassignment"
 """Below the address of Airflow's api-server."""
 
 
-def page_url(reassignment_id: str) -> str:
-    """Return the address of a reassignment's page; the run of one of its batches will do as well."""
-    return _url("run", id=reassignment_id)
+def page_url(reassignment_id: str, cluster_id: str = "") -> str:
+    """Return the address of a reassignment's page. Without the cluster it is looked for; a run of one of its batches will do then."""
+    return (
+        _url("reassignment", cluster=cluster_id, id=reassignment_id) if cluster_id else _url("run", id=reassignment_id)
+    )
 
 
 def list_url() -> str:

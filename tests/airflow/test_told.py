@@ -8,7 +8,7 @@ import pytest
 from airflow.exceptions import AirflowException
 from airflow.sdk import BaseNotifier
 
-from kafka_reassignment.errors import BatchIncompleteError, ClusterUnavailableError, StoppedError
+from kafka_reassignment.errors import BatchIncompleteError, ClusterUnavailableError, StoppedError, UnsafeDropError
 from kafka_reassignment.steps.waiting import Done, Waiting
 from kafka_reassignment_airflow import metrics
 from kafka_reassignment_airflow.base import translate_errors
@@ -177,6 +177,31 @@ def test_a_failure_names_its_reassignment(told, dag_id, run_id, params, reassign
     assert [subject for subject, _ in sent] == [reassignment_id]
 
 
+@pytest.mark.parametrize(
+    ("task", "link"),
+    [
+        (SimpleNamespace(opened=Opened("c/1", "r")), "/reassignment?cluster=c%2F1&id=r"),
+        (SimpleNamespace(opened=None, reassignment_id="r"), "/run?id=r"),
+        (SimpleNamespace(opened=None, reassignment_id="running"), "/"),
+        (None, "/"),
+    ],
+    ids=["opened", "the result of its first task", "not known", "no task"],
+)
+def test_the_failure_of_a_stop_of_what_runs_leads_to_what_it_stops_and_not_to_itself(told, task, link):
+    sent = told(kwargs={"subject": "{{ told.reassignment_id }} {{ told.link }}"})
+    context = failure("settle_moves", UnsafeDropError("not settled"), reassignment_id="running") | {"task": task}
+    context["ti"].dag_id, context["dag_run"].run_id = "kafka_reassignment_cancel", "manual__of_the_cancel"
+    tell_failure(context)
+    [(subject, _)] = sent
+    assert subject == f"{'' if link == '/' else 'r'} {list_url().rstrip('/')}{link}"
+
+
+def test_what_is_told_of_a_record_leads_to_its_cluster(told, two_batches):
+    sent, run = told(kwargs={"subject": "{{ told.link }}"}), two_batches()
+    tell(run.record, {}, Happened.FINISHED, "done", once="")
+    assert sent[0][0].endswith("/reassignment?cluster=fake-cluster&id=r")
+
+
 @pytest.mark.parametrize("task_id", ["choose_requests", "open_reassignment"])
 def test_a_maintenance_window_that_opens_nothing_is_told_with_a_link_to_the_list(told, dags, task_id):
     """There is no reassignment yet, and so no page of one."""
@@ -226,7 +251,7 @@ def test_a_batch_that_was_not_held_tells_nothing(told, two_batches):
 
 
 def test_a_message_is_short_and_links_to_the_page():
-    message = message_of(Happened.FINISHED, "manual__2026-01-01T00:00:00+00:00", "x" * 10_000)
+    message = message_of(Happened.FINISHED, Opened("", "manual__2026-01-01T00:00:00+00:00"), "x" * 10_000)
     assert isinstance(message, Message)
     assert len(message.text) == 2_000
     assert message.link.endswith("/kafka-reassignment/run?id=manual__2026-01-01T00%3A00%3A00%2B00%3A00")
@@ -258,6 +283,6 @@ def test_a_task_links_to_the_page_the_report_and_the_trail_of_its_reassignment()
     assert (report, trail) == ("", "")
     task.opened = Opened("cluster/1", "r 1")
     page, report, trail = (link.get_link(task, ti_key=key) for link in LINKS)
-    assert page.endswith("/run?id=r+1")
+    assert page.endswith("/reassignment?cluster=cluster%2F1&id=r+1")
     assert report.endswith("/plan?cluster=cluster%2F1&id=r+1")
     assert trail.endswith("/audit.jsonl?cluster=cluster%2F1&id=r+1")

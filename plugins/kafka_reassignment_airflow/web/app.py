@@ -10,11 +10,12 @@ from hashlib import sha256
 from http import HTTPStatus
 from secrets import token_urlsafe
 from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import Depends, FastAPI, Header, Query
-from fastapi.responses import HTMLResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from kafka_reassignment.errors import (
     ReassignmentError,
@@ -100,12 +101,14 @@ def create_app() -> FastAPI:
     def run(run_id: ReassignmentId, part: Part = "", known: Known = None) -> Response:
         store = record_store()
         found = views.find(store, run_id)
-        if found is None:
+        if len(found) > 1:  # the list has them all, with their clusters, to choose from
+            return RedirectResponse(f"./?{urlencode({'text': found[0][1]})}", headers=_headers(_NOWHERE))
+        if not found:
             raise RecordError(
                 f"Run {run_id} has no record, expected a run of kafka_reassignment or of one of its batches whose task "
                 "'preflight' is done. Wait for that task, or choose another run. Airflow shows this tab at the runs of every DAG"
             )
-        return shown(*found, AuditQuery(), part, known)
+        return shown(*found[0], AuditQuery(), part, known)
 
     def shown(cluster_id: str, reassignment_id: str, query: AuditQuery, part: Part, known: str | None) -> Response:
         page = pages.page(record_store(), cluster_id, reassignment_id, query)

@@ -218,14 +218,14 @@ def plan_json(
     return reassignment_json(found_in(store, cluster_id, reassignment_id).record.plan_ref(), side)
 
 
-def find(store: RecordStore, run_id: str) -> tuple[str, str] | None:
-    """Return cluster and reassignment that a run of ``kafka_reassignment``, or of one of its batches, belongs to."""
-    batch_of = reassignment_of(run_id)
-    for cluster_id in store.clusters():
-        for name in (run_id, batch_of) if batch_of else (run_id,):
-            if store.record(cluster_id, name).exists:
-                return cluster_id, name
-    return None
+def find(store: RecordStore, run_id: str) -> list[tuple[str, str]]:
+    """Return cluster and reassignment that a run of ``kafka_reassignment``, or of one of its batches, belongs to.
+
+    Several where clusters have reassignments of the same id, such as those of two Airflows or of two DAGs of your own.
+    """
+    names = [name for name in (run_id, reassignment_of(run_id)) if name]
+    found = ((c, next((n for n in names if store.record(c, n).exists), None)) for c in store.clusters())
+    return [(cluster_id, name) for cluster_id, name in found if name is not None]
 
 
 def _plan_of(record: Record, problems: list[str]) -> PlanSummary | None:
