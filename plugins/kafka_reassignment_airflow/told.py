@@ -18,8 +18,16 @@ from airflow.sdk.exceptions import AirflowFailException
 from pydantic import BaseModel, ConfigDict, ImportString, TypeAdapter
 
 from kafka_reassignment.advice import RUNNING, Correct
-from kafka_reassignment.errors import BatchIncompleteError, InvalidRequestError, RecordError, StoppedError
+from kafka_reassignment.errors import (
+    BatchIncompleteError,
+    InvalidRequestError,
+    ReassignmentError,
+    RecordError,
+    StoppedError,
+    ThrottleInUseError,
+)
 from kafka_reassignment.record.record import Record
+from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.links import Opened
 from kafka_reassignment_airflow.provider_info import SECTION
 from kafka_reassignment_airflow.runs import ABOUT_OTHERS, MAINTENANCE_DAG_ID, reassignment_of_run
@@ -111,7 +119,8 @@ def tell_failure(context: Context) -> None:
     """Tell people that a task has failed for good: an ``on_failure_callback``, also for a DAG of your own.
 
     Airflow calls it once for each last try, so a task that fails again after it was cleared is told again. A stop by a person
-    is no failure, and neither is the last task of a batch that only repeats what failed before it.
+    is no failure: neither what ends because of it, nor that the batch's throttle is not cleared, or the batch not at its target. Nor
+    is the last task of a batch that only repeats what failed before it.
     """
     if not setting("notifiers"):
         return
@@ -122,12 +131,26 @@ def tell_failure(context: Context) -> None:
         isinstance(cause, BatchIncompleteError) and ti.task_id == "start_next_batch"
     ):
         return
+    about = _about(context)
+    if isinstance(cause, (ThrottleInUseError, BatchIncompleteError)) and _was_stopped(about, context):
+        return
     what = f"{ti.dag_id}.{ti.task_id} of {run_id}"
     text = str(error or "the task ended without an error of its own: see its log")
     try:
-        _send(context, message_of(Happened.FAILED, _about(context), text, what))
+        _send(context, message_of(Happened.FAILED, about, text, what))
     except InvalidRequestError as wrong:
         log.warning("Nobody is told that %s has failed: %s", what, wrong)
+
+
+def _was_stopped(about: Opened, context: Context) -> bool:
+    """Whether a task of a batch is about a reassignment that was stopped: the stop settles the moves, and clears the throttle."""
+    if getattr(context.get("task"), "batch_of_event", None) is None or not about.cluster_id:
+        return False
+    try:
+        return record_store().record(*about).stopped() is not None
+    except ReassignmentError as error:
+        log.warning("Whether %s was stopped is not known: %s", about.reassignment_id, error)
+        return False
 
 
 def _about(context: Context) -> Opened:

@@ -8,9 +8,17 @@ import pytest
 from airflow.exceptions import AirflowException
 from airflow.sdk import BaseNotifier
 
-from kafka_reassignment.errors import BatchIncompleteError, ClusterUnavailableError, StoppedError, UnsafeDropError
+from kafka_reassignment.errors import (
+    BatchIncompleteError,
+    ClusterUnavailableError,
+    StoppedError,
+    ThrottleInUseError,
+    UnsafeDropError,
+)
+from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.steps.waiting import Done, Waiting
 from kafka_reassignment_airflow import metrics
+from kafka_reassignment_airflow import told as told_module
 from kafka_reassignment_airflow.base import translate_errors
 from kafka_reassignment_airflow.links import LINKS, Opened
 from kafka_reassignment_airflow.operators.batch import SubmitBatchOperator
@@ -228,6 +236,21 @@ def test_what_is_known_already_is_not_told_as_a_failure(told, task_id, error):
     sent = told()
     tell_failure(failure(task_id, error))
     assert sent == []
+
+
+@pytest.mark.parametrize("error", [ThrottleInUseError("still reassigning"), BatchIncompleteError("not at its target")])
+def test_the_last_steps_of_a_batch_that_was_stopped_are_not_told_as_failures(told, two_batches, monkeypatch, error):
+    sent, run = told(), two_batches()
+    monkeypatch.setattr(told_module, "record_store", lambda: run.store)
+    of_batch = SimpleNamespace(opened=Opened(run.cluster_id, "r"), batch_of_event=1)
+    of_cancel = SimpleNamespace(opened=Opened(run.cluster_id, "r"), batch_of_event=None)
+    tell_failure(failure("clear_throttle", error) | {"task": of_batch})
+    assert len(sent) == 1, "nobody has stopped it"
+    run.record.run_commands.append(RunCommand(at=run.clock.now, by="ann", stopped=True))
+    tell_failure(failure("clear_throttle", error) | {"task": of_batch})
+    assert len(sent) == 1
+    tell_failure(failure("clear_throttle", error) | {"task": of_cancel})
+    assert len(sent) == 2, "the stop itself has failed"
 
 
 def test_a_batch_that_is_held_is_told_with_the_reason_and_then_that_it_goes_on(told, two_batches):
