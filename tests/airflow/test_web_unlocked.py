@@ -110,3 +110,15 @@ def test_a_filter_by_state_shows_what_was_stopped_without_the_lock_as_held(two_b
     cancel.stop(run.context, WHOLE, by="bob")
     now[0] += 3_600
     assert (names(Shown.PAST), names(Shown.HELD)) == ([], ["r"])
+
+
+def test_what_was_withdrawn_is_neither_done_nor_left_on_the_page(two_batches):
+    run = two_batches(reassignment_id="r")
+    before = page_of(run).work
+    cancel.stop(run.context, CancelScope(("orders-0",)), by="bob")
+    run.do_all(batch=1)
+    work = page_of(run).work
+    (end,) = page_of(run).finished
+    assert (before.bytes_done, work.bytes_done) == (0, end.bytes_copied)
+    assert work.bytes_to_copy < before.bytes_to_copy
+    assert work.bytes_left == page_of(run).plan.batches[1].bytes_to_copy

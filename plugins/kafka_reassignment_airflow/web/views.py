@@ -162,7 +162,13 @@ class Pages:
                 | (submitted.left_open if submitted else {})
             ),
             plan=plan,
-            work=work_of(plan, done, row.note.batch if row.note else None, row.note.bytes_left if row.note else None)
+            work=work_of(
+                plan,
+                done,
+                ends,
+                batch=row.note.batch if row.note else None,
+                bytes_left=row.note.bytes_left if row.note else None,
+            )
             if plan
             else None,
             chart=time_chart(
