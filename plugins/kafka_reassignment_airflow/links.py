@@ -5,19 +5,12 @@ Airflow asks for them whenever a try ends or begins to wait. The pages are behin
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from airflow.sdk import BaseOperatorLink
 
 from kafka_reassignment_airflow.runs import reassignment_of_run
 from kafka_reassignment_airflow.urls import audit_url, page_url, report_url
-
-
-class Opened(NamedTuple):
-    """The reassignment that a try of a task is about."""
-
-    cluster_id: str
-    reassignment_id: str
 
 
 class ReassignmentLink(BaseOperatorLink):

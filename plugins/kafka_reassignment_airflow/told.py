@@ -28,11 +28,10 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.record.record import Record
 from kafka_reassignment_airflow.hooks.record import record_store
-from kafka_reassignment_airflow.links import Opened
 from kafka_reassignment_airflow.provider_info import SECTION
 from kafka_reassignment_airflow.runs import ABOUT_OTHERS, MAINTENANCE_DAG_ID, reassignment_of_run
 from kafka_reassignment_airflow.settings import setting
-from kafka_reassignment_airflow.urls import list_url, page_url
+from kafka_reassignment_airflow.urls import Opened, list_url, page_url
 
 log = logging.getLogger(__name__)
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from airflow.sdk.configuration import conf
 
 PAGE = "/kafka-reassignment"
 """Below the address of Airflow's api-server."""
+
+
+class Opened(NamedTuple):
+    """The reassignment that a try of a task is about."""
+
+    cluster_id: str
+    reassignment_id: str
 
 
 def page_url(reassignment_id: str, cluster_id: str = "") -> str:

@@ -20,12 +20,12 @@ from kafka_reassignment.steps.waiting import Done, Waiting
 from kafka_reassignment_airflow import metrics
 from kafka_reassignment_airflow import told as told_module
 from kafka_reassignment_airflow.base import translate_errors
-from kafka_reassignment_airflow.links import LINKS, Opened
+from kafka_reassignment_airflow.links import LINKS
 from kafka_reassignment_airflow.operators.batch import SubmitBatchOperator
 from kafka_reassignment_airflow.runs import MAINTENANCE_DAG_ID
 from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
 from kafka_reassignment_airflow.told import Happened, Message, entries, message_of, notifier_of, tell, tell_failure
-from kafka_reassignment_airflow.urls import list_url
+from kafka_reassignment_airflow.urls import Opened, list_url
 
 pytestmark = pytest.mark.quick
 
