@@ -23,10 +23,11 @@ from kafka_reassignment_airflow.arguments import read_integer, read_number
 from kafka_reassignment_airflow.context import open_run
 from kafka_reassignment_airflow.form.words import in_form_words
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
-from kafka_reassignment_airflow.links import LINKS, Opened
+from kafka_reassignment_airflow.links import LINKS
 from kafka_reassignment_airflow.metrics import publish
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID
 from kafka_reassignment_airflow.triggers.base import WaitEnded, WaitTrigger
+from kafka_reassignment_airflow.urls import Opened
 
 LONGER_WHEN_CLOSE = 3
 """How many times as long a task looks by itself before it defers, while its wait is expected to end soon."""

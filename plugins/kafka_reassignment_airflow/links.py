@@ -5,19 +5,12 @@ Airflow asks for them whenever a try ends or begins to wait. The pages are behin
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from airflow.sdk import BaseOperatorLink
 
 from kafka_reassignment_airflow.runs import reassignment_of_run
 from kafka_reassignment_airflow.urls import audit_url, page_url, report_url
-
-
-class Opened(NamedTuple):
-    """The reassignment that a try of a task is about."""
-
-    cluster_id: str
-    reassignment_id: str
 
 
 class ReassignmentLink(BaseOperatorLink):
@@ -28,7 +21,9 @@ class ReassignmentLink(BaseOperatorLink):
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Return the address; by the run's id where the task has not come so far as to know the reassignment."""
         opened = getattr(operator, "opened", None)
-        return page_url(opened.reassignment_id if opened else reassignment_of_run(ti_key.dag_id, ti_key.run_id))
+        if opened:
+            return page_url(opened.reassignment_id, opened.cluster_id)
+        return page_url(reassignment_of_run(ti_key.dag_id, ti_key.run_id))
 
 
 class PlanReportLink(BaseOperatorLink):

@@ -6,6 +6,7 @@ from airflow.sdk.observability.stats import Stats
 
 from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.errors import ReassignmentError
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext
 
 PREFIX = "kafka_reassignment"
@@ -34,7 +35,7 @@ def _figures(run: RunContext) -> dict[str, float | None]:
     plan = record.plan_in_force() if record.exists else None
     if plan is None:
         return {}
-    note, journal = record.progress(), record.journal()
+    note, journal = RecordView(record).progress_since_order(), record.journal()
     return {
         "bytes_left": note.bytes_left if note else None,
         "bytes_per_second": note.bytes_per_second if note else None,

@@ -19,6 +19,7 @@ from kafka_reassignment.advice import (
 from kafka_reassignment.request import LOWEST_RATE_MB, MEGABYTE, Job, Limits, ReassignmentRequest
 
 __all__ = [
+    "ABOUT_OTHERS",
     "BATCH_DAG_ID",
     "BATCH_SEPARATOR",
     "CANCEL_DAG_ID",
@@ -37,6 +38,20 @@ __all__ = [
     "reassignment_of_run",
     "roll_back_conf",
 ]
+
+ABOUT_OTHERS = frozenset(
+    {
+        CANCEL_DAG_ID,
+        RESUME_DAG_ID,
+        LIMITS_DAG_ID,
+        THROTTLE_DAG_ID,
+        DESCRIBE_DAG_ID,
+        SWEEP_DAG_ID,
+        MAINTENANCE_DAG_ID,
+        PARTITION_COUNT_DAG_ID,
+    }
+)
+"""DAGs whose runs are no reassignments themselves: the id of such a run leads to no page."""
 
 BATCH_SEPARATOR = "__"
 """Between the id of a reassignment and the number of a batch in the id of the batch's run."""

@@ -8,22 +8,30 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
 from airflow.sdk import BaseNotifier, Context
 from airflow.sdk.exceptions import AirflowFailException
-from pydantic import BaseModel, ConfigDict, ImportString, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, ImportString, TypeAdapter
 
 from kafka_reassignment.advice import RUNNING, Correct
-from kafka_reassignment.errors import BatchIncompleteError, InvalidRequestError, RecordError, StoppedError
+from kafka_reassignment.errors import (
+    BatchIncompleteError,
+    InvalidRequestError,
+    ReassignmentError,
+    RecordError,
+    StoppedError,
+    ThrottleInUseError,
+)
 from kafka_reassignment.record.record import Record
+from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.provider_info import SECTION
-from kafka_reassignment_airflow.runs import MAINTENANCE_DAG_ID, reassignment_of_run
+from kafka_reassignment_airflow.runs import ABOUT_OTHERS, MAINTENANCE_DAG_ID, reassignment_of_run
 from kafka_reassignment_airflow.settings import setting
-from kafka_reassignment_airflow.urls import list_url, page_url
+from kafka_reassignment_airflow.urls import Opened, list_url, page_url
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +53,7 @@ class Happened(StrEnum):
 class Message:
     """What a notifier's templates see as ``told``: ``{{ told.subject }}``, ``{{ told.text }}``, ``{{ told.link }}``.
 
-    ``reassignment_id`` is empty where there is no reassignment yet; the link is then to the list of all.
+    ``reassignment_id`` is empty where there is no reassignment yet, or nobody can tell which one; the link is then to the list of all.
     """
 
     event: Happened
@@ -58,14 +66,16 @@ class Message:
 class ConfiguredNotifier(BaseModel):
     """One entry of the setting: a notifier of any provider, its arguments, and of what it tells."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)  # which may have a token
 
     classpath: ImportString[Any]
     kwargs: Mapping[str, Any] = {}
     events: tuple[Happened, ...] = tuple(Happened)
 
 
-_CONFIGURED: TypeAdapter[tuple[ConfiguredNotifier, ...]] = TypeAdapter(tuple[ConfiguredNotifier, ...])
+_ENTRIES: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(
+    list[dict[str, Any]], config=ConfigDict(hide_input_in_errors=True)
+)
 
 SUBJECTS: Mapping[Happened, str] = {
     Happened.APPROVAL_WANTED: "Approval wanted: {what}",
@@ -93,7 +103,7 @@ def tell(record: Record, context: Context, event: Happened, text: str, *, what: 
     try:
         if record.has_file(name):
             return
-        if _send(context, message_of(event, record.reassignment_id, text, what)):
+        if _send(context, message_of(event, Opened(record.cluster_id, record.reassignment_id), text, what)):
             record.write_file(name, text.encode())
     except (RecordError, InvalidRequestError) as error:
         log.warning("Nobody is told that %s %s: %s", record.reassignment_id, event, error)
@@ -108,7 +118,8 @@ def tell_failure(context: Context) -> None:
     """Tell people that a task has failed for good: an ``on_failure_callback``, also for a DAG of your own.
 
     Airflow calls it once for each last try, so a task that fails again after it was cleared is told again. A stop by a person
-    is no failure, and neither is the last task of a batch that only repeats what failed before it.
+    is no failure: neither what ends because of it, nor that the batch's throttle is not cleared, or the batch not at its target. Nor
+    is the last task of a batch that only repeats what failed before it.
     """
     if not setting("notifiers"):
         return
@@ -119,57 +130,102 @@ def tell_failure(context: Context) -> None:
         isinstance(cause, BatchIncompleteError) and ti.task_id == "start_next_batch"
     ):
         return
-    asked = str((context.get("params") or {}).get("reassignment_id") or "")
-    if ti.dag_id == MAINTENANCE_DAG_ID:
-        reassignment_id = ""  # it opens reassignments, and is none
-    else:
-        reassignment_id = asked if asked not in {"", RUNNING} else reassignment_of_run(ti.dag_id, run_id)
+    about = _about(context)
+    if isinstance(cause, (ThrottleInUseError, BatchIncompleteError)) and _was_stopped(about, context):
+        return
     what = f"{ti.dag_id}.{ti.task_id} of {run_id}"
     text = str(error or "the task ended without an error of its own: see its log")
     try:
-        _send(context, message_of(Happened.FAILED, reassignment_id, text, what))
+        _send(context, message_of(Happened.FAILED, about, text, what))
     except InvalidRequestError as wrong:
         log.warning("Nobody is told that %s has failed: %s", what, wrong)
 
 
-def message_of(event: Happened, reassignment_id: str, text: str, what: str = "") -> Message:
-    """Return what is sent."""
-    subject = SUBJECTS[event].format(what=what or reassignment_id)
-    link = page_url(reassignment_id) if reassignment_id else list_url()
-    return Message(event, reassignment_id, subject, text[:LONGEST_TEXT], link)
+def _was_stopped(about: Opened, context: Context) -> bool:
+    """Whether a task of a batch is about a reassignment that was stopped: the stop settles the moves, and clears the throttle."""
+    if getattr(context.get("task"), "batch_of_event", None) is None or not about.cluster_id:
+        return False
+    try:
+        return record_store().record(*about).stopped() is not None
+    except ReassignmentError as error:
+        log.warning("Whether %s was stopped is not known: %s", about.reassignment_id, error)
+        return False
 
 
-def notifiers(event: Happened) -> list[Callable[[Any], None]]:
-    """Return the configured notifiers of an event, new ones each time.
+def _about(context: Context) -> Opened:
+    """Return what a failed task is about, as far as that is known.
+
+    What the task has opened is known for sure. Else it is what its params name, or those of its run; an order about what runs
+    has the id of its first task's result there.
+    """
+    dag_id, task = context["ti"].dag_id, context.get("task")
+    if dag_id == MAINTENANCE_DAG_ID:
+        return Opened("", "")  # it opens reassignments, and is none
+    if (opened := getattr(task, "opened", None)) is not None:
+        return Opened(*opened)
+    for named in (getattr(task, "reassignment_id", ""), (context.get("params") or {}).get("reassignment_id")):
+        if isinstance(named, str | int) and str(named) not in {"", RUNNING, str(None)} and "{{" not in str(named):
+            return Opened("", str(named))
+    return Opened("", "" if dag_id in ABOUT_OTHERS else reassignment_of_run(dag_id, str(context["dag_run"].run_id)))
+
+
+def message_of(event: Happened, about: Opened, text: str, what: str = "") -> Message:
+    """Return what is sent; ``about`` may have an empty cluster, or no reassignment either."""
+    subject = SUBJECTS[event].format(what=what or about.reassignment_id)
+    link = page_url(about.reassignment_id, about.cluster_id) if about.reassignment_id else list_url()
+    return Message(event, about.reassignment_id, subject, text[:LONGEST_TEXT], link)
+
+
+def entries() -> list[dict[str, Any]]:
+    """Return what the setting has, an entry for each notifier.
 
     Raises:
-        InvalidRequestError: the setting cannot be read, or names a class that is not there or takes other arguments.
+        InvalidRequestError: it is no list of these.
     """
     given = setting("notifiers")
     try:
-        configured = _CONFIGURED.validate_python(json.loads(given)) if given else ()
-        return [_made(one) for one in configured if event in one.events]
-    except (ValueError, ValidationError, ImportError, TypeError) as error:
-        raise InvalidRequestError(
-            f"[{SECTION}] notifiers cannot be used: {str(error)[:200]}",
-            Correct('correct the setting: a JSON list such as [{"classpath": "…", "kwargs": {…}}]'),
-        ) from error
+        return _ENTRIES.validate_python(json.loads(given)) if given else []
+    except ValueError as error:
+        raise _not_usable(error) from error
 
 
-def _made(one: ConfiguredNotifier) -> BaseNotifier:
-    made = one.classpath(**one.kwargs)
-    if not isinstance(made, BaseNotifier):
-        raise TypeError(f"{one.classpath} is no notifier of Airflow")
+def notifier_of(entry: Mapping[str, Any], event: Happened) -> BaseNotifier | None:
+    """Return a new notifier as an entry of the setting says; None where it tells nothing of this event.
+
+    Raises:
+        InvalidRequestError: it cannot be made. A class of any provider raises what it likes, as for a file that is missing.
+    """
+    try:
+        one = ConfiguredNotifier.model_validate(entry)
+        if event not in one.events:
+            return None
+        made = one.classpath(**one.kwargs)
+        if not isinstance(made, BaseNotifier):
+            raise TypeError(f"{one.classpath} is no notifier of Airflow")
+    except Exception as error:
+        raise _not_usable(error, f"{entry.get('classpath', 'an entry without a class')}: ") from error
     return made
 
 
+def _not_usable(error: Exception, which: str = "") -> InvalidRequestError:
+    return InvalidRequestError(
+        f"[{SECTION}] notifiers cannot be used: {which}{str(error)[:200]}",
+        Correct('correct the setting: a JSON list such as [{"classpath": "…", "kwargs": {…}}]'),
+    )
+
+
 def _send(context: Context, message: Message) -> bool:
-    """Send a message through every notifier; return whether all took it."""
+    """Send a message through every notifier; return whether all took it. One that cannot be made keeps no other one from it.
+
+    Raises:
+        InvalidRequestError: the setting cannot be read.
+    """
     sent = True
-    for notifier in notifiers(message.event):
+    for entry in entries():
         try:
-            notifier({**context, "told": asdict(message)})
+            if (notifier := notifier_of(entry, message.event)) is not None:
+                notifier({**context, "told": asdict(message)})
         except Exception:
             sent = False
-            log.exception("%s did not take the message %r", type(notifier).__name__, message.subject)
+            log.exception("%s did not take the message %r", entry.get("classpath"), message.subject)
     return sent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from airflow.sdk.configuration import conf
@@ -10,9 +11,18 @@ PAGE = "/kafka-reassignment"
 """Below the address of Airflow's api-server."""
 
 
-def page_url(reassignment_id: str) -> str:
-    """Return the address of a reassignment's page; the run of one of its batches will do as well."""
-    return _url("run", id=reassignment_id)
+class Opened(NamedTuple):
+    """The reassignment that a try of a task is about."""
+
+    cluster_id: str
+    reassignment_id: str
+
+
+def page_url(reassignment_id: str, cluster_id: str = "") -> str:
+    """Return the address of a reassignment's page. Without the cluster it is looked for; a run of one of its batches will do then."""
+    return (
+        _url("reassignment", cluster=cluster_id, id=reassignment_id) if cluster_id else _url("run", id=reassignment_id)
+    )
 
 
 def list_url() -> str:

@@ -84,7 +84,8 @@ def test_two_people_approve_it_is_held_goes_on_and_ends_and_each_is_told_once(
     assert (held, goes_on) == (f"Held: batch 1 of {run}", f"Goes on: batch 1 of {run}")
     assert finished == f"Finished: {run}"
     assert "another client is reassigning" in mailbox.text(held)
-    assert f"{airflow.url}/kafka-reassignment/run?id={run}" in mailbox.text(finished)
+    page = f"/kafka-reassignment/reassignment?cluster={reassignments.record(run).cluster_id}&id={run}"
+    assert f"{airflow.url}{page}" in mailbox.text(finished)
 
     batch = batch_run_id(run, 1)
     assert airflow.get(f"/dags/{BATCH_DAG_ID}/dagRuns/{batch}")["note"] == f"apply_json: batch 1 of 1 of {run}"
@@ -93,7 +94,7 @@ def test_two_people_approve_it_is_held_goes_on_and_ends_and_each_is_told_once(
         "Report of the plan",
         "Record: audit trail",
     }
-    assert links(airflow, DAG_ID, run, "preflight")["Reassignment"].endswith(f"/kafka-reassignment/run?id={run}")
+    assert links(airflow, DAG_ID, run, "preflight")["Reassignment"].endswith(page)
     waits = airflow.get(f"/dags/{BATCH_DAG_ID}/dagRuns/{batch}/taskInstances/admit/xcomEntries/waits_for")["value"]
     assert "batch 1 waits" in waits
     events = airflow.get("/assets/events", source_run_id=run)["asset_events"]

@@ -5,18 +5,27 @@ import logging
 from types import SimpleNamespace
 
 import pytest
+from airflow.exceptions import AirflowException
 from airflow.sdk import BaseNotifier
 
-from kafka_reassignment.errors import BatchIncompleteError, ClusterUnavailableError, StoppedError
+from kafka_reassignment.errors import (
+    BatchIncompleteError,
+    ClusterUnavailableError,
+    StoppedError,
+    ThrottleInUseError,
+    UnsafeDropError,
+)
+from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.steps.waiting import Done, Waiting
 from kafka_reassignment_airflow import metrics
+from kafka_reassignment_airflow import told as told_module
 from kafka_reassignment_airflow.base import translate_errors
-from kafka_reassignment_airflow.links import LINKS, Opened
+from kafka_reassignment_airflow.links import LINKS
 from kafka_reassignment_airflow.operators.batch import SubmitBatchOperator
 from kafka_reassignment_airflow.runs import MAINTENANCE_DAG_ID
 from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
-from kafka_reassignment_airflow.told import Happened, Message, message_of, notifiers, tell, tell_failure
-from kafka_reassignment_airflow.urls import list_url
+from kafka_reassignment_airflow.told import Happened, Message, entries, message_of, notifier_of, tell, tell_failure
+from kafka_reassignment_airflow.urls import Opened, list_url
 
 pytestmark = pytest.mark.quick
 
@@ -83,6 +92,37 @@ def test_a_notifier_that_fails_stops_no_step_and_is_tried_again_by_a_rerun(told,
     assert sent == [("Finished: r", "done")]
 
 
+class NotMade(BaseNotifier):
+    """Cannot be made, as one whose template is a file that this worker has not."""
+
+    def __init__(self, *, kind="FileNotFoundError", **_):
+        errors = {
+            "FileNotFoundError": FileNotFoundError("/etc/mail.html"),
+            "AirflowException": AirflowException("not set"),
+        }
+        raise errors[kind]
+
+    def notify(self, context):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("kind", ["FileNotFoundError", "AirflowException"])
+def test_a_notifier_that_cannot_be_made_stops_no_step_and_silences_no_other_one(
+    told, two_batches, monkeypatch, caplog, kind
+):
+    sent, run = told(), two_batches()
+    made, not_made = {"classpath": f"{__name__}.Kept"}, {"classpath": f"{__name__}.NotMade"}
+    entry = not_made | {"kwargs": {"kind": kind, "token": "s3cret"}}
+    monkeypatch.setenv(SETTING, json.dumps([entry, {"class": "s3cret"}, made]))
+    tell(run.record, {}, Happened.FINISHED, "done", once="")
+    assert sent == [("Finished: r", "done")]
+    assert caplog.text.count("did not take the message 'Finished: r'") == 2
+    assert "s3cret" not in caplog.text
+    monkeypatch.setenv(SETTING, json.dumps([made]))
+    tell(run.record, {}, Happened.FINISHED, "done", once="")
+    assert len(sent) == 2, "what not all took is told again when the task runs again"
+
+
 def test_nobody_is_told_without_notifiers_and_nothing_is_written(two_batches):
     run = two_batches()
     tell(run.record, {}, Happened.FINISHED, "done", once="")
@@ -104,8 +144,9 @@ def test_a_setting_that_cannot_be_used_stops_no_step(monkeypatch, two_batches, c
 
 def test_a_notifier_may_be_for_some_events_and_have_templates_of_its_own(told):
     told(events=["failed"], kwargs={"subject": "{{ told.reassignment_id }}"})
-    assert [type(n).__name__ for n in notifiers(Happened.FAILED)] == ["Kept"]
-    assert notifiers(Happened.HELD) == []
+    (entry,) = entries()
+    assert type(notifier_of(entry, Happened.FAILED)).__name__ == "Kept"
+    assert notifier_of(entry, Happened.HELD) is None
 
 
 def failure(task_id, error, **params):
@@ -144,6 +185,31 @@ def test_a_failure_names_its_reassignment(told, dag_id, run_id, params, reassign
     assert [subject for subject, _ in sent] == [reassignment_id]
 
 
+@pytest.mark.parametrize(
+    ("task", "link"),
+    [
+        (SimpleNamespace(opened=Opened("c/1", "r")), "/reassignment?cluster=c%2F1&id=r"),
+        (SimpleNamespace(opened=None, reassignment_id="r"), "/run?id=r"),
+        (SimpleNamespace(opened=None, reassignment_id="running"), "/"),
+        (None, "/"),
+    ],
+    ids=["opened", "the result of its first task", "not known", "no task"],
+)
+def test_the_failure_of_a_stop_of_what_runs_leads_to_what_it_stops_and_not_to_itself(told, task, link):
+    sent = told(kwargs={"subject": "{{ told.reassignment_id }} {{ told.link }}"})
+    context = failure("settle_moves", UnsafeDropError("not settled"), reassignment_id="running") | {"task": task}
+    context["ti"].dag_id, context["dag_run"].run_id = "kafka_reassignment_cancel", "manual__of_the_cancel"
+    tell_failure(context)
+    [(subject, _)] = sent
+    assert subject == f"{'' if link == '/' else 'r'} {list_url().rstrip('/')}{link}"
+
+
+def test_what_is_told_of_a_record_leads_to_its_cluster(told, two_batches):
+    sent, run = told(kwargs={"subject": "{{ told.link }}"}), two_batches()
+    tell(run.record, {}, Happened.FINISHED, "done", once="")
+    assert sent[0][0].endswith("/reassignment?cluster=fake-cluster&id=r")
+
+
 @pytest.mark.parametrize("task_id", ["choose_requests", "open_reassignment"])
 def test_a_maintenance_window_that_opens_nothing_is_told_with_a_link_to_the_list(told, dags, task_id):
     """There is no reassignment yet, and so no page of one."""
@@ -172,6 +238,21 @@ def test_what_is_known_already_is_not_told_as_a_failure(told, task_id, error):
     assert sent == []
 
 
+@pytest.mark.parametrize("error", [ThrottleInUseError("still reassigning"), BatchIncompleteError("not at its target")])
+def test_the_last_steps_of_a_batch_that_was_stopped_are_not_told_as_failures(told, two_batches, monkeypatch, error):
+    sent, run = told(), two_batches()
+    monkeypatch.setattr(told_module, "record_store", lambda: run.store)
+    of_batch = SimpleNamespace(opened=Opened(run.cluster_id, "r"), batch_of_event=1)
+    of_cancel = SimpleNamespace(opened=Opened(run.cluster_id, "r"), batch_of_event=None)
+    tell_failure(failure("clear_throttle", error) | {"task": of_batch})
+    assert len(sent) == 1, "nobody has stopped it"
+    run.record.run_commands.append(RunCommand(at=run.clock.now, by="ann", stopped=True))
+    tell_failure(failure("clear_throttle", error) | {"task": of_batch})
+    assert len(sent) == 1
+    tell_failure(failure("clear_throttle", error) | {"task": of_cancel})
+    assert len(sent) == 2, "the stop itself has failed"
+
+
 def test_a_batch_that_is_held_is_told_with_the_reason_and_then_that_it_goes_on(told, two_batches):
     sent, run, ti = told(), two_batches(), Ti("admit")
     sensor = AdmitBatchSensor(task_id="admit", batch=1)
@@ -193,7 +274,7 @@ def test_a_batch_that_was_not_held_tells_nothing(told, two_batches):
 
 
 def test_a_message_is_short_and_links_to_the_page():
-    message = message_of(Happened.FINISHED, "manual__2026-01-01T00:00:00+00:00", "x" * 10_000)
+    message = message_of(Happened.FINISHED, Opened("", "manual__2026-01-01T00:00:00+00:00"), "x" * 10_000)
     assert isinstance(message, Message)
     assert len(message.text) == 2_000
     assert message.link.endswith("/kafka-reassignment/run?id=manual__2026-01-01T00%3A00%3A00%2B00%3A00")
@@ -225,6 +306,6 @@ def test_a_task_links_to_the_page_the_report_and_the_trail_of_its_reassignment()
     assert (report, trail) == ("", "")
     task.opened = Opened("cluster/1", "r 1")
     page, report, trail = (link.get_link(task, ti_key=key) for link in LINKS)
-    assert page.endswith("/run?id=r+1")
+    assert page.endswith("/reassignment?cluster=cluster%2F1&id=r+1")
     assert report.endswith("/plan?cluster=cluster%2F1&id=r+1")
     assert trail.endswith("/audit.jsonl?cluster=cluster%2F1&id=r+1")

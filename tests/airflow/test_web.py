@@ -10,6 +10,7 @@ from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from urllib.parse import urlencode
 
 import pytest
 from fastapi.testclient import TestClient
@@ -384,3 +385,14 @@ def test_a_page_names_the_partitions_that_were_left_out_with_their_reasons(clien
     submitted = SubmittedBatch(submitted_at=run.clock.now, accepted=(), left_out={"orders-0": "stale plan"})
     run.record.write_submitted(1, submitted)
     assert "orders-0: stale plan" in client.get("/reassignment", params=query(run)).text
+
+
+def test_a_run_id_that_two_clusters_have_leads_to_a_choice(client, run):
+    reassignment_id = "manual__<b>1+2:3</b>"
+    recorded = run.record.recorded_request().model_copy(update={"cluster_id": "z-other"})
+    run.store.record("z-other", reassignment_id).write_request(recorded)
+    for run_id in (reassignment_id, f"{reassignment_id}__0001"):
+        answer = client.get("/run", params={"id": run_id}, follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (307, f"./?{urlencode({'text': reassignment_id})}")
+    listed = client.get("/run", params={"id": reassignment_id})
+    assert [listed.text.count(f"cluster={name}&amp;id=") for name in (run.cluster_id, "z-other")] == [1, 1]

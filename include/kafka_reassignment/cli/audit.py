@@ -8,7 +8,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.cli.common import AsJson, ClusterId, ReassignmentId, RecordUri, console, print_json, store_at
+from kafka_reassignment.errors import RecordDamagedError, name_some
+from kafka_reassignment.record.audit import UnreadableEvent
 
 audit_app = typer.Typer(no_args_is_help=True, help="The audit trail of a reassignment.")
 
@@ -20,11 +23,17 @@ def show_audit(
     record_uri: RecordUri,
     json_lines: Annotated[bool, typer.Option("--json", help="complete events, one JSON object per line")] = False,
 ) -> None:
-    """Print the events of a reassignment, oldest first."""
+    """Print the events of a reassignment, oldest first; one that cannot be read is named in its line."""
     table = Table("#", "at", "step", "batch", "try", "outcome", "what")
-    for event in store_at(record_uri).record(cluster_id, reassignment_id).existing_audit():
+    unreadable: list[int] = []
+    for event in store_at(record_uri).record(cluster_id, reassignment_id).existing_audit().each():
+        if isinstance(event, UnreadableEvent):
+            unreadable.append(event.sequence)
         if json_lines:
             typer.echo(event.model_dump_json())
+            continue
+        if isinstance(event, UnreadableEvent):
+            table.add_row(str(event.sequence), "", "", "", "", "unreadable", Text(event.unreadable))
             continue
         table.add_row(
             str(event.sequence),
@@ -37,6 +46,11 @@ def show_audit(
         )
     if not json_lines:
         console.print(table)
+    if unreadable:
+        raise RecordDamagedError(
+            f"{len(unreadable)} events cannot be read: {name_some(unreadable)}",
+            Correct("restore them from a copy, then check the trail with 'audit verify'"),
+        )
 
 
 @audit_app.command("verify")

@@ -10,6 +10,7 @@ import typer
 from kafka_reassignment.cli.common import AsJson, ClusterId, RecordUri, console, err, person, print_json, store_at
 from kafka_reassignment.cli.exit_codes import ExitCode
 from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.record.store import RecordStore
 
 lock_app = typer.Typer(no_args_is_help=True, help="Which reassignment has locked a cluster.")
 
@@ -17,7 +18,7 @@ lock_app = typer.Typer(no_args_is_help=True, help="Which reassignment has locked
 @lock_app.command("show")
 def show_lock(cluster_id: ClusterId, record_uri: RecordUri, as_json: AsJson = False) -> None:
     """Print which reassignment has locked a cluster, and since when."""
-    number, owner = store_at(record_uri).lock(cluster_id).last()
+    number, owner = _store_of(cluster_id, record_uri).lock(cluster_id).last()
     if as_json:
         fields = owner.model_dump(mode="json") if owner else {}
         print_json({"cluster_id": cluster_id, "number": number, "locked": owner is not None, **fields})
@@ -58,9 +59,16 @@ def release_lock(
         raise typer.Exit(ExitCode.NOT_SO)
 
 
+def _store_of(cluster_id: str, record_uri: str) -> RecordStore:
+    """Return the store, which has something of the cluster: else a mistyped id, or a share that is not mounted, looks unlocked."""
+    store = store_at(record_uri)
+    store.require_cluster(cluster_id)
+    return store
+
+
 def _release(cluster_id: str, reassignment_id: str, record_uri: str, *, yes: bool) -> str:
     """Return why nothing was released; empty where it was."""
-    store = store_at(record_uri)
+    store = _store_of(cluster_id, record_uri)
     for text in store.record(cluster_id, reassignment_id).journal().owed_texts():
         err.print(f"Still owed: {text}", style="yellow", markup=False, soft_wrap=True)
     if not yes:
@@ -72,7 +80,7 @@ def _release(cluster_id: str, reassignment_id: str, record_uri: str, *, yes: boo
 
 def _release_by_force(cluster_id: str, record_uri: str, number: int | None, *, yes: bool) -> str:
     """Return why nothing was released; empty where it was."""
-    store = store_at(record_uri)
+    store = _store_of(cluster_id, record_uri)
     if number is None:
         number = typer.prompt("Number of the lock, as 'lock show' prints it", type=int, err=True)
     if (
@@ -86,6 +94,8 @@ def _release_by_force(cluster_id: str, record_uri: str, number: int | None, *, y
     if store.release_by_force(cluster_id, number, at=datetime.now(UTC), by=person()):
         return ""
     in_force = store.lock(cluster_id).last_number()
+    if in_force == number:
+        return f"Cluster {cluster_id} is not locked: nothing was released"
     return f"Lock {number} of cluster {cluster_id} is not in force, expected {in_force}: nothing was released"
 
 

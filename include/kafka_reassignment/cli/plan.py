@@ -83,8 +83,7 @@ def plan(
                 log=_Progress(),
             )
         except BaseException:
-            if is_new:  # there is no plan in it
-                shutil.rmtree(place, ignore_errors=True)
+            _remove(place, is_new=is_new)  # there is no plan in it
             raise
     if as_json:
         print_json(made.as_json())
@@ -101,6 +100,16 @@ def _require_empty(folder: Path) -> bool:
             f"--folder {folder} has something in it, expected a new or empty folder. Name another one"
         )
     return False
+
+
+def _remove(folder: Path, *, is_new: bool) -> None:
+    """Leave a folder as it was found: away where it is new, else empty, so that the same command can be given again."""
+    if is_new:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    for written in folder.iterdir():
+        if written.is_dir() and not written.is_symlink():  # the folder of the cluster; nothing else is of this command
+            shutil.rmtree(written, ignore_errors=True)
 
 
 def _print(made: DryRun) -> None:

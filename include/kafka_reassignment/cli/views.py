@@ -54,7 +54,7 @@ def list_moves(
     """Print what is in flight as the JSON that kafka-reassign-partitions takes."""
     with opened_cluster(bootstrap_server, connection) as cluster:
         store = optional_store(record_uri)
-        if store is None and (reassignment or show is not Show.IN_FLIGHT or whose is Whose.OURS):
+        if store is None and (reassignment or show is not Show.IN_FLIGHT or whose is not Whose.ALL):
             raise InvalidRequestError(
                 "--reassignment, --show and --whose need the records, expected their URI, found none. Give --record-uri"
             )

@@ -19,7 +19,7 @@ from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster.client_logs import client_logger
 from kafka_reassignment.cluster.kafka.tls import TlsOptions
 from kafka_reassignment.cluster.kafka.tokens import OAuthToken, OidcTokens, TokensOfCallback, TokenSource
-from kafka_reassignment.cluster.zookeeper.settings import ZookeeperSettings
+from kafka_reassignment.cluster.zookeeper.settings import ZookeeperSettings, is_milliseconds
 from kafka_reassignment.errors import InvalidRequestError
 
 REQUEST_SECONDS = 15.0
@@ -259,6 +259,9 @@ class ClusterSettings:
 
     def _check(self) -> None:
         self._check_servers()
+        for key in ("socket.timeout.ms", "socket.connection.setup.timeout.ms"):
+            if key in self.librdkafka and not is_milliseconds(self.librdkafka[key]):
+                raise self._refused(key, "expected a whole number of milliseconds")
         for key in _CODE_LOADING:
             if key in self.librdkafka:
                 raise self._refused(key, "it loads native code into every process; take it out of the connection")

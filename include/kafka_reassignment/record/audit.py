@@ -19,7 +19,14 @@ from upath import UPath
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import RecordDamagedError, RecordUnavailableError
-from kafka_reassignment.record.objects import LARGEST_KEPT, as_bytes, create_object, read_model, write_object
+from kafka_reassignment.record.objects import (
+    LARGEST_KEPT,
+    as_bytes,
+    create_object,
+    read_model,
+    read_object,
+    write_object,
+)
 from kafka_reassignment.record.series import Series
 from kafka_reassignment.versioned import Versioned
 
@@ -72,6 +79,15 @@ class Head(Versioned):
     hash: str
 
 
+class UnreadableEvent(BaseModel):
+    """What stands for an event that is missing or cannot be read: its number, and why."""
+
+    model_config = ConfigDict(frozen=True)
+
+    sequence: int
+    unreadable: str
+
+
 class AuditLog:
     """The events of one reassignment, in the order they happened.
 
@@ -105,6 +121,14 @@ class AuditLog:
         """Yield the events, oldest first."""
         return self._events.between(1, self._events.last_number())
 
+    def each(self) -> Iterator[AuditEvent | UnreadableEvent]:
+        """Yield every event, oldest first: one that cannot be read hides none of the others."""
+        for number in range(1, self.last_number() + 1):
+            try:
+                yield self.event(number)
+            except RecordDamagedError as error:
+                yield UnreadableEvent(sequence=number, unreadable=str(error))
+
     def last_number(self) -> int:
         """Return the number of the last event; 0 when there is none."""
         return self._events.last_number()
@@ -121,6 +145,11 @@ class AuditLog:
         """Yield the last ``count`` events, newest first; each is read when it is asked for."""
         last = self._events.last_number()
         return (self._events.read(number) for number in range(last, max(0, last - count), -1))
+
+    @property
+    def has_head(self) -> bool:
+        """Whether there is a head, readable or not: then there were events."""
+        return read_object(self._head) is not None
 
     def verify(self) -> int:
         """Check that every event is there and unaltered; return how many there are.

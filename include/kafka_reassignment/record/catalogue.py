@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kafka_reassignment.errors import RecordError
-from kafka_reassignment.record.models import RecordedRequest
+from kafka_reassignment.errors import RecordDamagedError, RecordError
+from kafka_reassignment.record.models import ClusterLock, RecordedRequest
 from kafka_reassignment.record.objects import OWN_NAMES, names_in
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import READERS, RecordStore
@@ -26,17 +26,54 @@ class ReassignmentStatus(StrEnum):
     STOPPED = "stopped"
     """An operator stopped it, and it has released its lock; it may be resumed."""
 
+    UNLOCKED = "unlocked"
+    """It has begun, is not over, and has not the lock: it was resumed and not started again yet, or its lock was released."""
+
+    UNKNOWN = "unknown"
+    """It is not finished, and the lock of the cluster cannot be read: nobody can tell whether it is at work."""
+
     ENDED = "ended"
-    """It was refused, rejected, validated only, or given up: it has neither the lock nor a report."""
+    """It was refused, rejected, validated only, or not verified: it has neither the lock nor a report."""
+
+    @property
+    def may_stand(self) -> bool:
+        """Whether a step that has failed is in the way: it is not finished, and no stop has taken the step's place."""
+        return self not in {ReassignmentStatus.FINISHED, ReassignmentStatus.STOPPED}
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLock:
+    """The lock of a cluster as it was read: its owner, None where nobody has it, or the ``error`` for which that is not known."""
+
+    owner: ClusterLock | None = None
+    error: RecordError | None = None
+
+    @property
+    def owner_id(self) -> str | None:
+        """The reassignment that is known to have locked the cluster."""
+        return self.owner.reassignment_id if self.owner else None
+
+
+def seen_lock(store: RecordStore, cluster_id: str) -> SeenLock:
+    """Read the lock of a cluster; one that is damaged hides nothing else.
+
+    Raises:
+        RecordUnavailableError: the store does not answer.
+    """
+    try:
+        return SeenLock(store.lock_owner(cluster_id))
+    except RecordDamagedError as error:
+        return SeenLock(error=error)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedReassignment:
-    """One reassignment's identity (KIP-240: the id; the start, which never changes) and its status."""
+    """One reassignment's identity (KIP-240: the id; the start, which never changes), its status, and the lock of its cluster."""
 
     record: Record
     recorded_request: RecordedRequest
     status: ReassignmentStatus
+    lock: SeenLock
 
     @property
     def reassignment_id(self) -> str:
@@ -46,10 +83,11 @@ class RecordedReassignment:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """The reassignments of one cluster, oldest first; ``unreadable`` says which records could not be read, and why."""
+    """The reassignments of one cluster, oldest first; ``unreadable`` says which records, or that the lock, could not be read, and why."""
 
     reassignments: tuple[RecordedReassignment, ...] = ()
     unreadable: tuple[str, ...] = ()
+    lock: SeenLock = field(default_factory=SeenLock)
 
     def of(self, status: ReassignmentStatus) -> tuple[RecordedReassignment, ...]:
         """Return those with this status."""
@@ -64,12 +102,12 @@ def catalogue(store: RecordStore, cluster_id: str) -> Catalogue:
     """
     folder = store.record(cluster_id, "any").root.parent  # records of one cluster are beside each other
     names = sorted(name for name in names_in(folder) if name not in OWN_NAMES)
-    lock_owner = store.lock_owner(cluster_id)
-    owner_id = lock_owner.reassignment_id if lock_owner else None
+    lock = seen_lock(store, cluster_id)
     with ThreadPoolExecutor(READERS) as readers:
-        read = list(readers.map(lambda name: _read(Record(folder / name, cluster_id, name), owner_id), names))
+        read = list(readers.map(lambda name: _read(Record(folder / name, cluster_id, name), lock), names))
     found = [r for r in read if isinstance(r, RecordedReassignment)]
-    return Catalogue(_by_start(found), tuple(r for r in read if isinstance(r, str)))
+    unreadable = ((str(lock.error),) if lock.error else ()) + tuple(r for r in read if isinstance(r, str))
+    return Catalogue(_by_start(found), unreadable, lock)
 
 
 def find_reassignment(
@@ -79,37 +117,53 @@ def find_reassignment(
 
     Raises:
         RecordError: there is no record of the reassignment named.
+        RecordDamagedError: none is named, and the lock cannot be read.
     """
-    lock_owner = store.lock_owner(cluster_id)
-    owner_id = lock_owner.reassignment_id if lock_owner else None
-    wanted = reassignment_id or owner_id
+    lock = seen_lock(store, cluster_id)
+    wanted = reassignment_id or lock.owner_id
     if wanted is None:
+        if lock.error is not None:
+            raise lock.error
         return None
     record = store.record(cluster_id, wanted)
     if reassignment_id is None and not record.exists:
         return None
-    return RecordedReassignment(record, record.recorded_request(), status_of(record, wanted, owner_id))
+    return RecordedReassignment(record, record.recorded_request(), status_of(record, wanted, lock), lock)
 
 
-def _read(record: Record, owner_id: str | None) -> RecordedReassignment | str | None:
+def _read(record: Record, lock: SeenLock) -> RecordedReassignment | str | None:
     """Return a reassignment, why it cannot be read, or None for a folder that is none."""
     if not record.exists:
         return None
     try:
         recorded = record.recorded_request()
         named = Record(record.root, record.cluster_id, recorded.reassignment_id)
-        return RecordedReassignment(named, recorded, status_of(named, recorded.reassignment_id, owner_id))
+        status = status_of(named, recorded.reassignment_id, lock)
+        return RecordedReassignment(named, recorded, status, lock)
     except RecordError as error:
         return str(error)
 
 
-def status_of(record: Record, reassignment_id: str, owner_id: str | None) -> ReassignmentStatus:
-    """Return the status of a reassignment, given which one has locked its cluster."""
-    if reassignment_id == owner_id:
+def status_of(record: Record, reassignment_id: str, lock: SeenLock) -> ReassignmentStatus:
+    """Return the status of a reassignment, given the lock of its cluster."""
+    if reassignment_id == lock.owner_id:
         return ReassignmentStatus.ACTIVE
     if record.read_file("report.txt") is not None:
         return ReassignmentStatus.FINISHED
-    return ReassignmentStatus.ENDED if record.stopped() is None else ReassignmentStatus.STOPPED
+    if lock.error is not None:
+        return ReassignmentStatus.UNKNOWN
+    if record.stopped() is not None:
+        return ReassignmentStatus.STOPPED
+    return ReassignmentStatus.UNLOCKED if _is_half_way(record) else ReassignmentStatus.ENDED
+
+
+def _is_half_way(record: Record) -> bool:
+    """Whether some of its batches have begun, or it was resumed, and not all are finished: moves of it may be in flight."""
+    finished = record.finished_batches()
+    if not finished and record.submitted(1) is None and record.run_commands.last_number() == 0:
+        return False
+    plan = record.plan_in_force()
+    return plan is not None and any(number not in finished for number in range(1, plan.batches + 1))
 
 
 def _by_start(found: Iterable[RecordedReassignment]) -> tuple[RecordedReassignment, ...]:

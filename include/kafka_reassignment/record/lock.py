@@ -7,6 +7,7 @@ nobody acts on the ground of an object that is not the last one any more, and no
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 
 from pydantic import ConfigDict
@@ -71,6 +72,13 @@ class LockSeries:
                 ReleaseLock(self._cluster_id, number=number),
             ) from error
 
+    def is_locked_by(self, number: int) -> bool:
+        """Whether the object of this number locks the cluster, or is not readable, so that it may."""
+        try:
+            return self.owner_at(number) is not None
+        except RecordDamagedError:
+            return True
+
     def last_number(self) -> int:
         """Return the number of the object in force, readable or not; 0 when there is none."""
         return self._changes.last_number()
@@ -87,5 +95,16 @@ class LockSeries:
             require_exclusive_creation(self._changes.place(number), content)
 
     def change_after(self, number: int, change: LockChange) -> bool:
-        """Write the object after ``number``, if that is still the one in force; return whether it was."""
-        return self._changes.append_after(number, change)
+        """Write the object after ``number``, if that is still the one in force; return whether it was.
+
+        A client of an object store that lost the answer repeats the request, and is refused by its own object.
+        """
+        return self._changes.append_after(number, change) or self._is_own(number + 1, change)
+
+    def _is_own(self, number: int, change: LockChange) -> bool:
+        """Whether the object of this number is this change: nobody else writes at the same moment in the same name."""
+        if change.at is None or not change.by:
+            return False
+        with suppress(RecordDamagedError):
+            return self._changes.read(number) == change
+        return False

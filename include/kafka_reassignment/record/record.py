@@ -148,8 +148,15 @@ class Record:
 
         Raises:
             RecordError: it has none, for example because its id is mistyped.
+            RecordDamagedError: it had one, as the head of its trail tells.
         """
         if not names_in(self.root):
+            if self.audit.has_head:
+                raise RecordDamagedError(
+                    f"The record of run {self.reassignment_id} of cluster {self.cluster_id} was removed: expected it at "
+                    f"{self.root}, found only the head of its audit trail",
+                    Correct("restore the folder from a copy, and find out who removed it"),
+                )
             raise RecordError(
                 f"There is no record of run {self.reassignment_id} of cluster {self.cluster_id}, expected one at {self.root}",
                 Correct("correct the ids, or the base URI of the records"),

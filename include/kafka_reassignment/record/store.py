@@ -25,12 +25,17 @@ from datetime import datetime
 
 from upath import UPath
 
-from kafka_reassignment.advice import Advice, ReleaseLock, WaitUntil
+from kafka_reassignment.advice import Advice, Correct, ReleaseLock, WaitUntil
 from kafka_reassignment.decisions.throttle import Journal
-from kafka_reassignment.errors import LockedForSecondsError, ReassignmentInProgressError, RecordDamagedError
+from kafka_reassignment.errors import (
+    LockedForSecondsError,
+    ReassignmentInProgressError,
+    RecordDamagedError,
+    RecordError,
+)
 from kafka_reassignment.record.lock import LockChange, LockSeries
 from kafka_reassignment.record.models import ClusterLock
-from kafka_reassignment.record.objects import OWN_NAMES, folders_in, path_part
+from kafka_reassignment.record.objects import OWN_NAMES, folders_in, names_in, path_part
 from kafka_reassignment.record.record import Record
 
 READERS = 8
@@ -172,9 +177,27 @@ class RecordStore:
         return False
 
     def release_by_force(self, cluster_id: str, number: int, *, at: datetime, by: str) -> bool:
-        """Unlock the cluster from any owner, or if its lock is damaged; return whether ``number`` was in force still."""
+        """Unlock the cluster from any owner, or if its lock is damaged; return whether it was, and ``number`` in force still.
+
+        Nothing is written where nobody has the lock: below the place of a share that is not mounted, that would look like
+        the store of a cluster that was never locked.
+        """
         series = self.lock(cluster_id)
-        return series.last_number() == number and series.change_after(number, LockChange(at=at, by=f"{by}, by force"))
+        is_it = series.last_number() == number and series.is_locked_by(number)
+        return is_it and series.change_after(number, LockChange(at=at, by=f"{by}, by force"))
+
+    def require_cluster(self, cluster_id: str) -> None:
+        """Make sure that there is something of a cluster.
+
+        Raises:
+            RecordError: there is not.
+            RecordUnavailableError: the store does not answer.
+        """
+        if not names_in(self._base / path_part(cluster_id)):
+            raise RecordError(
+                f"There is no record of cluster {cluster_id} at {self._base}, expected its folder there",
+                Correct("correct the id or the base URI of the records, or mount the share again"),
+            )
 
     def locked_by(self, owner: ClusterLock, cluster_id: str, *then: Advice) -> ReassignmentInProgressError:
         """Return the refusal of a reassignment that needs the lock which ``owner`` has; ``then`` is what to do once it is released."""

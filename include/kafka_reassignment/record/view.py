@@ -88,6 +88,11 @@ class RecordView:
         """Return the latest progress of the batch in flight."""
         return self._once("progress", self.record.progress)
 
+    def progress_since_order(self) -> ProgressNote | None:
+        """Return the latest progress; None where there is an order to stop or to go on since: it says nothing of now."""
+        note, order = self.progress(), self.last_run_command()
+        return None if note is not None and order is not None and note.at < order.at else note
+
     def journal(self) -> Journal:
         """Return the throttle journal, with what this step has changed of it since it was read."""
         self._once("journal", self.record.journal)

@@ -93,7 +93,7 @@ def expected_end(
     seconds = [s for s in _seconds_of(recorded, request, now, summary, left) if s is not None]
     if len(seconds) < len(left):
         return ExpectedEnd()
-    note = recorded.progress()
+    note = recorded.progress_since_order()
     if note is not None and note.batch == left[0] and note.bytes_left is not None:
         # What moves already is completed, whatever the clock says.
         whole, *seconds = seconds

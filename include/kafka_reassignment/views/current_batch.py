@@ -13,6 +13,7 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.chain import batches_progress
 from kafka_reassignment.steps.left_open import LeftOpen, left_open
+from kafka_reassignment.steps.left_out import submission
 from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.view import observe_twice
 
@@ -22,6 +23,7 @@ class CurrentBatch:
     """How far the chain of batches is, and its current batch.
 
     ``batch`` is None before there is a plan and after the last batch; ``submitted`` is None before its submission.
+    ``is_to_submit`` says that a resume is later than the submission: the batch is submitted again.
     ``given_up`` has the partitions that are not to be moved any more, and why: withdrawn, or all of them stopped.
     ``left_open`` are the steps that earlier batches have left open, but for those that this batch has taken up again.
     """
@@ -32,6 +34,7 @@ class CurrentBatch:
     submitted: SubmittedBatch | None
     given_up: Mapping[TopicPartition, str]
     left_open: Mapping[TopicPartition, LeftOpen] = field(default_factory=dict)
+    is_to_submit: bool = False
 
     @classmethod
     def of(cls, record: Record) -> CurrentBatch:
@@ -44,7 +47,9 @@ class CurrentBatch:
         batch = whole_batch(recorded, number)
         opened = {p: it for p, it in left_open(recorded).items() if p not in batch.partitions}
         given_up = _given_up(record, (*batch.partitions, *opened))
-        return cls(progress.finished, progress.batches, batch, record.submitted(number), given_up, opened)
+        is_to_submit = shown_submission(recorded, number) is None
+        submitted = recorded.submitted(number)
+        return cls(progress.finished, progress.batches, batch, submitted, given_up, opened, is_to_submit)
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -89,6 +94,11 @@ class CurrentBatch:
                 sleep,
             )
         )
+
+
+def shown_submission(recorded: RecordView, number: int) -> SubmittedBatch | None:
+    """Return what was submitted of a batch, for people: after a stop what it settles is shown, after a resume nothing is."""
+    return submission(recorded, number) if recorded.stopped() is None else recorded.submitted(number)
 
 
 def _given_up(record: Record, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:

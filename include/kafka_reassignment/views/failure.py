@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import tee
+from itertools import takewhile, tee
 
 from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.models import ProgressNote
@@ -29,7 +29,7 @@ def latest_of_run(latest: Iterable[AuditEvent]) -> AuditEvent | None:
 
 
 def failure_of(
-    latest: Iterable[AuditEvent], batch: int | None, note: ProgressNote | None, stopped: RunCommand | None
+    latest: Iterable[AuditEvent], batch: int | None, note: ProgressNote | None, order: RunCommand | None
 ) -> AuditEvent | None:
     """Return the event of the step at which a reassignment stands; None where it goes on, or has ended well.
 
@@ -37,11 +37,13 @@ def failure_of(
         latest: its last ``LATEST_EVENTS``, newest first; no more are taken than are needed, since an old one may be damaged.
         batch: the current one; None where there is none.
         note: its latest progress.
-        stopped: the order that stopped it. Its batches fail because of that, so only the cancel counts.
+        order: the last one to stop it or to let it go on. Its batches fail because of a stop, so only the cancel counts then;
+            and of what was resumed, only what has failed since.
     """
-    if stopped is not None:
-        return _failure_of_cancel(latest, stopped)
-    of_batch, of_run = tee(latest)
+    if order is not None and order.stopped:
+        return _failure_of_cancel(latest, order)
+    since = latest if order is None else takewhile(lambda e: e.finished_at >= order.at, latest)
+    of_batch, of_run = tee(since)
     if batch is not None and (failure := root_failure(of_batch, batch, note)):
         return failure
     own = _failure_of_run(of_run)

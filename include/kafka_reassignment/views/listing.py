@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
 from typing import Any
 
 from kafka_reassignment.decisions.moves import phase
-from kafka_reassignment.errors import name_some
+from kafka_reassignment.errors import RecordDamagedError, name_some
 from kafka_reassignment.model import InFlight, Replicas, TopicPartition, View
 from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import ClusterPort
@@ -30,6 +30,11 @@ from kafka_reassignment.views.overview import UNEVENTFUL, Overview, identity, pl
 
 MAX_REMAINING = 1_000
 """Partitions of a plan whose remaining targets are listed unless all are asked for: a task's result must stay small."""
+
+
+NOT_OVER = (ReassignmentStatus.UNLOCKED, ReassignmentStatus.UNKNOWN)
+EARLIER = (ReassignmentStatus.FINISHED, ReassignmentStatus.STOPPED, ReassignmentStatus.ENDED)
+"""What is counted beside the one that has the lock."""
 
 
 class Whose(StrEnum):
@@ -102,10 +107,10 @@ class Listing:
             eventful = [f"{p}: {s}" for p, s in sorted(overview.move_statuses.items()) if s.status not in UNEVENTFUL]
             if eventful:
                 yield f"Look at {name_some(eventful, 10)}"
-        earlier = {status: self.known.of(status) for status in ReassignmentStatus}
-        del earlier[ReassignmentStatus.ACTIVE]
-        if any(earlier.values()):
-            yield "Earlier: " + ", ".join(f"{len(those)} {status}" for status, those in earlier.items() if those)
+        for what, statuses in (("Not over", NOT_OVER), ("Earlier", EARLIER)):
+            counts = {status: len(self.known.of(status)) for status in statuses}
+            if any(counts.values()):
+                yield f"{what}: " + ", ".join(f"{count} {status}" for status, count in counts.items() if count)
         yield from self.known.unreadable
 
     def _by_owner(self) -> dict[str | None, list[Move]]:
@@ -142,10 +147,12 @@ def list_reassignments(
     if store is None:
         return Listing(cluster_id, tuple(Move(p, f) for p, f in sorted(cluster.list_reassignments().items())))
     known = catalogue(store, cluster_id)
-    shown = find_reassignment(store, cluster_id, reassignment_id)
+    is_known = reassignment_id is not None or known.lock.error is None
+    shown = find_reassignment(store, cluster_id, reassignment_id) if is_known else None
     overviews = (_overview(cluster, shown, sleep, all_remaining=all_remaining),) if shown else ()
-    moves = _owned(cluster.list_reassignments(), known, overviews)
-    return Listing(cluster_id, tuple(moves), overviews, known)
+    unreadable: list[str] = []
+    moves = tuple(_owned(cluster.list_reassignments(), known, overviews, unreadable))
+    return Listing(cluster_id, moves, overviews, replace(known, unreadable=(*known.unreadable, *unreadable)))
 
 
 def _overview(
@@ -176,25 +183,37 @@ def _remaining(
 
 
 def _owned(
-    in_flight: Mapping[TopicPartition, InFlight], known: Catalogue, overviews: Iterable[Overview]
+    in_flight: Mapping[TopicPartition, InFlight],
+    known: Catalogue,
+    overviews: Iterable[Overview],
+    unreadable: list[str],
 ) -> Iterator[Move]:
-    """Find the owner of each move: first among the overviews, then among others whose current batch was submitted."""
+    """Find the owner of each move: first among the overviews, then among others whose current batch was submitted.
+
+    One of the others that is damaged hides nothing of the rest: it is added to ``unreadable``.
+    """
     owners: dict[TopicPartition, tuple[str, int]] = {}
     for overview in overviews:
         owners |= _moves_of(overview.reassignment, overview.current, in_flight)
     looked_at = {overview.reassignment.reassignment_id for overview in overviews}
     others = (
         reassignment
-        for status in (ReassignmentStatus.ACTIVE, ReassignmentStatus.STOPPED, ReassignmentStatus.ENDED)
+        for status in ReassignmentStatus
+        if status is not ReassignmentStatus.FINISHED
         for reassignment in reversed(known.of(status))
     )
     for other in others:
         if in_flight.keys() <= owners.keys():
             break
-        if other.reassignment_id not in looked_at:
+        if other.reassignment_id in looked_at:
+            continue
+        try:
             current = CurrentBatch.of(other.record)
-            if current.submitted is not None or current.left_open:
-                owners = _moves_of(other, current, in_flight) | owners
+        except RecordDamagedError as error:
+            unreadable.append(f"Which moves are of {other.reassignment_id} is not known: {error.problem}")
+            continue
+        if current.submitted is not None or current.left_open:
+            owners = _moves_of(other, current, in_flight) | owners
     for partition, flight in sorted(in_flight.items()):
         yield Move(partition, flight, *owners.get(partition, (None, None)))
 

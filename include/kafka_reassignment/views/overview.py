@@ -15,6 +15,7 @@ from kafka_reassignment.plan.reassignment_json import render_plan
 from kafka_reassignment.record.audit import LATEST_EVENTS, AuditEvent
 from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment
 from kafka_reassignment.record.models import ProgressNote
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.views.current_batch import CurrentBatch
 from kafka_reassignment.views.failure import failure_of
 
@@ -41,15 +42,15 @@ class Overview:
     def failed(self) -> AuditEvent | None:
         """The step at which it stands, while it is red."""
         record, batch = self.reassignment.record, self.current.batch
-        if self.reassignment.status not in {ReassignmentStatus.ACTIVE, ReassignmentStatus.ENDED}:
+        if not self.reassignment.status.may_stand:
             return None
-        latest = record.audit.latest(LATEST_EVENTS)
-        return failure_of(latest, batch.number if batch else None, self.note, record.stopped())
+        latest, (_, order) = record.audit.latest(LATEST_EVENTS), record.run_commands.last()
+        return failure_of(latest, batch.number if batch else None, self.note, order)
 
     @property
     def note(self) -> ProgressNote | None:
-        """The latest progress of the current batch, or why it waits."""
-        note = self.reassignment.record.progress() if self.current.batch else None
+        """The latest progress of the current batch, or why it waits; None where it was stopped or resumed since."""
+        note = RecordView(self.reassignment.record).progress_since_order() if self.current.batch else None
         return note if note and self.current.batch and note.batch == self.current.batch.number else None
 
     @property

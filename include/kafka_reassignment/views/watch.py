@@ -6,7 +6,8 @@ Only reads, as ``describe``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,14 +15,15 @@ from typing import Any
 from kafka_reassignment.decisions.progress import Motion, Progress, progress
 from kafka_reassignment.decisions.rate import rate_in_force, rates_in_force
 from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, Sample
-from kafka_reassignment.errors import InvalidRequestError, RecordError
+from kafka_reassignment.errors import InvalidRequestError, RecordDamagedError, RecordError
 from kafka_reassignment.model import Batch, Step
 from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.plan.summary import PlanSummary
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment, find_reassignment
-from kafka_reassignment.record.models import ProgressNote
+from kafka_reassignment.record.models import FinishedBatch, ProgressNote
+from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps.context import utc_now
 from kafka_reassignment.steps.estimates import LONGEST_BETWEEN_LOOKS
@@ -35,6 +37,12 @@ from kafka_reassignment.views.work import Work, work_of
 
 HOLDING = (Motion.STUCK, Motion.WILL_NEVER_FINISH)
 """Replicas that do not get on by themselves."""
+
+MOST_ENDS = 120
+"""Latest finished batches whose ends are read, for what they have copied; earlier ones count as planned."""
+
+AT_WORK = frozenset({ReassignmentStatus.ACTIVE, ReassignmentStatus.UNLOCKED, ReassignmentStatus.UNKNOWN})
+"""What goes on, or may: what is submitted copies on without the lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +77,7 @@ class Look:
     @property
     def is_over(self) -> bool:
         """Whether there is nothing more to watch."""
-        return self.status is not ReassignmentStatus.ACTIVE if self.reassignment else not self.in_flight
+        return self.status not in AT_WORK if self.reassignment else not self.in_flight
 
     @property
     def is_done(self) -> bool:
@@ -157,6 +165,7 @@ class Watch:
         self._batch: int | None = None
         self._samples: list[Sample] = []
         self._plan: PlanSummary | None = None
+        self._ends: dict[int, FinishedBatch] = {}
 
     def look(self) -> Look:
         """Look once.
@@ -205,15 +214,17 @@ class Watch:
         is_active = found.status is ReassignmentStatus.ACTIVE
         at_a_glance = Overview(found, current, {}, None)
         note = at_a_glance.note if is_active else None
-        failed = at_a_glance.failed if is_active else None
+        failed = at_a_glance.failed if found.status in AT_WORK else None
         journal = record.journal()
         seen = None
-        if is_active and current.submitted is not None:
+        if found.status in AT_WORK and not current.is_to_submit:
             seen = self._measure(batch, current.steps, rate_in_force(request, journal))
         known = _from_note(seen, note, self._now())
-        plan = self._plan_of(found)
+        plan, done = self._plan_of(found), record.finished_batches()
         waits: tuple[str, ...] = note.waits if note else ()
-        if failed:
+        if found.lock.error:
+            waits = (str(found.lock.error),)
+        elif failed:
             waits = (f"{step_in_words(failed)} has failed: {failed.summary}",)
         return Look(
             at=self._now(),
@@ -226,7 +237,11 @@ class Watch:
             progress=seen,
             bytes_per_second=known[0],
             seconds_left=known[1],
-            work=work_of(plan, record.finished_batches(), batch, seen.bytes_left if seen else None) if plan else None,
+            work=work_of(
+                plan, done, self._ends_of(record, done), batch=batch, bytes_left=seen.bytes_left if seen else None
+            )
+            if plan
+            else None,
             rates=rates_in_force(request, journal),
             ends_at=note.ends_at if note else None,
             waits=waits or _held_up(seen),
@@ -253,6 +268,14 @@ class Watch:
             self._plan = read_summary(found.record.plan_refs()(plan.batches))
         return self._plan
 
+    def _ends_of(self, record: Record, finished: Collection[int]) -> Collection[FinishedBatch]:
+        """Return the ends of the latest batches that are finished; each is read once."""
+        for number in sorted(finished)[-MOST_ENDS:]:
+            with suppress(RecordDamagedError):  # it counts as planned
+                if number not in self._ends and (end := record.finished(number)) is not None:
+                    self._ends[number] = end
+        return self._ends.values()
+
 
 def _from_note(seen: Progress | None, note: ProgressNote | None, now: datetime) -> tuple[float | None, float | None]:
     """Return speed and seconds left: of the looks here or, until these are long enough, as Airflow has noted them last."""
@@ -276,7 +299,10 @@ def _doing(
     seen: Progress | None,
 ) -> str:
     if found.status is not ReassignmentStatus.ACTIVE:
-        return f"{found.reassignment_id} is {found.status}"
+        return {
+            ReassignmentStatus.UNLOCKED: f"{found.reassignment_id} is not over, and has not the lock of the cluster",
+            ReassignmentStatus.UNKNOWN: f"whether {found.reassignment_id} is at work is not known",
+        }.get(found.status, f"{found.reassignment_id} is {found.status}")
     if (stop := found.record.stopped()) is not None:
         return f"it settles its moves: stopped by {stop.by}"
     if failed is not None and failed.batch is None:

@@ -146,7 +146,9 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
             until = run.now() + self.response_timeout
             lines.append(f"Without an answer by {until:%Y-%m-%d %H:%M} UTC the run fails, and nothing is moved.")
         cluster, reassignment = run.record.cluster_id, run.record.reassignment_id
-        lines.append(f"[Report of the plan]({report_url(cluster, reassignment)}), [progress]({page_url(reassignment)})")
+        lines.append(
+            f"[Report of the plan]({report_url(cluster, reassignment)}), [progress]({page_url(reassignment, cluster)})"
+        )
         return "\n".join(lines)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:

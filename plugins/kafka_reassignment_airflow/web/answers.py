@@ -67,9 +67,24 @@ class Answer:
 
 def answers(page: Page) -> tuple[Answer, ...]:
     """Return the five answers, in the order in which one asks."""
+    if page.row.status is ReassignmentStatus.UNKNOWN:
+        return _not_known(page)
     if page.row.status is not ReassignmentStatus.ACTIVE:
         return _at_rest(page)
     return _doing(page), _done(page), _waits(page), _stop(page), _now(page)
+
+
+def _not_known(page: Page) -> tuple[Answer, ...]:
+    """The answers where the lock cannot be read: no step of any reassignment of the cluster goes on."""
+    error = page.found.lock.error
+    advice = sentence(error.advice) if error else ""
+    return (
+        Answer(DOING, "Not known: the lock of the cluster cannot be read", "bad", _last_event(page)),
+        Answer(DONE, "Not before the lock can be read", "bad"),
+        Answer(WAITS, "No step goes on without the lock", "bad"),
+        Answer(STOP, "Not before the lock can be read", "bad"),
+        Answer(NOW, advice or "Restore the lock from a copy", "bad"),
+    )
 
 
 def _at_rest(page: Page) -> tuple[Answer, ...]:
@@ -84,15 +99,16 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
             Answer(DOING, f"Nothing: it was stopped {row.stopped}", "warn", _last_event(page)),
             _after_a_stop(page),
         ),
+        ReassignmentStatus.UNLOCKED: _half_way(page),
         ReassignmentStatus.ENDED: (
             Answer(DOING, "Nothing: it has ended without a report", "idle", _last_event(page)),
             Answer(NOW, "Nothing, or trigger a new one", "idle"),
         ),
     }[row.status]
     if page.failed:
-        doing = Answer(
-            DOING, f"Nothing: it has ended, and {step_in_words(page.failed)} has failed", "bad", _why(page, page.failed)
-        )
+        is_over = row.status is not ReassignmentStatus.UNLOCKED
+        stands = "Nothing: it has ended" if is_over else "It stands, unlocked"
+        doing = Answer(DOING, f"{stands}, and {step_in_words(page.failed)} has failed", "bad", _why(page, page.failed))
         what_now = _after_a_failure(page)
     if row.roll_back:  # also of what has ended red: what its failed step advises is overtaken
         doing = Answer(DOING, f"Nothing: {row.roll_back}", "warn", _last_event(page))
@@ -101,13 +117,40 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
         owed = "Throttle configs are still to be restored: kafka_throttle_sweep does that, every hour."
         tone: Tone = "bad" if what_now.tone == "bad" else "warn"
         what_now = replace(what_now, tone=tone, more=(*what_now.more, owed))
+    return doing, *_between(page), what_now
+
+
+def _between(page: Page) -> tuple[Answer, Answer, Answer]:
+    """The three answers in the middle: what may go on is not done, waits for the lock, and can be stopped."""
+    if page.row.status is ReassignmentStatus.UNLOCKED:
+        return (
+            Answer(DONE, "Not known, because it has not the lock", "warn"),
+            Answer(WAITS, "For its run to take the lock of the cluster", "warn"),
+            _stop(page),
+        )
     ended_at = page.latest.finished_at if page.latest else None
     return (
-        doing,
         Answer(DONE, "its last step" if ended_at else "It has ended", "idle", at=ended_at),
         Answer(WAITS, "It does not wait", "idle"),
         Answer(STOP, "It does not run", "idle"),
-        what_now,
+    )
+
+
+def _half_way(page: Page) -> tuple[Answer, Answer]:
+    """What is said of what has begun, is not over, and has not the lock: after a resume, or when its lock was released."""
+    words = "Nothing yet: it was resumed, and has not the lock of the cluster"
+    if page.submitted is not None:
+        words = (
+            f"Its moves may be in flight: batch {page.current} was submitted, and it has not the lock of the cluster"
+        )
+    elif page.found.record.run_commands.last_number() == 0:
+        words = "Nothing: it has not the lock of the cluster any more"
+    start = Link("its task start_batches", DAG_ID, page.row.reassignment_id, "start_batches")
+    links = (start, Link("Resume…", form="resume"), Link("Stop…", form="stop"))
+    how = "A resume starts its run over by itself. Where it does not, clear start_batches. Where the run was deleted, resume it."
+    return (
+        Answer(DOING, words, "warn", _last_event(page)),
+        Answer(NOW, "Let it go on, or stop it", "warn", (how,), links=links),
     )
 
 

@@ -7,15 +7,22 @@ request reads: no page changes anything.
 from __future__ import annotations
 
 from hashlib import sha256
+from http import HTTPStatus
 from secrets import token_urlsafe
 from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import Depends, FastAPI, Header, Query
-from fastapi.responses import HTMLResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
-from kafka_reassignment.errors import RecordError
+from kafka_reassignment.errors import (
+    ReassignmentError,
+    RecordError,
+    RecordStoreUnusableError,
+    RecordUnavailableError,
+)
 from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.runs import DAG_ID
@@ -58,9 +65,9 @@ def create_app() -> FastAPI:
     rows, pages = Rows(), views.Pages()
     app = FastAPI(title="Kafka reassignments", dependencies=[Depends(may_read)], docs_url=None, openapi_url=None)
 
-    @app.exception_handler(RecordError)
-    def unreadable(_: object, error: RecordError) -> Response:
-        return _html("error.html.j2", status=404, text=str(error), part="", again=0)
+    @app.exception_handler(ReassignmentError)
+    def unreadable(_: object, error: ReassignmentError) -> Response:
+        return _html("error.html.j2", status=_status_of(error), text=str(error), part="", again=0)
 
     @app.get("/")
     def reassignments(
@@ -94,12 +101,14 @@ def create_app() -> FastAPI:
     def run(run_id: ReassignmentId, part: Part = "", known: Known = None) -> Response:
         store = record_store()
         found = views.find(store, run_id)
-        if found is None:
+        if len(found) > 1:  # the list has them all, with their clusters, to choose from
+            return RedirectResponse(f"./?{urlencode({'text': found[0][1]})}", headers=_headers(_NOWHERE))
+        if not found:
             raise RecordError(
                 f"Run {run_id} has no record, expected a run of kafka_reassignment or of one of its batches whose task "
                 "'preflight' is done. Wait for that task, or choose another run. Airflow shows this tab at the runs of every DAG"
             )
-        return shown(*found, AuditQuery(), part, known)
+        return shown(*found[0], AuditQuery(), part, known)
 
     def shown(cluster_id: str, reassignment_id: str, query: AuditQuery, part: Part, known: str | None) -> Response:
         page = pages.page(record_store(), cluster_id, reassignment_id, query)
@@ -131,6 +140,14 @@ def create_app() -> FastAPI:
         return HTMLResponse(report, headers=_headers(REPORT_POLICY.format(nonce=nonce)))
 
     return app
+
+
+def _status_of(error: ReassignmentError) -> HTTPStatus:
+    """Return the status of a page that cannot be shown: the store is away or not set up right, or there is no such record."""
+    if isinstance(error, RecordUnavailableError):
+        return HTTPStatus.SERVICE_UNAVAILABLE
+    is_set_up = isinstance(error, RecordError) and not isinstance(error, RecordStoreUnusableError)
+    return HTTPStatus.NOT_FOUND if is_set_up else HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def _headers(policy: str) -> dict[str, str]:

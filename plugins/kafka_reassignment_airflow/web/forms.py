@@ -51,7 +51,9 @@ def forms_of(found: RecordedReassignment, roll_back: RollBack | None = None) -> 
     """Return the forms that are of use for a reassignment as it is now, by name; ``roll_back`` is how its roll back stands."""
     made: tuple[Callable[[RecordedReassignment], Form | None], ...] = {
         ReassignmentStatus.ACTIVE: (_rate, _limits, _stop, _stop_and_roll_back),
+        ReassignmentStatus.UNLOCKED: (_resume, _stop, _stop_and_roll_back),
         ReassignmentStatus.STOPPED: (_resume, _roll_back),
+        ReassignmentStatus.UNKNOWN: (),
         ReassignmentStatus.FINISHED: (_roll_back,),
         ReassignmentStatus.ENDED: (),
     }[found.status]

@@ -2,7 +2,7 @@
 
 The page asks again every few seconds. A request never changes, so it is read once per process; nor does the row of a finished
 reassignment, but for its roll back. Other rows are kept for some seconds, for every user. To filter by state, the row of one that has no lock is
-kept until it has had the lock again: it does nothing without.
+kept until it has had the lock again, or was ordered to stop or to go on: else it does nothing.
 """
 
 from __future__ import annotations
@@ -10,18 +10,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from math import inf
 from threading import Lock
 from typing import TypeAlias
 
-from kafka_reassignment.errors import RecordError
-from kafka_reassignment.record.catalogue import ReassignmentStatus, status_of
+from kafka_reassignment.errors import RecordDamagedError, RecordError
+from kafka_reassignment.record.catalogue import ReassignmentStatus, SeenLock, status_of
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.objects import OWN_NAMES, names_in, path_part
+from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import READERS, RecordStore
+from kafka_reassignment.record.view import RecordView
 
 ROWS = 50
 """On one page."""
@@ -40,7 +44,7 @@ class Shown(StrEnum):
     """It has locked the cluster, and its current batch is not held."""
 
     HELD = "held"
-    """It was stopped, or its current batch waits to be started."""
+    """It was stopped, its current batch waits to be started, or it has not the lock, or the lock cannot be read."""
 
     PAST = "past"
     """It is finished or ended."""
@@ -66,13 +70,15 @@ class RollBack:
     @property
     def is_left(self) -> bool:
         """Whether it is at rest with something left to move back."""
-        return self.status in {ReassignmentStatus.STOPPED, ReassignmentStatus.ENDED}
+        return self.status in {ReassignmentStatus.STOPPED, ReassignmentStatus.UNLOCKED, ReassignmentStatus.ENDED}
 
     def __str__(self) -> str:
         does = {
             ReassignmentStatus.ACTIVE: "rolls it back now",
             ReassignmentStatus.FINISHED: "has rolled it back",
             ReassignmentStatus.STOPPED: "began to roll it back, and was stopped",
+            ReassignmentStatus.UNLOCKED: "began to roll it back, and has lost the lock",
+            ReassignmentStatus.UNKNOWN: "began to roll it back, and nobody can tell whether it is at work",
             ReassignmentStatus.ENDED: "began to roll it back, and has ended",
         }[self.status]
         return f"{self.by} {does}"
@@ -80,7 +86,10 @@ class RollBack:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One reassignment in the list. ``note`` is the latest progress of the current batch, while there is one."""
+    """One reassignment in the list. ``note`` is the latest progress of the current batch, while there is one.
+
+    ``orders`` is the number of the last order to stop or to go on.
+    """
 
     cluster_id: str
     reassignment_id: str
@@ -92,6 +101,7 @@ class Row:
     batches: int | None
     note: ProgressNote | None
     stopped: str | None
+    orders: int
     roll_back: RollBack | None
 
     @property
@@ -104,7 +114,15 @@ class Row:
         """What the list is filtered by."""
         if self.status is ReassignmentStatus.ACTIVE:
             return Shown.HELD if self.note is not None and self.note.waits else Shown.RUNNING
-        return Shown.HELD if self.status is ReassignmentStatus.STOPPED else Shown.PAST
+        is_past = self.status in {ReassignmentStatus.FINISHED, ReassignmentStatus.ENDED}
+        return Shown.PAST if is_past else Shown.HELD
+
+    def fits(self, lock: SeenLock) -> bool:
+        """Whether the lock of the cluster is still as this row says."""
+        if lock.error is not None:
+            return self.status in {ReassignmentStatus.FINISHED, ReassignmentStatus.UNKNOWN}
+        is_active, is_unknown = (self.status is s for s in (ReassignmentStatus.ACTIVE, ReassignmentStatus.UNKNOWN))
+        return not is_unknown and is_active == (self.reassignment_id == lock.owner_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +158,10 @@ class _Known:
     def order(self) -> tuple[datetime, str]:
         return self.started_at, self.record.reassignment_id
 
+    def has(self, lock: SeenLock) -> bool:
+        """Whether it has the lock."""
+        return self.record.reassignment_id == lock.owner_id
+
     @property
     def words(self) -> str:
         return f"{self.record.reassignment_id} {self.job} {self.requested_by}".lower()
@@ -153,6 +175,7 @@ class Rows:
         self._known: dict[_Key, _Known] = {}
         self._not_known: dict[_Key, tuple[float, str]] = {}
         self._rows: dict[_Key, tuple[float, Row]] = {}
+        self._asked: dict[_Key, float] = {}
         self._locks: dict[str, int] = {}
         self._busy = Lock()
 
@@ -164,17 +187,17 @@ class Rows:
         """
         asked = query or ListQuery()
         with self._busy:  # other tabs take what this one reads
-            found: list[tuple[_Known, str | None]] = []
+            found: list[tuple[_Known, SeenLock]] = []
             problems: list[str] = []
             clusters = store.clusters()
             for cluster_id in clusters:
                 if asked.cluster_id in {"", cluster_id}:
-                    owner_id = self._owner(store, cluster_id, problems)
-                    known = self._of_cluster(store, cluster_id, owner_id, problems)
-                    found += [(k, owner_id) for k in known if asked.text.lower() in k.words]
+                    lock = self._lock(store, cluster_id, problems)
+                    known = self._of_cluster(store, cluster_id, lock.owner_id, problems)
+                    found += [(k, lock) for k in known if asked.text.lower() in k.words]
             if asked.state is not None:
                 found = self._in_state(found, asked.state, problems)
-            found.sort(key=lambda item: (item[0].record.reassignment_id == item[1], item[0].order), reverse=True)
+            found.sort(key=lambda item: (item[0].has(item[1]), item[0].order), reverse=True)
             pages = max(1, -(-len(found) // ROWS))
             shown = min(max(1, asked.number), pages)
             rows = [self._row(*item, problems) for item in found[(shown - 1) * ROWS : shown * ROWS]]
@@ -187,29 +210,30 @@ class Rows:
                 tuple(dict.fromkeys(problems)),
             )
 
-    def _owner(self, store: RecordStore, cluster_id: str, problems: list[str]) -> str | None:
-        """Return which reassignment has locked the cluster; forget the rows of those that have had the lock since the last look."""
+    def _lock(self, store: RecordStore, cluster_id: str, problems: list[str]) -> SeenLock:
+        """Return the lock of the cluster; forget the rows of those that have had it since the last look."""
         lock = store.lock(cluster_id)
         try:
             number, owner = lock.last()
             for earlier in range(self._locks.get(cluster_id, number), number):
-                if (was := lock.owner_at(earlier)) is not None:
-                    self._rows.pop((cluster_id, path_part(was.reassignment_id)), None)
+                with suppress(RecordDamagedError):  # it is not in force any more: it was released by force
+                    if (was := lock.owner_at(earlier)) is not None:
+                        self._rows.pop((cluster_id, path_part(was.reassignment_id)), None)
         except RecordError as error:
             problems.append(str(error))
-            return None
+            return SeenLock(error=error)
         self._locks[cluster_id] = number
-        return owner.reassignment_id if owner else None
+        return SeenLock(owner)
 
     def _in_state(
-        self, found: list[tuple[_Known, str | None]], state: Shown, problems: list[str]
-    ) -> list[tuple[_Known, str | None]]:
+        self, found: list[tuple[_Known, SeenLock]], state: Shown, problems: list[str]
+    ) -> list[tuple[_Known, SeenLock]]:
         if state is Shown.RUNNING:
-            found = [(known, owner) for known, owner in found if known.record.reassignment_id == owner]
-        unread = [(known, owner) for known, owner in found if known.key not in self._rows]
+            found = [(known, lock) for known, lock in found if known.has(lock)]
+        unread = [(known, lock) for known, lock in found if known.key not in self._rows]
         with ThreadPoolExecutor(READERS) as readers:
             list(readers.map(lambda item: self._row(item[0], item[1], problems), unread))
-        rows = [self._row(known, owner, problems, of_any_age=True) for known, owner in found]
+        rows = [self._row(known, lock, problems, of_any_age=True) for known, lock in found]
         return [item for item, row in zip(found, rows, strict=True) if row is not None and row.shown is state]
 
     def _of_cluster(
@@ -248,41 +272,52 @@ class Rows:
             recorded.started_at,
         )
 
-    def _row(self, known: _Known, owner_id: str | None, problems: list[str], *, of_any_age: bool = False) -> Row | None:
+    def _row(self, known: _Known, lock: SeenLock, problems: list[str], *, of_any_age: bool = False) -> Row | None:
         key, now = known.key, self._clock()
         if key in self._rows:
             read_at, row = self._rows[key]
             is_active = row.status is ReassignmentStatus.ACTIVE
-            same = is_active == (row.reassignment_id == owner_id)
             kept = now - read_at < (ACTIVE_KEPT_SECONDS if is_active else OTHERS_KEPT_SECONDS)
-            if same and (kept or (of_any_age and not is_active)):
+            if row.fits(lock) and (kept or (of_any_age and not is_active and self._is_as_ordered(known, row))):
                 return row
         try:
-            row = self._read_row(known, owner_id)
+            row = self._read_row(known, lock)
         except RecordError as error:
             problems.append(str(error))
             return None
         self._rows[key] = now, row
         return row
 
-    def _read_row(self, known: _Known, owner_id: str | None) -> Row:
+    def _is_as_ordered(self, known: _Known, row: Row) -> bool:
+        """Whether nobody has ordered that it stops or goes on, as of some seconds ago; what is finished is ordered nothing."""
+        now = self._clock()
+        if row.status is ReassignmentStatus.FINISHED or now - self._asked.get(known.key, -inf) < OTHERS_KEPT_SECONDS:
+            return True
+        with suppress(RecordError):  # where all of it is read, the error is named
+            if known.record.run_commands.last_number() == row.orders:
+                self._asked[known.key] = now
+                return True
+        return False
+
+    def _read_row(self, known: _Known, lock: SeenLock) -> Row:
         _, row = self._rows.get(known.key, (0.0, None))
-        if row is None or row.status is not ReassignmentStatus.FINISHED or row.reassignment_id == owner_id:
-            return row_of(known.record, known.job, known.requested_by, known.started_at, owner_id)
-        return replace(row, roll_back=roll_back_of(known.record, owner_id))
+        if row is None or row.status is not ReassignmentStatus.FINISHED or known.has(lock):
+            return row_of(known.record, known.job, known.requested_by, known.started_at, lock)
+        return replace(row, roll_back=roll_back_of(known.record, lock))
 
 
-def row_of(record: Record, job: str, requested_by: str, started_at: datetime, owner_id: str | None) -> Row:
-    """Read one row; ``owner_id`` is the reassignment that has locked the cluster.
+def row_of(record: Record, job: str, requested_by: str, started_at: datetime, lock: SeenLock) -> Row:
+    """Read one row; ``lock`` is that of the cluster.
 
     Raises:
         RecordError: the record cannot be read.
     """
-    status = status_of(record, record.reassignment_id, owner_id)
+    status = status_of(record, record.reassignment_id, lock)
     plan = record.plan_in_force()
-    order = record.stopped()
+    recorded = RecordView(record)
+    number, order = recorded.numbered_run_command()
     finished = record.finished_batches()
-    note = record.progress() if status is ReassignmentStatus.ACTIVE else None
+    note = recorded.progress_since_order() if status is ReassignmentStatus.ACTIVE else None
     return Row(
         cluster_id=record.cluster_id,
         reassignment_id=record.reassignment_id,
@@ -293,16 +328,21 @@ def row_of(record: Record, job: str, requested_by: str, started_at: datetime, ow
         finished=len(finished),
         batches=plan.batches if plan else None,
         note=note if note is not None and note.batch not in finished else None,
-        stopped=f"by {order.by}" + (f": {order.reason}" if order.reason else "") if order else None,
-        roll_back=None if status is ReassignmentStatus.ACTIVE else roll_back_of(record, owner_id),
+        stopped=_in_words(order) if order is not None and order.stopped else None,
+        orders=number,
+        roll_back=None if status is ReassignmentStatus.ACTIVE else roll_back_of(record, lock),
     )
 
 
-def roll_back_of(record: Record, owner_id: str | None) -> RollBack | None:
+def _in_words(order: RunCommand) -> str:
+    return f"by {order.by}" + (f": {order.reason}" if order.reason else "")
+
+
+def roll_back_of(record: Record, lock: SeenLock) -> RollBack | None:
     """Return how the roll back of a reassignment stands; None where none has begun.
 
     Raises:
         RecordError: the record cannot be read.
     """
     by = record.rolled_back_by()
-    return RollBack(by, status_of(record.beside(by), by, owner_id)) if by is not None else None
+    return RollBack(by, status_of(record.beside(by), by, lock)) if by is not None else None

@@ -25,6 +25,7 @@ from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.estimates import expected_end
 from kafka_reassignment.steps.left_open import left_open_reasons
+from kafka_reassignment.views.current_batch import shown_submission
 from kafka_reassignment.views.failure import failure_of, latest_of_run
 from kafka_reassignment.views.work import Work, work_of
 from kafka_reassignment_airflow.runs import batch_run_id, reassignment_of
@@ -114,39 +115,32 @@ class Pages:
             RecordError: there is no record of it, or it cannot be read.
         """
         found = found_in(store, cluster_id, reassignment_id)
-        record, recorded = found.record, found.recorded_request
-        lock = store.lock_owner(cluster_id)
-        row = row_of(
-            record,
-            str(recorded.request.job),
-            recorded.requested_by,
-            recorded.started_at,
-            lock.reassignment_id if lock else None,
-        )
+        record, recorded, view = found.record, found.recorded_request, RecordView(found.record)
+        row = row_of(record, str(recorded.request.job), recorded.requested_by, recorded.started_at, found.lock)
         done = record.finished_batches()
         journal = record.journal()
-        problems: list[str] = []
+        problems = [str(found.lock.error)] if found.lock.error else []
         last = record.audit.last_number()
         current = next((n for n in range(1, (row.batches or 0) + 1) if n not in done), None)
-        submitted = record.submitted(current) if current else None
+        submitted = shown_submission(view, current) if current else None
         is_active = row.status is ReassignmentStatus.ACTIVE
         latest = self._kept.events(record, max(1, last - LATEST_EVENTS + 1), last, problems)
         newest_first = latest[::-1]
         failed = None
-        if is_active or row.status is ReassignmentStatus.ENDED:
-            failed = failure_of(newest_first, current, row.note, record.stopped() if row.stopped else None)
+        if row.status.may_stand:
+            failed = failure_of(newest_first, current, row.note, view.last_run_command())
         plan = _plan_of(record, problems)
         ends = self._kept.ends(record, finished_numbers(done))
         now = self._clock()
         ends_at = row.note.ends_at if row.note else None
         if plan and latest and row.note is None and is_active:
             # As of the last event, so that a page on which nothing happens stays as it is.
-            ends_at = expected_end(RecordView(record), recorded.request, latest[-1].finished_at, plan).at
+            ends_at = expected_end(view, recorded.request, latest[-1].finished_at, plan).at
         return Page(
             row=row,
             found=found,
             now=now,
-            lock=lock,
+            lock=found.lock.owner,
             current=current,
             submitted=submitted,
             failed=failed,
@@ -164,11 +158,17 @@ class Pages:
             withdrawn=tuple(sorted(record.withdrawn_partitions())),
             left_out=_first(submitted.left_out) if submitted else {},
             left_open=_first(
-                {p: f"{why} (batch {number})" for p, (number, why) in left_open_reasons(RecordView(record)).items()}
+                {p: f"{why} (batch {number})" for p, (number, why) in left_open_reasons(view).items()}
                 | (submitted.left_open if submitted else {})
             ),
             plan=plan,
-            work=work_of(plan, done, row.note.batch if row.note else None, row.note.bytes_left if row.note else None)
+            work=work_of(
+                plan,
+                done,
+                ends,
+                batch=row.note.batch if row.note else None,
+                bytes_left=row.note.bytes_left if row.note else None,
+            )
             if plan
             else None,
             chart=time_chart(
@@ -189,13 +189,13 @@ class Pages:
 
 
 def audit_lines(store: RecordStore, cluster_id: str, reassignment_id: str) -> Iterator[str]:
-    """Return the audit trail as JSON lines, oldest first.
+    """Return the audit trail as JSON lines, oldest first; an event that cannot be read has a line that says so.
 
     Raises:
         RecordError: there is no record of it.
     """
     trail = found_in(store, cluster_id, reassignment_id).record.audit
-    return (event.model_dump_json() + "\n" for event in trail)
+    return (event.model_dump_json() + "\n" for event in trail.each())
 
 
 def plan_report(store: RecordStore, cluster_id: str, reassignment_id: str, nonce: str) -> str:
@@ -224,14 +224,14 @@ def plan_json(
     return reassignment_json(found_in(store, cluster_id, reassignment_id).record.plan_ref(), side)
 
 
-def find(store: RecordStore, run_id: str) -> tuple[str, str] | None:
-    """Return cluster and reassignment that a run of ``kafka_reassignment``, or of one of its batches, belongs to."""
-    batch_of = reassignment_of(run_id)
-    for cluster_id in store.clusters():
-        for name in (run_id, batch_of) if batch_of else (run_id,):
-            if store.record(cluster_id, name).exists:
-                return cluster_id, name
-    return None
+def find(store: RecordStore, run_id: str) -> list[tuple[str, str]]:
+    """Return cluster and reassignment that a run of ``kafka_reassignment``, or of one of its batches, belongs to.
+
+    Several where clusters have reassignments of the same id, such as those of two Airflows or of two DAGs of your own.
+    """
+    names = [name for name in (run_id, reassignment_of(run_id)) if name]
+    found = ((c, next((n for n in names if store.record(c, n).exists), None)) for c in store.clusters())
+    return [(cluster_id, name) for cluster_id, name in found if name is not None]
 
 
 def _plan_of(record: Record, problems: list[str]) -> PlanSummary | None:

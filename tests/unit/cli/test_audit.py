@@ -1,6 +1,7 @@
 """The audit trail in a terminal."""
 
 import json
+import shutil
 
 import pytest
 from tests.fakes.cluster import FakeCluster
@@ -70,3 +71,24 @@ def test_a_run_that_does_not_exist_is_an_error(run):
         )
         assert mistyped.exit_code == ExitCode.NOT_FOUND
         assert "There is no record of run mistyped of cluster fake-cluster" in mistyped.stderr
+
+
+def test_an_event_that_cannot_be_read_is_named_in_its_line_and_hides_no_other_one(run):
+    last = run.record.audit.last_number()
+    (UPath(run.record.root) / "audit" / "000002.json").write_text("{")
+    shown = audit(run, "show", "--json")
+    lines = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert [e["sequence"] for e in lines] == list(range(1, last + 1))
+    assert "000002.json is not a readable AuditEvent" in lines[1]["unreadable"]
+    assert shown.exit_code == ExitCode.DAMAGED
+    assert shown.stderr.startswith("1 events cannot be read: 2")
+    table = audit(run, "show")
+    assert (table.exit_code, "unreadable" in table.stdout) == (ExitCode.DAMAGED, True)
+
+
+def test_a_record_that_was_removed_does_not_pass_for_a_mistyped_id(run):
+    shutil.rmtree(str(run.record.root))
+    for command in ("show", "verify"):
+        removed = audit(run, command)
+        assert removed.exit_code == ExitCode.DAMAGED
+        assert "The record of run r of cluster fake-cluster was removed" in removed.stderr

@@ -10,6 +10,7 @@ from upath import UPath
 
 from kafka_reassignment.cli import app
 from kafka_reassignment.cli.exit_codes import ExitCode
+from kafka_reassignment.errors import RecordsMissingError
 
 pytestmark = pytest.mark.quick
 
@@ -80,3 +81,27 @@ def test_programs_read_the_lock_and_its_release(run):
         "number": 2,
         "locked": False,
     }
+
+
+def test_by_force_nothing_is_released_or_written_where_nobody_has_the_lock(run):
+    lock(run, "release", "r", "--yes")
+    again = lock(run, "release", "--force", "--number", "2", "--yes")
+    assert (again.exit_code, again.stdout) == (
+        ExitCode.NOT_SO,
+        "Cluster fake-cluster is not locked: nothing was released\n",
+    )
+    assert run.store.lock(run.cluster_id).last_number() == 2
+
+
+@pytest.mark.parametrize(
+    "arguments", [("show",), ("release", "r", "--yes"), ("release", "--force", "--number", "0", "--yes")]
+)
+def test_while_the_share_is_away_no_cluster_looks_unlocked_and_nothing_is_written(run, tmp_path, arguments):
+    tmp_path.rename(tmp_path.with_name(f"{tmp_path.name}-away"))
+    tmp_path.mkdir()
+    refused = lock(run, *arguments)
+    assert (refused.exit_code, refused.stdout) == (ExitCode.NOT_FOUND, "")
+    assert f"There is no record of cluster fake-cluster at {tmp_path}" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(RecordsMissingError):
+        run.record.require_records()

@@ -100,5 +100,14 @@ def test_a_partition_that_does_not_exist_is_an_error(run, monkeypatch):
         assert f"has no partition {unknown}. Correct --partition" in result.stderr
 
 
+@pytest.mark.parametrize("whose", ["ours", "foreign"])
+def test_whose_moves_are_in_flight_is_not_answered_without_the_records(run, monkeypatch, whose):
+    """Without them our own moves would pass for another client's."""
+    monkeypatch.setattr(views, "opened_cluster", lambda *_: nullcontext(FakeCluster()))
+    result = run("list", *BOOTSTRAP, "--whose", whose)
+    assert (result.exit_code, result.stdout) == (ExitCode.USAGE, "")
+    assert result.stderr.endswith("Give --record-uri\n")
+
+
 def test_the_version_is_printed(run):
     assert run("--version").stdout == f"kafka-reassignment {version('kafka-reassignment')}\n"

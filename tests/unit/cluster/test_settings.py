@@ -266,6 +266,8 @@ def test_ipv6_servers_are_taken() -> None:
         ({"sasl.mechanism": "OAUTHBEARER"}, "expected 'oidc' (client credentials), or an oauth_cb function"),
         ({"oauth_cb": "os.system"}, "a name is made a function by Airflow alone"),
         ({"plugin.library.paths": "/x.so"}, "it loads native code into every process"),
+        ({"socket.timeout.ms": "60s"}, "'socket.timeout.ms' cannot be used here, found '60s': expected a whole number"),
+        ({"socket.connection.setup.timeout.ms": 0}, "found 0: expected a whole number of milliseconds"),
         ({"zookeeper": {"connect": "x y"}}, "section 'zookeeper': 'connect' expected host:port"),
     ],
 )  # fmt: skip

@@ -24,6 +24,12 @@ def test_a_connect_string_is_enough(connect: str) -> None:
     assert not read(connect).tls
 
 
+@pytest.mark.parametrize(("value", "meant"), [("false", False), ("True", True), (False, False), (True, True)])
+def test_a_flag_that_is_written_as_a_text_says_what_it_says(value: object, meant: bool) -> None:
+    settings = read({"connect": "z:2181", "tls": value, "verify.hostname": value})
+    assert (settings.tls, settings.verify_hostname) == (meant, meant)
+
+
 def test_tls_sasl_and_acls_are_read() -> None:
     settings = read(
         {
@@ -62,6 +68,8 @@ def test_tls_sasl_and_acls_are_read() -> None:
         ({"connect": "z:2181", "sasl.mechanism": "DIGEST-MD5"}, "'sasl.username' expected to be given with"),
         ({"connect": "z:2181", "acl": "none"}, "'acl' expected 'open' or 'creator'"),
         ({"connect": "z:2181", "digest": "nopassword"}, "'digest' expected user:password"),
+        ({"connect": "z:2181", "session.timeout.ms": "10s"}, "'session.timeout.ms' expected a whole number of"),
+        ({"connect": "z:2181", "tls": "no"}, "'tls' expected true or false"),
     ],
 )
 def test_a_section_that_cannot_be_used_is_refused_by_key(section: object, message: str) -> None:

@@ -13,9 +13,10 @@ from kafka_reassignment.errors import (
     RecordDamagedError,
     is_worth_a_retry,
 )
+from kafka_reassignment.record import objects
 from kafka_reassignment.record.lock import LockSeries
 from kafka_reassignment.record.models import ClusterLock, RecordedRequest
-from kafka_reassignment.record.objects import path_part
+from kafka_reassignment.record.objects import create_object, path_part
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import ReassignmentRequest
 
@@ -171,3 +172,19 @@ def test_whoever_is_refused_is_told_what_to_wait_for(store):
         ReleaseLock("c", "sweep"),
         Rerun("preflight"),
     )
+
+
+def test_a_release_whose_answer_was_lost_is_known_to_have_released(store, monkeypatch):
+    """The client of an object store repeats the request, which the store refuses then."""
+
+    def answer_lost(path, content):
+        create_object(path, content)
+        return create_object(path, content)
+
+    monkeypatch.setattr(objects, "create_object", answer_lost)
+    store.acquire("c", lock("one"))
+    assert store.release("c", "one", at=NOON, by="ann")
+    assert store.lock_owner("c") is None
+    store.acquire("c", lock("two"))
+    assert store.release_by_force("c", 3, at=NOON, by="ann")
+    assert not store.release("c", "two", at=NOON, by="ann")

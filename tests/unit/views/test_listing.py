@@ -1,15 +1,19 @@
 """The moves in flight and their owners, on a fake cluster: with and without records, half-way and at the end."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
-from tests.steps_lab import Run, StillWaiting, move
+from tests.steps_lab import Run, StillWaiting, move, write_plan
 from upath import UPath
 
 from kafka_reassignment.decisions.move_status import MoveStatus
 from kafka_reassignment.errors import NotSubmittedError, RecordError, VerificationError
 from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.plan.store import forget_read_plans
 from kafka_reassignment.record.catalogue import ReassignmentStatus
+from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_report import report_stop
@@ -289,3 +293,18 @@ def test_what_was_left_out_and_is_retried_later_says_so(reassignment, cluster):
     message = shown.move_statuses[ORDERS[1]]
     assert message.status is MoveStatus.LEFT_OUT
     assert message.reason == ("broker 4 of the target 4,3 is down; a later batch tries it again; now at 2,3")
+
+
+def test_a_neighbour_whose_plan_is_damaged_is_named_and_hides_nothing_of_the_others(submitted, cluster):
+    old = submitted.store.record(submitted.cluster_id, "old")
+    old.write_request(submitted.record.recorded_request().model_copy(update={"reassignment_id": "old"}))
+    old.freeze_plan(write_plan(old.plan_uri, [SECOND], frozen_at=submitted.clock.now))
+    old.run_commands.append(RunCommand(at=submitted.clock.now, by="bob", stopped=True))
+    cluster.alter_reassignments({ORDERS[3]: (6, 2)})
+    Path(old.plan_uri, "summary.json").write_text("{}")
+    shutil.rmtree(Path(old.plan_uri, "steps"))
+    forget_read_plans()
+    found = listed(submitted)
+    assert {m.partition: m.reassignment_id for m in found.moves} == {ORDERS[0]: "r", ORDERS[1]: "r", ORDERS[3]: None}
+    (unreadable,) = found.as_json()["unreadable"]
+    assert unreadable.startswith("Which moves are of old is not known: The plan at ")

@@ -15,6 +15,8 @@ from kafka_reassignment.cli.watch import drawn
 from kafka_reassignment.errors import ClusterUnavailableError, NotSubmittedError, RecordError, RecordUnavailableError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.models import ProgressNote
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.views.watch import Watch
 
 pytestmark = pytest.mark.quick
@@ -22,6 +24,14 @@ pytestmark = pytest.mark.quick
 ORDERS = [TopicPartition("orders", n) for n in range(4)]
 FIRST = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]
 SECOND = [move("orders", 2, (3, 1), (5, 1))]
+
+
+def test_what_was_withdrawn_is_neither_done_nor_left(reassignment):
+    run = reassignment(FIRST, SECOND)
+    cancel.stop(run.context, CancelScope(("orders-1",)), by="bob")
+    run.do_all()
+    work = watch(run).look().work
+    assert (work.bytes_done, work.bytes_left, work.bytes_to_copy) == (1_000_000, 1_000_000, 2_000_000)
 
 
 def watch(run, reassignment_id=None):

@@ -29,6 +29,7 @@ _KEYS = frozenset(
         "session.timeout.ms",
     }
 )
+_FLAGS = ("tls", "verify.certificate", "verify.hostname")
 _CONNECT = re.compile(r"[^\s,/:]+(:\d{1,5})?(,[^\s,/:]+(:\d{1,5})?)*(/[^\s,]*)?")
 
 
@@ -101,8 +102,13 @@ class ZookeeperSettings:
         digest = section.get("digest")
         if digest is not None and not (isinstance(digest, str) and ":" in digest):
             raise refused("digest", "user:password")
-        settings = _plain(section)
-        return cls(**settings)
+        timeout = section.get("session.timeout.ms")
+        if timeout is not None and not is_milliseconds(timeout):
+            raise refused("session.timeout.ms", "a whole number of milliseconds")
+        for key in _FLAGS:
+            if key in section and _flag(section[key]) is None:
+                raise refused(key, "true or false")
+        return cls(**_plain(section))
 
     def __str__(self) -> str:
         return self.connect
@@ -116,8 +122,20 @@ class ZookeeperSettings:
         return shown
 
 
+def is_milliseconds(value: object) -> bool:
+    """Whether a value of a connection is a whole number above 0; it may be written as a text, as librdkafka takes it."""
+    text = str(value)
+    return not isinstance(value, bool) and text.isascii() and text.isdigit() and int(text) > 0
+
+
+def _flag(value: object) -> bool | None:
+    """Return what a flag says, also one that is written as a text, as librdkafka takes it; None where it is none."""
+    return {"true": True, "false": False}.get(str(value).lower())
+
+
 def _plain(section: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {key.replace(".", "_"): value for key, value in section.items()}
+    plain = {key: _flag(value) if key in _FLAGS else value for key, value in section.items()}
+    fields = {key.replace(".", "_"): value for key, value in plain.items()}
     milliseconds = fields.pop("session_timeout_ms", None)
     if milliseconds is not None:
         fields["session_timeout_seconds"] = float(milliseconds) / 1000
