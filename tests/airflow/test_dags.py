@@ -511,6 +511,8 @@ def test_a_roll_back_takes_the_rate_that_was_changed_while_it_ran(two_batches, c
     task = StartRollBackOperator(task_id="start_roll_back", kafka_conn_id="k", reassignment_id="r")
     conf = task.which_run(run.context, {"dag_run": SimpleNamespace(run_id="cancel")}).conf
     assert conf["throttle_mb_per_second"] == rate
+    event = list(run.record.audit)[-1]
+    assert (event.step, event.outcome, event.facts["request"]) == ("start_roll_back", "succeeded", conf)
 
 
 @pytest.mark.parametrize("page", ["operations.md", "what-if.md"])
