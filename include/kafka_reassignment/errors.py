@@ -139,6 +139,10 @@ class StoppedError(ReassignmentError):
     """An operator stopped this reassignment; it does nothing more until it is resumed."""
 
 
+class NotApprovedError(ReassignmentError):
+    """The plan has to be approved by people, and not all of them have done so; no batch was started."""
+
+
 class StalePlanError(ReassignmentError):
     """A partition is not where the plan found it."""
 

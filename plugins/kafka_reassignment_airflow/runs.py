@@ -93,14 +93,23 @@ def roll_back_conf(
     limits: Limits,
     bytes_per_second: int | None,
 ) -> dict[str, Any]:
-    """Return the request by which a reassignment is rolled back, at the rate and within the limits asked for last."""
+    """Return the request by which a reassignment is rolled back, at the rate and within the limits asked for last.
+
+    It keeps to the same windows and blackouts, and to what was asked for while the cluster is unhealthy. The time by which the
+    reassignment had to end says nothing about it.
+    """
     kept = {
         "unthrottled",
         "allow_low_throttle",
         "keep_free_share",
         "catch_up_timeout_minutes",
         "wait_for_broker_minutes",
+        "pause_while_unhealthy",
     }
+    slower = request.bytes_per_second_while_unhealthy
+    if slower is not None and bytes_per_second is not None and slower < bytes_per_second:
+        kept.add("mb_per_second_while_unhealthy")  # it is refused where it would lower nothing
+    windows = {"time_zone", "windows", "blackouts"}
     rate: dict[str, Any] = {}
     if bytes_per_second is not None:
         rate = {"throttle_mb_per_second": bytes_per_second / MEGABYTE}
@@ -111,6 +120,7 @@ def roll_back_conf(
         "job": str(Job.ROLL_BACK),
         "roll_back_of": reassignment_id,
         **request.model_dump(mode="json", include=kept, exclude_none=True),
+        **request.maintenance.model_dump(mode="json", include=windows, exclude_defaults=True),
         **rate,
         **limits.model_dump(mode="json", exclude_none=True),
     }

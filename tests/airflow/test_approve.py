@@ -8,7 +8,10 @@ import pytest
 from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from kafka_reassignment_airflow.operators.reassignment import ApprovePlanOperator
+from kafka_reassignment.errors import NotApprovedError
+from kafka_reassignment.steps.approval import ApprovalRules
+from kafka_reassignment_airflow.operators import reassignment
+from kafka_reassignment_airflow.operators.reassignment import ApprovePlanOperator, StartBatchesOperator
 
 try:
     from airflow.sdk.exceptions import TaskAwaitingInput
@@ -93,3 +96,10 @@ def test_an_answer_needs_no_reason(asking):
     _, task, _ = asking()
     sent = answer("Approve") | {"params_input": {}}
     assert task.execute_complete(CONTEXT, sent)["params_input"] == {}
+
+
+def test_batches_are_started_by_the_rules_of_the_settings(two_batches, monkeypatch):
+    run = two_batches()
+    monkeypatch.setattr(reassignment, "approval_rules", lambda: ApprovalRules(from_gb=0))
+    with pytest.raises(NotApprovedError, match="plans from 0 GB on are approved"):
+        StartBatchesOperator(task_id="start_batches").which_run(run.context, CONTEXT)

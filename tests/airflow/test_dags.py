@@ -27,6 +27,7 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.request import MEGABYTE, PACES, Limits, ReassignmentRequest, parse_request
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
 from kafka_reassignment.request.reassignment import GROUPS
+from kafka_reassignment.request.windows.spec import MaintenanceWindows
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import BATCH_STEPS
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -476,6 +477,19 @@ def test_a_roll_back_has_the_rate_and_the_limits_asked_for_last(rate):
     assert asked.unthrottled is (rate is None)
 
 
+@pytest.mark.parametrize("rate", [7, 2], ids=["as requested", "lower than while unhealthy"])
+def test_a_roll_back_keeps_to_the_windows_and_to_what_an_unhealthy_cluster_asks_for(rate):
+    windows = {"time_zone": "Europe/Madrid", "windows": ("sat 22:00-04:00",), "blackouts": ("2026-12-24",)}
+    unhealthy = {"pause_while_unhealthy": True, "mb_per_second_while_unhealthy": 3}
+    times = {"not_before": "2026-12-05 22:00", "must_end_by": "2026-12-06 06:00"}
+    request = ReassignmentRequest.model_validate(
+        {"job": "rebalance", "throttle_mb_per_second": 7, **windows, **unhealthy, **times}
+    )
+    asked = ReassignmentRequest.model_validate(roll_back_conf("k", "r-1", request, request.limits, rate * MEGABYTE))
+    assert asked.maintenance == MaintenanceWindows.model_validate(windows)
+    assert (asked.pause_while_unhealthy, asked.mb_per_second_while_unhealthy) == (True, 3 if rate > 3 else None)
+
+
 @pytest.mark.parametrize(
     ("changes", "rate"),
     [
@@ -497,6 +511,8 @@ def test_a_roll_back_takes_the_rate_that_was_changed_while_it_ran(two_batches, c
     task = StartRollBackOperator(task_id="start_roll_back", kafka_conn_id="k", reassignment_id="r")
     conf = task.which_run(run.context, {"dag_run": SimpleNamespace(run_id="cancel")}).conf
     assert conf["throttle_mb_per_second"] == rate
+    event = list(run.record.audit)[-1]
+    assert (event.step, event.outcome, event.facts["request"]) == ("start_roll_back", "succeeded", conf)
 
 
 @pytest.mark.parametrize("page", ["operations.md", "what-if.md"])

@@ -29,6 +29,25 @@ def check_brokers_known(named: Iterable[int], known: Collection[int], *, subject
         )
 
 
+def excluded_in_vain(excluded: Iterable[int], known: Collection[int]) -> str:
+    """Say which excluded brokers the cluster does not have; empty where it has all.
+
+    Not refused: a broker that has died and hosts nothing any more is not there either, and must get nothing when it is back. But
+    another one may be meant.
+
+    Args:
+        excluded: broker ids of a request.
+        known: those that the cluster shows, and those that host something.
+    """
+    unknown = [broker for broker in excluded if broker not in known]
+    if not unknown:
+        return ""
+    return (
+        f"'exclude_brokers' names broker {name_some(unknown, 10)}, which is not alive and hosts nothing: correct it if another "
+        "one is meant"
+    )
+
+
 def check_racks_left(rack_of: Mapping[int, str | None], leaving: Collection[int], most_replicas: int) -> None:
     """Refuse to empty a rack of its last live broker where replicas could no longer be as far apart as they are now.
 

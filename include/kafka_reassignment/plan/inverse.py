@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_reassignment.decisions.batching import split_long_lists
-from kafka_reassignment.decisions.batching.columns import ABSENT
+from kafka_reassignment.decisions.batching import BatchRates, pack, within_limit
+from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
+from kafka_reassignment.decisions.partition_steps import RackOf
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.plan.columns import replica_matrix
-from kafka_reassignment.plan.schemas import STEPS
-from kafka_reassignment.plan.steps import adding, batching_columns, changes_table
+from kafka_reassignment.plan.schemas import STEPS, TARGET
+from kafka_reassignment.plan.steps import adding, batching_columns, changes_table, steps_table
 from kafka_reassignment.plan.store import (
     PlanRef,
     clear_plan,
@@ -24,7 +25,7 @@ from kafka_reassignment.plan.store import (
     write_target,
 )
 from kafka_reassignment.plan.summary import PlanSummary, batch_summaries, summary_of_batches
-from kafka_reassignment.request import ReassignmentRequest
+from kafka_reassignment.request import Limits, ReassignmentRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +43,33 @@ def invert(
     out_dir: str,
     *,
     live_brokers: Collection[int],
+    rates: BatchRates,
+    rack_of: RackOf | None = None,
 ) -> PlanSummary:
     """Write the plan that undoes these batches in the order given, and return its summary.
 
-    Each batch keeps its steps, with current and target exchanged. So a partition ends at the replicas it had before
-    the first of them, in the same order.
+    Each step is undone, with current and target exchanged. So a partition ends at the replicas it had before
+    the first of them, in the same order. What one batch has done is undone by one as well, or by several where it is too much
+    for the limits: other limits may be asked for now, and a step that has copied little may copy much when it is undone.
 
     Args:
         begun: batches to undo, the newest first.
-        request: ``topics`` and ``exclude_topics`` restrict what is rolled back.
+        request: ``topics`` and ``exclude_topics`` restrict what is rolled back; its limits are those of each batch.
         out_dir: directory of the plan.
         live_brokers: the plan says what goes back to others than these.
+        rates: how fast brokers copy, and how long a batch may.
+        rack_of: by broker, its rack.
+
+    Raises:
+        InfeasiblePlanError: more than ``max_batches`` are needed.
     """
-    parts = [part for batch in begun if len(part := _inverted(batch, request))]
+    parts = [
+        steps_table(part, request.limits.replica_movements, rack_of=rack_of)
+        for batch in begun
+        if len(part := _inverted(batch, request))
+    ]
     steps = pa.concat_tables(parts) if parts else STEPS.empty_table()
-    numbers = np.repeat(np.arange(1, len(parts) + 1, dtype=np.int64), [len(part) for part in parts])
-    numbers = split_long_lists(batching_columns(steps).lists, numbers) if len(steps) else numbers
+    numbers = _batched(parts, request.limits, rates)
     steps = _numbered(steps, numbers)
     clear_plan(out_dir)
     changes = changes_table(steps)
@@ -73,6 +85,20 @@ def invert(
     return summary
 
 
+def _batched(parts: Sequence[pa.Table], limits: Limits, rates: BatchRates) -> Longs:
+    """Return the number of each step's batch: each part is packed by itself, so that the newest moves go back first."""
+    columns = [batching_columns(part) for part in parts]
+    packed = [pack(some, limits, rates) for some in columns]
+    if sum(int(numbers.max()) for numbers in packed) > limits.max_batches:
+        # As wherever batches are cut: they take longer rather than be too many.
+        packed = [pack(some, limits, replace(rates, longest_seconds=None)) for some in columns]
+    after, found = 0, [np.zeros(0, dtype=np.int64)]
+    for numbers in packed:
+        found.append(numbers + after)
+        after += int(numbers.max())
+    return within_limit(np.concatenate(found), limits)
+
+
 def _to_brokers_down(changes: pa.Table, live_brokers: Collection[int]) -> tuple[str, ...]:
     new = adding(replica_matrix(changes["current"]), replica_matrix(changes["target"]))
     down = ~np.isin(new, [ABSENT, *live_brokers])
@@ -86,14 +112,15 @@ def _to_brokers_down(changes: pa.Table, live_brokers: Collection[int]) -> tuple[
 
 
 def _inverted(batch: BegunBatch, request: ReassignmentRequest) -> pa.Table:
+    """What undoes a batch (``TARGET``)."""
     rows = read_batch_table(batch.plan, batch.number)
     names = pc.binary_join_element_wise(rows["topic"], rows["partition"].cast(pa.string()), "-")
     left_out = pc.is_in(names, pa.array(sorted(batch.left_out), pa.string()))
     requested = pa.array([request.asks_about(topic) for topic in rows["topic"].to_pylist()], pa.bool_())
     rows = rows.filter(pc.and_(pc.invert(left_out), requested))
-    columns = {name: rows[name] for name in STEPS.names}
+    columns = {name: rows[name] for name in TARGET.names}
     columns["current"], columns["target"] = rows["target"], rows["current"]
-    return pa.table([columns[field.name] for field in STEPS], names=STEPS.names).cast(STEPS)
+    return pa.table([columns[name] for name in TARGET.names], names=TARGET.names).cast(TARGET)
 
 
 def _numbered(steps: pa.Table, numbers: np.ndarray) -> pa.Table:

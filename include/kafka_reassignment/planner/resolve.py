@@ -111,9 +111,8 @@ def resolve(request: ReassignmentRequest, snapshot: Snapshot) -> ResolvedRequest
 
 def _check_brokers(request: ReassignmentRequest, ids: Longs, alive: Flags) -> None:
     known = dict(zip(ids.tolist(), alive.tolist(), strict=True))
-    for field, brokers in (("brokers", request.brokers), ("exclude_brokers", request.exclude_brokers)):
-        advice = Correct("correct the ids; a broker that is to be added must have registered first")
-        check_brokers_known(brokers, known, subject=f"'{field}'", advice=advice)
+    advice = Correct("correct the ids; a broker that is to be added must have registered first")
+    check_brokers_known(request.brokers, known, subject="'brokers'", advice=advice)
     dead = [b for b in request.brokers if not known[b]]
     if dead and request.job in FILLS_NAMED:
         raise UnknownBrokerError(

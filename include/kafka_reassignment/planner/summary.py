@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_reassignment.decisions.batching.columns import ABSENT, NOBODY, Flags, Longs, StepColumns
+from kafka_reassignment.decisions.brokers import excluded_in_vain
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.plan.columns import longs, replica_matrix
 from kafka_reassignment.plan.hash import plan_hash
@@ -86,7 +87,7 @@ def summarize(
         batches=batches,
         log_dirs=log_dirs_at_peak(snapshot.log_dirs, dict(zip(fleet.ids.tolist(), received.tolist(), strict=True))),
         biggest_moves=_biggest(changes, copied),
-        assumptions=snapshot.assumptions + _assumptions(assignment),
+        assumptions=snapshot.assumptions + _assumptions(assignment, resolved),
         factor_changes=factor_changes(changes),
         left_unbalanced=_outside_tolerance(resolved, assignment) + _leading_too_much(resolved, assignment),
     )
@@ -113,11 +114,11 @@ def _outside(assignment: Assignment, resolved: ResolvedRequest, load: Longs) -> 
     return outside
 
 
-def _assumptions(assignment: Assignment) -> tuple[str, ...]:
+def _assumptions(assignment: Assignment, resolved: ResolvedRequest) -> tuple[str, ...]:
     unknown = assignment.measures.unknown_sizes
-    if not unknown:
-        return ()
-    return (f"{unknown} partitions have no known size (no broker that hosts them reported one): they count as empty.",)
+    sizes = f"{unknown} partitions have no known size (no broker that hosts them reported one): they count as empty."
+    excluded = excluded_in_vain(resolved.request.exclude_brokers, resolved.fleet.ids.tolist())
+    return (*([sizes] if unknown else []), *([f"{excluded}."] if excluded else []))
 
 
 def _outside_tolerance(resolved: ResolvedRequest, assignment: Assignment) -> tuple[str, ...]:

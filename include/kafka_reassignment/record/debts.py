@@ -9,6 +9,9 @@ from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 
+CONNECTION = "connection.txt"
+"""By which Airflow connection a cluster was reached, in a record that has no request."""
+
 
 @dataclass(frozen=True, slots=True)
 class Debts:
@@ -42,14 +45,21 @@ def debts(store: RecordStore, cluster_id: str) -> Debts:
     return Debts(cluster_id, names, connection_ids, journals.damaged, damaged_requests)
 
 
+def note_connection(record: Record, kafka_conn_id: str) -> None:
+    """Note by which connection the cluster is reached, before anything is owed: no request says it."""
+    record.write_file(CONNECTION, kafka_conn_id.encode())
+
+
 def _connection_ids(records: Iterable[Record]) -> tuple[tuple[str, ...], tuple[RecordDamagedError, ...]]:
-    """Return the connections that requests name, each once, and the errors of requests that cannot be read."""
+    """Return the connections that records name, each once, and the errors of requests that cannot be read."""
     found: dict[str, None] = {}
     damaged: list[RecordDamagedError] = []
     for record in records:
         try:
-            if record.exists:  # a throttle of moves of other clients has a journal and no request
+            if record.exists:
                 found[record.recorded_request().request.kafka_conn_id] = None
+            elif noted := record.read_file(CONNECTION):  # of a throttle of moves of other clients
+                found[noted.decode()] = None
         except RecordDamagedError as error:
             damaged.append(error)
     return tuple(found), tuple(damaged)

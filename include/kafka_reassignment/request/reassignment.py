@@ -12,6 +12,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from kafka_reassignment.advice import Correct
+from kafka_reassignment.errors import InvalidRequestError, name_some
 from kafka_reassignment.request.auto_rate import AutoRate
 from kafka_reassignment.request.limits import Limits
 from kafka_reassignment.request.messages import parse, request_error_class
@@ -157,7 +159,7 @@ class ReassignmentRequest(BaseModel):
     exclude_brokers: BrokerIds = Field(
         default=(),
         title="Exclude brokers",
-        description="Broker ids, such as 4, 5 or 1-3, 7, that get no new replica.",
+        description="Broker ids, such as 4, 5 or 1-3, 7, that get no new replica. Not for roll_back, which brings back what was there.",
     )
     unthrottled: bool = Field(
         default=False,
@@ -335,7 +337,17 @@ def parse_request(fields: dict[str, Any], *, subject: str = "The request") -> Re
         InvalidThrottleError: what is wrong is the rate.
         DuplicatePartitionError: a broker or topic is named twice.
         InvalidReplicationFactorError: what is wrong is the replication factor.
-        InvalidRequestError: anything else; each time one message for all that is wrong.
+        InvalidRequestError: anything else; each time one message for all that is wrong. Also where the job cannot keep
+            what is asked for.
     """
     given = {name: value for name, value in fields.items() if value is not None}
-    return parse(ReassignmentRequest, given, subject=subject, error_class=request_error_class)
+    request = parse(ReassignmentRequest, given, subject=subject, error_class=request_error_class)
+    # Not a rule of the model: a request that an earlier version has recorded stays readable.
+    if request.job is Job.ROLL_BACK and request.exclude_brokers:
+        raise InvalidRequestError(
+            f"{subject} cannot be carried out: 'exclude_brokers' cannot be kept by job '{Job.ROLL_BACK}', found "
+            f"{name_some(request.exclude_brokers)}: each partition goes back to the replicas that it had, wherever they were. "
+            "Nothing was changed in the cluster",
+            Correct("leave it empty; to leave topics where they are, name them in 'exclude_topics'"),
+        )
+    return request

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from kafka_reassignment.advice import CANCEL_DAG_ID
-from kafka_reassignment.errors import ReassignmentError, is_worth_a_retry
+from kafka_reassignment.advice import CANCEL_DAG_ID, Rerun
+from kafka_reassignment.errors import NotApprovedError, ReassignmentError, is_worth_a_retry
 from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.plan.summary import PlanSummary, seconds_at_rate
 from kafka_reassignment.record.approvals import PlanApproval
@@ -86,6 +86,22 @@ def _reasons(request: ReassignmentRequest, summary: PlanSummary, rules: Approval
         yield f"it takes {hours:.1f} hours, and plans from {rules.from_hours:g} hours on are approved"
 
 
+def refuse_unapproved(run: RunContext, rules: ApprovalRules) -> None:
+    """Make sure that those who have to have approved the frozen plan: the task that asks them may be marked, or passed by.
+
+    Raises:
+        NotApprovedError: it was rejected, or they have not answered, or have approved another plan.
+    """
+    why = why_asked(run, rules)
+    missing = _missing(run, rules) if why else 0
+    if missing:
+        raise NotApprovedError(
+            f"The plan of reassignment {run.record.reassignment_id} is not approved: {'; '.join(why)}, and the record has no "
+            f"approval of it by {'a person' if missing == _needed(run, rules) else 'a second person'}. No batch was started",
+            Rerun("approve"),
+        )
+
+
 def answer_within(run: RunContext) -> timedelta | None:
     """Return how long people have to answer; None is for ever."""
     hours = run.request.approval_hours
@@ -144,5 +160,8 @@ def _given_back(run: RunContext) -> str:
 
 def _missing(run: RunContext, rules: ApprovalRules) -> int:
     """How many people have still to approve the frozen plan."""
-    needed = 2 if run.request.second_approver or rules.second_approver else 1
-    return max(0, needed - len(run.record.approved_by(run.record.plan_ref().plan_hash)))
+    return max(0, _needed(run, rules) - len(run.record.approved_by(run.record.plan_ref().plan_hash)))
+
+
+def _needed(run: RunContext, rules: ApprovalRules) -> int:
+    return 2 if run.request.second_approver or rules.second_approver else 1

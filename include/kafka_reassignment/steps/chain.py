@@ -8,6 +8,7 @@ from datetime import datetime
 from kafka_reassignment.advice import Correct, Rerun
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.approval import ApprovalRules, refuse_unapproved
 from kafka_reassignment.steps.context import RunContext, refuse_stopped
 from kafka_reassignment.steps.estimates import end_in_words
 from kafka_reassignment.steps.finished import is_finished_reassignment
@@ -18,14 +19,19 @@ from kafka_reassignment.steps.supersede import settle_superseded
 from kafka_reassignment.steps.waiting import LONGEST_WAIT, Done, Waiting, WaitResult, waiting_step
 
 
-def first_batch(run: RunContext) -> int | None:
+def first_batch(run: RunContext, rules: ApprovalRules | None = None) -> int | None:
     """Return the first batch that is not finished, or None when all are.
 
     Takes the lock of the cluster for a reassignment that is not finished, also when all its batches are: it may have been
     stopped and resumed, or have ended with something left, and others may have run in between.
 
+    Args:
+        run: the reassignment.
+        rules: when a plan is to be approved, besides where its request asks for that.
+
     Raises:
         InvalidRequestError: only a validation was asked for.
+        NotApprovedError: the plan has to be approved, and is not; the lock is not taken then.
         ReassignmentInProgressError: another reassignment has the lock of the cluster.
     """
     plan = run.plan()
@@ -37,11 +43,14 @@ def first_batch(run: RunContext) -> int | None:
         _refuse_validate_only(run)
         refuse_stopped(run.record)
         run.refuse_other_airflow()
+        is_left = bool(unfinished) or has_left_for_later(RecordView(run.record), plan.batches)
+        if is_left:
+            refuse_unapproved(run, rules or ApprovalRules())
         run.take_lock(requested_by=run.recorded.requested_by, then=[Rerun("start_batches")])
         event.facts["debts_taken_over"] = list(adopt_debts(run))
         if run.request.supersede and run.record.submitted(1) is None:
             settle_superseded(run, event)
-        if unfinished or has_left_for_later(RecordView(run.record), plan.batches):
+        if is_left:
             revise(run, unfinished[0] - 1 if unfinished else plan.batches, event)
             plan = run.plan()
             unfinished = [n for n in range(1, plan.batches + 1) if n not in finished]

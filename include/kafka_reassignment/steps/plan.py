@@ -8,7 +8,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Rerun, Trigger
+from kafka_reassignment.decisions.batching import BatchRates
 from kafka_reassignment.decisions.moves import has_begun
+from kafka_reassignment.decisions.throttle import without_slowdowns
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, RecordDamagedError, is_worth_a_retry
 from kafka_reassignment.model import ConfigResource, ConfigValue, TopicPartition
 from kafka_reassignment.plan.hash import target_hash
@@ -159,8 +161,16 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
             not_begun = {str(s.partition) for s in steps if str(s.partition) in back or not has_begun(s, view)}
             if len(not_begun) < len(steps):
                 begun.append(BegunBatch(number, plan_of(number), not_begun))
+    description = run.cluster.describe_cluster()
     try:
-        return invert(begun, request, out_uri, live_brokers=run.cluster.describe_cluster().live_brokers)
+        return invert(
+            begun,
+            request,
+            out_uri,
+            live_brokers=description.live_brokers,
+            rates=BatchRates.of(request, request.limits, without_slowdowns(run.record.journal().rate_changes)),
+            rack_of={id_: broker.rack for id_, broker in description.brokers.items()},
+        )
     except RecordDamagedError as error:
         raise RecordDamagedError(
             f"{request.roll_back_of} cannot be rolled back: {error.problem}", Correct("restore its files from a copy")

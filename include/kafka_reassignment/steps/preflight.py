@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka_reassignment.advice import Advice, Correct, Rerun, WaitUntil
 from kafka_reassignment.decisions.apply_json import check_targets
-from kafka_reassignment.decisions.brokers import check_racks_left
+from kafka_reassignment.decisions.brokers import check_racks_left, excluded_in_vain
 from kafka_reassignment.decisions.producer_wait import FETCH_KEYS, ProducerWait, producer_wait
 from kafka_reassignment.decisions.rate import lower_rates_to_roll_back
 from kafka_reassignment.decisions.throttle import Journal
@@ -111,6 +111,9 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
             f"cluster {description.cluster_id}: {len(description.live_brokers)} brokers alive, "
             f"{len(partitions)} partitions; {request.job} may be planned"
         ) + (f"; {wait}" if wait else "")
+        if in_vain := excluded_in_vain(request.exclude_brokers, description.brokers.keys() | _hosting(partitions)):
+            run.log.warning("%s", in_vain)
+            event.summary += f"; {in_vain}"
 
 
 def _check_all(*checks: Callable[[], None]) -> None:
@@ -173,20 +176,19 @@ def _check_brokers(
     partitions: Mapping[TopicPartition, PartitionState],
 ) -> None:
     live = description.live_brokers
-    hosting = {b for state in partitions.values() for b in state.replicas}
     # A dead broker may be emptied, but nothing can be put on it.
-    known = live | hosting if request.job is Job.DECOMMISSION else live
-    for name, brokers, allowed in (
-        ("brokers", request.brokers, known),
-        ("exclude_brokers", request.exclude_brokers, live | hosting),
-    ):
-        unknown = [b for b in brokers if b not in allowed]
-        if unknown:
-            raise UnknownBrokerError(
-                f"'{name}' names broker {name_some(unknown)}, expected brokers of cluster {description.cluster_id} "
-                f"(alive: {name_some(sorted(live), 20)})",
-                Correct("correct the ids, or start the broker first"),
-            )
+    allowed = live | _hosting(partitions) if request.job is Job.DECOMMISSION else live
+    unknown = [b for b in request.brokers if b not in allowed]
+    if unknown:
+        raise UnknownBrokerError(
+            f"'brokers' names broker {name_some(unknown)}, expected brokers of cluster {description.cluster_id} "
+            f"(alive: {name_some(sorted(live), 20)})",
+            Correct("correct the ids, or start the broker first"),
+        )
+
+
+def _hosting(partitions: Mapping[TopicPartition, PartitionState]) -> set[int]:
+    return {b for state in partitions.values() for b in state.replicas}
 
 
 def _check_topics(request: ReassignmentRequest, partitions: Mapping[TopicPartition, PartitionState]) -> None:

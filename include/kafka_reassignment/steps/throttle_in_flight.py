@@ -7,6 +7,7 @@ from kafka_reassignment.decisions.rate import refuse_low_rate
 from kafka_reassignment.decisions.throttle import Journal, WantedThrottle, changes_to_throttle, throttle_for
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, Step
+from kafka_reassignment.record.debts import note_connection
 from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import AuditDraft, RunContext
@@ -17,7 +18,7 @@ from kafka_reassignment.steps.throttle_configs import ThrottleSetting, describe_
 
 
 def throttle_in_flight(
-    run: RunContext, scope: CancelScope, *, asked_bytes_per_second: int, allow_low: bool, by: str
+    run: RunContext, scope: CancelScope, *, kafka_conn_id: str, asked_bytes_per_second: int, allow_low: bool, by: str
 ) -> str:
     """Throttle moves in flight that other clients started, journal first, and return what is throttled.
 
@@ -28,6 +29,7 @@ def throttle_in_flight(
     Args:
         run: its record gets the journal.
         scope: which moves.
+        kafka_conn_id: Airflow connection of the cluster, by which a sweep reaches it.
         asked_bytes_per_second: what each broker that takes part may send, and what it may receive.
         allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
         by: who asks.
@@ -45,6 +47,7 @@ def throttle_in_flight(
             if not batch.steps:
                 event.outcome, event.summary = "skipped", "nothing of what is meant is in flight; no throttle is set"
                 return event.summary
+            note_connection(run.record, kafka_conn_id)
             # A value of an earlier throttle must not be taken for one of another client.
             event.facts["debts_taken_over"] = list(adopt_debts(run))
             whole = throttle_for(batch, asked_bytes_per_second=asked_bytes_per_second)

@@ -15,7 +15,7 @@ OF_THE_RUN = frozenset(
 )
 """Steps of a reassignment's own run. Those of its batches, of orders and of cancels say nothing of how far that is."""
 
-_OF_A_CANCEL = frozenset({"stop", "cancel_moves", "settle_moves", "clear_throttle", "report_stop"})
+_OF_A_CANCEL = frozenset({"stop", "cancel_moves", "settle_moves", "clear_throttle", "report_stop", "start_roll_back"})
 
 
 def step_in_words(event: AuditEvent) -> str:

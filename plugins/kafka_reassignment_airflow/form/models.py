@@ -69,7 +69,9 @@ class CancelForm(ClusterForm):
     roll_back: bool = Field(
         default=False,
         title="Roll back",
-        description="Afterwards, move back everything that this reassignment has moved, newest batch first.",
+        description=(
+            "Afterwards, move back everything that this reassignment has moved, newest batch first, within the same windows and limits."
+        ),
     )
     partitions: tuple[str, ...] = Field(
         default=(),

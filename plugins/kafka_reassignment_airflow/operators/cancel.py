@@ -194,20 +194,18 @@ class StartRollBackOperator(RunningReassignmentOperator, TriggerReassignmentRunO
         Raises:
             InvalidRequestError: the reassignment was resumed since.
         """
-        refuse_resumed(run, RecordView(run.record), CancelScope())
-        conf = roll_back_conf(
-            self.kafka_conn_id,
-            run.record.reassignment_id,
-            run.request,
-            run.record.limits_requested(),
-            rate_of_all_brokers(run.request, run.record.journal()),
-        )
-        return DagRunToTrigger(
-            self.trigger_dag_id,
-            f"{context['dag_run'].run_id}__roll_back",
-            conf,
-            f"rolls back {run.record.reassignment_id}",
-        )
+        reassignment_id, run_id = run.record.reassignment_id, f"{context['dag_run'].run_id}__roll_back"
+        with run.audited("start_roll_back") as event:
+            refuse_resumed(run, RecordView(run.record), CancelScope())
+            conf = roll_back_conf(
+                self.kafka_conn_id,
+                reassignment_id,
+                run.request,
+                run.record.limits_requested(),
+                rate_of_all_brokers(run.request, run.record.journal()),
+            )
+            event.summary, event.facts = f"{run_id} is to roll it back", {"request": conf}
+        return DagRunToTrigger(self.trigger_dag_id, run_id, conf, f"rolls back {reassignment_id}")
 
 
 class ResumeOperator(RunningReassignmentOperator, TriggerReassignmentRunOperator):

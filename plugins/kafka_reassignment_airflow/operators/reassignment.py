@@ -180,7 +180,8 @@ class StartBatchesOperator(TriggerReassignmentRunOperator):
     """Trigger the DAG run of the first batch that is not finished; from there each batch starts the next one.
 
     Safe to retry and to rerun days later: finished batches are not started again, and a batch whose run exists and is
-    neither queued nor running is cleared, so that it goes on from what the cluster shows. Leaves nothing behind.
+    neither queued nor running is cleared, so that it goes on from what the cluster shows. Fails where the plan has to be
+    approved, by its request or the settings, and is not: whatever became of the task that asks. Leaves nothing behind.
 
     :param trigger_dag_id: the DAG of the batches (templated).
     """
@@ -190,7 +191,7 @@ class StartBatchesOperator(TriggerReassignmentRunOperator):
 
     def which_run(self, run: RunContext, context: Context) -> DagRunToTrigger | None:
         """Return the run of the batch to start."""
-        batch = first_batch(run)
+        batch = first_batch(run, approval_rules())
         if batch is None:
             self.log.info("Every batch is finished: nothing to start")
             return None

@@ -64,6 +64,7 @@ class KafkaThrottleOperator(ReassignmentStepOperator):
         return throttle_in_flight(
             run,
             CancelScope(read_texts("partitions", self.partitions), topics=read_texts("topics", self.topics)),
+            kafka_conn_id=self.kafka_conn_id,
             asked_bytes_per_second=round(megabytes * MEGABYTE),
             allow_low=read_flag("allow_low_throttle", self.allow_low_throttle),
             by=requested_by(context),

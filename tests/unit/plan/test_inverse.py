@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from tests.steps_lab import move, write_plan
 
+from kafka_reassignment.decisions.batching import BatchRates
 from kafka_reassignment.plan.inverse import BegunBatch, invert
 from kafka_reassignment.plan.store import PlanRef, read_batch, read_target
 from kafka_reassignment.request import Job, ReassignmentRequest
@@ -31,7 +32,7 @@ def test_steps_of_two_batchings_are_numbered_in_the_order_of_their_batches(tmp_p
     )
     begun = [BegunBatch(2, second, ()), BegunBatch(1, second, ()), BegunBatch(1, first, ())]
     out = f"{tmp_path}/back"
-    summary = invert(begun, REQUEST, out, live_brokers=range(10))
+    summary = invert(begun, REQUEST, out, live_brokers=range(10), rates=BatchRates())
     batches = [read_batch(PlanRef(out, summary.plan_hash), n).steps for n in (1, 2, 3)]
     found = [
         [(str(s.partition), s.reassignment.current, s.reassignment.target, s.step, s.steps) for s in b] for b in batches

@@ -131,7 +131,7 @@ def test_a_json_is_taken_as_given_and_only_what_changes_is_planned(spark, six_br
 def test_a_dead_broker_a_silent_one_and_missing_racks_lead_to_assumptions(spark, cluster, tmp_path):
     cluster.broker(1).broker(2).broker(3).broker(4, alive=False).topic("orders", [4, 1], [1, 2], [])
     cluster.silent_broker(2)
-    request = request_for(Job.DECOMMISSION, brokers=(4,))
+    request = request_for(Job.DECOMMISSION, brokers=(4,), exclude_brokers=(17,))
     summary = plan(spark, cluster.write(tmp_path / "s"), request, str(tmp_path / "p"))
 
     assert {p: sorted(t) for p, t in targets(str(tmp_path / "p")).items()} == {"orders-0": [1, 3]}
@@ -139,6 +139,7 @@ def test_a_dead_broker_a_silent_one_and_missing_racks_lead_to_assumptions(spark,
     assert "Broker 4 is not alive" in assumed
     assert "Broker 2 did not report its log dirs (timed out)" in assumed
     assert "No broker names a rack" in assumed
+    assert "'exclude_brokers' names broker 17, which is not alive and hosts nothing" in assumed
 
 
 def test_added_brokers_in_balanced_mode_leave_no_broker_outside_the_tolerance(spark, six_brokers, tmp_path):

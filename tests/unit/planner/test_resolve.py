@@ -39,3 +39,9 @@ def test_a_named_broker_whose_log_dirs_are_cordoned_or_offline_is_refused(cluste
         InfeasiblePlanError, match=r"Broker 2 takes no replicas: each of its log dirs .* or offline, and"
     ):
         resolved(Job.ADD_BROKERS, brokers=(2,))
+
+
+def test_a_broker_that_is_not_there_may_be_excluded(cluster, resolved):
+    cluster.broker(1).broker(2).topic("orders", [1])
+    found = resolved(Job.REBALANCE, exclude_brokers=(7,))
+    assert found.fleet.takes.tolist() == [True, True]

@@ -132,3 +132,10 @@ def test_a_rate_of_nothing_is_refused_in_our_words(field, rate):
         InvalidRequestError, match="expected a rate above 0 MB/s, found -?[01]: it would stop replication"
     ):
         parse_request(GOOD | {field: rate})
+
+
+def test_a_roll_back_is_refused_what_it_cannot_keep_and_one_that_is_recorded_stays_readable():
+    fields = {"job": "roll_back", "roll_back_of": "r", "throttle_mb_per_second": 10, "exclude_brokers": [2, 3]}
+    assert "'exclude_brokers' cannot be kept by job 'roll_back', found 2, 3" in refusal(parse_request, fields)
+    assert parse_request(fields | {"exclude_brokers": []}).exclude_brokers == ()
+    assert ReassignmentRequest.model_validate(fields).exclude_brokers == (2, 3)

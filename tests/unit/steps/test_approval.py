@@ -3,9 +3,12 @@
 import pytest
 from tests.steps_lab import move
 
+from kafka_reassignment.advice import Rerun
+from kafka_reassignment.errors import NotApprovedError
 from kafka_reassignment.record.approvals import PlanApproval
 from kafka_reassignment.steps.approval import ApprovalRules, answer_within, answered, approval, not_answered, why_asked
 from kafka_reassignment.steps.batch import next_batch
+from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.limits import change_limits
 
 pytestmark = pytest.mark.quick
@@ -67,6 +70,7 @@ def test_an_approval_stays_when_batches_are_cut_anew(reassignment):
     assert next_batch(run.context, 1) == 2
     assert run.context.plan().plan_hash != run.record.plan_ref().plan_hash
     assert approval(run.context) == "go"
+    assert first_batch(run.context) == 2
 
 
 def test_no_answer_frees_the_cluster_of_batches_that_have_begun(reassignment):
@@ -79,6 +83,7 @@ def test_no_answer_frees_the_cluster_of_batches_that_have_begun(reassignment):
 
 def test_nobody_is_asked_about_what_is_finished(reassignment):
     run = reassignment(MOVES, require_approval=True)
+    answered(run.context, approved=True, by="ann")
     run.run_batches()
     run.finish()
     assert approval(run.context) == "go"
@@ -89,6 +94,34 @@ def test_an_approval_of_another_plan_does_not_count(reassignment):
     run = reassignment(MOVES, require_approval=True)
     run.record.approvals.append(PlanApproval(by="ann", at=run.clock.now, plan_hash="other"))
     assert approval(run.context) == "ask"
+    with pytest.raises(NotApprovedError):
+        first_batch(run.context)
+
+
+def test_what_was_rejected_is_not_started_by_a_rerun_until_it_is_approved(reassignment):
+    run = reassignment(MOVES, require_approval=True)
+    answered(run.context, approved=False, by="bob", reason="no")
+    with pytest.raises(NotApprovedError, match="the request asks for an approval.*by a person") as refused:
+        first_batch(run.context)
+    assert refused.value.advice == (Rerun("approve"),)
+    assert run.store.lock_owner(run.cluster_id) is None
+    assert approval(run.context) == "ask"
+    answered(run.context, approved=True, by="bob")
+    assert first_batch(run.context) == 1
+
+
+def test_what_nobody_was_asked_about_is_not_started_though_the_task_was_marked(reassignment):
+    run = reassignment(MOVES)
+    with pytest.raises(NotApprovedError, match="plans from 100 GB on are approved"):
+        first_batch(run.context, ApprovalRules(from_gb=100))
+    assert first_batch(run.context, ApprovalRules(from_gb=101)) == 1
+
+
+def test_one_of_two_people_starts_nothing(reassignment):
+    run = reassignment(MOVES, require_approval=True, second_approver=True)
+    answered(run.context, approved=True, by="ann")
+    with pytest.raises(NotApprovedError, match="no approval of it by a second person"):
+        first_batch(run.context)
 
 
 @pytest.mark.parametrize("by_setting", [True, False], ids=["setting", "request"])

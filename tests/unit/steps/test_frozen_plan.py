@@ -9,6 +9,7 @@ import pytest
 from tests.steps_lab import move, write_plan
 
 from kafka_reassignment.advice import Correct, Rerun, Trigger
+from kafka_reassignment.decisions.batching import BatchRates
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     InfeasiblePlanError,
@@ -143,6 +144,7 @@ def test_an_altered_plan_is_not_rolled_back(reassignment):
             ReassignmentRequest(job=Job.ROLL_BACK, roll_back_of="r", unthrottled=True),
             f"{run.record.root}/inv",
             live_brokers=(1, 2, 3, 4),
+            rates=BatchRates(),
         )
     altered(error)
 

@@ -16,11 +16,11 @@ pytestmark = pytest.mark.quick
 REQUEST = {"job": "rebalance", "throttle_mb_per_second": 10}
 
 
-def summary_of(cluster: FakeCluster, folder: UPath, *, instance: str = "") -> str:
+def summary_of(cluster: FakeCluster, folder: UPath, *, instance: str = "", **request: object) -> str:
     run = Run(cluster, folder, [], reassignment_id="before")
     run.store.release(run.cluster_id, "before")
     run.record = run.store.record(run.cluster_id, "r")
-    preflight(replace(run.context, instance=instance), REQUEST, "ann")
+    preflight(replace(run.context, instance=instance), REQUEST | request, "ann")
     return list(run.record.audit)[-1].summary
 
 
@@ -58,3 +58,14 @@ def test_an_airflow_without_a_name_is_warned_where_another_one_may_share_its_rec
     cluster.create_topic("orders", [(1, 2)])
     summary_of(cluster, UPath(f"{store}{tmp_path}"), instance=instance)
     assert ("This Airflow has no name" in caplog.text) is warns
+
+
+def test_a_broker_that_died_and_hosts_nothing_is_excluded_and_an_id_that_is_not_there_is_told(tmp_path, caplog):
+    cluster = FakeCluster()
+    cluster.create_topic("orders", [(1, 2)])
+    cluster.add_broker(7)
+    cluster.kill(7)
+    said = summary_of(cluster, UPath(tmp_path), exclude_brokers=[7, 17])
+    told = "'exclude_brokers' names broker 17, which is not alive and hosts nothing: correct it if another one is meant"
+    assert said.endswith(told)
+    assert told in caplog.text

@@ -62,6 +62,47 @@ def test_a_finished_reassignment_is_rolled_back_newest_batch_first_order_include
     assert run.replicas() == BEFORE
 
 
+GB = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"partition_movements": 1},
+        {"leader_movements": 1},
+        {"batch_bytes": "12 GB"},
+        {"batch_minutes": 20},
+        {"windows": ["sat 22:00-22:30"]},
+    ],
+    ids=lambda limit: next(iter(limit)),
+)
+def test_a_roll_back_is_cut_by_its_own_limits_and_windows_newest_batch_first(reassignment, limit):
+    """10 GB take 17 minutes at 10 MB/s; each batch fits into none of these limits, one partition of it does."""
+    run = reassignment(
+        [move("orders", n, (n + 1, n + 2), (4, n + 2), 10 * GB) for n in (0, 1)],
+        [move("orders", 0, (4, 2), (2, 3), 10 * GB), move("orders", 2, (3, 1), (2, 1), 10 * GB)],
+    )
+    run.run_batches()
+    run.finish()
+    back = RollBack(run, **{"batch_minutes": None, "partition_movements": 500} | limit)
+    batches = [whole_batch(RecordView(back.record), n).partitions for n in (1, 2, 3, 4)]
+    assert [len(partitions) for partitions in batches] == [1, 1, 1, 1] == [1] * back.record.plan_in_force().batches
+    assert [{str(p) for some in two for p in some} for two in (batches[:2], batches[2:])] == [
+        {"orders-0", "orders-2"},
+        {"orders-0", "orders-1"},
+    ]
+
+
+def test_what_has_moved_at_once_goes_back_in_as_many_steps_as_the_limits_ask_for(reassignment):
+    run = reassignment([FIRST], replica_movements=2)
+    run.run_batches()
+    run.finish()
+    back = RollBack(run, replica_movements=1)
+    assert back.record.plan_in_force().batches == 2
+    back.go()
+    assert run.replicas() == BEFORE
+
+
 def test_a_roll_back_keeps_to_the_lower_rates_of_single_brokers_and_to_its_own_for_all_others(reassignment):
     """The lowest of them was the rate of all; and the broker that was to bear less bears no more now."""
     run = reassignment([FIRST], [SECOND], throttle_mb_per_second=50)
@@ -102,7 +143,7 @@ def test_a_stopped_reassignment_is_rolled_back_from_where_it_was(reassignment, c
     run.until_done(lambda: run.settle(CancelScope()))
     cancel.clear_after_stop(run.context, CancelScope())
     report_stop(run.context, CancelScope())
-    back = RollBack(run)
+    back = RollBack(run, replica_movements=2)
     assert back.record.plan_in_force().batches == 1, "the stop has taken the second one back"
     back.go()
     assert run.replicas() == BEFORE

@@ -6,6 +6,7 @@ from tests.steps_lab import move
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_REPLICAS
 from kafka_reassignment.errors import InvalidThrottleError, ReassignmentInProgressError
 from kafka_reassignment.model import ConfigResource, TopicPartition
+from kafka_reassignment.record.debts import debts
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.sweep import sweep
 from kafka_reassignment.steps.throttle_in_flight import throttle_in_flight
@@ -32,6 +33,7 @@ def throttle(run, *partitions, topics=(), mb=10, run_id=THROTTLE):
     return throttle_in_flight(
         context,
         CancelScope(partitions, topics=topics),
+        kafka_conn_id="kafka_eu",
         asked_bytes_per_second=round(mb * 1_000_000),
         allow_low=False,
         by="ann",
@@ -55,6 +57,12 @@ def test_what_others_move_is_throttled_and_a_sweep_restores_the_configs_once_it_
     cluster.catch_up_all()
     assert swept(foreign).left == ()
     assert foreign.configs("orders") == foreign.before
+
+
+def test_a_sweep_knows_by_which_connection_the_cluster_is_reached_though_no_reassignment_names_one(foreign):
+    (foreign.record.root / "request.json").unlink()
+    throttle(foreign)
+    assert debts(foreign.store, foreign.cluster_id).connection_ids == ("kafka_eu",)
 
 
 def test_only_some_are_throttled_when_they_are_named(foreign):
