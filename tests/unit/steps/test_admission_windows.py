@@ -71,6 +71,23 @@ def test_a_batch_that_was_admitted_in_a_window_is_not_submitted_after_it(reassig
     run.do_all()
 
 
+def test_a_request_of_a_dead_try_that_comes_after_its_throttle_was_cleared_is_throttled_again(reassignment):
+    run = reassignment(MOVES, windows=["daily 22:00-23:00"])
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    run.do("admit")
+    run.do("set_throttle")
+    run.clock.now = datetime(2026, 1, 1, 23, 10, tzinfo=UTC)
+    with pytest.raises(WindowClosedError):
+        run.do("submit_batch")
+    before = run.configs("orders")
+    late = {s.partition: s.reassignment.expanded for s in MOVES}
+    assert not any(run.cluster.alter_reassignments(late, allow_replication_factor_change=True).values())
+    run.do("admit")  # what is in flight goes on, whatever the clock says
+    run.do("set_throttle")
+    assert run.configs("orders") != before
+    run.do_all("submit_batch")
+
+
 def test_a_batch_that_was_admitted_in_a_window_is_not_submitted_when_it_would_end_long_after_it(reassignment):
     run = reassignment([move("orders", 0, (1, 2), (1, 3), 30_000_000_000)], windows=["daily 22:00-23:00"])
     run.clock.now = datetime(2026, 1, 1, 22, 5, tzinfo=UTC)
