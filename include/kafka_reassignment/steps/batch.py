@@ -211,10 +211,10 @@ def _require_open_window(run: RunContext, recorded: RecordView, batch: Batch, vi
     The batch was admitted in a window that is long enough, but that may be long ago: its task died or failed since, and runs again.
     It may end ``LATE_SECONDS`` after the window.
     """
-    beginning = to_begin(batch, view, supersede=run.request.supersede)
-    if not beginning.steps:
-        return
     spec, now = run.request.maintenance, run.now()
+    beginning = to_begin(batch, view, supersede=run.request.supersede)
+    if spec.is_at_any_time or not beginning.steps:
+        return
     closed = past_deadline(spec, now)
     if closed is None:
         samples = SizeSamples.by_clock_of(run)

@@ -115,6 +115,11 @@ class MaintenanceWindows(BaseModel):
         return tuple(rule for text in self.windows for rule in parse_window(text))
 
     @property
+    def is_at_any_time(self) -> bool:
+        """Whether nothing restricts when a batch may run."""
+        return not self.has_windows and self.not_before is None and self.must_end_by is None
+
+    @property
     def has_windows(self) -> bool:
         """Whether batches may start at some times only."""
         return bool(self.windows or self.blackouts)
