@@ -104,6 +104,7 @@ def roll_back_conf(
         "keep_free_share",
         "catch_up_timeout_minutes",
         "wait_for_broker_minutes",
+        "allowed_unhealthy_partitions",
         "pause_while_unhealthy",
     }
     slower = request.bytes_per_second_while_unhealthy

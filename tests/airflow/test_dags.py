@@ -480,7 +480,7 @@ def test_a_roll_back_has_the_rate_and_the_limits_asked_for_last(rate):
 @pytest.mark.parametrize("rate", [7, 2], ids=["as requested", "lower than while unhealthy"])
 def test_a_roll_back_keeps_to_the_windows_and_to_what_an_unhealthy_cluster_asks_for(rate):
     windows = {"time_zone": "Europe/Madrid", "windows": ("sat 22:00-04:00",), "blackouts": ("2026-12-24",)}
-    unhealthy = {"pause_while_unhealthy": True, "mb_per_second_while_unhealthy": 3}
+    unhealthy = {"pause_while_unhealthy": True, "mb_per_second_while_unhealthy": 3, "allowed_unhealthy_partitions": 5}
     times = {"not_before": "2026-12-05 22:00", "must_end_by": "2026-12-06 06:00"}
     request = ReassignmentRequest.model_validate(
         {"job": "rebalance", "throttle_mb_per_second": 7, **windows, **unhealthy, **times}
@@ -488,6 +488,7 @@ def test_a_roll_back_keeps_to_the_windows_and_to_what_an_unhealthy_cluster_asks_
     asked = ReassignmentRequest.model_validate(roll_back_conf("k", "r-1", request, request.limits, rate * MEGABYTE))
     assert asked.maintenance == MaintenanceWindows.model_validate(windows)
     assert (asked.pause_while_unhealthy, asked.mb_per_second_while_unhealthy) == (True, 3 if rate > 3 else None)
+    assert asked.allowed_unhealthy_partitions == 5
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,10 @@ def test_a_rerun_of_every_step_finds_the_count_there_and_says_so(create_topic: C
     (run.record.root / "added.json").unlink()  # as after a crash between the request and its note
     run.do_all()
     assert run.replicas(topic) == after
-    assert f"nothing left to add, an earlier try or another client has done it: {topic} has 3 now" in run.summaries()[6]
+    assert (
+        f"nothing left to add, an earlier try or another client has done it: {topic} has at least 3 now"
+        in run.summaries()[6]
+    )
 
 
 def test_validate_only_says_exactly_what_would_be_added(create_topic: CreateTopic, growing):

@@ -97,13 +97,18 @@ def partitions_to_create(
 def not_as_wanted(
     topic: str, planned: Mapping[int, Replicas], partitions: Mapping[TopicPartition, PartitionState]
 ) -> list[str]:
-    """Return one text for each planned partition that does not exist, has another number of replicas, no leader, or not all in sync."""
+    """Return one text for each planned partition that does not exist, has another number of replicas, no leader, or not all in sync.
+
+    As many as the topic's other partitions have will do: its replication factor may have been changed since.
+    """
+    others = {p.partition: s.replicas for p, s in partitions.items() if p.topic == topic and p.partition not in planned}
+    factor = replication_factor(others) if others else 0
     texts = []
     for number, replicas in sorted(planned.items()):
         state = partitions.get(TopicPartition(topic, number))
         if state is None:
             texts.append(f"{topic}-{number} is not there")
-        elif len(state.replicas) != len(replicas):
+        elif len(state.replicas) not in {len(replicas), factor}:
             texts.append(_elsewhere(topic, number, state, replicas))
         elif state.leader is None:
             texts.append(f"{topic}-{number} has no leader")

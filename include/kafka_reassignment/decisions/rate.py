@@ -112,7 +112,7 @@ def lower_rates_to_roll_back(
     Args:
         request: of what is rolled back.
         journal: of what is rolled back.
-        below: the rate of the roll back, in bytes per second.
+        below: the highest rate of the roll back, in bytes per second.
         because: why they are asked for.
     """
     requested, changes = request.throttle_bytes_per_second, healthy(journal).rate_changes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -27,14 +27,22 @@ from kafka_reassignment.plan.store import (
 from kafka_reassignment.plan.summary import PlanSummary, batch_summaries, summary_of_batches
 from kafka_reassignment.request import Limits, ReassignmentRequest
 
+ALL_AT_ONCE = 2**31 - 1
+"""New replicas in one step: however many there are."""
+
 
 @dataclass(frozen=True, slots=True)
 class BegunBatch:
-    """A batch that was submitted; ``left_out`` are the partitions (``topic-0``) that were not submitted with it."""
+    """A batch that was submitted.
+
+    ``left_out`` are the partitions (``topic-0``) that were not submitted with it, ``half_way`` those that are between the two ends of
+    their step now: a part of that step would not begin where they are.
+    """
 
     number: int
     plan: PlanRef
     left_out: Collection[str]
+    half_way: Collection[str] = field(default_factory=frozenset)
 
 
 def invert(
@@ -61,12 +69,11 @@ def invert(
         rack_of: by broker, its rack.
 
     Raises:
-        InfeasiblePlanError: more than ``max_batches`` are needed.
+        InfeasiblePlanError: what one batch has done needs more than ``max_batches``.
     """
+    movements = request.limits.replica_movements
     parts = [
-        steps_table(part, request.limits.replica_movements, rack_of=rack_of)
-        for batch in begun
-        if len(part := _inverted(batch, request))
+        _steps(part, batch.half_way, movements, rack_of) for batch in begun if len(part := _inverted(batch, request))
     ]
     steps = pa.concat_tables(parts) if parts else STEPS.empty_table()
     numbers = _batched(parts, request.limits, rates)
@@ -80,23 +87,32 @@ def invert(
         f"every partition returns to the replicas it had before {request.roll_back_of}, whether or not that is balanced"
     )
     assumptions = (returns, *_to_brokers_down(changes, live_brokers))
-    summary = summary_of_batches(request, batches, changes, partitions_in_cluster=len(changes), assumptions=assumptions)
+    summary = summary_of_batches(
+        request, batches, changes, partitions_in_cluster=len(changes), assumptions=assumptions, racks=rack_of
+    )
     write_summary(out_dir, summary)
     return summary
 
 
 def _batched(parts: Sequence[pa.Table], limits: Limits, rates: BatchRates) -> Longs:
     """Return the number of each step's batch: each part is packed by itself, so that the newest moves go back first."""
-    columns = [batching_columns(part) for part in parts]
-    packed = [pack(some, limits, rates) for some in columns]
-    if sum(int(numbers.max()) for numbers in packed) > limits.max_batches:
-        # As wherever batches are cut: they take longer rather than be too many.
-        packed = [pack(some, limits, replace(rates, longest_seconds=None)) for some in columns]
     after, found = 0, [np.zeros(0, dtype=np.int64)]
-    for numbers in packed:
-        found.append(numbers + after)
+    for part in parts:
+        columns = batching_columns(part)
+        numbers = pack(columns, limits, rates)
+        if numbers.max() > limits.max_batches:
+            # As wherever batches are cut: they take longer rather than be too many.
+            numbers = pack(columns, limits, replace(rates, longest_seconds=None))
+        found.append(within_limit(numbers, limits) + after)
         after += int(numbers.max())
-    return within_limit(np.concatenate(found), limits)
+    return np.concatenate(found)
+
+
+def _steps(part: pa.Table, half_way: Collection[str], movements: int, rack_of: RackOf | None) -> pa.Table:
+    """Cut what undoes a batch (``TARGET``) into ``STEPS`` of at most so many new replicas; what is half-way is one step."""
+    is_whole = pc.is_in(_names(part), pa.array(sorted(half_way), pa.string()))
+    whole, rest = part.filter(is_whole), part.filter(pc.invert(is_whole))
+    return pa.concat_tables([steps_table(whole, ALL_AT_ONCE), steps_table(rest, movements, rack_of=rack_of)])
 
 
 def _to_brokers_down(changes: pa.Table, live_brokers: Collection[int]) -> tuple[str, ...]:
@@ -111,11 +127,14 @@ def _to_brokers_down(changes: pa.Table, live_brokers: Collection[int]) -> tuple[
     return (waiting,)
 
 
+def _names(rows: pa.Table) -> pa.Array:
+    return pc.binary_join_element_wise(rows["topic"], rows["partition"].cast(pa.string()), "-")
+
+
 def _inverted(batch: BegunBatch, request: ReassignmentRequest) -> pa.Table:
     """What undoes a batch (``TARGET``)."""
     rows = read_batch_table(batch.plan, batch.number)
-    names = pc.binary_join_element_wise(rows["topic"], rows["partition"].cast(pa.string()), "-")
-    left_out = pc.is_in(names, pa.array(sorted(batch.left_out), pa.string()))
+    left_out = pc.is_in(_names(rows), pa.array(sorted(batch.left_out), pa.string()))
     requested = pa.array([request.asks_about(topic) for topic in rows["topic"].to_pylist()], pa.bool_())
     rows = rows.filter(pc.and_(pc.invert(left_out), requested))
     columns = {name: rows[name] for name in TARGET.names}

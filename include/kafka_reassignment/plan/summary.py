@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from kafka_reassignment.decisions.batching import NOBODY, StepColumns
 from kafka_reassignment.decisions.batching.columns import Longs
@@ -94,6 +94,7 @@ class PlanSummary(Versioned):
 
     ``lower_bound_bytes``: no plan that reaches the goal copies less (racks and sizes left aside).
     ``biggest_moves``: those that copy most, in that order.
+    ``racks`` are those of the brokers in a plan that no planner made: it has no ``brokers``.
     ``outside_before`` and ``outside_after`` count brokers outside the tolerance around their fair share.
     """
 
@@ -118,6 +119,7 @@ class PlanSummary(Versioned):
     assumptions: tuple[str, ...]
     left_unbalanced: tuple[str, ...]
     factor_changes: tuple[str, ...] = ()
+    racks: dict[int, str | None] = Field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -126,8 +128,8 @@ class PlanSummary(Versioned):
 
     @property
     def rack_of(self) -> dict[int, str | None]:
-        """The rack of each broker by its id; empty for a plan that no planner made."""
-        return {b.broker: b.rack for b in self.brokers}
+        """The rack of each broker by its id; empty where it is not known."""
+        return {b.broker: b.rack for b in self.brokers} or self.racks
 
 
 def seconds_at_rate(batches: Iterable[BatchSummary], bytes_per_second: int | None) -> int | None:
@@ -144,6 +146,7 @@ def summary_of_batches(
     *,
     partitions_in_cluster: int,
     assumptions: tuple[str, ...] = (),
+    racks: Mapping[int, str | None] | None = None,
 ) -> PlanSummary:
     """Return the summary of a plan that no planner made: all that is known are its batches and its target (``TARGET``)."""
     copied = sum(b.bytes_to_copy for b in batches)
@@ -167,6 +170,7 @@ def summary_of_batches(
         assumptions=assumptions,
         left_unbalanced=(),
         factor_changes=factor_changes(changes),
+        racks=dict(racks or {}),
     )
 
 

@@ -326,12 +326,15 @@ class ReassignmentRequest(BaseModel):
         return wanted and not topic_matches(topic, self.exclude_topics)
 
 
-def parse_request(fields: dict[str, Any], *, subject: str = "The request") -> ReassignmentRequest:
+def parse_request(
+    fields: dict[str, Any], *, subject: str = "The request", is_recorded: bool = False
+) -> ReassignmentRequest:
     """Read a request from the form or the API; a field that is None counts as left out.
 
     Args:
         fields: by name.
         subject: begins the error's message: which request, where there are several.
+        is_recorded: it was accepted earlier; what an earlier version took stays so.
 
     Raises:
         InvalidThrottleError: what is wrong is the rate.
@@ -343,7 +346,7 @@ def parse_request(fields: dict[str, Any], *, subject: str = "The request") -> Re
     given = {name: value for name, value in fields.items() if value is not None}
     request = parse(ReassignmentRequest, given, subject=subject, error_class=request_error_class)
     # Not a rule of the model: a request that an earlier version has recorded stays readable.
-    if request.job is Job.ROLL_BACK and request.exclude_brokers:
+    if not is_recorded and request.job is Job.ROLL_BACK and request.exclude_brokers:
         raise InvalidRequestError(
             f"{subject} cannot be carried out: 'exclude_brokers' cannot be kept by job '{Job.ROLL_BACK}', found "
             f"{name_some(request.exclude_brokers)}: each partition goes back to the replicas that it had, wherever they were. "

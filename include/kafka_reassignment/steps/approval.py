@@ -89,10 +89,12 @@ def _reasons(request: ReassignmentRequest, summary: PlanSummary, rules: Approval
 def refuse_unapproved(run: RunContext, rules: ApprovalRules) -> None:
     """Make sure that those who have to have approved the frozen plan: the task that asks them may be marked, or passed by.
 
+    What has begun goes on: it was approved then, by the rules of then.
+
     Raises:
         NotApprovedError: it was rejected, or they have not answered, or have approved another plan.
     """
-    why = why_asked(run, rules)
+    why = () if run.record.submitted(1) is not None else why_asked(run, rules)
     missing = _missing(run, rules) if why else 0
     if missing:
         raise NotApprovedError(

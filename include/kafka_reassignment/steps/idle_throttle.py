@@ -7,18 +7,19 @@ from kafka_reassignment.errors import overtaken
 from kafka_reassignment.model import Batch
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.left_out import submission
 from kafka_reassignment.steps.restore import restore_configs
 from kafka_reassignment.steps.throttle_configs import observe_listed
 
 
 def clear_idle_throttle(run: RunContext, recorded: RecordView, number: int) -> None:
-    """Restore what a throttle replaced that was set for a batch which was never submitted, with an audit event of its own.
+    """Restore what a throttle replaced that was set for a batch which is not submitted, with an audit event of its own.
 
     Its leaders would stay at the low rate with which copies begin, and its lists name replicas that are there: one that restarts
     meanwhile would come back slowly. Nothing is done while anything copies that the journal lists.
     """
     journal = recorded.journal()
-    if journal.is_settled or recorded.submitted(number) is not None:
+    if journal.is_settled or submission(recorded, number) is not None:
         return
     listed = listed_in(journal)
     if needed_replicas(listed, observe_listed(run, listed)).copying:

@@ -124,7 +124,7 @@ def create_partitions(run: RunContext) -> bool:
     False is only returned where validation was all that was asked for.
 
     Raises:
-        StalePlanError: the topic has grown since, but not to the wanted count, or a planned broker may not be used any more.
+        StalePlanError: the topic has grown since, to less than the wanted count, or a planned broker may not be used any more.
         ReassignmentInProgressError: partitions of the topic are being reassigned.
         ClusterUnavailableError: no answer; the next try finds out whether they were added.
         PolicyViolationError, InvalidAssignmentError, …: the cluster refuses.
@@ -142,12 +142,11 @@ def create_partitions(run: RunContext) -> bool:
         to_create = _create(run, request, planned.assignments)
         record.write_added(Added(added_at=run.now()))
         event.facts = {"created": _listed(to_create), "planned": _listed(planned.assignments)}
-        done = (
-            f"{len(to_create)} partitions added"
+        event.summary = (
+            f"{len(to_create)} partitions added: {request.topic} has {request.partitions} now"
             if to_create
-            else "nothing left to add, an earlier try or another client has done it"
+            else f"nothing left to add, an earlier try or another client has done it: {request.topic} has at least {request.partitions} now"
         )
-        event.summary = f"{done}: {request.topic} has {request.partitions} now"
         run.log.warning("%s", keys_note(request, first=min(planned.assignments)))
         return True
 

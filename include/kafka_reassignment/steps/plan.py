@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Rerun, Trigger
 from kafka_reassignment.decisions.batching import BatchRates
-from kafka_reassignment.decisions.moves import has_begun
+from kafka_reassignment.decisions.moves import Phase, has_begun, phase
 from kafka_reassignment.decisions.throttle import without_slowdowns
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, RecordDamagedError, is_worth_a_retry
 from kafka_reassignment.model import ConfigResource, ConfigValue, TopicPartition
@@ -152,7 +152,12 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
         if (submitted := earlier.submitted(number)) is not None:
             left_out = back | _not_made(submitted, taken_up)
             left_out |= withdrawn - {*submitted.accepted, *submitted.left_open}  # taken out before its batch
-            begun.append(BegunBatch(number, plan_of(number), left_out))
+            is_open = earlier.finished(number) is None
+            begun.append(
+                BegunBatch(
+                    number, plan_of(number), left_out, _half_way(run, plan_of(number), number) if is_open else ()
+                )
+            )
             taken_up.update(submitted.accepted)
         elif (number == 1 or earlier.finished(number - 1) is not None) and has_run(RecordView(earlier), number):
             # Its task may have died after Kafka had taken the batch, and before that was recorded.
@@ -160,7 +165,7 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
             view = observe(run.cluster, [s.partition for s in steps])
             not_begun = {str(s.partition) for s in steps if str(s.partition) in back or not has_begun(s, view)}
             if len(not_begun) < len(steps):
-                begun.append(BegunBatch(number, plan_of(number), not_begun))
+                begun.append(BegunBatch(number, plan_of(number), not_begun, _half_way(run, plan_of(number), number)))
     description = run.cluster.describe_cluster()
     try:
         return invert(
@@ -175,6 +180,13 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
         raise RecordDamagedError(
             f"{request.roll_back_of} cannot be rolled back: {error.problem}", Correct("restore its files from a copy")
         ) from error
+
+
+def _half_way(run: RunContext, plan: PlanRef, number: int) -> set[str]:
+    """Return which partitions of a batch that is not finished are between the two ends of their step."""
+    steps = read_batch(plan, number).steps
+    view = observe(run.cluster, [s.partition for s in steps])
+    return {str(s.partition) for s in steps if has_begun(s, view) and phase(s, view).phase is not Phase.DONE}
 
 
 def _not_made(submitted: SubmittedBatch, taken_up: set[str]) -> set[str]:

@@ -60,7 +60,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
         return
     with run.audited("preflight") as event:
         run.refuse_other_airflow()
-        request = parse_request(fields)
+        request = parse_request(fields, is_recorded=run.record.exists)
         description = run.cluster.describe_cluster()
         if request.expected_cluster_id and request.expected_cluster_id != description.cluster_id:
             raise WrongClusterError(
@@ -262,11 +262,12 @@ def _keep_lower_rates(run: RunContext, request: ReassignmentRequest) -> None:
     rate, earlier = request.throttle_bytes_per_second, request.roll_back_of
     if rate is None or earlier is None:
         return
+    highest = max(rate, request.auto.bounds(rate)[1]) if request.auto.auto_rate else rate
     record = run.store.record(run.record.cluster_id, earlier)
     because = f"as while {earlier} ran, which is rolled back"
     try:
         lower = lower_rates_to_roll_back(
-            record.recorded_request().request, record.journal(), below=rate, because=because
+            record.recorded_request().request, record.journal(), below=highest, because=because
         )
     except RecordDamagedError as error:  # a roll back is the way out
         run.log.warning("Rates that were asked for single brokers are not known: %s", error)

@@ -17,9 +17,12 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import batch as batch_steps
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.estimates import end_in_words
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.rate import change_rate
+from kafka_reassignment.steps.resume import resume
 
 pytestmark = pytest.mark.quick
 
@@ -69,6 +72,24 @@ def test_a_batch_that_was_admitted_in_a_window_is_not_submitted_after_it(reassig
     assert run.record.submitted(1) is None
     run.clock.now = datetime(2026, 1, 2, 22, 0, tzinfo=UTC)
     run.do_all()
+
+
+def test_a_batch_that_was_submitted_before_a_stop_leaves_no_throttle_either_while_it_waits(reassignment):
+    run = reassignment(MOVES, windows=["daily 22:00-23:00"])
+    run.clock.now = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
+    before = run.configs("orders")
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cancel.stop(run.context, CancelScope(), by="bob")
+    run.until_settled(CancelScope())
+    cancel.clear_after_stop(run.context, CancelScope())
+    resume(run.context, by="bob")
+    run.start()
+    run.do_all("admit", "set_throttle")
+    assert run.configs("orders") != before
+    run.clock.now = datetime(2026, 1, 1, 23, 10, tzinfo=UTC)
+    with pytest.raises(StillWaiting, match="maintenance window is closed"):
+        run.do("admit")
+    assert run.configs("orders") == before
 
 
 def test_a_request_of_a_dead_try_that_comes_after_its_throttle_was_cleared_is_throttled_again(reassignment):

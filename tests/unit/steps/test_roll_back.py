@@ -1,5 +1,7 @@
 """Roll back: the batches that were begun, inverted, newest first, through the same steps (KIP-455)."""
 
+from functools import partial
+
 import pytest
 from tests.steps_lab import move
 
@@ -13,6 +15,7 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.request import parse_request
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps import preflight as preflight_step
 from kafka_reassignment.steps.batch import next_batch
@@ -145,6 +148,45 @@ def test_a_stopped_reassignment_is_rolled_back_from_where_it_was(reassignment, c
     report_stop(run.context, CancelScope())
     back = RollBack(run, replica_movements=2)
     assert back.record.plan_in_force().batches == 1, "the stop has taken the second one back"
+    back.go()
+    assert run.replicas() == BEFORE
+
+
+def test_what_was_left_expanded_goes_back_whole_whatever_the_limit_of_new_replicas(reassignment, cluster):
+    """Its first of two steps would not begin where it is: it was left out of both, with all its replicas."""
+    run = reassignment([FIRST], replica_movements=2)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.catch_up_all()
+    run.do("sense_isr_catch_up")
+    cancel.stop(run.context, CancelScope(), by="bob")
+    run.store.release(run.cluster_id, "r")
+    assert run.replicas()["orders-0"] == (1, 2, 3, 4)
+    RollBack(run, replica_movements=1).go()
+    assert run.replicas() == BEFORE
+
+
+def test_what_protects_a_single_broker_holds_up_to_the_highest_rate_that_auto_rate_may_reach(reassignment, cluster):
+    cluster.create_topic("canary", [(1, 2)])
+    run = reassignment([FIRST], throttle_mb_per_second=50)
+    run.do_all()
+    change_rate(run.context, asked_bytes_per_second=15_000_000, brokers=[2])
+    change_rate(run.context, asked_bytes_per_second=30_000_000, brokers=[1])
+    run.store.release(run.cluster_id, "r")
+    back = RollBack(run, throttle_mb_per_second=10, auto_rate=True, canary_topic="canary")
+    assert back.context.request.auto.bounds(10_000_000)[1] == 20_000_000
+    kept = {(c.brokers, c.asked_bytes_per_second) for c in back.record.journal().rate_changes}
+    assert kept == {((2,), 15_000_000)}
+
+
+def test_a_roll_back_that_an_earlier_version_accepted_goes_on_after_the_upgrade(reassignment, monkeypatch):
+    run = reassignment([FIRST], [SECOND])
+    run.run_batches()
+    run.finish()
+    accepted = partial(parse_request, is_recorded=True)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(preflight_step, "parse_request", lambda fields, **_: accepted(fields))
+        back = RollBack(run, exclude_brokers=[1])
+    preflight(back.context, back.context.request.as_fields(), "bob")
     back.go()
     assert run.replicas() == BEFORE
 
