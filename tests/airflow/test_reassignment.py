@@ -39,7 +39,9 @@ def by_hand(port):
         assert not any(port.alter_configs([ConfigChange(resource, key, ConfigOperation.SET, value)]).values())
         done.append(ConfigChange(resource, key, ConfigOperation.DELETE))
         # A broker shows a config a moment after the controller has taken it.
-        eventually(lambda: port.describe_configs([resource], [key])[resource][key].value, lambda seen: seen == value)
+        eventually(
+            lambda: port.describe_configs([resource], [key])[resource], lambda s: key in s and s[key].value == value
+        )
 
     yield set_config
     for change in done:

@@ -166,7 +166,7 @@ def test_finished_batches_are_rolled_back_newest_first_to_the_exact_earlier_orde
     assert (moving.replicas(first), moving.replicas(second)) == ((3, 4), (5, 2))
     back = run.store.record(run.cluster_id, "back")
     fields = {"job": "roll_back", "roll_back_of": "r", "throttle_mb_per_second": FASTER, "keep_free_share": 0}
-    preflight(run.context_of(back), fields, "bob")
+    preflight(run.context_of(back), fields | {"replica_movements": 2}, "bob")
     make_plan(run.context_of(back), master="not needed")
     run.record = back
     run.run_batches()

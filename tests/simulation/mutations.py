@@ -19,11 +19,11 @@ from kafka_reassignment.decisions import moves
 from kafka_reassignment.decisions.admission import Health
 from kafka_reassignment.decisions.cancel import Settling
 from kafka_reassignment.decisions.moves import StepState
-from kafka_reassignment.decisions.throttle import NOTHING, Journal, union
+from kafka_reassignment.decisions.throttle import NOTHING, Journal, RateChange, union
 from kafka_reassignment.decisions.throttle import set as throttle_changes
 from kafka_reassignment.decisions.throttle.journal import UNSET
 from kafka_reassignment.decisions.verification import Verification
-from kafka_reassignment.model import InFlight, Reassignment, Replicas, TopicPartition, View
+from kafka_reassignment.model import Batch, InFlight, Reassignment, Replicas, TopicPartition, View
 from kafka_reassignment.plan.store import PlanRef
 from kafka_reassignment.record import models, objects
 from kafka_reassignment.record.lock import LockChange
@@ -32,7 +32,7 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import (
-    admission,
+    admission_window,
     batch,
     cancel,
     chain,
@@ -148,8 +148,10 @@ def a_dead_broker_blocks(patch: Patch) -> None:
 
 @puts_back("B2")
 def all_time_counts(patch: Patch) -> None:
-    """Takes out that only time in which bytes moved is measured, and that a measurement which may pass is no reason to refuse."""
-    ended, fits = Record.finished, admission.fits
+    """Takes out that only time in which bytes moved is measured, that a measurement which may pass is no reason to refuse, and that
+    nobody is sent to raise a rate at which the batch fits.
+    """
+    ended, fits = Record.finished, admission_window.fits
 
     def finished_after(record: Record, number: int) -> FinishedBatch | None:
         done = ended(record, number)
@@ -159,7 +161,13 @@ def all_time_counts(patch: Patch) -> None:
         return done.model_copy(update={"copied": done.copied.model_copy(update={"seconds": seconds})})
 
     patch.setattr(Record, "finished", finished_after)
-    patch.setattr(admission, "fits", lambda spec, now, seconds, _least: fits(spec, now, seconds))
+
+    def sent_in_vain(run: RunContext, _recorded: RecordView, some: Batch, _longest: float | None) -> tuple[Any, ...]:
+        asked = run.request.throttle_bytes_per_second or 0
+        return (), (*rate.to_change(run, [RateChange(asked_bytes_per_second=asked)]), Rerun("admit", some.number))
+
+    patch.setattr(admission_window, "fits", lambda spec, now, seconds, _least: fits(spec, now, seconds))
+    patch.setattr(admission_window, "_higher_rates", sent_in_vain)
 
 
 @puts_back("B3")
@@ -321,8 +329,10 @@ def the_wait_ends_too_soon(patch: Patch) -> None:
 
 @puts_back("H6")
 def own_partitions_count(patch: Patch) -> None:
-    """Takes out that partitions of the batch itself are no reason to lower the rate."""
+    """Takes out that partitions of the batch itself, and of the plan, are no reason to lower the rate."""
+    health = rate.cluster_health
     patch.setattr(Health, "elsewhere", lambda self, _own: self)
+    patch.setattr(rate, "cluster_health", lambda cluster, request, _planned: health(cluster, request))
 
 
 @puts_back("H7")
