@@ -187,7 +187,7 @@ def _events_of(one: Try) -> list[list[str]]:
     if one.ended is None:
         return [[], *done, *failed]
     if one.ended.outcome == "waiting" and one.actor.task_id == "drop_old_replicas":
-        return [[], ["succeeded"]]  # it waits for the rest of what it has begun to drop
+        return [[], ["succeeded"]]  # what it tried to drop, also where that is refused for now
     if one.ended.outcome == "waiting" or not one.ended.entered:
         return [[]]
     expected = done if one.ended.outcome == "returned" else failed

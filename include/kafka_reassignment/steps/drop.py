@@ -108,7 +108,7 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
         if looked.dropped or "freed" in event.facts or elections.facts["elected"]:
             run.write_event("drop_old_replicas", number, began, event)
         return result
-    if looked.dropped.keys() - looked.refused.keys() or "freed" in event.facts:
+    if looked.dropped or "freed" in event.facts:
         run.write_event("drop_old_replicas", number, began, event)
     waiting |= dict.fromkeys(unsettled, "its target is submitted and not reached yet")
     text = f"batch {number}: {len(batch.steps) - len(waiting)} of {len(batch.steps)} partitions are at their target; old replicas are kept: {format_reasons(waiting)}{goes_on_in_words(goes_on_at)}{about_throttle}"

@@ -15,7 +15,6 @@ from kafka_reassignment.errors import (
     UnsafeDropError,
 )
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
-from kafka_reassignment.ports import Refusal
 from kafka_reassignment.steps.cancel import stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.leaders import elect_leaders
@@ -37,32 +36,6 @@ class RacedCluster(FakeCluster):
             if self.dies:
                 self.fail("alter_reassignments", ProcessDiedError(), applied=None)
         return super().alter_reassignments(targets, allow_replication_factor_change=allow_replication_factor_change)
-
-
-class NotNowCluster(FakeCluster):
-    """Its controller refuses every drop for a reason that passes."""
-
-    refuses = False
-
-    def alter_reassignments(self, targets, *, allow_replication_factor_change=False):
-        if self.refuses:
-            return dict.fromkeys(targets, Refusal("UNKNOWN_TOPIC_OR_PARTITION", "it is being deleted"))
-        return super().alter_reassignments(targets, allow_replication_factor_change=allow_replication_factor_change)
-
-
-def test_a_look_whose_drops_are_all_refused_for_now_leaves_no_event_of_a_success(reassignment, cluster):
-    cluster.__class__ = NotNowCluster
-    run = reassignment([move("orders", 0, (1, 2), (1, 3))])
-    run.do_all("admit", "set_throttle", "submit_batch")
-    cluster.catch_up_all()
-    run.do("sense_isr_catch_up")
-    cluster.refuses = True
-    with pytest.raises(StillWaiting, match="the controller refuses it now: UNKNOWN_TOPIC_OR_PARTITION"):
-        run.do("drop_old_replicas")
-    assert [e for e in run.record.audit if e.step == "drop_old_replicas"] == []
-    cluster.refuses = False
-    run.do("drop_old_replicas")
-    assert run.replicas()["orders-0"] == (1, 3)
 
 
 def test_a_drop_that_would_hang_because_of_a_race_is_cancelled_at_once_and_submitted_again(reassignment, cluster):
