@@ -18,7 +18,7 @@ class ConfigAccount:
         configs: what was set before us: all of it is another client's.
         broken: called with the invariant and the words when we change what is not ours.
         looks_like_ours: the rates and entries that our journals call ours wherever they show up, by config: another client's of the
-            same value cannot be told from one of ours.
+            same value cannot be distinguished from one of ours.
     """
 
     def __init__(

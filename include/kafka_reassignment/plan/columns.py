@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
@@ -39,3 +42,13 @@ def replica_lists(rows: NDArray[np.int64]) -> pa.Array:
     offsets = np.concatenate([[0], np.cumsum(present.sum(axis=1))]).astype(np.int32)
     values = pa.array(rows[present].astype(np.int32))
     return pa.ListArray.from_arrays(pa.array(offsets), values, type=pa.list_(ELEMENT))
+
+
+def partition_names(rows: pa.Table) -> pa.ChunkedArray:
+    """The partition of each row as ``topic-0``."""
+    return pc.binary_join_element_wise(rows["topic"], rows["partition"].cast(pa.string()), "-")
+
+
+def are_of(rows: pa.Table, partitions: Collection[str]) -> pa.Array:
+    """Which rows are about these partitions (``topic-0``)."""
+    return pc.is_in(partition_names(rows), pa.array(sorted(partitions), pa.string())).combine_chunks()

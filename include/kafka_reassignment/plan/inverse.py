@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_reassignment.decisions.batching import BatchRates, pack, within_limit
+from kafka_reassignment.decisions.batching import BatchRates, batches_of
 from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
 from kafka_reassignment.decisions.partition_steps import RackOf
 from kafka_reassignment.errors import name_some
-from kafka_reassignment.plan.columns import replica_matrix
+from kafka_reassignment.plan.columns import are_of, partition_names, replica_matrix
 from kafka_reassignment.plan.schemas import STEPS, TARGET
 from kafka_reassignment.plan.steps import adding, batching_columns, changes_table, steps_table
 from kafka_reassignment.plan.store import (
@@ -98,19 +98,15 @@ def _batched(parts: Sequence[pa.Table], limits: Limits, rates: BatchRates) -> Lo
     """Return the number of each step's batch: each part is packed by itself, so that the newest moves go back first."""
     after, found = 0, [np.zeros(0, dtype=np.int64)]
     for part in parts:
-        columns = batching_columns(part)
-        numbers = pack(columns, limits, rates)
-        if numbers.max() > limits.max_batches:
-            # As wherever batches are cut: they take longer rather than be too many.
-            numbers = pack(columns, limits, replace(rates, longest_seconds=None))
-        found.append(within_limit(numbers, limits) + after)
+        numbers = batches_of(batching_columns(part), limits, rates)
+        found.append(numbers + after)
         after += int(numbers.max())
     return np.concatenate(found)
 
 
 def _steps(part: pa.Table, half_way: Collection[str], movements: int, rack_of: RackOf | None) -> pa.Table:
     """Cut what undoes a batch (``TARGET``) into ``STEPS`` of at most so many new replicas; what is half-way is one step."""
-    is_whole = pc.is_in(_names(part), pa.array(sorted(half_way), pa.string()))
+    is_whole = are_of(part, half_way)
     whole, rest = part.filter(is_whole), part.filter(pc.invert(is_whole))
     return pa.concat_tables([steps_table(whole, ALL_AT_ONCE), steps_table(rest, movements, rack_of=rack_of)])
 
@@ -127,16 +123,11 @@ def _to_brokers_down(changes: pa.Table, live_brokers: Collection[int]) -> tuple[
     return (waiting,)
 
 
-def _names(rows: pa.Table) -> pa.Array:
-    return pc.binary_join_element_wise(rows["topic"], rows["partition"].cast(pa.string()), "-")
-
-
 def _inverted(batch: BegunBatch, request: ReassignmentRequest) -> pa.Table:
     """What undoes a batch (``TARGET``)."""
     rows = read_batch_table(batch.plan, batch.number)
-    left_out = pc.is_in(_names(rows), pa.array(sorted(batch.left_out), pa.string()))
     requested = pa.array([request.asks_about(topic) for topic in rows["topic"].to_pylist()], pa.bool_())
-    rows = rows.filter(pc.and_(pc.invert(left_out), requested))
+    rows = rows.filter(pc.and_(pc.invert(are_of(rows, batch.left_out)), requested))
     columns = {name: rows[name] for name in TARGET.names}
     columns["current"], columns["target"] = rows["target"], rows["current"]
     return pa.table([columns[name] for name in TARGET.names], names=TARGET.names).cast(TARGET)
@@ -144,8 +135,7 @@ def _inverted(batch: BegunBatch, request: ReassignmentRequest) -> pa.Table:
 
 def _numbered(steps: pa.Table, numbers: np.ndarray) -> pa.Table:
     """Return the steps of each partition as 1 to n of n, in the order of their batches: those of several batchings have no other order."""
-    names = pc.binary_join_element_wise(steps["topic"], steps["partition"].cast(pa.string()), "-")
-    _, which, counts = np.unique(names.to_numpy(), return_inverse=True, return_counts=True)
+    _, which, counts = np.unique(partition_names(steps).to_numpy(), return_inverse=True, return_counts=True)
     rank = np.empty(len(numbers), np.int32)
     first = np.cumsum(counts) - counts
     rank[np.lexsort((numbers, which))] = np.arange(len(numbers)) - np.repeat(first, counts) + 1

@@ -14,6 +14,7 @@ from kafka_reassignment.decisions.batching import BatchRates, batches_of, fewest
 from kafka_reassignment.decisions.batching.columns import Longs
 from kafka_reassignment.decisions.partition_steps import RackOf, steps_for
 from kafka_reassignment.model import Step
+from kafka_reassignment.plan.columns import are_of
 from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.plan.schemas import STEPS, TARGET
 from kafka_reassignment.plan.steps import batching_columns, changes_table, leaders_first, steps_table, table_of
@@ -88,9 +89,9 @@ def rebatch(
     planned_again = dict.fromkeys(str(step.partition) for step in remaining.unhealthy)
     opened = [str(step.partition) for step in remaining.left_open]
     pending = steps
-    is_begun = np.asarray(_are_of(steps, remaining.begun)) & (numbers == remaining.after + 1)
+    is_begun = np.asarray(are_of(steps, remaining.begun)) & (numbers == remaining.after + 1)
     begun, steps, numbers = steps.filter(pa.array(is_begun)), steps.filter(pa.array(~is_begun)), numbers[~is_begun]
-    retried = _are_of(steps, (*remaining.retried_later, *remaining.from_start, *opened, *planned_again))
+    retried = are_of(steps, (*remaining.retried_later, *remaining.from_start, *opened, *planned_again))
     steps, numbers = steps.filter(pc.invert(retried)), numbers[~np.asarray(retried)]
     if remaining.new_limits is not None:
         steps = _cut_again(steps, limits, before.rack_of)
@@ -110,7 +111,7 @@ def rebatch(
 
     def changes_of(partitions: Collection[str]) -> pa.Table:
         if remaining.is_planned:
-            return changes_table(pending.filter(_are_of(pending, partitions)))
+            return changes_table(pending.filter(are_of(pending, partitions)))
         return _retried_changes(plan, plan_of(remaining.after), remaining.after, partitions)
 
     for part in _late(plan, changes_of, remaining, limits, before.rack_of):
@@ -167,7 +168,7 @@ def _late(
     behind = {*remaining.went_behind} & {*remaining.retried_later}
     retried = [p for p in remaining.retried_later if p not in behind]
     whole = read_target_table(plan)
-    changes = [whole.filter(_are_of(whole, remaining.from_start))]
+    changes = [whole.filter(are_of(whole, remaining.from_start))]
     if retried:
         changes.append(changes_of(retried))
     if retried or remaining.from_start:
@@ -181,8 +182,8 @@ def _retried_changes(plan: PlanRef, batch_plan: PlanRef, batch: int, partitions:
     """Partitions that are retried later: from the replicas before their step in a batch to their final target."""
     order = [("topic", "ascending"), ("partition", "ascending")]
     step, target = read_batch_table(batch_plan, batch), read_target_table(plan)
-    step = step.filter(_are_of(step, partitions)).sort_by(order)
-    target = target.filter(_are_of(target, partitions)).sort_by(order)
+    step = step.filter(are_of(step, partitions)).sort_by(order)
+    target = target.filter(are_of(target, partitions)).sort_by(order)
     return target.set_column(TARGET.names.index("current"), TARGET.field("current"), step["current"])
 
 
@@ -204,9 +205,3 @@ def _left_open(plan: PlanRef, remaining: RemainingPlan, limits: Limits, rack_of:
         yield table_of(replace(s, step=1, steps=2 if s.partition in begun else 1) for s in remaining.left_open)
     if following:
         yield table_of(following)
-
-
-def _are_of(rows: pa.Table, partitions: Collection[str]) -> pa.Array:
-    """Which rows are about these partitions."""
-    names = pc.binary_join_element_wise(rows["topic"], rows["partition"].cast(pa.string()), "-")
-    return pc.is_in(names, pa.array(sorted(partitions), pa.string())).combine_chunks()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -12,7 +12,7 @@ from kafka_reassignment.decisions.batching import BatchRates
 from kafka_reassignment.decisions.moves import Phase, has_begun, phase
 from kafka_reassignment.decisions.throttle import without_slowdowns
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, RecordDamagedError, is_worth_a_retry
-from kafka_reassignment.model import ConfigResource, ConfigValue, TopicPartition
+from kafka_reassignment.model import ConfigResource, ConfigValue, Step, TopicPartition, View
 from kafka_reassignment.plan.hash import target_hash
 from kafka_reassignment.plan.inverse import BegunBatch, invert
 from kafka_reassignment.plan.reassignment_json import write_reassignment_json
@@ -152,20 +152,17 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
         if (submitted := earlier.submitted(number)) is not None:
             left_out = back | _not_made(submitted, taken_up)
             left_out |= withdrawn - {*submitted.accepted, *submitted.left_open}  # taken out before its batch
-            is_open = earlier.finished(number) is None
-            begun.append(
-                BegunBatch(
-                    number, plan_of(number), left_out, _half_way(run, plan_of(number), number) if is_open else ()
-                )
-            )
+            half_way: set[str] = set()
+            if earlier.finished(number) is None:
+                half_way = _half_way(*_steps_now(run, plan_of(number), number))
+            begun.append(BegunBatch(number, plan_of(number), left_out, half_way))
             taken_up.update(submitted.accepted)
         elif (number == 1 or earlier.finished(number - 1) is not None) and has_run(RecordView(earlier), number):
             # Its task may have died after Kafka had taken the batch, and before that was recorded.
-            steps = read_batch(plan_of(number), number).steps
-            view = observe(run.cluster, [s.partition for s in steps])
+            steps, view = _steps_now(run, plan_of(number), number)
             not_begun = {str(s.partition) for s in steps if str(s.partition) in back or not has_begun(s, view)}
             if len(not_begun) < len(steps):
-                begun.append(BegunBatch(number, plan_of(number), not_begun, _half_way(run, plan_of(number), number)))
+                begun.append(BegunBatch(number, plan_of(number), not_begun, _half_way(steps, view)))
     description = run.cluster.describe_cluster()
     try:
         return invert(
@@ -182,10 +179,14 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
         ) from error
 
 
-def _half_way(run: RunContext, plan: PlanRef, number: int) -> set[str]:
-    """Return which partitions of a batch that is not finished are between the two ends of their step."""
+def _steps_now(run: RunContext, plan: PlanRef, number: int) -> tuple[Sequence[Step], View]:
+    """Return the steps of a batch, and what the cluster shows of their partitions now."""
     steps = read_batch(plan, number).steps
-    view = observe(run.cluster, [s.partition for s in steps])
+    return steps, observe(run.cluster, [s.partition for s in steps])
+
+
+def _half_way(steps: Sequence[Step], view: View) -> set[str]:
+    """Return which partitions are between the two ends of their step."""
     return {str(s.partition) for s in steps if has_begun(s, view) and phase(s, view).phase is not Phase.DONE}
 
 

@@ -77,7 +77,7 @@ def fits(
 
 
 class NoEnd(StrEnum):
-    """Why no end can be told, in words."""
+    """Why no end is known, in words."""
 
     FITS_NO_WINDOW = "a batch fits into none of the maintenance windows, so it cannot end"
     AFTER_DEADLINE = "not all of it is over by the time it must end"
