@@ -331,14 +331,28 @@ def others_than(play: Play, reassignment_id: str) -> list[str]:
 
 
 def _to_roll_back(play: Play, reassignment_id: str) -> dict[TopicPartition, Replicas]:
-    """Where a roll back leads, but for what only others have moved: that was never begun, and stays as it is."""
-    truth = play.world.truth
-    begun = truth.begun(reassignment_id)
-    moved = {str(p) for p in play.touched} | {
-        p for other in others_than(play, reassignment_id) for p in truth.begun(other)
-    }
+    """Where a roll back leads, but for what only others have moved: that stays as it is."""
+    truth, others = play.world.truth, others_than(play, reassignment_id)
+    begun = truth.begun(reassignment_id) - _found_back(play, reassignment_id)
+    moved = {str(p) for p in play.touched} | {p for other in others for p in truth.begun(other)}
     moves = truth.moves(reassignment_id)
     return {m.partition: m.current for m in moves if str(m.partition) not in moved or str(m.partition) in begun}
+
+
+def _found_back(play: Play, reassignment_id: str) -> set[str]:
+    """Which partitions of a stopped reassignment a later one found where they had been before (decision 0039)."""
+    truth = play.world.truth
+    asked = truth.started_at(reassignment_id)
+    if asked is None or not truth.was_stopped(reassignment_id):
+        return set()
+    before = {m.partition: m.current for m in truth.moves(reassignment_id)}
+    later = [o for o in others_than(play, reassignment_id) if (at := truth.started_at(o)) is not None and at > asked]
+    return {
+        str(move.partition)
+        for other in later
+        for move in truth.moves(other)
+        if move.current == before.get(move.partition) and str(move.partition) in truth.begun(other)
+    }
 
 
 def at_the_end(play: Play) -> list[Violation]:

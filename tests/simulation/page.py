@@ -23,6 +23,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation import seam
+from tests.simulation.caches import of_another_process
 from tests.simulation.config_account import is_rate
 from tests.simulation.controller_state import FOLLOWER_RATE, LEADER_RATE
 from tests.simulation.invariants import POLL_SECONDS, SLACK_SECONDS, others_than, reassignment_is_done
@@ -111,7 +112,8 @@ class PageReader:
         disk = self._play.world.disk
         faults, disk.faults, disk.is_watched = disk.faults, replace(disk.faults, seconds_per_call=0.0), False
         try:
-            yield
+            with of_another_process():
+                yield
         finally:
             disk.faults, disk.is_watched = faults, True
 
