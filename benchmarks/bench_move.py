@@ -26,6 +26,10 @@ from rich.table import Table
 from kafka_lab.airflow import LocalAirflow, kafka_connection
 from kafka_lab.cluster import LocalCluster
 from kafka_lab.releases import DEFAULT_VERSION
+from kafka_lab.state import DEFAULT_HEAP_MB
+
+HEAP_KB_OF_A_PARTITION = 100
+"""On each broker, for its replicas of partitions that do nothing."""
 
 ROWS = (
     ("asked → first byte", "first_byte_seconds", "{:.1f} s"),
@@ -76,6 +80,7 @@ def main() -> int:
                     version=options.kafka,
                     # Deleted data leaves the disk at once: the next move is not to wait for it.
                     configs={"log.segment.delete.delay.ms": "1000"},
+                    heap_mb=DEFAULT_HEAP_MB + options.idle_partitions * HEAP_KB_OF_A_PARTITION // 1000,
                     log_line=lambda text: console.print(text, style="dim", markup=False),
                 )
             )

@@ -9,7 +9,7 @@ from airflow.sdk.configuration import conf
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError
-from kafka_reassignment.steps.approval import ApprovalRules
+from kafka_reassignment.steps.approval_rules import ApprovalRules
 from kafka_reassignment_airflow.provider_info import OPTIONS, SECTION
 
 RETRIES = 6

@@ -9,7 +9,7 @@ from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from kafka_reassignment.errors import NotApprovedError
-from kafka_reassignment.steps.approval import ApprovalRules
+from kafka_reassignment.steps.approval_rules import ApprovalRules
 from kafka_reassignment_airflow.operators import reassignment
 from kafka_reassignment_airflow.operators.reassignment import ApprovePlanOperator, StartBatchesOperator
 

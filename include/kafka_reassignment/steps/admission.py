@@ -30,6 +30,7 @@ from kafka_reassignment.steps.admission_rate import (
     writes_and_rates,
 )
 from kafka_reassignment.steps.admission_window import window_reasons
+from kafka_reassignment.steps.approval_rules import ApprovalRules, refuse_unapproved
 from kafka_reassignment.steps.blocked import WAITED, may_go_without, wait_is_over
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import expected_end
@@ -56,14 +57,22 @@ from kafka_reassignment.steps.waiting import (
 
 
 @waiting_step
-def admit(run: RunContext, number: int, samples: SizeSamples, started_at: datetime | None = None) -> WaitResult:
+def admit(
+    run: RunContext,
+    number: int,
+    samples: SizeSamples,
+    started_at: datetime | None = None,
+    rules: ApprovalRules | None = None,
+) -> WaitResult:
     """Let the batch in when there is no reason to wait; ``Waiting`` names every reason.
 
     A batch of which no partition can be moved now is let in all the same while a later one can move on: its partitions are
     left for the end. When none can, it waits for as long as a batch may take, from ``started_at`` (by default now), and is
-    let in then.
+    let in then. With ``rules`` (the first look of a try) a plan that has to be approved, and is not, is refused: this run
+    may have been triggered by hand while people were asked.
 
     ``Failed`` with:
+        NotApprovedError: the plan has to be approved, and is not.
         BatchIncompleteError: an earlier batch is not finished.
         StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
         InfeasiblePlanError, DeadlinePassedError: the maintenance windows never let it in.
@@ -85,6 +94,8 @@ def admit(run: RunContext, number: int, samples: SizeSamples, started_at: dateti
             Rerun("admit", batch=earlier[0]),
         )
     run.require_go_ahead(recorded)
+    if rules is not None:
+        refuse_unapproved(run, rules)
     began = started_at or run.now()
     since = partial(_since, run, recorded, number, began)
     held = why_held(

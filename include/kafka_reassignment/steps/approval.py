@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from kafka_reassignment.advice import CANCEL_DAG_ID, Rerun
-from kafka_reassignment.errors import NotApprovedError, ReassignmentError, is_worth_a_retry
-from kafka_reassignment.plan.store import read_summary
-from kafka_reassignment.plan.summary import PlanSummary, seconds_at_rate
+from kafka_reassignment.advice import CANCEL_DAG_ID
+from kafka_reassignment.errors import ReassignmentError, is_worth_a_retry
 from kafka_reassignment.record.approvals import PlanApproval
-from kafka_reassignment.request import Job, ReassignmentRequest
+from kafka_reassignment.steps.approval_rules import ApprovalRules, missing_approvals, why_asked
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.finished import is_finished_reassignment
 from kafka_reassignment.steps.supersede import give_back
@@ -20,18 +17,6 @@ from kafka_reassignment.steps.validate_only import what_would_be_done
 
 LONGEST_REASON = 500
 """Characters of a reason that are kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalRules:
-    """When a person is asked although the request does not ask for it: from these sizes on; None is never.
-
-    ``second_approver``: two different people have to approve.
-    """
-
-    from_gb: float | None = None
-    from_hours: float | None = None
-    second_approver: bool = False
 
 
 Approval = Literal["go", "ask", "stop"]
@@ -59,49 +44,12 @@ def approval(run: RunContext, rules: ApprovalRules | None = None) -> Approval:
     if is_finished_reassignment(run, "approve"):
         return "go"
     why = why_asked(run, rules)
-    if why and _missing(run, rules):
+    if why and missing_approvals(run, rules):
         return "ask"
     with run.audited("approve") as event:
         event.outcome = "skipped"
         event.summary = "approved already" if why else "neither the request nor the plan's size asks for an approval"
     return "go"
-
-
-def why_asked(run: RunContext, rules: ApprovalRules) -> tuple[str, ...]:
-    """Return why a person has to approve the plan; nothing where nobody has."""
-    return tuple(_reasons(run.request, read_summary(run.record.plan_ref()), rules))
-
-
-def _reasons(request: ReassignmentRequest, summary: PlanSummary, rules: ApprovalRules) -> Iterator[str]:
-    if request.require_approval:
-        yield "the request asks for an approval"
-    # A roll back is the way out of what was approved once; it must not wait for a person at night.
-    if request.job is Job.ROLL_BACK:
-        return
-    if rules.from_gb is not None and summary.bytes_to_copy >= rules.from_gb * 1e9:
-        yield f"{summary.bytes_to_copy / 1e9:.0f} GB are copied, and plans from {rules.from_gb:g} GB on are approved"
-    seconds = seconds_at_rate(summary.batches, request.throttle_bytes_per_second)
-    hours = None if seconds is None else seconds / 3600
-    if rules.from_hours is not None and hours is not None and hours >= rules.from_hours:
-        yield f"it takes {hours:.1f} hours, and plans from {rules.from_hours:g} hours on are approved"
-
-
-def refuse_unapproved(run: RunContext, rules: ApprovalRules) -> None:
-    """Make sure that those who have to have approved the frozen plan: the task that asks them may be marked, or passed by.
-
-    What has begun goes on: it was approved then, by the rules of then.
-
-    Raises:
-        NotApprovedError: it was rejected, or they have not answered, or have approved another plan.
-    """
-    why = () if run.record.submitted(1) is not None else why_asked(run, rules)
-    missing = _missing(run, rules) if why else 0
-    if missing:
-        raise NotApprovedError(
-            f"The plan of reassignment {run.record.reassignment_id} is not approved: {'; '.join(why)}, and the record has no "
-            f"approval of it by {'a person' if missing == _needed(run, rules) else 'a second person'}. No batch was started",
-            Rerun("approve"),
-        )
 
 
 def answer_within(run: RunContext) -> timedelta | None:
@@ -135,7 +83,7 @@ def answered(
             event.summary += _given_back(run)
             return Answered(may_run=False, words=event.summary)
         run.record.approvals.append(PlanApproval(by=by, at=run.now(), plan_hash=plan_hash, reason=reason))
-        missing = _missing(run, rules or ApprovalRules())
+        missing = missing_approvals(run, rules or ApprovalRules())
         if missing:
             event.summary += "; another person has to approve it as well"
         return Answered(not missing, event.summary)
@@ -158,12 +106,3 @@ def _given_back(run: RunContext) -> str:
         return f". Its batches have begun and go on: trigger {CANCEL_DAG_ID} to stop them"
     left, _ = give_back(run)
     return f". {left}" if left else ""
-
-
-def _missing(run: RunContext, rules: ApprovalRules) -> int:
-    """How many people have still to approve the frozen plan."""
-    return max(0, _needed(run, rules) - len(run.record.approved_by(run.record.plan_ref().plan_hash)))
-
-
-def _needed(run: RunContext, rules: ApprovalRules) -> int:
-    return 2 if run.request.second_approver or rules.second_approver else 1

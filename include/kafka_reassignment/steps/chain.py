@@ -8,7 +8,7 @@ from datetime import datetime
 from kafka_reassignment.advice import Correct, Rerun
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.approval import ApprovalRules, refuse_unapproved
+from kafka_reassignment.steps.approval_rules import ApprovalRules, refuse_unapproved
 from kafka_reassignment.steps.context import RunContext, refuse_stopped
 from kafka_reassignment.steps.estimates import end_in_words
 from kafka_reassignment.steps.finished import is_finished_reassignment

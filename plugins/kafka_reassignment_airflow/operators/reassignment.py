@@ -12,7 +12,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_reassignment.plan.score_card import headline
 from kafka_reassignment.plan.store import read_summary
-from kafka_reassignment.steps.approval import Approval, answer_within, answered, approval, not_answered, why_asked
+from kafka_reassignment.steps.approval import Approval, answer_within, answered, approval, not_answered
+from kafka_reassignment.steps.approval_rules import why_asked
 from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.leaders import elect_leaders

@@ -11,6 +11,7 @@ from kafka_reassignment.steps.admission import admit
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.waiting import Done, SizeSamples, Waiting, WaitResult
 from kafka_reassignment_airflow.base import DeferringBatchOperator
+from kafka_reassignment_airflow.settings import approval_rules
 from kafka_reassignment_airflow.told import Happened, tell, was_told
 from kafka_reassignment_airflow.triggers.admission import AdmissionTrigger
 
@@ -29,7 +30,7 @@ class AdmitBatchSensor(DeferringBatchOperator):
 
     def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
         """Look once at the reasons."""
-        return admit(run, self.batch_number, samples, started_at)
+        return admit(run, self.batch_number, samples, started_at, approval_rules())
 
     def held(self, run: RunContext, context: Context, waiting: Waiting) -> None:
         """Tell people, once for each batch, that it is held and why."""

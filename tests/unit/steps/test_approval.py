@@ -6,10 +6,13 @@ from tests.steps_lab import move
 from kafka_reassignment.advice import Rerun
 from kafka_reassignment.errors import NotApprovedError
 from kafka_reassignment.record.approvals import PlanApproval
-from kafka_reassignment.steps.approval import ApprovalRules, answer_within, answered, approval, not_answered, why_asked
+from kafka_reassignment.steps.admission import admit
+from kafka_reassignment.steps.approval import answer_within, answered, approval, not_answered
+from kafka_reassignment.steps.approval_rules import ApprovalRules, why_asked
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.limits import change_limits
+from kafka_reassignment.steps.waiting import Done, Failed, SizeSamples
 
 pytestmark = pytest.mark.quick
 
@@ -115,6 +118,15 @@ def test_what_nobody_was_asked_about_is_not_started_though_the_task_was_marked(r
     with pytest.raises(NotApprovedError, match="plans from 100 GB on are approved"):
         first_batch(run.context, ApprovalRules(from_gb=100))
     assert first_batch(run.context, ApprovalRules(from_gb=101)) == 1
+
+
+def test_a_batch_that_is_triggered_by_hand_while_people_are_asked_is_not_admitted(reassignment):
+    run = reassignment(MOVES, require_approval=True)
+    looked = admit(run.context, 1, SizeSamples(), rules=ApprovalRules())
+    assert isinstance(looked, Failed)
+    assert isinstance(looked.error, NotApprovedError)
+    answered(run.context, approved=True, by="ann")
+    assert isinstance(admit(run.context, 1, SizeSamples(), rules=ApprovalRules()), Done)
 
 
 def test_one_of_two_people_starts_nothing(reassignment):
