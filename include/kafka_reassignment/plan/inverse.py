@@ -13,9 +13,9 @@ from kafka_reassignment.decisions.batching import BatchRates, batches_of
 from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
 from kafka_reassignment.decisions.partition_steps import RackOf
 from kafka_reassignment.errors import name_some
-from kafka_reassignment.plan.columns import are_of, partition_names, replica_matrix
+from kafka_reassignment.plan.columns import are_of, replica_matrix
 from kafka_reassignment.plan.schemas import STEPS, TARGET
-from kafka_reassignment.plan.steps import adding, batching_columns, changes_table, steps_table
+from kafka_reassignment.plan.steps import adding, batching_columns, changes_table, numbered, steps_table
 from kafka_reassignment.plan.store import (
     PlanRef,
     clear_plan,
@@ -77,7 +77,7 @@ def invert(
     ]
     steps = pa.concat_tables(parts) if parts else STEPS.empty_table()
     numbers = _batched(parts, request.limits, rates)
-    steps = _numbered(steps, numbers)
+    steps = numbered(steps, numbers)
     clear_plan(out_dir)
     changes = changes_table(steps)
     write_target(out_dir, changes)
@@ -131,15 +131,3 @@ def _inverted(batch: BegunBatch, request: ReassignmentRequest) -> pa.Table:
     columns = {name: rows[name] for name in TARGET.names}
     columns["current"], columns["target"] = rows["target"], rows["current"]
     return pa.table([columns[name] for name in TARGET.names], names=TARGET.names).cast(TARGET)
-
-
-def _numbered(steps: pa.Table, numbers: np.ndarray) -> pa.Table:
-    """Return the steps of each partition as 1 to n of n, in the order of their batches: those of several batchings have no other order."""
-    _, which, counts = np.unique(partition_names(steps).to_numpy(), return_inverse=True, return_counts=True)
-    rank = np.empty(len(numbers), np.int32)
-    first = np.cumsum(counts) - counts
-    rank[np.lexsort((numbers, which))] = np.arange(len(numbers)) - np.repeat(first, counts) + 1
-    for name, values in (("step", rank), ("steps", counts[which].astype(np.int32))):
-        at = STEPS.names.index(name)
-        steps = steps.set_column(at, STEPS.field(at), pa.array(values, STEPS.field(at).type))
-    return steps

@@ -17,7 +17,14 @@ from kafka_reassignment.model import Step
 from kafka_reassignment.plan.columns import are_of
 from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.plan.schemas import STEPS, TARGET
-from kafka_reassignment.plan.steps import batching_columns, changes_table, leaders_first, steps_table, table_of
+from kafka_reassignment.plan.steps import (
+    batching_columns,
+    changes_table,
+    leaders_first,
+    numbered,
+    steps_table,
+    table_of,
+)
 from kafka_reassignment.plan.store import (
     PlanRef,
     clear_plan,
@@ -117,6 +124,7 @@ def rebatch(
     for part in _late(plan, changes_of, remaining, limits, before.rack_of):
         numbers = np.concatenate([numbers, cut(part) + int(numbers.max(initial=0))])
         steps = pa.concat_tables([steps, part])
+    steps = numbered(steps, numbers)
     clear_plan(out_dir)
     written = write_batches(out_dir, steps, numbers, after=remaining.after)
     following = batch_summaries(batching_columns(steps), numbers, written) if len(steps) else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from kafka_reassignment.decisions.batching import NOBODY, StepColumns, throttle_
 from kafka_reassignment.decisions.batching.columns import ABSENT, Flags, Longs
 from kafka_reassignment.decisions.partition_steps import RackOf, steps_for
 from kafka_reassignment.model import Reassignment, Step, TopicPartition
-from kafka_reassignment.plan.columns import longs, replica_matrix
+from kafka_reassignment.plan.columns import longs, partition_names, replica_matrix
 from kafka_reassignment.plan.schemas import STEPS, TARGET
 
 
@@ -118,6 +118,18 @@ def leaders_first(steps: pa.Table) -> Flags:
     return leads
 
 
+def numbered(steps: pa.Table, numbers: Longs) -> pa.Table:
+    """Return the steps of each partition as 1 to n of n, in the order of their batches: those of several batchings have no other order."""
+    _, which, counts = np.unique(partition_names(steps).to_numpy(), return_inverse=True, return_counts=True)
+    rank = np.empty(len(numbers), np.int32)
+    first = np.cumsum(counts) - counts
+    rank[np.lexsort((numbers, which))] = np.arange(len(numbers)) - np.repeat(first, counts) + 1
+    for name, values in (("step", rank), ("steps", counts[which].astype(np.int32))):
+        at = STEPS.names.index(name)
+        steps = steps.set_column(at, STEPS.field(at), pa.array(values, STEPS.field(at).type))
+    return steps
+
+
 def _first_and_last(steps: pa.Table) -> tuple[pa.Table, pa.Table]:
     """The first and the last step of each partition, ordered by topic and partition."""
     ordered = steps.sort_by([("topic", "ascending"), ("partition", "ascending"), ("step", "ascending")])
@@ -136,8 +148,11 @@ def adding(current: Longs, target: Longs) -> Longs:
     return np.where(present, ABSENT, target)
 
 
-def batching_columns(steps: pa.Table) -> StepColumns:
-    """Return what batching needs to know of the steps (``STEPS``)."""
+def batching_columns(steps: pa.Table, dead_brokers: Collection[int] = ()) -> StepColumns:
+    """Return what batching needs to know of the steps (``STEPS``).
+
+    The preferred leader counts as the sender; where it is one of ``dead_brokers``, the first replica that is not.
+    """
     current, target = replica_matrix(steps["current"]), replica_matrix(steps["target"])
     receivers = adding(current, target)
     topic = np.asarray(steps["topic"].combine_chunks().dictionary_encode().indices, dtype=np.int64)
@@ -151,8 +166,17 @@ def batching_columns(steps: pa.Table) -> StepColumns:
     return StepColumns(
         partition=np.cumsum(first) - 1,
         size=size,
-        sender=np.where(copies, current[:, 0], NOBODY),
+        sender=np.where(copies, _senders(current, dead_brokers), NOBODY),
         receivers=np.where(receivers == ABSENT, NOBODY, receivers)[:, :width],
         moves_leader=steps["leader_movement"].to_numpy(zero_copy_only=False).astype(bool),
         lists=lists,
     )
+
+
+def _senders(current: Longs, dead_brokers: Collection[int]) -> Longs:
+    if not dead_brokers:
+        return current[:, 0]
+    sends = ~np.isin(current, [ABSENT, *dead_brokers])
+    first = np.where(sends.any(axis=1), sends.argmax(axis=1), 0)
+    senders: Longs = np.take_along_axis(current, first[:, None], axis=1)[:, 0]
+    return senders

@@ -13,13 +13,12 @@ from kafka_reassignment.decisions.apply_json import check_targets
 from kafka_reassignment.decisions.batching.columns import ABSENT
 from kafka_reassignment.errors import InfeasiblePlanError, name_some
 from kafka_reassignment.model import Replicas, TopicPartition
-from kafka_reassignment.plan.columns import ELEMENT, longs, replica_matrix
+from kafka_reassignment.plan.columns import ELEMENT, replica_matrix
 from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.plan.schemas import TARGET
-from kafka_reassignment.plan.steps import adding
 from kafka_reassignment.planner.measure import measure
 from kafka_reassignment.planner.resolve import ResolvedRequest
-from kafka_reassignment.planner.rounds import Assignment, Loads, band_of, ordered
+from kafka_reassignment.planner.rounds import Assignment, Loads, band_of, copies_to, ordered
 from kafka_reassignment.planner.shards import Facts
 from kafka_reassignment.planner.snapshot import Snapshot
 from kafka_reassignment.planner.space import short_of_space
@@ -88,12 +87,10 @@ def _min_insync_replicas(snapshot: Snapshot) -> dict[str, int]:
 
 def _check_space(named: pa.Table, resolved: ResolvedRequest) -> None:
     fleet = resolved.fleet
-    new = adding(replica_matrix(named["current"]), replica_matrix(named["target"]))
-    coming = new != ABSENT
-    size = np.broadcast_to(longs(named["size_bytes"])[:, None], new.shape)
+    receivers, sizes = copies_to(named, fleet)
     received, largest = np.zeros(fleet.size, dtype=np.int64), np.zeros(fleet.size, dtype=np.int64)
-    np.add.at(received, fleet.index_of(new)[coming], size[coming])
-    np.maximum.at(largest, fleet.index_of(new)[coming], size[coming])
+    np.add.at(received, receivers, sizes)
+    np.maximum.at(largest, receivers, sizes)
     short = np.flatnonzero(short_of_space(received, largest, resolved.free, fleet.log_dirs))
     if len(short):
         shortages = (

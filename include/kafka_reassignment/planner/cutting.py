@@ -39,7 +39,8 @@ class Steps:
         """Cut an assignment into steps."""
         movements, rack_of = resolved.request.limits.replica_movements, resolved.fleet.rack_names
         table = steps_table(assignment.changes, movements, leaders_first, rack_of=rack_of)
-        return cls(assignment, table, batching_columns(table))
+        dead = resolved.fleet.ids[~resolved.fleet.alive].tolist()
+        return cls(assignment, table, batching_columns(table, dead))
 
 
 def steps_and_batches(session: SparkSession, assignment: Assignment, resolved: ResolvedRequest) -> tuple[Steps, Longs]:

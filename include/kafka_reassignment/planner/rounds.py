@@ -15,6 +15,7 @@ from kafka_reassignment.decisions.brokers import check_racks_left
 from kafka_reassignment.errors import InfeasiblePlanError, name_some
 from kafka_reassignment.plan.columns import longs, replica_matrix
 from kafka_reassignment.plan.schemas import TARGET
+from kafka_reassignment.plan.steps import adding
 from kafka_reassignment.planner.flows import BAND_MARGIN, Flows, Routes, balancing_flows, forced_flows
 from kafka_reassignment.planner.goals import Band, fair_shares, leader_room, least_bytes
 from kafka_reassignment.planner.measure import Measures, measure
@@ -43,6 +44,13 @@ class Loads:
             np.add.at(loads.replicas, replicas[present], sign)
             np.add.at(loads.leaders, replicas[present[:, 0], 0], sign)
         return loads
+
+
+def copies_to(changes: pa.Table, fleet: Fleet) -> tuple[Longs, Longs]:
+    """Return of each copy that changes (``TARGET``) make the broker that gets it, as its place in the fleet, and its bytes."""
+    new = adding(replica_matrix(changes["current"]), replica_matrix(changes["target"]))
+    size = np.broadcast_to(longs(changes["size_bytes"])[:, None], new.shape)
+    return fleet.index_of(new)[new != ABSENT], size[new != ABSENT]
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,8 @@ def assign(facts: Facts, resolved: ResolvedRequest) -> Assignment:
         changes = pa.concat_tables([changes, _second_round(facts, resolved, band, measures, changes, after, shards)])
         after = before.after(changes, resolved.fleet)
     forced = float(measures.routes.sources.sum())
-    load = staying.bytes.astype(np.float64)
+    # What brokers that take no part hold stays there: their band is empty.
+    load = np.where(resolved.takes_part, staying.bytes, 0).astype(np.float64)
     bound = least_bytes(band, load, forced) if resolved.balances_bytes else forced
     return Assignment(ordered(changes), measures, before, after, band, int(np.ceil(bound)))
 
@@ -122,8 +131,8 @@ def _second_round(
     nothing = Routes(
         np.zeros_like(measures.routes.sources), np.zeros_like(measures.routes.may_go), measures.routes.may_move
     )
-    received = Loads(*(np.zeros_like(after.bytes) for _ in range(3))).after(changes, resolved.fleet).bytes
-    free = resolved.free - np.maximum(0, received)
+    free = resolved.free.copy()
+    np.subtract.at(free, *copies_to(changes, resolved.fleet))  # what leaves a broker is there until all is copied
     return _placed(unchanged, _shard_goals(resolved, band, measures, after, after, nothing, free), 1)
 
 

@@ -43,7 +43,10 @@ def size_of(given: object) -> object:
     return int(Decimal(number.strip()) * UNITS[unit])
 
 
-Size = Annotated[int, Field(ge=1), BeforeValidator(size_of)]
+LARGEST_SIZE = 2**53
+"""More than any cluster holds; a number beyond 64 bits could not be reckoned with."""
+
+Size = Annotated[int, Field(ge=1, le=LARGEST_SIZE), BeforeValidator(size_of)]
 """Bytes, or the text of a size."""
 
 

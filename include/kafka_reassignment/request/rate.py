@@ -16,15 +16,35 @@ HIGHEST_RATE_MB = 1_000_000
 """More than any broker can send; a higher rate is taken for a mistake of units."""
 
 
+LEAST_RATE_MB = 0.001
+"""Whole bytes per second are set, and 0 stops replication."""
+
+
+def no_truth_value(number: object) -> object:
+    """Refuse ``true`` and ``false``, which pydantic takes for 1 and 0; return anything else as it is.
+
+    Raises:
+        ValueError: it is one of them.
+    """
+    if isinstance(number, bool):
+        raise ValueError(f"expected a number, found {str(number).lower()}")
+    return number
+
+
 def _positive(rate: object) -> object:
-    if isinstance(rate, (int, float)) and not isinstance(rate, bool) and rate <= 0:
+    if isinstance(rate, (int, float)) and rate <= 0:
         raise ValueError(
             f"expected a rate above 0 MB/s, found {rate:g}: it would stop replication; ask for at least {LOWEST_RATE_MB:g}"
         )
     return rate
 
 
-Rate = Annotated[float, Field(gt=0, le=HIGHEST_RATE_MB, allow_inf_nan=False), BeforeValidator(_positive)]
+Rate = Annotated[
+    float,
+    Field(ge=LEAST_RATE_MB, le=HIGHEST_RATE_MB, allow_inf_nan=False),
+    BeforeValidator(_positive),
+    BeforeValidator(no_truth_value),
+]
 """MB per second. The bounds come first: behind a validator they are not in the JSON schema, which the form and the API check."""
 
 AllowLowThrottle = Annotated[

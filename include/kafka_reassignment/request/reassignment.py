@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError, name_some
@@ -25,7 +25,7 @@ from kafka_reassignment.request.names import (
     TopicPattern,
     each_named_once,
 )
-from kafka_reassignment.request.rate import LOWEST_RATE_MB, MEGABYTE, AllowLowThrottle, Rate
+from kafka_reassignment.request.rate import LOWEST_RATE_MB, MEGABYTE, AllowLowThrottle, Rate, no_truth_value
 from kafka_reassignment.request.topics import topic_matches
 from kafka_reassignment.request.windows.spec import MaintenanceWindows
 
@@ -43,6 +43,9 @@ class Job(StrEnum):
     APPLY_JSON = "apply_json"
     ROLL_BACK = "roll_back"
 
+
+NAMES_BROKERS = frozenset({Job.DECOMMISSION, Job.ADD_BROKERS, Job.MOVE_TOPICS, Job.REBALANCE})
+"""Jobs that look at ``brokers``."""
 
 GROUPS: Mapping[str, type[BaseModel]] = {"limits": Limits, "auto": AutoRate, "maintenance": MaintenanceWindows}
 """Fields that have a model of their own; a form shows what is in them beside the other fields."""
@@ -69,7 +72,10 @@ class ReassignmentRequest(BaseModel):
     brokers: BrokerIds = Field(
         default=(),
         title="Brokers",
-        description="Broker ids, such as 4, 5 or 1-3, 7: those to empty (decommission), to fill (add_brokers) or to move to (move_topics).",
+        description=(
+            "Broker ids, such as 4, 5 or 1-3, 7: those to empty (decommission), to fill (add_brokers), to move to (move_topics) or "
+            "to even out (rebalance; empty: all). Other jobs take none."
+        ),
     )
     topics: tuple[TopicPattern, ...] = Field(
         default=(),
@@ -126,7 +132,7 @@ class ReassignmentRequest(BaseModel):
         title="Balance leaders",
         description="Balance preferred leaders as well. Not set: only in jobs that balance.",
     )
-    replication_factor: int | None = Field(
+    replication_factor: Annotated[int, BeforeValidator(no_truth_value)] | None = Field(
         default=None,
         ge=1,
         le=1_000,
@@ -345,12 +351,23 @@ def parse_request(
     """
     given = {name: value for name, value in fields.items() if value is not None}
     request = parse(ReassignmentRequest, given, subject=subject, error_class=request_error_class)
-    # Not a rule of the model: a request that an earlier version has recorded stays readable.
-    if not is_recorded and request.job is Job.ROLL_BACK and request.exclude_brokers:
+    if not is_recorded:
+        _refuse_what_the_job_ignores(request, subject)
+    return request
+
+
+def _refuse_what_the_job_ignores(request: ReassignmentRequest, subject: str) -> None:
+    """Not a rule of the model: a request that an earlier version has recorded stays readable."""
+    if request.brokers and request.job not in NAMES_BROKERS:
+        raise InvalidRequestError(
+            f"{subject} cannot be carried out: job '{request.job}' takes no 'brokers', found {name_some(request.brokers)}. "
+            "Nothing was changed in the cluster",
+            Correct("leave it empty; to keep brokers free of new replicas, name them in 'exclude_brokers'"),
+        )
+    if request.job is Job.ROLL_BACK and request.exclude_brokers:
         raise InvalidRequestError(
             f"{subject} cannot be carried out: 'exclude_brokers' cannot be kept by job '{Job.ROLL_BACK}', found "
             f"{name_some(request.exclude_brokers)}: each partition goes back to the replicas that it had, wherever they were. "
             "Nothing was changed in the cluster",
             Correct("leave it empty; to leave topics where they are, name them in 'exclude_topics'"),
         )
-    return request

@@ -162,6 +162,28 @@ def test_a_batch_copies_no_longer_than_it_is_to_and_a_longer_copy_ships_alone_on
     assert sum(seconds_of(steps, numbers, rates)) <= 1.1 * busiest_broker(steps, rates)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_no_order_of_steps_that_is_tried_makes_a_batch_longer_than_it_may_be(seed):
+    rng = np.random.default_rng(seed)
+    copies = [
+        (n, int(rng.lognormal(3, 0.5)) + 1, int(rng.integers(5)), (20 + int(rng.integers(5)),), False)
+        for n in range(60)
+    ]
+    steps = columns(*copies)
+    for share, movements in product((1.0, 1.5, 2.0), (3, 10, 50)):
+        longest = share * float(steps.size.max())
+        numbers = batches_of(steps, limits(partition_movements=movements), BatchRates(1, longest_seconds=longest))
+        assert max(seconds_of(steps, numbers, ONE_A_SECOND)) <= longest
+
+
+def test_no_more_batches_are_begun_than_there_are_steps():
+    steps = columns(*((n, 10**9, n, (20 + n,), False) for n in range(4)))
+
+    numbers = batches_of(steps, limits(partition_movements=500, batch_bytes=1), BatchRates(1, longest_seconds=1e-6))
+
+    assert sorted(numbers) == [1, 2, 3, 4]
+
+
 def test_the_time_of_a_batch_gives_way_to_the_limit_on_batches():
     steps = random_copies(1, 400, 10)
     rates = BatchRates(1, longest_seconds=busiest_broker(steps, ONE_A_SECOND) / 50)

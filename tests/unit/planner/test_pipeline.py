@@ -284,6 +284,23 @@ def test_a_cordoned_broker_gets_nothing_and_a_cordoned_log_dir_does_not_count(sp
         plan(spark, snapshot, request_for(Job.ADD_BROKERS, brokers=(2,)), str(tmp_path / "q"))
 
 
+def test_a_cordoned_broker_is_not_filled_by_a_rebalance(spark, cluster, tmp_path):
+    cluster.broker(1).broker(2).broker(3).topic("orders", *[[1, 2], [2, 3], [3, 1]] * 3, size=100)
+    cluster.broker(4).log_dir(4, "/d1", cordoned=True)
+    summary = plan(spark, cluster.write(tmp_path / "s"), request_for(Job.REBALANCE), str(tmp_path / "p"))
+
+    assert [target for target in targets(str(tmp_path / "p")).values() if 4 in target] == []
+    assert {b.broker: b.bytes_received for b in summary.brokers}[4] == 0
+
+
+def test_what_a_broker_that_takes_no_part_holds_is_not_in_the_lower_bound(spark, six_brokers, tmp_path):
+    request = request_for(Job.REBALANCE, exclude_brokers=(6,))
+    summary = plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
+
+    assert summary.outside_after == 0
+    assert summary.lower_bound_bytes <= summary.bytes_to_copy
+
+
 def test_when_no_disk_has_space_the_message_says_which_partition_and_what_would_help(spark, cluster, tmp_path):
     cluster.broker(1).broker(2).topic("orders", [1], size=100).log_dir(2, total_bytes=1000, usable_bytes=190)
     with pytest.raises(InfeasiblePlanError) as refused:

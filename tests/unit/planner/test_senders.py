@@ -65,6 +65,13 @@ def test_only_as_many_leaders_move_first_as_the_busiest_receiver_needs():
     assert not levelled(changes(*moves), fleet(leaves=[0])).leaders_first.any()
 
 
+def test_a_dead_preferred_leader_sends_nothing():
+    table = steps_table(changes(((0, 1, 2), (3, 1, 2), 10), ((4,), (5,), 10)), 1)
+    assert batching_columns(table).sender.tolist() == [0, 4]
+    assert batching_columns(table, [0]).sender.tolist() == [1, 4]
+    assert batching_columns(table, [0, 1, 4]).sender.tolist() == [2, 4]
+
+
 def test_a_replica_that_has_the_data_leads_in_place_of_the_new_one():
     moves = [((0, 1), (3, 1), 10), ((0, 2), (4, 2), 10)]
     found = levelled(changes(*moves), fleet(leaves=[0]))

@@ -139,3 +139,27 @@ def test_a_roll_back_is_refused_what_it_cannot_keep_and_one_that_is_recorded_sta
     assert "'exclude_brokers' cannot be kept by job 'roll_back', found 2, 3" in refusal(parse_request, fields)
     assert parse_request(fields | {"exclude_brokers": []}).exclude_brokers == ()
     assert ReassignmentRequest.model_validate(fields).exclude_brokers == (2, 3)
+
+
+@pytest.mark.parametrize("job", ["replication_factor", "leaders", "restore_racks"])
+def test_brokers_that_a_job_does_not_look_at_are_refused_but_stay_readable_in_a_record(job):
+    fields = {"job": job, "topics": ["orders"], "throttle_mb_per_second": 10, "brokers": "5, 6"}
+    fields |= {"replication_factor": 2} if job == "replication_factor" else {}
+    assert f"job '{job}' takes no 'brokers', found 5, 6" in refusal(parse_request, fields)
+    assert parse_request(fields, is_recorded=True).brokers == (5, 6)
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        ("throttle_mb_per_second", True),
+        ("throttle_mb_per_second", 4e-7),
+        ("mb_per_second_while_unhealthy", 4e-7),
+        ("replication_factor", True),
+        ("batch_bytes", "10000000 TB"),
+    ],
+)
+def test_a_number_that_is_none_or_cannot_be_reckoned_with_is_refused(field, given):
+    fields = {**GOOD, "job": "replication_factor", "topics": ["t"], "replication_factor": 3, "allow_low_throttle": True}
+    fields.pop("brokers", None)
+    assert field in refusal(parse_request, {**fields, field: given})

@@ -532,6 +532,29 @@ def targets(run):
     ]
 
 
+def test_a_stopped_step_that_is_batched_again_twice_still_leads_to_the_target(reassignment, cluster):
+    cluster.create_topic("wide", [(1, 2, 3)])
+    cluster.catch_up_all()
+    run = reassignment(*wide((1, 2, 3), (4, 5, 6)))
+    assert run.start() == 1
+    run.do_all(batch=1)
+    assert next_batch(run.context, 1) == 2
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    cancel.stop(run.context, CancelScope(), by="bob")
+    order(run, partition_movements=7)
+    resume(run.context, by="bob")
+    assert run.start() == 2
+    assert targets(run) == [(4, 2, 3), (4, 5, 3), (4, 5, 6)]
+    cancel.stop(run.context, CancelScope(), by="bob")
+    run.until_settled(CancelScope())
+    cancel.clear_after_stop(run.context, CancelScope())
+    order(run, partition_movements=8)
+    resume(run.context, by="bob")
+    run.run_batches()
+    run.finish()
+    assert run.replicas()["wide-0"] == (4, 5, 6)
+
+
 def test_a_replica_out_of_sync_is_dropped_first_so_that_a_dead_broker_holds_no_step_up(reassignment, cluster):
     cluster.create_topic("wide", [(1, 2, 3)])
     run = reassignment(*wide((1, 2, 3), (4, 5, 6)))

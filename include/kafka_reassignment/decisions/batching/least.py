@@ -49,7 +49,8 @@ class Least:
             least.append(-(-int(self.steps.bytes_to_copy.sum()) // limits.batch_bytes))
         if rates.longest_seconds:
             least.append(int(np.ceil(self.ends.whole.max(initial=0.0) / rates.longest_seconds)))
-        return max(least)
+        # A copy that is larger, or takes longer, than a batch may is alone in one.
+        return min(max(least), len(self.steps.partition))
 
     def seconds(self, batches: int, limits: Limits) -> float:
         """Return the time below which no packing into so many batches gets."""

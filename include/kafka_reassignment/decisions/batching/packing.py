@@ -83,7 +83,9 @@ def _best(plan: _Plan, limits: Limits, rates: BatchRates, batches: int) -> Longs
     found: list[tuple[float, Longs]] = []
     heights, least = plan.heights(batches, limits), plan.least.seconds(batches, limits)
     for weight, factor in TRIALS[: max(1, TRIALS_EFFORT // max(1, plan.effort(batches)))]:
-        numbers, seconds = plan.placed(limits, rates, heights * factor, weight)
+        # A batch that was given more than its longest time at no cost would be filled beyond it.
+        given = np.minimum(heights * factor, np.inf if rates.longest_seconds is None else rates.longest_seconds)
+        numbers, seconds = plan.placed(limits, rates, given, weight)
         found.append((seconds, numbers))
         if seconds <= GOOD * least:
             break

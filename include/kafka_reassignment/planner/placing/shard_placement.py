@@ -44,6 +44,7 @@ class ShardPlacement:
         self.rack_of: list[int] = fleet.rack_of.tolist()
         self.alive: list[bool] = fleet.alive.tolist()
         self.leaves: list[bool] = fleet.leaves.tolist()
+        self.takes: list[bool] = fleet.takes.tolist()
         self.racks = fleet.racks_to_spread_over
         self.leader_room: list[int] = goals.leader_room.tolist()
         self.count: Longs = (partitions.replicas != ABSENT).sum(axis=1)
@@ -90,7 +91,8 @@ class ShardPlacement:
         if sender not in planned or receiver in planned:
             return False
         size = int(self.partitions.size[row])
-        if receiver not in self.current(row) and not self.receivers.has_space(receiver, size):
+        is_new = receiver not in self.current(row)
+        if is_new and not (self.takes[receiver] and self.receivers.has_space(receiver, size)):
             return False
         racks = {self.rack_of[b] for b in planned if b != sender} | {self.rack_of[receiver]}
         return len(racks) >= self.distinct_racks_due(row)
