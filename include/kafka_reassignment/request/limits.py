@@ -43,8 +43,8 @@ def size_of(given: object) -> object:
     return int(Decimal(number.strip()) * UNITS[unit])
 
 
-LARGEST_SIZE = 2**53
-"""More than any cluster holds; a number beyond 64 bits could not be reckoned with."""
+LARGEST_SIZE = 10**15
+"""A petabyte: no batch copies more, and sums of it fit 64 bits."""
 
 Size = Annotated[int, Field(ge=1, le=LARGEST_SIZE), BeforeValidator(size_of)]
 """Bytes, or the text of a size."""

@@ -132,10 +132,8 @@ class ReassignmentRequest(BaseModel):
         title="Balance leaders",
         description="Balance preferred leaders as well. Not set: only in jobs that balance.",
     )
-    replication_factor: Annotated[int, BeforeValidator(no_truth_value)] | None = Field(
+    replication_factor: Annotated[int, Field(ge=1, le=1_000), BeforeValidator(no_truth_value)] | None = Field(
         default=None,
-        ge=1,
-        le=1_000,
         title="Replication factor",
         description="For replication_factor: number of replicas that each partition will have.",
     )
