@@ -26,10 +26,6 @@ from rich.table import Table
 from kafka_lab.airflow import LocalAirflow, kafka_connection
 from kafka_lab.cluster import LocalCluster
 from kafka_lab.releases import DEFAULT_VERSION
-from kafka_lab.state import DEFAULT_HEAP_MB
-
-HEAP_KB_OF_A_PARTITION = 100
-"""On each broker, for its replicas of partitions that do nothing."""
 
 ROWS = (
     ("asked → first byte", "first_byte_seconds", "{:.1f} s"),
@@ -80,7 +76,6 @@ def main() -> int:
                     version=options.kafka,
                     # Deleted data leaves the disk at once: the next move is not to wait for it.
                     configs={"log.segment.delete.delay.ms": "1000"},
-                    heap_mb=DEFAULT_HEAP_MB + options.idle_partitions * HEAP_KB_OF_A_PARTITION // 1000,
                     log_line=lambda text: console.print(text, style="dim", markup=False),
                 )
             )
@@ -115,7 +110,12 @@ def _options() -> argparse.Namespace:
     add("--batches", type=int, default=4, help="of the DAGs, about (default %(default)s)")
     add("--message-bytes", type=int, default=10_000, help="of the topic's data (default %(default)s)")
     add("--batch-bytes", type=int, default=131_072, help="of a record batch, at most (default %(default)s)")
-    add("--idle-partitions", type=int, default=0, help="in the cluster as well, empty (default %(default)s)")
+    add(
+        "--idle-partitions",
+        type=int,
+        default=0,
+        help="in the cluster as well, empty, with one replica each (default %(default)s)",
+    )
     add("--repetitions", type=int, default=3, help="of each mover, in turns (default %(default)s)")
     add("--kafka", default=DEFAULT_VERSION, help="release, 4.0.0 or later (default %(default)s)")
     add("--ours-only", action="store_true", help="leave Kafka's tool out")

@@ -20,15 +20,7 @@ from kafka_lab.processes import Lifeline, SharedLifeline
 from kafka_lab.programs import Programs
 from kafka_lab.releases import DEFAULT_VERSION, Release
 from kafka_lab.runner import Runner
-from kafka_lab.state import (
-    DEFAULT_HEAP_MB,
-    ClusterOptions,
-    ClusterState,
-    claim_directory,
-    read_state,
-    require_between,
-    write_state,
-)
+from kafka_lab.state import ClusterOptions, ClusterState, claim_directory, read_state, require_between, write_state
 from kafka_lab.waiting import listed, wait_for_brokers, wait_for_controller, wait_for_isr
 
 log = logging.getLogger(__name__)
@@ -60,7 +52,6 @@ class EmbeddedCluster(Members, ABC):
         configs: static configs of every broker, over the defaults for a small machine.
         static_configs: static configs of single brokers, by id, over ``configs``.
         log_dirs: log dirs of each broker (KIP-113).
-        heap_mb: of each broker and the controller, at most; thousands of replicas on a broker need more.
         detached: let the processes outlive this one; ``attach`` finds them again, ``stop`` ends them.
         keep_directory: keep the directory at ``stop``; by default, a given one is kept.
         log_line: takes lines about the progress of long work.
@@ -78,7 +69,6 @@ class EmbeddedCluster(Members, ABC):
         configs: Mapping[str, str] | None = None,
         static_configs: Mapping[int, Mapping[str, str]] | None = None,
         log_dirs: int = 1,
-        heap_mb: int = DEFAULT_HEAP_MB,
         detached: bool = False,
         keep_directory: bool | None = None,
         log_line: LogLine = log.info,
@@ -92,7 +82,6 @@ class EmbeddedCluster(Members, ABC):
             version=str(self._release),
             racks=racks,
             log_dirs=log_dirs,
-            heap_mb=heap_mb,
             configs=dict(configs or {}),
             static_configs={broker: dict(own) for broker, own in (static_configs or {}).items()},
         )
@@ -344,8 +333,7 @@ class EmbeddedCluster(Members, ABC):
         folder.mkdir(exist_ok=True)
         main = self._write_files(node)
         self._take_over()  # what is saved below is all that runs
-        heap = [f"-Xmx{self._options.heap_mb}m", "-Xms64m"]
-        self._runner.start(node.name, self._programs.node_command(main, folder, heap), folder)
+        self._runner.start(node.name, self._programs.node_command(main, folder, ["-Xmx400m", "-Xms64m"]), folder)
         self._save()
 
     def _end(self, node: Node, grace_seconds: float) -> None:

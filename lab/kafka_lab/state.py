@@ -16,7 +16,6 @@ from kafka_lab.processes import Identity, is_alive
 from kafka_reassignment.errors import name_some
 
 STATE_FILE = "cluster.json"
-DEFAULT_HEAP_MB = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +25,12 @@ class ClusterOptions:
     version: str
     racks: int
     log_dirs: int = 1
-    heap_mb: int = DEFAULT_HEAP_MB
     configs: Mapping[str, str] = field(default_factory=dict)
     static_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_between(1, self.racks, 26, "racks")
         require_between(1, self.log_dirs, 20, "log dirs of each broker")
-        require_between(DEFAULT_HEAP_MB, self.heap_mb, 16_000, "MB of heap of each broker")
 
 
 def require_between(least: int, found: int, most: int, what: str) -> None:

@@ -28,7 +28,6 @@ from kafka_lab.nodes import (
 from kafka_lab.processes import Lifeline
 from kafka_lab.programs import Programs
 from kafka_lab.runner import Runner
-from kafka_lab.state import DEFAULT_HEAP_MB
 
 _BOOTSTRAP = "bootstrap.checkpoint"
 _ARCHIVE = "classes.jsa"
@@ -86,7 +85,7 @@ def _prepare(programs: Programs, work: Path, runner: Runner) -> None:
     if programs.java.major < _ARCHIVES_SINCE:
         return
     # The archive is written when the JVM ends in good order; without it everything works, only slower.
-    heap = [f"-Xmx{DEFAULT_HEAP_MB}m", f"-XX:ArchiveClassesAtExit={result / _ARCHIVE}"]
+    heap = ["-Xmx400m", f"-XX:ArchiveClassesAtExit={result / _ARCHIVE}"]
     runner.start("trainee", programs.node_command(["kafka.Kafka", str(properties)], work, heap), work)
     deadline = time.monotonic() + _TRAINING_SECONDS
     while not (live_brokers(f"{HOST}:{broker_port}", timeout_seconds=1) or runner.crashed()):
