@@ -29,7 +29,7 @@ class FakeZookeeperCluster(ZookeeperCluster):
     Attributes:
         znode: what is left of the batch, by partition; None when there is none.
         written: every batch that a client has written.
-        most_per_look: how many partitions the controller begins or ends at once; all of them when None.
+        work_left: how many partitions the controller begins or ends before it stands still; any number when None.
     """
 
     def __init__(self, *, auto_catch_up: bool = False) -> None:
@@ -40,7 +40,7 @@ class FakeZookeeperCluster(ZookeeperCluster):
         self._is_same_cluster = True
         self.znode: dict[TopicPartition, Replicas] | None = None
         self.written: list[dict[TopicPartition, Replicas]] = []
-        self.most_per_look: int | None = None
+        self.work_left: int | None = None
         self._znode_version = 0
         self._begun: set[TopicPartition] = set()
         self._topic_versions: dict[str, int] = {}
@@ -66,23 +66,21 @@ class FakeZookeeperCluster(ZookeeperCluster):
 
     def work(self) -> None:
         """Let the controller begin and end what it can (``onPartitionReassignment`` of Kafka 2.3.1)."""
-        steps = len(self.znode or {}) if self.most_per_look is None else self.most_per_look
         for partition, target in list((self.znode or {}).items()):
             state = self._partitions.get(partition)
-            if state is None or steps <= 0:
+            if state is None or self.work_left == 0:
                 continue
             is_over = state.replicas == target and partition not in self._begun
             if is_over or set(target) <= state.isr:
-                steps -= 1
                 self._assign(state, target)
                 self._end(partition)
-            else:
-                both = (*target, *(b for b in state.replicas if b not in target))
-                if set(both) != set(state.replicas):
-                    steps -= 1
-                    self._assign(state, both)
+            elif partition not in self._begun:
                 self._begun.add(partition)
+                self._assign(state, (*target, *(b for b in state.replicas if b not in target)))
                 self.kafka._controller.settle(state)
+            else:
+                continue
+            self.work_left = None if self.work_left is None else self.work_left - 1
 
     def node(self, path: str) -> Znode | None:
         """Return a znode as a session reads it."""

@@ -19,6 +19,7 @@ class Controller:
         busy_seconds: how long a submission waits for the controller to be free of an earlier one.
         max_batch: most partitions of a batch; None for any number.
         can_cancel: whether a move in flight can be cancelled.
+        lists_adding: whether a move in flight lists as adding only what was not there before.
         takes_several: whether it takes a batch while an earlier one is in flight.
     """
 
@@ -26,6 +27,7 @@ class Controller:
     busy_seconds: int = 0
     max_batch: int | None = None
     can_cancel: bool = True
+    lists_adding: bool = True
     takes_several: bool = True
 
     def submissions(

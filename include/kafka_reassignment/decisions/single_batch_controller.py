@@ -23,6 +23,7 @@ class SingleBatchController(Controller):
     busy_seconds = 60
     max_batch = MAX_PARTITIONS
     can_cancel = False
+    lists_adding = False
     takes_several = False
 
     def submissions(

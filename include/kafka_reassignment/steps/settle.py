@@ -90,7 +90,14 @@ def act(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[Canc
 
 def decide(controller: Controller, stopped: StoppedSteps, view: View, scope: CancelScope) -> Settling:
     """Return how stopped steps are settled on this controller."""
-    decided = controller.settle(settling(stopped.steps, view, wholes=stopped.wholes, foreign_too=scope.foreign), view)
+    settles = settling(
+        stopped.steps,
+        view,
+        wholes=stopped.wholes,
+        foreign_too=scope.foreign,
+        lists_adding=controller.lists_adding,
+    )
+    decided = controller.settle(settles, view)
     foreign = {**decided.cancels.foreign, **stopped.of_owner}
     return replace(decided, cancels=replace(decided.cancels, foreign=foreign))
 
