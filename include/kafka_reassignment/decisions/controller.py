@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from kafka_reassignment.decisions.cancel import Settling
 from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What keeps the controller from finishing a batch whose targets are all in sync.
+
+    ``held_up`` has the brokers whose replicas it waits for, by partition: old ones, that are no part of the target.
+    """
+
+    reason: str
+    held_up: Mapping[TopicPartition, Replicas]
 
 
 class Controller:
@@ -40,8 +52,8 @@ class Controller:
         """Whether a refusal says that an earlier submission has to complete first."""
         return False
 
-    def unfinished(self, _seen: View) -> str | None:
-        """Say why a batch whose targets are all in sync cannot be dropped yet; None when it can."""
+    def unfinished(self, _seen: View) -> Unfinished | None:
+        """Return why a batch whose targets are all in sync cannot be dropped yet; None when it can."""
         return None
 
     def settle(self, decided: Settling, _seen: View) -> Settling:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from kafka_reassignment.advice import Advice, Rerun, advice_as_data
+from kafka_reassignment.advice import Rerun
 from kafka_reassignment.decisions.moves import Phase, drops_to_submit, phase
 from kafka_reassignment.errors import (
     PASSING_REFUSALS,
@@ -15,7 +14,6 @@ from kafka_reassignment.errors import (
     UnsafeDropError,
 )
 from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
-from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.catch_up import to_let_catch_up
 from kafka_reassignment.steps.context import AuditDraft, RunContext
@@ -34,6 +32,7 @@ from kafka_reassignment.steps.moves import (
     slices_of,
     submit,
 )
+from kafka_reassignment.steps.progress_note import write_note
 from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part
 from kafka_reassignment.steps.taken_out import still_copying, taken_out
 from kafka_reassignment.steps.throttle import keep_throttled
@@ -113,15 +112,18 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
     waiting |= dict.fromkeys(unsettled, "its target is submitted and not reached yet")
     text = f"batch {number}: {len(batch.steps) - len(waiting)} of {len(batch.steps)} partitions are at their target; old replicas are kept: {format_reasons(waiting)}{goes_on_in_words(goes_on_at)}{about_throttle}"
     missing = {s.partition: s.reassignment.target for s in batch.steps if s.partition in waiting}
+    unfinished = run.controller.unfinished(settled)
+    held_up = {p: (*r, *(unfinished.held_up.get(p, ()) if unfinished else ())) for p, r in missing.items()}
+    to_go_on = to_let_catch_up(held_up, view)
     if run.now() >= deadline:
         too_few = {p: r for p, r in missing.items() if len(r) < view.min_insync_replicas.get(p.topic, 1)}
         raise UnsafeDropError(
             f"Waited {run.request.catch_up_timeout_minutes} min for {text}",
-            *to_let_catch_up(missing, view),
+            *to_go_on,
             *((to_lower_min_insync(too_few, view),) if too_few else ()),
             Rerun("sense_isr_catch_up", batch=number),
         )
-    _write_note(run, recorded, number, text, to_let_catch_up(missing, view), goes_on_at)
+    write_note(run, recorded, number, text, to_go_on, goes_on_at)
     return Waiting(text, until=deadline)
 
 
@@ -141,26 +143,8 @@ def _waits_for_a_cancel(run: RunContext, recorded: RecordView, number: int, dead
         f"still copy: {format_reasons(reasons)}"
     )
     advice = to_let_catch_up({s.partition: s.reassignment.target for s in steps}, view)
-    _write_note(run, recorded, number, text, advice)
+    write_note(run, recorded, number, text, advice)
     return Waiting(text, until=deadline)
-
-
-def _write_note(
-    run: RunContext,
-    recorded: RecordView,
-    number: int,
-    text: str,
-    advice: Sequence[Advice],
-    goes_on_at: datetime | None = None,
-) -> None:
-    """Replace the progress note; what was measured of the batch stays in it."""
-    note = ProgressNote(
-        batch=number, at=run.now(), text=text, goes_on_at=goes_on_at, advice=tuple(advice_as_data(advice))
-    )
-    if (before := recorded.progress()) is not None and before.batch == number:
-        measured = {"copied": before.copied, "watch": before.watch, "quota_uses": before.quota_uses}
-        note = note.model_copy(update=measured)
-    run.record.write_progress(note)
 
 
 @dataclass

@@ -1,0 +1,47 @@
+"""A batch below Kafka 2.4: the controller has to finish one znode before it takes the next."""
+
+from datetime import timedelta
+
+import pytest
+from tests.steps_lab import move
+
+from kafka_reassignment.advice import Rerun, StartBrokers, advice_from_data
+from kafka_reassignment.errors import CatchUpTimeoutError, UnsafeDropError
+from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.steps.waiting import Failed, Waiting
+
+pytestmark = pytest.mark.quick
+
+ORDERS_0, ORDERS_1, THEIRS_0 = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("theirs", 0)
+TO_3 = move("orders", 0, (1, 2), (1, 3))
+
+
+def test_a_batch_is_written_to_expand_and_to_drop_and_leaves_no_configs_behind(old, reassignment):
+    run = reassignment([TO_3, move("orders", 1, (1, 2), (4, 2))])
+    before = run.configs("orders")
+    run.run_batches()
+    run.finish()
+    assert old.written == [{ORDERS_0: (1, 2, 3), ORDERS_1: (1, 2, 4)}, {ORDERS_0: (1, 3), ORDERS_1: (4, 2)}]
+    assert [run.replicas()[f"orders-{n}"] for n in (0, 1)] == [(1, 3), (4, 2)]
+    assert run.configs("orders") == before
+
+
+@pytest.mark.parametrize(
+    ("step", "error"), [("sense_isr_catch_up", CatchUpTimeoutError), ("drop_old_replicas", UnsafeDropError)]
+)
+def test_an_old_replica_that_dies_during_the_expansion_is_named_until_the_time_is_over(old, reassignment, step, error):
+    run = reassignment([TO_3], catch_up_timeout_minutes=60)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    old.kafka.kill(2)
+    old.kafka.catch_up(ORDERS_0, 3)
+    began = run.clock.now
+    assert isinstance(run.look(step, started_at=began), Waiting)
+    assert advice_from_data(run.record.progress().advice) == (StartBrokers((2,)),)
+    run.clock.now = began + timedelta(minutes=60)
+    look = run.look(step, started_at=began)
+    assert isinstance(look, Failed)
+    assert isinstance(look.error, error)
+    assert look.error.advice == (StartBrokers((2,)), Rerun("sense_isr_catch_up", batch=1))
+    old.kafka.restart(2)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-0"] == (1, 3)
