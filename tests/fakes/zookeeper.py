@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -29,6 +29,7 @@ class FakeZookeeperCluster(ZookeeperCluster):
     Attributes:
         znode: what is left of the batch, by partition; None when there is none.
         written: every batch that a client has written.
+        before_write: called right before a batch of ours is written.
         work_left: how many partitions the controller begins or ends before it stands still; any number when None.
     """
 
@@ -40,6 +41,7 @@ class FakeZookeeperCluster(ZookeeperCluster):
         self._is_same_cluster = True
         self.znode: dict[TopicPartition, Replicas] | None = None
         self.written: list[dict[TopicPartition, Replicas]] = []
+        self.before_write: Callable[[], object] = lambda: None
         self.work_left: int | None = None
         self._znode_version = 0
         self._begun: set[TopicPartition] = set()
@@ -143,9 +145,11 @@ class FakeSession(ZookeeperSession):
     def children(self, path: str) -> list[str]:
         return self._cluster.names(path)
 
-    def create(self, path: str, content: Mapping[str, Any]) -> bool:
+    def create(self, path: str, content: Mapping[str, Any], *, unchanged: Mapping[str, int] | None = None) -> bool:
         assert path == REASSIGN
-        if self._cluster.znode is not None:
+        self._cluster.before_write()
+        versions = {other: node and node.version for other, node in self.read_all(unchanged or {}).items()}
+        if self._cluster.znode is not None or versions != (unchanged or {}):
             return False
         rows = content["partitions"]
         self._cluster.somebody_submits({TopicPartition(r["topic"], r["partition"]): tuple(r["replicas"]) for r in rows})

@@ -181,7 +181,10 @@ def _check_supersede(run: RunContext, request: ReassignmentRequest, description:
     owner = run.lock_of_another()
     stop: tuple[Advice, ...] = ()
     if owner is not None and run.store.is_locked_for_long(run.record.cluster_id, owner):
-        stop = (Trigger(CANCEL_DAG_ID, {"reassignment_id": owner.reassignment_id}), WaitUntil("that run has settled it"))
+        stop = (
+            Trigger(CANCEL_DAG_ID, {"reassignment_id": owner.reassignment_id}),
+            WaitUntil("that run has settled it"),
+        )
     raise InvalidRequestError(
         f"'supersede' is asked for, expected a request without it: cluster {description.cluster_id} is below Kafka 2.4, whose "
         "controller cannot cancel what is in flight. Nothing was stopped",
