@@ -23,6 +23,7 @@ class SingleBatchController(Controller):
     busy_seconds = 60
     max_batch = MAX_PARTITIONS
     can_cancel = False
+    ends_in_sync = False  # one that takes over counts what is at its target as done
     lists_adding = False
     takes_several = False
 

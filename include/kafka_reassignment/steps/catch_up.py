@@ -65,11 +65,11 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
         about_auto_rate, watch = adjust_rate_to_signals(run, recorded, batch)
         finish_raise(run, recorded, batch)
     batch = leave_out_disturbed(run, recorded, batch, view)
-    seen = catch_up(batch, view, submitted=submitted)
+    seen = catch_up(batch, view, submitted=submitted, controller=run.controller)
     if seen.not_submitted:
         raise never_submitted(batch, seen.not_submitted)
     batch, goes_on_at = leave_open(run, recorded, batch, view, seen.waiting, started_at)
-    seen = catch_up(batch, view, submitted=submitted)
+    seen = catch_up(batch, view, submitted=submitted, controller=run.controller)
     deadline = deadline_of(run, started_at)
     if seen.complete:
         if unfinished := run.controller.unfinished(view):

@@ -6,7 +6,7 @@ import pytest
 from tests.steps_lab import move
 
 from kafka_reassignment.advice import Rerun, StartBrokers, advice_from_data
-from kafka_reassignment.errors import CatchUpTimeoutError, UnsafeDropError
+from kafka_reassignment.errors import BatchIncompleteError, CatchUpTimeoutError, UnsafeDropError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.steps.waiting import Failed, Waiting
 
@@ -45,3 +45,32 @@ def test_an_old_replica_that_dies_during_the_expansion_is_named_until_the_time_i
     old.kafka.restart(2)
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     assert run.replicas()["orders-0"] == (1, 3)
+
+
+def test_a_replica_that_is_added_alone_is_waited_for_also_when_another_broker_became_the_controller(old, reassignment):
+    """It counts what is at its target as done: the znode is gone, and the replica still copies."""
+    run = reassignment([move("orders", 0, (1, 2), (1, 2, 3))], [move("orders", 1, (1, 2), (1, 2, 4))])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    old.fail_over()
+    assert old.znode is None
+    look = run.look("sense_isr_catch_up")
+    assert isinstance(look, Waiting)
+    assert "0 of 1 partitions in sync" in look.reason
+    with pytest.raises(
+        BatchIncompleteError, match=r"1 of 1 partitions are not done: orders-0 \(broker 3 of it still copies\)"
+    ) as undone:
+        run.do("clear_throttle")
+    assert undone.value.advice == (Rerun("submit_batch", batch=1),)
+    assert old.kafka.throttle_of(ORDERS_0, 3)
+    run.do_all("submit_batch", "sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.record.finished(1).partitions == 1
+
+
+def test_a_replica_at_its_target_whose_broker_has_died_since_holds_nothing_up(old, reassignment):
+    run = reassignment([move("orders", 0, (1, 2), (1, 2, 3))])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    old.kafka.catch_up_all()
+    old.work()
+    old.kafka.kill(3)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.record.finished(1).partitions == 1
