@@ -24,7 +24,7 @@ from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
 from kafka_reassignment.steps.rate import rates_to_raise
 from kafka_reassignment.steps.restore import restore_configs
-from kafka_reassignment.steps.settle import CancelResult, act, decide, refuse_resumed, what_settles
+from kafka_reassignment.steps.settle import CancelResult, act, decide, refuse_resumed, to_free_controller, what_settles
 from kafka_reassignment.steps.stopped_steps import moves_of_others, stopped_steps
 from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.view import observe
@@ -208,13 +208,16 @@ def _moved_by_others_alone(partitions: Sequence[TopicPartition]) -> InvalidReque
 def _to_settle(
     run: RunContext, recorded: RecordView, scope: CancelScope, partitions: Collection[TopicPartition]
 ) -> tuple[Advice, ...]:
-    """What partitions wait for that does not come by itself: brokers, min.insync.replicas not above the replicas of an end, a rate."""
+    """What partitions wait for that does not come by itself: brokers, min.insync.replicas not above the replicas of an end, a rate.
+
+    Last of all the controller itself, where another client's batch keeps it busy.
+    """
     seen = observe(run.cluster, tuple(partitions))
     advice = list(what_settles(stopped_steps(run, recorded, scope), seen))
     if not advice and run.record.exists:
         behind = {p: out for p, s in seen.partitions.items() if (out := tuple(b for b in s.replicas if b not in s.isr))}
         advice += rates_to_raise(run, recorded, behind, seen)
-    return tuple(advice)
+    return (*advice, *to_free_controller(run, partitions))
 
 
 def _settled_text(decided: Settling) -> str:

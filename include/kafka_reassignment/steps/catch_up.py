@@ -65,15 +65,17 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
         about_auto_rate, watch = adjust_rate_to_signals(run, recorded, batch)
         finish_raise(run, recorded, batch)
     batch = leave_out_disturbed(run, recorded, batch, view)
-    seen = catch_up(batch, view, submitted=submitted, controller=run.controller)
+    seen = catch_up(batch, view, submitted=submitted)
     if seen.not_submitted:
         raise never_submitted(batch, seen.not_submitted)
     batch, goes_on_at = leave_open(run, recorded, batch, view, seen.waiting, started_at)
-    seen = catch_up(batch, view, submitted=submitted, controller=run.controller)
+    seen = catch_up(batch, view, submitted=submitted)
     deadline = deadline_of(run, started_at)
     if seen.complete:
         if unfinished := run.controller.unfinished(view):
             return _waits_for_controller(run, recorded, number, unfinished, view, deadline)
+        seen = catch_up(batch, view, submitted=submitted, controller=run.controller)
+    if seen.complete:
         return Done(f"batch {number}: {len(seen.in_sync)} partitions have their whole target in sync")
     now = run.now()
     if now >= deadline:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from tests.steps_lab import move
 
-from kafka_reassignment.advice import Rerun, StartBrokers, advice_from_data
+from kafka_reassignment.advice import Rerun, StartBrokers, WaitUntil, advice_from_data
 from kafka_reassignment.errors import BatchIncompleteError, CatchUpTimeoutError, UnsafeDropError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.steps.waiting import Failed, Waiting
@@ -74,3 +74,18 @@ def test_a_replica_at_its_target_whose_broker_has_died_since_holds_nothing_up(ol
     old.kafka.kill(3)
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     assert run.record.finished(1).partitions == 1
+
+
+def test_a_drop_that_finds_another_clients_batch_says_what_ends_it(old, reassignment):
+    run = reassignment([TO_3], catch_up_timeout_minutes=60)
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    old.somebody_submits({THEIRS_0: (4, 6)})
+    old.kafka.kill(6)
+    began = run.clock.now
+    assert isinstance(run.look("drop_old_replicas", started_at=began), Waiting)
+    to_go_on = (StartBrokers((6,)), WaitUntil("the controller has finished what it has"))
+    assert advice_from_data(run.record.progress().advice) == to_go_on
+    run.clock.now = began + timedelta(minutes=60)
+    look = run.look("drop_old_replicas", started_at=began)
+    assert isinstance(look, Failed)
+    assert look.error.advice == (*to_go_on, Rerun("sense_isr_catch_up", batch=1))

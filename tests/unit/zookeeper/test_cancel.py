@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from tests.steps_lab import move
 
+from kafka_reassignment.advice import StartBrokers, WaitUntil
 from kafka_reassignment.errors import ThrottleInUseError, UnsafeDropError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.steps import cancel
@@ -69,3 +70,27 @@ def test_another_clients_move_to_other_replicas_is_left_to_it(old, stopped):
     stopped.until_settled(WHOLE)
     assert stopped.replicas()["orders-0"] == (1, 4)
     assert stopped.replicas()["orders-1"] == (1, 2)
+
+
+def test_a_cancel_that_finds_another_clients_batch_says_so_and_what_ends_it(old, stopped):
+    old.somebody_submits({THEIRS_0: (4, 6)})
+    old.kafka.kill(6)
+    cancel.cancel_moves(stopped.context, WHOLE)
+    began = stopped.clock.now
+    look = cancel.settle_moves(stopped.context, WHOLE, began)
+    assert isinstance(look, Waiting)
+    assert "orders-0 (Kafka below 2.4 takes one batch at a time, and /admin/reassign_partitions holds" in look.reason
+    assert (
+        "a batch of theirs-0, there since 2026-01-01 00:00:00 UTC: it waits for broker 6 to be in sync" in look.reason
+    )
+    stopped.clock.now += timedelta(minutes=60)
+    to_go_on = (StartBrokers((6,)), WaitUntil("the controller has finished what it has"), WHOLE.again(stopped.record))
+    assert cancel.settle_moves(stopped.context, WHOLE, began).error.advice == to_go_on
+    with pytest.raises(UnsafeDropError) as not_settled:
+        report_stop(stopped.context, WHOLE)
+    assert not_settled.value.advice == to_go_on
+    old.kafka.restart(6)
+    old.kafka.catch_up_all()
+    stopped.until_settled(WHOLE)
+    cancel.clear_after_stop(stopped.context, WHOLE)
+    assert "the cluster is free" in report_stop(stopped.context, WHOLE)
