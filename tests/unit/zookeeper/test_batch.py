@@ -6,7 +6,7 @@ import pytest
 from tests.steps_lab import move
 
 from kafka_reassignment.advice import Rerun, StartBrokers, WaitUntil, advice_from_data
-from kafka_reassignment.errors import BatchIncompleteError, CatchUpTimeoutError, UnsafeDropError
+from kafka_reassignment.errors import BatchIncompleteError, CatchUpTimeoutError, ControllerBusyError, UnsafeDropError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.steps.waiting import Failed, Waiting
 
@@ -89,3 +89,31 @@ def test_a_drop_that_finds_another_clients_batch_says_what_ends_it(old, reassign
     look = run.look("drop_old_replicas", started_at=began)
     assert isinstance(look, Failed)
     assert look.error.advice == (*to_go_on, Rerun("sense_isr_catch_up", batch=1))
+
+
+def test_a_rerun_of_the_submission_beside_its_own_batch_leaves_out_what_has_to_wait(old, reassignment):
+    run = reassignment([TO_3, move("orders", 1, (1, 2), (1, 4))])
+    old.kafka.kill(4)
+    run.do_all("set_throttle", "submit_batch")
+    old.kafka.restart(4)
+    run.do("submit_batch")
+    submitted = run.record.submitted(1)
+    assert submitted.accepted == ("orders-0",)
+    assert submitted.left_out["orders-1"].startswith("REASSIGNMENT_IN_PROGRESS")
+    assert submitted.retried_later == ("orders-1",)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.replicas()["orders-0"] == (1, 3)
+
+
+def test_a_submission_that_finds_another_clients_batch_says_what_ends_it(old, reassignment):
+    run = reassignment([TO_3])
+    run.do_all("admit", "set_throttle")
+    old.somebody_submits({THEIRS_0: (4, 6)})
+    old.kafka.kill(6)
+    with pytest.raises(ControllerBusyError, match="holds a batch of theirs-0") as busy:
+        run.do("submit_batch")
+    assert busy.value.advice == (
+        StartBrokers((6,)),
+        WaitUntil("the controller has finished what it has"),
+        Rerun("submit_batch", batch=1),
+    )
