@@ -15,7 +15,7 @@ from kafka_reassignment.cluster.zookeeper.client import Znode, ZookeeperSession
 from kafka_reassignment.cluster.zookeeper.cluster import ZookeeperCluster
 from kafka_reassignment.cluster.zookeeper.settings import ZookeeperSettings
 from kafka_reassignment.cluster.zookeeper.state import REASSIGN
-from kafka_reassignment.model import ConfigResource, ConfigValue, Replicas, TopicPartition
+from kafka_reassignment.model import ConfigResource, ConfigValue, Refusal, Replicas, TopicPartition
 
 _TOPICS = "/brokers/topics"
 _WRITTEN_AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -52,6 +52,14 @@ class FakeZookeeperCluster(ZookeeperCluster):
     ) -> dict[ConfigResource, dict[str, ConfigValue]]:
         """See the port; nothing is hidden."""
         return self.kafka.describe_configs(resources, keys)
+
+    def create_partitions(
+        self, topic: str, assignments: Mapping[int, Replicas], *, validate_only: bool = False
+    ) -> Refusal | None:
+        """See the port: nothing is added while there is a batch, of whatever topic."""
+        if self.znode is not None:
+            return Refusal("REASSIGNMENT_IN_PROGRESS", "A partition reassignment is in progress.")
+        return super().create_partitions(topic, assignments, validate_only=validate_only)
 
     def somebody_submits(self, targets: Mapping[TopicPartition, Replicas]) -> None:
         """Let another client write a batch."""
