@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 
-from kafka_reassignment.advice import Advice, Correct
+from kafka_reassignment.advice import Advice, Correct, WaitUntil
 from kafka_reassignment.decisions.cancel import Settling
 from kafka_reassignment.errors import (
     InvalidRequestError,
@@ -39,7 +39,7 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
 
     Raises:
         InvalidRequestError: there is no such reassignment, and nothing foreign is asked for, or a roll back; or this run has
-            stopped it before, and it was resumed since.
+            stopped it before, and it was resumed since; or moves of others are meant too, and the controller cannot cancel.
         UnknownTopicOrPartitionError: a name fits nothing.
     """
     with run.audited("stop") as event:
@@ -49,6 +49,8 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
             "foreign": scope.foreign,
             "reason": reason,
         }
+        if scope.foreign and not run.controller.can_cancel:
+            raise _cannot_cancel_foreign(run.record)
         known = run.record.exists
         if not known and not scope.foreign:
             raise _nothing_to_stop(run.record)
@@ -195,6 +197,16 @@ def _nothing_to_stop(record: Record) -> InvalidRequestError:
     return InvalidRequestError(
         f"{text}, nor any record of that cluster at {record.root.parent}",
         Correct(f"mount the share of the records again if there should be any, else {correction}"),
+    )
+
+
+def _cannot_cancel_foreign(record: Record) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"'foreign' is asked for, expected a request without it: cluster {record.cluster_id} is below Kafka 2.4, whose controller "
+        "cannot cancel what another client has submitted. Nothing was stopped",
+        Correct("ask without 'foreign' where a reassignment of your own is to be stopped"),
+        WaitUntil("the moves of other clients are done"),
+        Correct("move back what they have moved, by a request of the job apply_json with the replicas of before"),
     )
 
 

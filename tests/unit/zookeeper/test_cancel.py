@@ -6,7 +6,7 @@ import pytest
 from tests.steps_lab import move
 
 from kafka_reassignment.advice import StartBrokers, WaitUntil
-from kafka_reassignment.errors import ThrottleInUseError, UnsafeDropError
+from kafka_reassignment.errors import InvalidRequestError, ThrottleInUseError, UnsafeDropError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_report import report_stop
@@ -94,3 +94,14 @@ def test_a_cancel_that_finds_another_clients_batch_says_so_and_what_ends_it(old,
     stopped.until_settled(WHOLE)
     cancel.clear_after_stop(stopped.context, WHOLE)
     assert "the cluster is free" in report_stop(stopped.context, WHOLE)
+
+
+@pytest.mark.parametrize("reassignment_id", ["r", "of-nobody"])
+def test_moves_of_other_clients_cannot_be_cancelled_so_that_is_refused(old, reassignment, reassignment_id):
+    run = reassignment([move("orders", 0, (1, 2), (1, 3))])
+    old.somebody_submits({THEIRS_0: (4, 6)})
+    context = run.context_of(run.store.record(run.cluster_id, reassignment_id))
+    with pytest.raises(InvalidRequestError, match="cannot cancel what another client has submitted") as refused:
+        cancel.stop(context, CancelScope(foreign=True), by="bob")
+    assert WaitUntil("the moves of other clients are done") in refused.value.advice
+    assert run.record.stopped() is None
