@@ -61,6 +61,7 @@ class ClusterPort(Protocol):
         targets: Mapping[TopicPartition, Replicas | None],
         *,
         allow_replication_factor_change: bool = False,
+        expected: Mapping[TopicPartition, Replicas] | None = None,
     ) -> dict[TopicPartition, Refusal | None]:
         """Submit, modify, or (with None) cancel reassignments (KIP-455).
 
@@ -72,6 +73,9 @@ class ClusterPort(Protocol):
             targets: at most ``MAX_PARTITIONS``; callers slice (F13).
             allow_replication_factor_change: KIP-860's guard, sent where the broker has it and
                 checked on our side where not.
+            expected: the replicas on which it was decided. Below Kafka 2.4 a request is bound to them: a partition that
+                has others when it is written is refused as ``RACED``, however late that is. Newer controllers know no
+                such condition, and nothing is made of it there.
         """
         ...
 

@@ -20,9 +20,11 @@ from kafka_lab import data
 from kafka_lab.zookeeper import ZooKeeperCluster
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
+from kafka_reassignment.cluster.zookeeper.client import ZookeeperSession
 from kafka_reassignment.cluster.zookeeper.cluster import ZookeeperCluster
-from kafka_reassignment.cluster.zookeeper.state import REASSIGN
+from kafka_reassignment.cluster.zookeeper.state import REASSIGN, batch_content, topic_path
 from kafka_reassignment.errors import (
+    RACED,
     ClusterUnavailableError,
     InvalidRequestError,
     ReassignmentInProgressError,
@@ -245,6 +247,23 @@ def test_what_would_break_the_controller_never_reaches_zookeeper_and_the_rest_go
     assert replies[TopicPartition(bad.topic, 77)] is not None
     wait_for_replicas(old, good, (1, 3))
     assert old.describe_partitions([bad.topic])[bad].replicas == (1, 2)
+
+
+def test_a_batch_is_not_written_once_its_topics_have_changed(
+    old: ClusterPort, old_settings: ClusterSettings, old_kafka
+) -> None:
+    [p] = make(old_kafka, (1, 2))
+    assert old_settings.zookeeper is not None
+    with ZookeeperSession(old_settings, old_settings.zookeeper) as session:
+        seen = session.read(topic_path(p.topic))
+        assert seen is not None
+        for changed in ({topic_path(p.topic): seen.version + 1}, {topic_path("no-such-topic"): 0}):
+            assert not session.create(REASSIGN, batch_content({p: (1, 3)}), unchanged=changed)
+        assert session.read(REASSIGN) is None
+    replies = old.alter_reassignments({p: (1, 3)}, expected={p: (2, 1)})
+    assert replies == {p: Refusal(RACED, "it is at 1,2, expected 2,1 as when this was decided")}
+    assert old.alter_reassignments({p: (1, 3)}, expected={p: (1, 2)}) == {p: None}
+    wait_for_replicas(old, p, (1, 3))
 
 
 def test_a_znode_that_is_no_batch_is_reported_and_left_alone(old: ClusterPort, old_kafka: ZooKeeperCluster) -> None:

@@ -161,6 +161,7 @@ class FakeClient:
         targets: Mapping[TopicPartition, Replicas | None],
         *,
         allow_replication_factor_change: bool = False,
+        expected: Mapping[TopicPartition, Replicas] | None = None,
     ) -> dict[TopicPartition, Refusal | None]:
         """See the port."""
         check_size(targets)

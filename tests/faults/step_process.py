@@ -134,14 +134,12 @@ class WatchedCluster(KafkaCluster):
         self._watch = watch
 
     def alter_reassignments(
-        self, targets: Mapping[TopicPartition, Replicas | None], *, allow_replication_factor_change: bool = False
+        self, targets: Mapping[TopicPartition, Replicas | None], **options: Any
     ) -> dict[TopicPartition, Refusal | None]:
         items = list(targets.items())
 
         def alter(part: Sequence[tuple[TopicPartition, Replicas | None]]) -> dict[TopicPartition, Refusal | None]:
-            return super(WatchedCluster, self).alter_reassignments(
-                dict(part), allow_replication_factor_change=allow_replication_factor_change
-            )
+            return super(WatchedCluster, self).alter_reassignments(dict(part), **options)
 
         return self._written(items, alter)
 

@@ -36,6 +36,7 @@ def cancels(
     *,
     wholes: Mapping[TopicPartition, Reassignment] | None = None,
     foreign_too: bool = False,
+    lists_adding: bool = True,
 ) -> Cancels:
     """Decide for each step in flight whether a cancel is safe: its original replicas alive and in the ISR.
 
@@ -48,6 +49,7 @@ def cancels(
         seen: what the cluster shows.
         wholes: as in ``settling``.
         foreign_too: cancel another client's moves of these partitions as well; only on explicit request.
+        lists_adding: as the controller says.
     """
     to_cancel: dict[TopicPartition, str] = {}
     carry_on: dict[TopicPartition, str] = {}
@@ -57,15 +59,26 @@ def cancels(
         flight = seen.in_flight.get(partition)
         if flight is None:
             continue
-        at = phase(step, seen)
+        at, whole = phase(step, seen), (wholes or {}).get(partition, step.reassignment)
         if not at.ours and not foreign_too:
-            foreign[partition] = at.reason
+            if _settles(flight, step, whole, lists_adding=lists_adding):
+                carry_on[partition] = f"in flight to {format_brokers(flight.target)}, an end of it: it settles there"
+            else:
+                foreign[partition] = at.reason
         elif refusal := _unsafe(flight, seen, partition):
             carry_on[partition] = refusal
         else:
-            whole = (wholes or {}).get(partition, step.reassignment)
             to_cancel[partition] = _left_behind(flight, whole.current, seen, partition)
     return Cancels(to_cancel, carry_on, foreign)
+
+
+def _settles(flight: InFlight, step: Step, whole: Reassignment, *, lists_adding: bool) -> bool:
+    """Whether a move in flight is what ``settling`` submits: it goes to an end, order included, and adds nothing.
+
+    What is listed as adding tells another client's move apart, which copies again what was dropped; not on every controller.
+    """
+    ends = {step.reassignment.current, whole.current, whole.target}
+    return flight.target in ends and not (lists_adding and flight.adding)
 
 
 def to_free(steps: Iterable[Step], seen: View) -> Mapping[TopicPartition, str]:
@@ -123,6 +136,7 @@ def settling(
     foreign_too: bool = False,
     onward: bool = False,
     ends: Mapping[TopicPartition, Replicas] | None = None,
+    lists_adding: bool = True,
 ) -> Settling:
     """Decide what settles each step now; call again after acting until it is complete.
 
@@ -133,6 +147,7 @@ def settling(
         foreign_too: as in ``cancels``.
         onward: what is in between goes on to its target where both ends can be reached, so that no copy is lost.
         ends: at which end a partition is wanted, where that is known; it goes to another one only where it cannot reach that.
+        lists_adding: as the controller says.
     """
     in_flight: list[Step] = []
     to_submit: dict[TopicPartition, Replicas] = {}
@@ -155,7 +170,7 @@ def settling(
             left[step.partition] = _between(state.replicas, whole)
         if state is not None:
             remains[step.partition] = to_submit.get(step.partition, state.replicas)
-    decided = cancels(in_flight, seen, wholes=whole_of, foreign_too=foreign_too)
+    decided = cancels(in_flight, seen, wholes=whole_of, foreign_too=foreign_too, lists_adding=lists_adding)
     # Before Kafka 4.3 an old replica that is lost keeps an expansion in flight for ever; the drop ends it.
     carried_on = Batch(1, tuple(s for s in in_flight if s.partition in decided.carry_on))
     to_submit.update(drops_to_submit(carried_on, seen).to_submit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.decisions.moves import Phase, drop_hangs, never_completes, phase, reason_blocked
 from kafka_reassignment.model import (
     Batch,
@@ -38,13 +39,15 @@ class CatchUp:
         return not (self.waiting or self.not_submitted or self.cancelled_by_other or self.stale)
 
 
-def catch_up(batch: Batch, seen: View, *, submitted: bool) -> CatchUp:
+def catch_up(batch: Batch, seen: View, *, submitted: bool, controller: Controller | None = None) -> CatchUp:
     """Return which partitions have every replica of their target in the ISR, and what the others wait for.
 
     ``submitted`` says that the controller had accepted the expansions: one that is gone was cancelled by another
     client (F30). A partition counts as in sync as soon as every replica of its target is, even while its expansion
-    is still listed: before Kafka 4.3 a dead old replica keeps it listed, and the drop ends it.
+    is still listed: before Kafka 4.3 a dead old replica keeps it listed, and the drop ends it. One that is done counts
+    as in sync, but for what the ``controller`` says is left to join.
     """
+    takes_it = controller or Controller()
     in_sync: list[TopicPartition] = []
     unsubmitted: list[TopicPartition] = []
     gone: list[TopicPartition] = []
@@ -67,6 +70,8 @@ def catch_up(batch: Batch, seen: View, *, submitted: bool) -> CatchUp:
                 and not drop_hangs(step.reassignment, seen)
             ):
                 waiting[step.partition], blocked[step.partition] = missing, at.reason
+            case Phase.DONE if joining := takes_it.left_to_join(step, seen):
+                waiting[step.partition] = joining
             case _ if at.phase is Phase.DONE or not missing:
                 in_sync.append(step.partition)
             case _:

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from kafka_reassignment.decisions.cancel import Settling
-from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
+from kafka_reassignment.decisions.moves import Phase, phase
+from kafka_reassignment.model import Batch, Refusal, Replicas, Step, TopicPartition, View
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What keeps the controller from finishing a batch whose targets are all in sync.
+
+    ``held_up`` has the brokers whose replicas it waits for, by partition: old ones, that are no part of the target.
+    """
+
+    reason: str
+    held_up: Mapping[TopicPartition, Replicas]
 
 
 class Controller:
@@ -19,6 +32,8 @@ class Controller:
         busy_seconds: how long a submission waits for the controller to be free of an earlier one.
         max_batch: most partitions of a batch; None for any number.
         can_cancel: whether a move in flight can be cancelled.
+        ends_in_sync: whether a move that is at its target and not in flight had all of it in sync when it ended.
+        lists_adding: whether a move in flight lists as adding only what was not there before.
         takes_several: whether it takes a batch while an earlier one is in flight.
     """
 
@@ -26,6 +41,8 @@ class Controller:
     busy_seconds: int = 0
     max_batch: int | None = None
     can_cancel: bool = True
+    ends_in_sync: bool = True
+    lists_adding: bool = True
     takes_several: bool = True
 
     def submissions(
@@ -38,9 +55,16 @@ class Controller:
         """Whether a refusal says that an earlier submission has to complete first."""
         return False
 
-    def unfinished(self, _seen: View) -> str | None:
-        """Say why a batch whose targets are all in sync cannot be dropped yet; None when it can."""
+    def unfinished(self, _seen: View) -> Unfinished | None:
+        """Return why a batch whose targets are all in sync cannot be dropped yet; None when it can."""
         return None
+
+    def left_to_join(self, step: Step, seen: View) -> Replicas:
+        """Return the adding replicas for which a step at its target has to be waited for all the same."""
+        if self.ends_in_sync or phase(step, seen).phase is not Phase.DONE:
+            return ()
+        # One on a dead broker is waited for by nobody: its batch may have ended before.
+        return tuple(b for b in step.reassignment.adding if b in seen.live_brokers - seen.in_sync(step.partition))
 
     def settle(self, decided: Settling, _seen: View) -> Settling:
         """Return how stopped steps are settled on this controller."""

@@ -8,12 +8,14 @@ from typing import Any
 from kafka_reassignment.advice import PARTITION_COUNT_DAG_ID, Advice, Correct, Rerun, Trigger, WaitUntil
 from kafka_reassignment.decisions.placement import replication_factor
 from kafka_reassignment.errors import (
+    ReassignmentError,
     ReassignmentInProgressError,
     StalePlanError,
     UnknownTopicOrPartitionError,
+    error_of,
     name_some,
 )
-from kafka_reassignment.model import PartitionState, Replicas, TopicPartition, View
+from kafka_reassignment.model import PartitionState, Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.text import format_brokers
 
 
@@ -25,6 +27,17 @@ def to_plan_again(asked: Mapping[str, Any]) -> Trigger:
 def to_wait_for_moves(step: str) -> tuple[Advice, ...]:
     """Return the advice for a step that finds partitions of the topic being reassigned."""
     return WaitUntil("they are done, or cancel them with kafka_reassignment_cancel"), Rerun(step)
+
+
+def refused(refusal: Refusal, doing: str, asked: Mapping[str, Any], step: str) -> ReassignmentError:
+    """Return the error of a refusal by the cluster; ``step`` is the one that asked.
+
+    Below Kafka 2.4 the cluster adds no partitions, to whatever topic, while anything is being reassigned: another run of the
+    same request would meet the same.
+    """
+    if refusal.code != "REASSIGNMENT_IN_PROGRESS":
+        return error_of(refusal, doing, to_plan_again(asked))
+    return error_of(refusal, doing, WaitUntil("nothing of the cluster is being reassigned"), Rerun(step))
 
 
 def partitions_to_create(

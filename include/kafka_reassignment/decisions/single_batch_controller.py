@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kafka_reassignment.decisions.cancel import Cancels, Settling
-from kafka_reassignment.decisions.controller import Controller
+from kafka_reassignment.decisions.controller import Controller, Unfinished
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, ClusterDescription, Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.ports import MAX_PARTITIONS
@@ -23,6 +23,8 @@ class SingleBatchController(Controller):
     busy_seconds = 60
     max_batch = MAX_PARTITIONS
     can_cancel = False
+    ends_in_sync = False  # one that takes over counts what is at its target as done
+    lists_adding = False
     takes_several = False
 
     def submissions(
@@ -43,15 +45,19 @@ class SingleBatchController(Controller):
         """Whether another batch is there; newer controllers have no reason for this refusal."""
         return refusal.code == "REASSIGNMENT_IN_PROGRESS"
 
-    def unfinished(self, seen: View) -> str | None:
-        """Say what keeps the controller from finishing the batch: an old replica that is out of sync has to come back."""
+    def unfinished(self, seen: View) -> Unfinished | None:
+        """Return what keeps the controller from finishing the batch: an old replica that is out of sync has to come back."""
         if not seen.in_flight:
             return None
-        held_up = sorted({b for p, f in seen.in_flight.items() for b in f.target if b not in seen.in_sync(p)})
+        out_of_sync = {p: tuple(b for b in f.target if b not in seen.in_sync(p)) for p, f in seen.in_flight.items()}
+        held_up = {p: brokers for p, brokers in out_of_sync.items() if brokers}
         there = (
             f"the controller has not finished {name_some(sorted(seen.in_flight))} and takes no other batch meanwhile"
         )
-        return f"{there}; broker {format_brokers(held_up)} is out of sync: bring it back" if held_up else there
+        if held_up:
+            brokers = sorted(set().union(*held_up.values()))
+            there += f"; broker {format_brokers(brokers)} is out of sync: bring it back"
+        return Unfinished(there, held_up)
 
     def settle(self, decided: Settling, seen: View) -> Settling:
         """Let what is in flight go on, and the rest wait: nothing can be cancelled.

@@ -23,7 +23,8 @@ def too_cold_to_lead(
     Args:
         partitions: of topics with tiered storage, not led by their preferred leader.
         seen: replicas and leaders; a partition without a leader may be led by any replica.
-        local_bytes: by partition and broker, what is on that broker's disks; unknown counts as enough.
+        local_bytes: by partition and broker, what is on that broker's disks. Unknown of the preferred leader counts
+            as enough; of the leader it keeps it, since it may have all there is.
     """
     cold: dict[TopicPartition, str] = {}
     for partition in partitions:
@@ -31,7 +32,12 @@ def too_cold_to_lead(
         if state.leader is None:
             continue
         preferred = state.replicas[0]
-        has = local_bytes.get((partition, state.leader), 0)
+        has = local_bytes.get((partition, state.leader))
+        if has is None:
+            cold[partition] = (
+                f"nobody knows how much of it its leader {state.leader} has locally: it does not report that"
+            )
+            continue
         new = local_bytes.get((partition, preferred), has)
         if new < WARM_SHARE * has:
             cold[partition] = (

@@ -152,7 +152,10 @@ class ReassignmentRequest(BaseModel):
     supersede: bool = Field(
         default=False,
         title="Supersede",
-        description="Cancel moves in flight that are in the way, and take over from a running reassignment (KIP-236).",
+        description=(
+            "Cancel moves in flight that are in the way, and take over from a running reassignment (KIP-236). Not below "
+            "Kafka 2.4."
+        ),
     )
     exclude_topics: tuple[TopicPattern, ...] = Field(
         default=(),

@@ -48,6 +48,7 @@ from kafka_reassignment.steps.moves import (
 )
 from kafka_reassignment.steps.raising import raise_to_whole
 from kafka_reassignment.steps.recorded_batch import without
+from kafka_reassignment.steps.settle import to_free_controller
 from kafka_reassignment.steps.supersede import supersede_foreign
 from kafka_reassignment.steps.throttle import ensure_throttle
 from kafka_reassignment.steps.view import observe_replicas
@@ -88,7 +89,7 @@ def submit_batch(run: RunContext, number: int) -> None:
 
     Raises:
         PartialRefusalError, or the error of the one kind: the controller refused every partition.
-        ReassignmentInProgressError: the controller takes one batch at a time, and has another.
+        ReassignmentInProgressError: the controller takes one batch at a time, has another, and nothing of this one.
         ThrottleMissingError: the throttle could not be put in place.
         WindowClosedError: it is run after the maintenance window that the batch was admitted in; nothing was submitted.
     """
@@ -121,10 +122,11 @@ def submit_batch(run: RunContext, number: int) -> None:
             refuse_unlisted(run, left)
 
         refused = submit(run, view, to_submit, Submitting(batch, go_ahead))
-        if refused and (busy := run.controller.busy_message(refused)):
+        # What it is busy with may be this batch: a rerun asks for what was left out before.
+        if refused and not wanted.already and (busy := run.controller.busy_message(refused)):
             raise ControllerBusyError(
                 f"Batch {number} was not submitted: {busy.removesuffix('.')}",
-                WaitUntil("the controller has finished what it has"),
+                *(to_free_controller(run, batch.partitions) or (WaitUntil("the controller has finished what it has"),)),
                 Rerun("submit_batch", batch=number),
             )
         passing = [p for p, refusal in refused.items() if refusal.code in PASSING_REFUSALS]

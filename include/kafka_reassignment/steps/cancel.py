@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 
-from kafka_reassignment.advice import Advice, Correct
+from kafka_reassignment.advice import Advice, Correct, WaitUntil
 from kafka_reassignment.decisions.cancel import Settling
 from kafka_reassignment.errors import (
     InvalidRequestError,
@@ -24,7 +24,7 @@ from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
 from kafka_reassignment.steps.rate import rates_to_raise
 from kafka_reassignment.steps.restore import restore_configs
-from kafka_reassignment.steps.settle import CancelResult, act, decide, refuse_resumed, what_settles
+from kafka_reassignment.steps.settle import CancelResult, act, decide, refuse_resumed, to_free_controller, what_settles
 from kafka_reassignment.steps.stopped_steps import moves_of_others, stopped_steps
 from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.view import observe
@@ -39,7 +39,7 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
 
     Raises:
         InvalidRequestError: there is no such reassignment, and nothing foreign is asked for, or a roll back; or this run has
-            stopped it before, and it was resumed since.
+            stopped it before, and it was resumed since; or moves of others are meant too, and the controller cannot cancel.
         UnknownTopicOrPartitionError: a name fits nothing.
     """
     with run.audited("stop") as event:
@@ -49,6 +49,8 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
             "foreign": scope.foreign,
             "reason": reason,
         }
+        if scope.foreign and not run.controller.can_cancel:
+            raise _cannot_cancel_foreign(run.record)
         known = run.record.exists
         if not known and not scope.foreign:
             raise _nothing_to_stop(run.record)
@@ -198,6 +200,16 @@ def _nothing_to_stop(record: Record) -> InvalidRequestError:
     )
 
 
+def _cannot_cancel_foreign(record: Record) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"'foreign' is asked for, expected a request without it: cluster {record.cluster_id} is below Kafka 2.4, whose controller "
+        "cannot cancel what another client has submitted. Nothing was stopped",
+        Correct("ask without 'foreign' where a reassignment of your own is to be stopped"),
+        WaitUntil("the moves of other clients are done"),
+        Correct("move back what they have moved, by a request of the job apply_json with the replicas of before"),
+    )
+
+
 def _moved_by_others_alone(partitions: Sequence[TopicPartition]) -> InvalidRequestError:
     return InvalidRequestError(
         f"This reassignment does not move {name_some(partitions)}; another client does. Nothing was stopped",
@@ -208,13 +220,16 @@ def _moved_by_others_alone(partitions: Sequence[TopicPartition]) -> InvalidReque
 def _to_settle(
     run: RunContext, recorded: RecordView, scope: CancelScope, partitions: Collection[TopicPartition]
 ) -> tuple[Advice, ...]:
-    """What partitions wait for that does not come by itself: brokers, min.insync.replicas not above the replicas of an end, a rate."""
+    """What partitions wait for that does not come by itself: brokers, min.insync.replicas not above the replicas of an end, a rate.
+
+    Last of all the controller itself, where another client's batch keeps it busy.
+    """
     seen = observe(run.cluster, tuple(partitions))
     advice = list(what_settles(stopped_steps(run, recorded, scope), seen))
     if not advice and run.record.exists:
         behind = {p: out for p, s in seen.partitions.items() if (out := tuple(b for b in s.replicas if b not in s.isr))}
         advice += rates_to_raise(run, recorded, behind, seen)
-    return tuple(advice)
+    return (*advice, *to_free_controller(run, partitions))
 
 
 def _settled_text(decided: Settling) -> str:

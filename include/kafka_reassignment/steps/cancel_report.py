@@ -15,7 +15,7 @@ from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.left_over import to_end_moves
 from kafka_reassignment.steps.moves import DOUBTFUL, confirmed_view, format_reasons
-from kafka_reassignment.steps.settle import decide, refuse_resumed
+from kafka_reassignment.steps.settle import decide, refuse_resumed, to_free_controller
 from kafka_reassignment.steps.stopped_steps import note_settled, stopped_steps
 
 
@@ -71,6 +71,7 @@ def _require_settled(run: RunContext, decided: Settling, scope: CancelScope) -> 
     )
     raise UnsafeDropError(
         f"{len(waiting)} partitions are not settled: {format_reasons(waiting)}. The lock of the cluster stays",
+        *to_free_controller(run, waiting),
         scope.again(run.record),
     )
 

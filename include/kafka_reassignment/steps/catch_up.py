@@ -7,6 +7,7 @@ from datetime import datetime
 
 from kafka_reassignment.advice import Advice, Rerun, StartBrokers, advice_as_data
 from kafka_reassignment.decisions.catch_up import catch_up
+from kafka_reassignment.decisions.controller import Unfinished
 from kafka_reassignment.decisions.moves import never_completes
 from kafka_reassignment.decisions.progress import HELD_UP, Motion, Progress, progress
 from kafka_reassignment.decisions.progress_shown import progress_shown
@@ -26,6 +27,7 @@ from kafka_reassignment.steps.left_open import goes_on_in_words, leave_open
 from kafka_reassignment.steps.left_out import leave_out_disturbed, never_submitted, submission
 from kafka_reassignment.steps.left_over import leaderless_though_up, to_elect
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
+from kafka_reassignment.steps.progress_note import write_note
 from kafka_reassignment.steps.raising import finish_raise
 from kafka_reassignment.steps.rate import adjust_rate_to_health, rates_to_raise
 from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part
@@ -71,7 +73,9 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     deadline = deadline_of(run, started_at)
     if seen.complete:
         if unfinished := run.controller.unfinished(view):
-            return Waiting(f"batch {number}: every target is in sync, but {unfinished}", until=deadline)
+            return _waits_for_controller(run, recorded, number, unfinished, view, deadline)
+        seen = catch_up(batch, view, submitted=submitted, controller=run.controller)
+    if seen.complete:
         return Done(f"batch {number}: {len(seen.in_sync)} partitions have their whole target in sync")
     now = run.now()
     if now >= deadline:
@@ -116,6 +120,26 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
         )
     )
     return Waiting(text, until=deadline, seconds_left=copied.seconds_left)
+
+
+def _waits_for_controller(
+    run: RunContext, recorded: RecordView, number: int, unfinished: Unfinished, view: View, deadline: datetime
+) -> Waiting:
+    """Wait until the controller has finished a batch whose targets are all in sync.
+
+    Raises:
+        CatchUpTimeoutError: the time that the request allows is over.
+    """
+    text = f"batch {number}: every target is in sync, but {unfinished.reason}"
+    advice = to_let_catch_up(unfinished.held_up, view)
+    if run.now() >= deadline:
+        raise CatchUpTimeoutError(
+            f"Waited {run.request.catch_up_timeout_minutes} min for {text}",
+            *advice,
+            Rerun("sense_isr_catch_up", batch=number),
+        )
+    write_note(run, recorded, number, text, advice)
+    return Waiting(text, until=deadline)
 
 
 def to_let_catch_up(waiting: Mapping[TopicPartition, Replicas], view: View) -> tuple[Advice, ...]:

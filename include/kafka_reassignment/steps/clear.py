@@ -31,6 +31,7 @@ from kafka_reassignment.steps.restore import adopt_debts, restore_configs
 from kafka_reassignment.steps.taken_out import not_settled, still_copying, taken_out
 from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.view import observe_replicas
+from kafka_reassignment.text import format_brokers
 
 
 def clear_throttle(run: RunContext, number: int) -> None:
@@ -69,10 +70,12 @@ def clear_throttle(run: RunContext, number: int) -> None:
         taking = leave_out_disturbed(run, recorded, taking_part(recorded, planned_batch(recorded, number)), view)
         at = {s.partition: phase(s, view) for s in taking.steps}
         undone = {p: f"{now.phase}: {now.reason}" for p, now in at.items() if now.phase not in {Phase.DONE, Phase.GONE}}
+        joining = {s.partition: run.controller.left_to_join(s, view) for s in taking.steps}
+        undone |= {p: f"broker {format_brokers(b)} of it still copies" for p, b in joining.items() if b}
         if undone:
             raise BatchIncompleteError(
                 f"The throttle is cleared, but batch {number} is not done: {len(undone)} of {len(taking.steps)} partitions "
-                f"are not at their target: {format_reasons(undone)}",
+                f"are not done: {format_reasons(undone)}",
                 *_way_on(run, number),
             )
         submitted = run.record.submitted(number)  # what was left out just now is in it

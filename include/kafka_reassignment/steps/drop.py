@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from kafka_reassignment.advice import Advice, Rerun, advice_as_data
+from kafka_reassignment.advice import Advice, Rerun
 from kafka_reassignment.decisions.moves import Phase, drops_to_submit, phase
 from kafka_reassignment.errors import (
     PASSING_REFUSALS,
@@ -15,7 +15,6 @@ from kafka_reassignment.errors import (
     UnsafeDropError,
 )
 from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
-from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.catch_up import to_let_catch_up
 from kafka_reassignment.steps.context import AuditDraft, RunContext
@@ -34,7 +33,9 @@ from kafka_reassignment.steps.moves import (
     slices_of,
     submit,
 )
+from kafka_reassignment.steps.progress_note import write_note
 from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part
+from kafka_reassignment.steps.settle import to_free_controller
 from kafka_reassignment.steps.taken_out import still_copying, taken_out
 from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.view import observe, observe_replicas
@@ -110,19 +111,49 @@ def drop_old_replicas(run: RunContext, number: int, started_at: datetime) -> Wai
         return result
     if looked.dropped or "freed" in event.facts:
         run.write_event("drop_old_replicas", number, began, event)
-    waiting |= dict.fromkeys(unsettled, "its target is submitted and not reached yet")
+    waiting |= _not_reached(run, looked, unsettled, settled)
     text = f"batch {number}: {len(batch.steps) - len(waiting)} of {len(batch.steps)} partitions are at their target; old replicas are kept: {format_reasons(waiting)}{goes_on_in_words(goes_on_at)}{about_throttle}"
     missing = {s.partition: s.reassignment.target for s in batch.steps if s.partition in waiting}
+    to_go_on = _to_go_on(run, batch, missing, looked, settled)
     if run.now() >= deadline:
         too_few = {p: r for p, r in missing.items() if len(r) < view.min_insync_replicas.get(p.topic, 1)}
         raise UnsafeDropError(
             f"Waited {run.request.catch_up_timeout_minutes} min for {text}",
-            *to_let_catch_up(missing, view),
+            *to_go_on,
             *((to_lower_min_insync(too_few, view),) if too_few else ()),
             Rerun("sense_isr_catch_up", batch=number),
         )
-    _write_note(run, recorded, number, text, to_let_catch_up(missing, view), goes_on_at)
+    write_note(run, recorded, number, text, to_go_on, goes_on_at)
     return Waiting(text, until=deadline)
+
+
+def _not_reached(
+    run: RunContext, looked: _Looked, unsettled: Sequence[TopicPartition], seen: View
+) -> dict[TopicPartition, str]:
+    """Return why each is not at its target. After a refusal of a busy controller the look asks for no more."""
+    submitted, busy = {*looked.dropped, *seen.in_flight}, run.controller.busy_message(looked.refused)
+    return {
+        p: f"the controller is busy: {busy}"
+        if busy and p not in submitted
+        else "its target is submitted and not reached yet"
+        for p in unsettled
+    }
+
+
+def _to_go_on(
+    run: RunContext, batch: Batch, missing: Mapping[TopicPartition, Replicas], looked: _Looked, seen: View
+) -> tuple[Advice, ...]:
+    """Return the advice to bring back what is waited for, and to end what keeps the controller busy.
+
+    ``missing`` has the target of each partition that is waited for.
+    """
+    unfinished = run.controller.unfinished(seen)
+    waits_for = {p: (*r, *(unfinished.held_up.get(p, ()) if unfinished else ())) for p, r in missing.items()}
+    is_busy = run.controller.busy_message(looked.refused) is not None
+    return (
+        *to_let_catch_up(waits_for, seen),
+        *(to_free_controller(run, batch.partitions) if is_busy else ()),
+    )
 
 
 def _waits_for_a_cancel(run: RunContext, recorded: RecordView, number: int, deadline: datetime) -> Waiting | None:
@@ -141,26 +172,8 @@ def _waits_for_a_cancel(run: RunContext, recorded: RecordView, number: int, dead
         f"still copy: {format_reasons(reasons)}"
     )
     advice = to_let_catch_up({s.partition: s.reassignment.target for s in steps}, view)
-    _write_note(run, recorded, number, text, advice)
+    write_note(run, recorded, number, text, advice)
     return Waiting(text, until=deadline)
-
-
-def _write_note(
-    run: RunContext,
-    recorded: RecordView,
-    number: int,
-    text: str,
-    advice: Sequence[Advice],
-    goes_on_at: datetime | None = None,
-) -> None:
-    """Replace the progress note; what was measured of the batch stays in it."""
-    note = ProgressNote(
-        batch=number, at=run.now(), text=text, goes_on_at=goes_on_at, advice=tuple(advice_as_data(advice))
-    )
-    if (before := recorded.progress()) is not None and before.batch == number:
-        measured = {"copied": before.copied, "watch": before.watch, "quota_uses": before.quota_uses}
-        note = note.model_copy(update=measured)
-    run.record.write_progress(note)
 
 
 @dataclass

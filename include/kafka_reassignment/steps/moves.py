@@ -97,7 +97,7 @@ def submit(
         }
         for part in in_slices(due, run.controller.slice_size) if due else ():
             asked = {p: due[p] for p in part}
-            refused |= _submit_when_free(run, asked, changes=changes, of=of)
+            refused |= _submit_when_free(run, view, asked, changes=changes, of=of)
             refused |= _undo_raced(run, view, {p: t for p, t in asked.items() if p not in refused}, of)
             if run.controller.busy_message(refused):
                 return refused
@@ -105,15 +105,15 @@ def submit(
 
 
 def _submit_when_free(
-    run: RunContext, targets: Mapping[TopicPartition, Replicas], *, changes: bool, of: Submitting | None
+    run: RunContext, view: View, targets: Mapping[TopicPartition, Replicas], *, changes: bool, of: Submitting | None
 ) -> dict[TopicPartition, Refusal]:
     until = run.now() + timedelta(seconds=run.controller.busy_seconds if of else 0)
-    asked = dict(targets)
+    asked, expected = dict(targets), {p: view.partitions[p].replicas for p in targets}
     refused: dict[TopicPartition, Refusal] = {}
     while True:
         if of is not None:
             of.go_ahead()
-        replies = run.cluster.alter_reassignments(asked, allow_replication_factor_change=changes)
+        replies = run.cluster.alter_reassignments(asked, allow_replication_factor_change=changes, expected=expected)
         refused = {p: r for p, r in refused.items() if p not in asked}
         refused |= {p: r for p, r in replies.items() if r is not None}
         asked = {p: targets[p] for p, r in refused.items() if run.controller.is_busy(r)}

@@ -17,7 +17,7 @@ from kafka_reassignment.decisions.partition_count import (
     moved_since,
     not_as_wanted,
     partitions_to_create,
-    to_plan_again,
+    refused,
 )
 from kafka_reassignment.errors import (
     InvalidAssignmentError,
@@ -25,7 +25,6 @@ from kafka_reassignment.errors import (
     InvalidRequestError,
     UnknownTopicOrPartitionError,
     VerificationError,
-    error_of,
     name_some,
 )
 from kafka_reassignment.model import ClusterDescription, PartitionState, Replicas, TopicPartition
@@ -200,7 +199,7 @@ def _create(run: RunContext, request: PartitionCountRequest, planned: Mapping[in
     refusal = run.cluster.create_partitions(request.topic, to_create)
     if refusal is None:
         return to_create
-    error = error_of(refusal, doing(request.topic, to_create), to_plan_again(request.asked))
+    error = refused(refusal, doing(request.topic, to_create), request.asked, "create_partitions")
     if isinstance(error, (InvalidPartitionsError, InvalidAssignmentError)):
         run.sleep(1.0)
         if not _left(run, request, planned):

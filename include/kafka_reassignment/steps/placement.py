@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.moves import is_half_way
-from kafka_reassignment.decisions.partition_count import moving_text, to_plan_again, to_wait_for_moves
+from kafka_reassignment.decisions.partition_count import moving_text, refused, to_plan_again, to_wait_for_moves
 from kafka_reassignment.decisions.placement import BrokerLoad, Growth, Placement, place
 from kafka_reassignment.errors import (
     InvalidAssignmentError,
     InvalidPartitionsError,
     InvalidReplicationFactorError,
     ReassignmentInProgressError,
-    error_of,
     name_some,
 )
 from kafka_reassignment.model import ClusterDescription, ConfigResource, TopicPartition, View
@@ -63,7 +62,7 @@ def _validate(run: RunContext, request: PartitionCountRequest, growth: Growth, p
     refusal = run.cluster.create_partitions(growth.topic, placement.assignments, validate_only=True)
     if refusal is None:
         return
-    error = error_of(refusal, doing(growth.topic, placement.assignments), to_plan_again(request.asked))
+    error = refused(refusal, doing(growth.topic, placement.assignments), request.asked, "plan_placement")
     if isinstance(error, InvalidAssignmentError) and len({len(r) for r in growth.present.values()}) > 1:
         raise InvalidReplicationFactorError(
             f"The partitions of {growth.topic} differ in replicas; {placement.replication_factor} were planned for the new "

@@ -215,13 +215,16 @@ def take_snapshot(run: RunContext, uri: str, *, as_if_cancelled: bool = False) -
     """Write what the planner needs to know of the cluster into a folder.
 
     With ``as_if_cancelled`` a partition in flight counts as being where a cancel leaves it (KIP-236), and what the superseded
-    reassignment has left between two assignments as being at one of them: that is where the batches will find it.
+    reassignment has left between two assignments as being at one of them: that is where the batches will find it. Where the
+    controller cannot cancel, a move in flight ends at its target, and its original replicas are not known.
     """
     description = run.cluster.describe_cluster()
     partitions = run.cluster.describe_partitions()
     for partition, flight in run.cluster.list_reassignments().items() if as_if_cancelled else ():
         if partition in partitions:
-            partitions[partition] = replace(partitions[partition], replicas=flight.original)
+            partitions[partition] = replace(
+                partitions[partition], replicas=flight.original if run.controller.can_cancel else flight.target
+            )
     for partition, replicas in left_between(run).items() if as_if_cancelled else ():
         partitions[partition] = replace(partitions[partition], replicas=replicas)
     run.log.info("%d partitions on %d live brokers", len(partitions), len(description.live_brokers))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafka_reassignment.advice import Advice, Correct, Rerun, WaitUntil
+from kafka_reassignment.advice import CANCEL_DAG_ID, Advice, Correct, Rerun, Trigger, WaitUntil
 from kafka_reassignment.decisions.apply_json import check_targets
 from kafka_reassignment.decisions.brokers import check_racks_left, excluded_in_vain
 from kafka_reassignment.decisions.producer_wait import FETCH_KEYS, ProducerWait, producer_wait
@@ -71,6 +71,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
         partitions = run.cluster.describe_partitions()
         _check_all(
             lambda: check_limits(request.limits, description),
+            lambda: _check_supersede(run, request, description),
             lambda: _check_brokers(request, description, partitions),
             lambda: _check_topics(request, partitions),
             lambda: _check_job(run, request, description, partitions),
@@ -170,6 +171,28 @@ def _stop(run: RunContext, owner: ClusterLock, by: str) -> str:
     return owner.reassignment_id
 
 
+def _check_supersede(run: RunContext, request: ReassignmentRequest, description: ClusterDescription) -> None:
+    """Refuse to supersede where the controller cannot cancel: what is in the way ends by itself, and nothing can be planned before.
+
+    A reassignment that has its plan goes on with it.
+    """
+    if not request.supersede or run.controller.can_cancel or run.record.frozen_plan() is not None:
+        return
+    owner = run.lock_of_another()
+    stop: tuple[Advice, ...] = ()
+    if owner is not None and run.store.is_locked_for_long(run.record.cluster_id, owner):
+        stop = (
+            Trigger(CANCEL_DAG_ID, {"reassignment_id": owner.reassignment_id}),
+            WaitUntil("that run has settled it"),
+        )
+    raise InvalidRequestError(
+        f"'supersede' is asked for, expected a request without it: cluster {description.cluster_id} is below Kafka 2.4, whose "
+        "controller cannot cancel what is in flight. Nothing was stopped",
+        *stop,
+        Correct("ask again without 'supersede'"),
+    )
+
+
 def _check_brokers(
     request: ReassignmentRequest,
     description: ClusterDescription,
@@ -236,7 +259,7 @@ def _most_replicas(
     run: RunContext, request: ReassignmentRequest, partitions: Mapping[TopicPartition, PartitionState]
 ) -> int:
     """Replicas of the partition that has most. What is to be superseded counts as cancelled: a move in flight has more."""
-    in_flight = run.cluster.list_reassignments() if request.supersede else {}
+    in_flight = run.cluster.list_reassignments() if request.supersede and run.controller.can_cancel else {}
     return max(
         (
             len(in_flight[p].original if p in in_flight else state.replicas)
@@ -283,12 +306,14 @@ def _keep_lower_rates(run: RunContext, request: ReassignmentRequest) -> None:
 def _check_nothing_in_flight(run: RunContext) -> None:
     in_flight = run.cluster.list_reassignments()
     if in_flight:
+        or_cancelled = (
+            ", or cancel them with kafka_reassignment_cancel, or ask for 'supersede' to cancel those that are in the way"
+            if run.controller.can_cancel
+            else ""
+        )
         raise ReassignmentInProgressError(
             f"{len(in_flight)} partitions of the cluster are being reassigned already ({name_some(sorted(in_flight))}), "
             "not by this reassignment",
-            WaitUntil(
-                "they are done, or cancel them with kafka_reassignment_cancel, or ask for 'supersede' to cancel those that "
-                "are in the way"
-            ),
+            WaitUntil(f"they are done{or_cancelled}"),
             Rerun("preflight"),
         )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from kafka_reassignment.advice import Advice, StartBrokers
+from kafka_reassignment.advice import Advice, StartBrokers, WaitUntil
 from kafka_reassignment.decisions.cancel import Settling, settling
 from kafka_reassignment.decisions.controller import Controller
-from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.errors import InvalidRequestError, ReassignmentInProgressError
 from kafka_reassignment.model import Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.left_over import to_lower_min_insync
+from kafka_reassignment.steps.left_over import to_end_moves, to_lower_min_insync
 from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit
 from kafka_reassignment.steps.stopped_steps import StoppedSteps, stopped_steps
 from kafka_reassignment.steps.view import observe
@@ -56,6 +57,8 @@ class CancelResult:
 def act(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[CancelResult, Settling]:
     """Cancel and submit what can be settled now; return what was done, and what was decided before.
 
+    What a busy controller refuses is stranded for now, for its reason.
+
     A cancel starts a new leader epoch as a drop does (F38), so both have the same pace: a slice, each right after a look at it.
     """
     stopped = stopped_steps(run, recorded, scope)
@@ -73,6 +76,13 @@ def act(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[Canc
         submitted |= latest.to_submit
         refused |= cancel(run, latest.cancels.to_cancel)
         refused |= submit(run, now, latest.to_submit, None)
+    if busy := run.controller.busy_message(refused):
+        later = {p: r for p, r in decided.to_submit.items() if p not in submitted or p in refused}
+        decided = replace(
+            decided,
+            to_submit={p: r for p, r in decided.to_submit.items() if p not in later},
+            stranded={**decided.stranded, **dict.fromkeys(later, busy)},
+        )
     return (
         CancelResult(
             cancelled={str(p): left for p, left in cancelled.items() if p not in refused},
@@ -90,7 +100,14 @@ def act(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[Canc
 
 def decide(controller: Controller, stopped: StoppedSteps, view: View, scope: CancelScope) -> Settling:
     """Return how stopped steps are settled on this controller."""
-    decided = controller.settle(settling(stopped.steps, view, wholes=stopped.wholes, foreign_too=scope.foreign), view)
+    settles = settling(
+        stopped.steps,
+        view,
+        wholes=stopped.wholes,
+        foreign_too=scope.foreign,
+        lists_adding=controller.lists_adding,
+    )
+    decided = controller.settle(settles, view)
     foreign = {**decided.cancels.foreign, **stopped.of_owner}
     return replace(decided, cancels=replace(decided.cancels, foreign=foreign))
 
@@ -107,6 +124,23 @@ def refuse_resumed(run: RunContext, recorded: RecordView, scope: CancelScope) ->
             "cancelled here",
             scope.again(run.record),
         )
+
+
+def to_free_controller(run: RunContext, own: Collection[TopicPartition]) -> tuple[Advice, ...]:
+    """Return what helps where the controller takes one batch at a time and has another client's; nothing where it has none.
+
+    Args:
+        run: whose cluster it is.
+        own: partitions of this reassignment: their moves are no other client's.
+    """
+    if run.controller.takes_several:
+        return ()
+    wait = WaitUntil("the controller has finished what it has")
+    try:
+        theirs = {p: flight for p, flight in run.cluster.list_reassignments().items() if p not in own}
+    except ReassignmentInProgressError:  # it never finishes that: the refusal says what a person has to do
+        return (wait,)
+    return (*to_end_moves(theirs, run.cluster.describe_cluster().live_brokers), wait) if theirs else ()
 
 
 def what_settles(stopped: StoppedSteps, seen: View) -> tuple[Advice, ...]:

@@ -120,6 +120,25 @@ def test_moves_of_others_are_left_alone_unless_it_is_asked() -> None:
     assert asked.to_cancel == {P: "replicas 1,2,3"}
 
 
+@pytest.mark.parametrize(
+    ("here", "lists_adding", "is_foreign"),
+    [
+        ((1, 2, 3, 4), True, False),  # what is half-way is taken back: nothing is added
+        ((1, 2, 4), True, True),  # what was dropped is copied again: not by a cancel
+        ((1, 2, 4), False, False),  # nobody can tell
+    ],
+)
+def test_a_move_to_an_end_of_the_step_that_adds_nothing_is_waited_for(
+    here: Replicas, lists_adding: bool, is_foreign: bool
+) -> None:
+    partition = Controller(P, here, set(ALL))
+    partition.kill(2)
+    partition.submit((1, 2, 3))
+    decided = cancels([STEP], partition.view(), lists_adding=lists_adding)
+    assert (set(decided.foreign), set(decided.carry_on)) == (({P}, set()) if is_foreign else (set(), {P}))
+    assert not decided.to_cancel
+
+
 def test_a_partition_hung_by_another_client_is_freed_on_request() -> None:
     partition = expanding()
     partition.submit((1, 2, 3))

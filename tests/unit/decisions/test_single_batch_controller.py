@@ -3,6 +3,7 @@
 import pytest
 
 from kafka_reassignment.decisions.cancel import Cancels, Settling, settling
+from kafka_reassignment.decisions.controller import Unfinished
 from kafka_reassignment.decisions.moves import Phase, expansions_to_submit, phase
 from kafka_reassignment.decisions.single_batch_controller import SingleBatchController, controller_of
 from kafka_reassignment.model import (
@@ -72,8 +73,9 @@ def test_a_replica_that_stays_and_is_out_of_sync_does_not_make_our_expansion_for
 
 def test_a_batch_in_sync_is_not_finished_while_an_old_replica_is_out_of_sync():
     seen = view({P: state((1, 2, 3), 1, 3)}, in_flight={P: InFlight((1, 2, 3), (2,), ())})
-    assert OLD.unfinished(seen) == (
-        "the controller has not finished orders-0 and takes no other batch meanwhile; broker 2 is out of sync: bring it back"
+    assert OLD.unfinished(seen) == Unfinished(
+        "the controller has not finished orders-0 and takes no other batch meanwhile; broker 2 is out of sync: bring it back",
+        held_up={P: (2,)},
     )
     assert OLD.unfinished(view({P: state((1, 2, 3))})) is None
 

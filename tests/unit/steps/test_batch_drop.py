@@ -29,13 +29,13 @@ class RacedCluster(FakeCluster):
 
     raced = dies = False
 
-    def alter_reassignments(self, targets, *, allow_replication_factor_change=False):
+    def alter_reassignments(self, targets, **options):
         if not self.raced and targets.get(ORDERS_0) == (1, 3):
             self.raced = True
             super().alter_reassignments({ORDERS_0: (1, 2, 3, 5)}, allow_replication_factor_change=True)
             if self.dies:
                 self.fail("alter_reassignments", ProcessDiedError(), applied=None)
-        return super().alter_reassignments(targets, allow_replication_factor_change=allow_replication_factor_change)
+        return super().alter_reassignments(targets, **options)
 
 
 def test_a_drop_that_would_hang_because_of_a_race_is_cancelled_at_once_and_submitted_again(reassignment, cluster):

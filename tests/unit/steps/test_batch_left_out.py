@@ -34,10 +34,10 @@ class PolicedCluster(FakeCluster):
 
     refused: frozenset[TopicPartition] = frozenset()
 
-    def alter_reassignments(self, targets, *, allow_replication_factor_change=False):
+    def alter_reassignments(self, targets, **options):
         refusals = {p: Refusal("POLICY_VIOLATION", "not on a Friday") for p in targets if p in self.refused}
         allowed = {p: t for p, t in targets.items() if p not in refusals}
-        replies = super().alter_reassignments(allowed, allow_replication_factor_change=allow_replication_factor_change)
+        replies = super().alter_reassignments(allowed, **options)
         return replies | refusals
 
 

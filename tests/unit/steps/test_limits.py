@@ -702,12 +702,10 @@ def test_what_can_move_again_does_so_while_another_partition_stays_blocked(reass
 class RefusingCluster(FakeCluster):
     """Its controller refuses one topic for ever, with a reason that may pass."""
 
-    def alter_reassignments(self, targets, *, allow_replication_factor_change=False):
+    def alter_reassignments(self, targets, **options):
         refused = {p: Refusal("INVALID_REPLICA_ASSIGNMENT", "no such broker") for p in targets if p.topic == "grown"}
         rest = {p: t for p, t in targets.items() if p not in refused}
-        return refused | super().alter_reassignments(
-            rest, allow_replication_factor_change=allow_replication_factor_change
-        )
+        return refused | super().alter_reassignments(rest, **options)
 
 
 def test_what_the_controller_refuses_again_and_again_is_left_out_after_a_few_tries(reassignment, cluster):

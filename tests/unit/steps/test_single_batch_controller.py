@@ -30,14 +30,14 @@ class OneAtATime(FakeCluster):
     def describe_cluster(self):
         return replace(super().describe_cluster(), has_reassignment_api=False)
 
-    def alter_reassignments(self, targets, *, allow_replication_factor_change=False):
+    def alter_reassignments(self, targets, **options):
         if self.busy_for:
             self.busy_for -= 1
             return dict.fromkeys(targets, BUSY)
         if self.list_reassignments():
             return dict.fromkeys(targets, BUSY)
         self.taken.append(len(targets))
-        return super().alter_reassignments(targets, allow_replication_factor_change=allow_replication_factor_change)
+        return super().alter_reassignments(targets, **options)
 
 
 @pytest.fixture

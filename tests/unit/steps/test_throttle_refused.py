@@ -37,11 +37,11 @@ class RacedCluster(FakeCluster):
 
     raced_to: tuple[int, ...] | None = None
 
-    def alter_reassignments(self, targets, *, allow_replication_factor_change=False):
+    def alter_reassignments(self, targets, **options):
         if self.raced_to and targets.get(ORDERS_0):
             theirs, self.raced_to = self.raced_to, None
             self.another_client().alter_reassignments({ORDERS_0: theirs}, allow_replication_factor_change=True)
-        return super().alter_reassignments(targets, allow_replication_factor_change=allow_replication_factor_change)
+        return super().alter_reassignments(targets, **options)
 
 
 def test_an_expansion_that_would_drop_replicas_is_cancelled_before_anything_is_lost(reassignment, cluster):

@@ -99,6 +99,7 @@ class KafkaCluster:
         targets: Mapping[TopicPartition, Replicas | None],
         *,
         allow_replication_factor_change: bool = False,
+        expected: Mapping[TopicPartition, Replicas] | None = None,  # noqa: ARG002 - KIP-455 knows no condition
     ) -> dict[TopicPartition, Refusal | None]:
         """See the port."""
         reassignments.check_size(targets)

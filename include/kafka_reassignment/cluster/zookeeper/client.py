@@ -32,6 +32,10 @@ _log = client_logger("kafka_reassignment.kazoo")
 _OWN_ACL = [ACL(Permissions.ALL, Id("auth", "")), ACL(Permissions.READ, Id("world", "anyone"))]
 _Result = TypeVar("_Result")
 
+_CHANGED = (kazoo_errors.BadVersionError, kazoo_errors.NoNodeError)
+_ROLLED_BACK = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency)
+"""What a failed transaction answers for its other operations."""
+
 
 @dataclass(frozen=True, slots=True)
 class Znode:
@@ -90,21 +94,29 @@ class ZookeeperSession:
 
         return self._wait(f"listing {path}", names)
 
-    def create(self, path: str, content: Mapping[str, Any]) -> bool:
-        """Make a persistent znode with compact JSON; False when one is there already.
+    def create(self, path: str, content: Mapping[str, Any], *, unchanged: Mapping[str, int] | None = None) -> bool:
+        """Make a persistent znode with compact JSON, while others have these versions: all of it at once, or nothing.
+
+        False when one is there already, or one of the others has another version or is gone.
 
         Raises:
             ConnectionLostError: it may have been made or not.
         """
         acl = OPEN_ACL_UNSAFE if self._zookeeper.acl == "open" else _OWN_ACL
         data = json.dumps(content, separators=(",", ":")).encode()
-        pending = self._client.create_async(path, data, acl=acl)
+        transaction = self._client.transaction()
+        for other, version in (unchanged or {}).items():
+            transaction.check(other, version)
+        transaction.create(path, data, acl=acl)
+        pending = transaction.commit_async()
 
         def created() -> bool:
-            try:
-                pending.get(timeout=OPERATION_SECONDS)
-            except kazoo_errors.NodeExistsError:
+            *checked, made = pending.get(timeout=OPERATION_SECONDS)
+            if isinstance(made, kazoo_errors.NodeExistsError) or any(isinstance(c, _CHANGED) for c in checked):
                 return False
+            for failed in (*checked, made):
+                if isinstance(failed, kazoo_errors.KazooException) and not isinstance(failed, _ROLLED_BACK):
+                    raise failed
             return True
 
         return self._wait(f"creating {path}", created)

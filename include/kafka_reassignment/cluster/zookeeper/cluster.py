@@ -28,6 +28,8 @@ from kafka_reassignment.cluster.zookeeper.state import (
     read_partitions,
     read_pending,
     refusal_before_writing,
+    refusal_of_moved,
+    topic_path,
 )
 from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError, WrongClusterError, name_some
 from kafka_reassignment.model import (
@@ -54,6 +56,7 @@ class ZookeeperCluster:
     * One batch at a time in the whole cluster: while one is there, others are refused as
       ``REASSIGNMENT_IN_PROGRESS``. Asking again for what is in it is accepted.
     * No cancel: refused as ``UNSUPPORTED_VERSION``, with the way out.
+    * A batch is bound to where its partitions are: ZooKeeper writes it only while the topics are as they were looked at.
     * The znode is written once and never changed or deleted: the controller only ever notices its
       creation, and deleting it leaves replicas half moved and the controller deaf to the next batch.
 
@@ -106,6 +109,7 @@ class ZookeeperCluster:
         targets: Mapping[TopicPartition, Replicas | None],
         *,
         allow_replication_factor_change: bool = False,
+        expected: Mapping[TopicPartition, Replicas] | None = None,
     ) -> dict[TopicPartition, Refusal | None]:
         """See the port, and the class for what is refused here.
 
@@ -124,9 +128,12 @@ class ZookeeperCluster:
             }
             accepted = {p: t for p, t in targets.items() if t is not None and replies[p] is None}
             missing = {p: t for p, t in accepted.items() if not _is_done(p, t, seen)}
+            if seen.pending is None:
+                replies |= {p: refusal_of_moved(p, expected or {}, seen) for p in missing}
+                missing = {p: t for p, t in missing.items() if replies[p] is None}
             if not missing:
                 return replies
-            if seen.pending is None and self._create(session, missing):
+            if seen.pending is None and self._create(session, missing, seen):
                 taken = missing
             else:
                 pending = seen.pending or read_pending(session)
@@ -247,14 +254,15 @@ class ZookeeperCluster:
             )
         self._is_same_cluster = True
 
-    def _create(self, session: ZookeeperSession, targets: Mapping[TopicPartition, Replicas]) -> bool:
-        """Write the batch; False when another one was there first."""
+    def _create(self, session: ZookeeperSession, targets: Mapping[TopicPartition, Replicas], seen: Observation) -> bool:
+        """Write the batch; False when another one was there first, or a topic has changed since it was seen."""
         if session.read("/controller") is None:
             raise ClusterUnavailableError(
                 f"{self._settings} has no controller now (no /controller in ZooKeeper). Nothing was written. Try again."
             )
         try:
-            return session.create(REASSIGN, batch_content(targets))
+            unchanged = {topic_path(p.topic): seen.topic_versions[p.topic] for p in targets}
+            return session.create(REASSIGN, batch_content(targets), unchanged=unchanged)
         except ConnectionLostError as lost:
             raise ClusterUnavailableError(
                 f"The batch of {name_some(targets)} may have been written to {REASSIGN} or not ({lost}) "

@@ -77,7 +77,10 @@ def refusal_beside(
 ) -> Refusal | None:
     """Return why a partition has to wait while a batch is there; None if the batch holds just what is asked for."""
     if pending is None:
-        return Refusal("REASSIGNMENT_IN_PROGRESS", f"{REASSIGN} held another batch a moment ago. Submit again.")
+        return Refusal(
+            "REASSIGNMENT_IN_PROGRESS",
+            f"{REASSIGN} held another batch a moment ago, or its topics were just changed. Submit again.",
+        )
     if pending.targets.get(partition) == target:
         return None
     states, _ = read_partitions(session, sorted({p.topic for p in pending.targets}))

@@ -14,8 +14,9 @@ from datetime import datetime
 from typing import Any
 
 from kafka_reassignment.cluster.zookeeper.client import Znode, ZookeeperSession
-from kafka_reassignment.errors import name_some
+from kafka_reassignment.errors import RACED, name_some
 from kafka_reassignment.model import InFlight, PartitionState, Refusal, Replicas, TopicPartition
+from kafka_reassignment.text import format_brokers
 
 REASSIGN = "/admin/reassign_partitions"
 _LEGAL_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
@@ -147,6 +148,22 @@ def refusal_before_writing(
     return None
 
 
+def refusal_of_moved(
+    partition: TopicPartition, expected: Mapping[TopicPartition, Replicas], seen: Observation
+) -> Refusal | None:
+    """Return why a partition must not be written that is not where it was when that was decided; None if it is."""
+    here = seen.partitions[partition].replicas
+    was = expected.get(partition, here)
+    if here == was:
+        return None
+    return Refusal(RACED, f"it is at {format_brokers(here)}, expected {format_brokers(was)} as when this was decided")
+
+
+def topic_path(topic: str) -> str:
+    """Return the znode of a topic's replicas."""
+    return f"/brokers/topics/{topic}"
+
+
 def batch_content(targets: Mapping[TopicPartition, Replicas]) -> dict[str, Any]:
     """The znode's content: these three keys only (one more, and the whole batch is ignored), and integers only."""
     return {
@@ -158,7 +175,7 @@ def batch_content(targets: Mapping[TopicPartition, Replicas]) -> dict[str, Any]:
 
 
 def _paths_of(topics: Collection[str]) -> dict[str, str]:
-    return {topic: f"/brokers/topics/{topic}" for topic in topics if _LEGAL_TOPIC.fullmatch(topic)}
+    return {topic: topic_path(topic) for topic in topics if _LEGAL_TOPIC.fullmatch(topic)}
 
 
 def _missing(partition: TopicPartition, seen: Observation) -> str | None:
