@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.steps_lab import move
 
 from kafka_reassignment.advice import Trigger
 from kafka_reassignment.errors import InvalidRequestError
@@ -10,7 +11,6 @@ from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.resume import resume
-from tests.steps_lab import move
 
 pytestmark = pytest.mark.quick
 
@@ -31,7 +31,9 @@ def test_a_retry_of_a_resume_lifts_no_stop_that_was_ordered_after_it(reassignmen
         cancel.stop(run.context, WHOLE, by="ann")
     resume(of_run(run, "resume_1"), by="bob", has_run=False)
     cancel.stop(run.context, WHOLE, by="carol")
-    with pytest.raises(InvalidRequestError, match="was stopped by carol at .*, since this run of .* has begun") as refused:
+    with pytest.raises(
+        InvalidRequestError, match="was stopped by carol at .*, since this run of .* has begun"
+    ) as refused:
         resume(of_run(run, "resume_1"), by="bob", has_run=False)
     assert refused.value.advice == (Trigger("kafka_reassignment_resume", {"reassignment_id": "r"}),)
     assert run.record.stopped().by == "carol"

@@ -151,7 +151,9 @@ def test_the_id_of_a_reassignment_is_refused_and_neither_its_lock_nor_its_rate_i
     run.do_all("admit", "set_throttle", "submit_batch")
     cluster.another_client().alter_reassignments({ORDERS_0: (1, 3)})
     lock, configs = run.store.lock(run.cluster_id).last(), run.configs("orders")
-    with pytest.raises(InvalidRequestError, match="is that of a reassignment of cluster .* Nothing was changed") as refused:
+    with pytest.raises(
+        InvalidRequestError, match="is that of a reassignment of cluster .* Nothing was changed"
+    ) as refused:
         throttle(run, mb=3)
     assert "give the operator another reassignment_id" in str(refused.value.advice[0])
     assert (run.store.lock(run.cluster_id).last(), run.configs("orders")) == (lock, configs)
