@@ -76,6 +76,30 @@ def test_what_a_successor_finds_settled_is_not_noted_of_what_was_resumed_while_i
     assert first.record.settled.partitions() == {}
 
 
+def test_of_two_cancels_at_once_the_slower_one_orders_nothing_more(reassignment):
+    """It read that nothing was stopped; then the other one has stopped and settled all, and another client has made more of it."""
+    run = reassignment([TO_3, TO_4])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    slow = replace(run.context, actor=Actor(run_id="slow"))
+    times = []
+
+    def now():
+        times.append(None)
+        if len(times) == 2:  # when it makes its order
+            cancelled(run)
+            made_by_others(run, ORDERS_0, 1, 2, 3)
+        return run.clock.now
+
+    cancel.stop(replace(slow, now=now), WHOLE, by="bob")
+    assert len(run.record.run_commands.all()) == 1
+    assert run.record.settled.partitions().keys() == {"orders-0", "orders-1"}
+    assert cancel.cancel_moves(run.context, WHOLE).settled == {}
+    assert run.replicas()["orders-0"] == (1, 2, 3)
+    resume(run.context, by="ann")
+    with pytest.raises(InvalidRequestError, match="is not stopped any more"):
+        cancel.stop(slow, WHOLE, by="bob")
+
+
 def test_a_damaged_note_leaves_the_other_notes_in_force(reassignment):
     run = reassignment([TO_3, TO_4])
     run.do_all("admit", "set_throttle", "submit_batch")
