@@ -57,12 +57,13 @@ class Cluster:
 
     def clear(self):  # type: ignore[no-untyped-def]
         """Clear it: change, then write the journal; the look before that and the writing are one moment, or are done again."""
-        seen = self.configs.describe(self.journal.resources)
-        changes = changes_to_restore(self.journal, seen).changes
-        yield
-        self.configs.apply(changes)
-        yield
-        self.journal = changes_to_restore(self.journal, self.configs.describe(self.journal.resources)).journal
+        for _ in range(2):  # the second pass deletes the lists that the first one has emptied
+            seen = self.configs.describe(self.journal.resources)
+            changes = changes_to_restore(self.journal, seen).changes
+            yield
+            self.configs.apply(changes)
+            yield
+            self.journal = changes_to_restore(self.journal, self.configs.describe(self.journal.resources)).journal
 
     def cleared_before_the_write(self, name: str):  # type: ignore[no-untyped-def]
         """Return a try that is about to make its changes; what it journalled has been cleared."""
