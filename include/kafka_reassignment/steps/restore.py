@@ -9,6 +9,7 @@ from functools import partial
 from kafka_reassignment.advice import Advice, advice_as_data, sentence
 from kafka_reassignment.decisions.admission import hung_moves
 from kafka_reassignment.decisions.throttle import (
+    LATEST_ARRIVAL,
     NOTHING,
     Clearing,
     Journal,
@@ -31,7 +32,6 @@ from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.left_over import to_end_moves
 from kafka_reassignment.steps.moves import format_reasons
 from kafka_reassignment.steps.throttle_configs import (
-    LATEST_ARRIVAL,
     apply_changes,
     describe_throttles,
     observe_listed,
