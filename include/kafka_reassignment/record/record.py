@@ -52,6 +52,7 @@ T = TypeVar("T")
 
 
 ROLLED_BACK_BY = "rolled-back-by.txt"
+END = ".done.json"
 
 
 class Record:
@@ -303,8 +304,8 @@ class Record:
         return read_object(self.root / path_part(name))
 
     def has_file(self, name: str) -> bool:
-        """Whether there is such a file; it is not read."""
-        return path_part(name) in names_in(self.root)
+        """Whether there is such a file, by its name: a listing may show it late."""
+        return self.read_file(name) is not None
 
     def note_roll_back(self, reassignment_id: str) -> None:
         """Note which reassignment is to move back what this one has moved, after those that were noted before.
@@ -438,8 +439,8 @@ class Record:
         is late or from before, is asked for by its name.
         """
         if self._finished is None:
-            ends = [name for name in names_in(self.root / "batches") if name.endswith(".done.json")]
-            self._finished = {int(name.split(".")[0]) for name in ends}
+            ends = [name.removesuffix(END) for name in names_in(self.root / "batches") if name.endswith(END)]
+            self._finished = {int(number) for number in ends if number.isdecimal()}  # others are no part of the record
         last = max(self._finished, default=0)
         self._finished.update(n for n in range(1, last) if n not in self._finished and self._has_end(n))
         while self._has_end(last + 1):
