@@ -110,6 +110,27 @@ def test_a_debt_whose_connection_is_gone_is_named_and_keeps_no_other_waiting(owi
     assert rate(east) is None
 
 
+@pytest.mark.parametrize(("owner", "is_red"), [("of-east", False), ("their sweep", True)])
+def test_a_cluster_is_left_to_the_other_airflow_that_has_a_reassignment_at_work_there(
+    owing, clusters, monkeypatch, owner, is_red
+):
+    """Both have their records in one store, and this one has no connection to that cluster."""
+    monkeypatch.setenv("AIRFLOW__KAFKA_REASSIGNMENT__INSTANCE", "https://ours")
+    east, west = owing("east"), owing("west")
+    del clusters["kafka_east"]
+    theirs = ClusterLock(reassignment_id=owner, since=START, requested_by="ann", instance="https://theirs")
+    east.store.acquire("east", theirs)
+    if is_red:
+        with pytest.raises(AirflowFailException, match="Kafka connection 'kafka_east' does not exist"):
+            sweep()
+    else:
+        left_alone = "cluster east is locked by of-east of the Airflow https://theirs, whose sweep looks after it"
+        assert sweep()["summaries"] == {"of-east": left_alone, "of-west": "earlier throttle values restored"}
+    assert rate(east)
+    assert rate(west) is None
+    assert east.store.lock_owner("east") == theirs
+
+
 @pytest.mark.parametrize("arguments", [{}, {"kafka_conn_id": "kafka_east"}])
 def test_a_move_that_never_ends_makes_it_red_with_what_ends_it_and_keeps_no_other_waiting(owing, arguments):
     east, west = owing("east"), owing("west")

@@ -59,8 +59,9 @@ def verify_audit(
 ) -> None:
     """Check that every event is there and unaltered."""
     record = store_at(record_uri).record(cluster_id, reassignment_id)
-    count, last = record.verify_audit(), record.audit.last_hash()
+    count, head, last = record.verify_audit(), record.audit.head_number(), record.audit.last_hash()
     if as_json:
-        print_json({"events": count, "last_hash": last})
+        print_json({"events": count, "head": head, "last_hash": last})
     else:
-        console.print(f"{count} events, chain intact; hash of the last one: {last}", soft_wrap=True)
+        text = f"{count} events, chain intact; number in the head: {head}; hash of the last one: {last}"
+        console.print(text, soft_wrap=True)

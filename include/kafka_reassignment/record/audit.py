@@ -71,7 +71,7 @@ class AuditEvent(Versioned):
 
 
 class Head(Versioned):
-    """The last event there was when this was written; a crash, or two writers at once, may leave it one behind."""
+    """The last event there was when this was written; a crash, or a writer that is about to write it, leaves it one behind."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -110,12 +110,25 @@ class AuditLog:
             return event.model_copy(update={"sequence": number, "previous_hash": self._link_to(number - 1)})
 
         stored = self._events.append_numbered(linked)
-        with suppress(RecordUnavailableError, RecordDamagedError):  # the event is stored; a head may be behind
-            head = self._read_head()
-            if head is None or head.sequence < stored.sequence:
-                written = Head(sequence=stored.sequence, hash=hashlib.sha256(as_bytes(stored)).hexdigest())
-                write_object(self._head, written.model_dump_json().encode())
+        self._bring_head_up_to(stored.sequence, hashlib.sha256(as_bytes(stored)).hexdigest())
         return stored
+
+    def _bring_head_up_to(self, number: int, as_written: str) -> None:
+        """Write the head if it is behind an event; a store that refuses it fails nothing, and the next event makes up for it.
+
+        Another writer may be faster: then the head that was just written is of an event before its, so it is brought up once more.
+        """
+        with suppress(RecordUnavailableError, RecordDamagedError):
+            head = self._read_head()
+            while head is None or head.sequence < number:
+                head = self._write_head(number, as_written)
+                if (last := self._events.last_number()) > number:
+                    number, as_written = last, self._hash_of(last)
+
+    def _write_head(self, number: int, as_written: str) -> Head:
+        head = Head(sequence=number, hash=as_written)
+        write_object(self._head, head.model_dump_json().encode())
+        return head
 
     def __iter__(self) -> Iterator[AuditEvent]:
         """Yield the events, oldest first."""
@@ -176,19 +189,36 @@ class AuditLog:
                 f"Audit event {head.sequence} of {self._folder} is not the one that was written: expected the hash "
                 f"{head.hash[:12]}…, found {self._hash_of(head.sequence)[:12]}…"
             )
+        if head is not None and count - head.sequence > 1:
+            raise _altered(
+                f"{self._folder} has {count} events, expected {head.sequence} as its head at {self._head} says, or one more: the "
+                "others were added without it"
+            )
         return count
+
+    def head_number(self) -> int:
+        """Return the number of the last event that the head knows of; 0 where there is no head."""
+        head = self._read_head()
+        return head.sequence if head is not None else 0
 
     def last_hash(self) -> str:
         """Return the hash of the last event, which says what the whole trail is."""
         return self._hash_of(self.last_number())
 
     def _link_to(self, number: int) -> str:
-        """Return the hash of an event as it was written: what is stored may be damaged now, and restored later."""
+        """Return the hash of an event as it was written: what is stored may be damaged now, and restored later.
+
+        The head of a writer that died before it wrote it, or was refused, is made up for: it is one behind, never two.
+        """
+        found = ""
         with suppress(RecordUnavailableError, RecordDamagedError):
             head = self._read_head()
             if head is not None and head.sequence == number:
                 return head.hash
-        return self._hash_of(number)
+            found = self._hash_of(number)
+            if head is not None and head.sequence < number:
+                self._write_head(number, found)
+        return found or self._hash_of(number)
 
     def _read_head(self) -> Head | None:
         """Return the head; an earlier version had it beside the events."""

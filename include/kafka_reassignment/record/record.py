@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TypeVar
@@ -12,7 +12,6 @@ from upath import UPath
 from kafka_reassignment.advice import DAG_ID, Advice, Correct, Rerun, Trigger
 from kafka_reassignment.decisions.throttle import Journal
 from kafka_reassignment.errors import RecordDamagedError, RecordError, RecordsMissingError
-from kafka_reassignment.model import Replicas, TopicPartition
 from kafka_reassignment.plan.store import PlanRef
 from kafka_reassignment.record.approvals import PlanApproval
 from kafka_reassignment.record.audit import AuditLog
@@ -42,18 +41,18 @@ from kafka_reassignment.record.operator_commands import (
     LimitsCommand,
     Revision,
     RunCommand,
-    SettledNote,
     WithdrawCommand,
 )
 from kafka_reassignment.record.requests import refuse_other_request, write_request
 from kafka_reassignment.record.series import Series
+from kafka_reassignment.record.settled import SettledNotes
 from kafka_reassignment.request import Limits
 
 T = TypeVar("T")
 
 
 ROLLED_BACK_BY = "rolled-back-by.txt"
-SETTLED = "settled.txt"
+END = ".done.json"
 
 
 class Record:
@@ -69,7 +68,7 @@ class Record:
         self.reassignment_id = reassignment_id
         self.audit = AuditLog(root / "audit", head=root.parent / AUDIT_HEADS / f"{root.name}.json")
         self.run_commands = Series(root / "run-commands", RunCommand, earlier=lambda: self._earlier("run-orders"))
-        self.settled_notes = Series(root / "settled", SettledNote)
+        self.settled = SettledNotes(root, self.run_commands)
         self.withdraw_commands = Series(
             root / "withdraw-commands", WithdrawCommand, earlier=lambda: self._earlier("withdrawals")
         )
@@ -268,43 +267,6 @@ class Record:
         """Whether a run has asked for a stop when it was stopped already."""
         return self.read_file(f"joined-stop-{run_id}.txt") is not None
 
-    def note_settled(self) -> None:
-        """Note that all of it is settled since it was stopped: what comes of its partitions from now on is not its doing."""
-        self.write_file(SETTLED, str(self.run_commands.last_number()).encode())
-
-    def is_settled(self) -> bool:
-        """Whether it is stopped, and all of it was settled since."""
-        noted = self.read_file(SETTLED)
-        return noted is not None and noted == str(self.run_commands.last_number()).encode()
-
-    def note_settled_partitions(
-        self, ends: Mapping[TopicPartition, Replicas], *, withdrawn: bool, at: datetime
-    ) -> None:
-        """Note where partitions are settled, those that are not noted yet: the first note counts.
-
-        Args:
-            ends: by partition, the replicas that it has now.
-            withdrawn: they were withdrawn, so the note holds for good.
-            at: now, in UTC.
-        """
-        known = self.settled_partitions()
-        new = {str(p): replicas for p, replicas in sorted(ends.items()) if str(p) not in known}
-        if new:
-            number = None if withdrawn else self.run_commands.last_number()
-            self.settled_notes.append(SettledNote(at=at, ends=new, run_command=number))
-
-    def settled_partitions(self) -> dict[str, Replicas]:
-        """Return by partition where it was settled since this reassignment was stopped, or since the partition was withdrawn.
-
-        A note that cannot be read is none: the partition is settled once more.
-        """
-        number, found = self.run_commands.last_number(), dict[str, Replicas]()
-        with suppress(RecordDamagedError):
-            for note in reversed(self.settled_notes.all()):
-                if note.run_command in (None, number):
-                    found |= note.ends
-        return found
-
     def withdrawn_partitions(self) -> frozenset[str]:
         """Return the partitions that were withdrawn: they take no further part."""
         return frozenset(p for command in self.withdraw_commands.all() for p in command.partitions)
@@ -342,8 +304,8 @@ class Record:
         return read_object(self.root / path_part(name))
 
     def has_file(self, name: str) -> bool:
-        """Whether there is such a file; it is not read."""
-        return path_part(name) in names_in(self.root)
+        """Whether there is such a file, by its name: a listing may show it late."""
+        return self.read_file(name) is not None
 
     def note_roll_back(self, reassignment_id: str) -> None:
         """Note which reassignment is to move back what this one has moved, after those that were noted before.
@@ -477,8 +439,8 @@ class Record:
         is late or from before, is asked for by its name.
         """
         if self._finished is None:
-            ends = [name for name in names_in(self.root / "batches") if name.endswith(".done.json")]
-            self._finished = {int(name.split(".")[0]) for name in ends}
+            ends = [name.removesuffix(END) for name in names_in(self.root / "batches") if name.endswith(END)]
+            self._finished = {int(number) for number in ends if number.isdecimal()}  # others are no part of the record
         last = max(self._finished, default=0)
         self._finished.update(n for n in range(1, last) if n not in self._finished and self._has_end(n))
         while self._has_end(last + 1):

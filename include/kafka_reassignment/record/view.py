@@ -65,7 +65,7 @@ class RecordView:
 
     def is_settled(self) -> bool:
         """Return whether it is stopped, and all of it was settled since."""
-        return self.stopped() is not None and self._once("settled", self.record.is_settled)
+        return self.stopped() is not None and self._once("settled", self.record.settled.has_all)
 
     def last_revision(self) -> Revision | None:
         """Return the last revision of the plan."""

@@ -103,9 +103,15 @@ def _order_to_stop(run: RunContext, scope: CancelScope, *, by: str, reason: str)
     asked = any(command.stopped and command.is_of(run.actor) for command in run.record.run_commands.all())
     if asked or (own and run.record.has_joined_stop(own)):
         refuse_resumed(run, RecordView(run.record), scope)
-    if run.record.stopped() is None:
-        run.record.run_commands.append(RunCommand(at=run.now(), by=by, run_id=own, stopped=True, reason=reason))
-    elif own and not asked:
+    order = RunCommand(at=run.now(), by=by, run_id=own, stopped=True, reason=reason)
+
+    def decide(last: RunCommand | None) -> tuple[RunCommand | None, bool]:
+        # A second order would make void what was settled since the first one.
+        is_stopped = last is not None and last.stopped
+        return (None if is_stopped else order), is_stopped
+
+    joined = run.record.run_commands.change(decide)
+    if joined and own and not asked:
         run.record.note_joined_stop(own)
 
 

@@ -8,7 +8,7 @@ from kafka_reassignment.advice import Advice, advice_as_data, sentence
 from kafka_reassignment.decisions.admission import hung_moves
 from kafka_reassignment.decisions.cancel import Settling
 from kafka_reassignment.decisions.moves import Phase
-from kafka_reassignment.errors import UnsafeDropError, name_some
+from kafka_reassignment.errors import InvalidRequestError, UnsafeDropError, name_some
 from kafka_reassignment.model import TopicPartition, View
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -16,7 +16,7 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.left_over import to_end_moves
 from kafka_reassignment.steps.moves import DOUBTFUL, confirmed_view, format_reasons
 from kafka_reassignment.steps.settle import decide, refuse_resumed, to_free_controller
-from kafka_reassignment.steps.stopped_steps import note_settled, stopped_steps
+from kafka_reassignment.steps.stopped_steps import note_settled, stopped_and_superseded, stopped_steps
 
 
 def report_stop(run: RunContext, scope: CancelScope) -> str:
@@ -34,13 +34,14 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
         about_hung: list[str] = []
         advice: tuple[Advice, ...] = ()
         if run.record.exists:
+            orders = stopped_and_superseded(run, recorded) if scope.is_whole else ()
             stopped = stopped_steps(run, recorded, scope)
             view = confirmed_view(run, stopped.steps, DOUBTFUL - {Phase.NOT_SUBMITTED})
             decided = decide(run.controller, stopped, view, scope)
             _require_settled(run, decided, scope)
-            note_settled(run, recorded, scope, decided.ends(view))
+            note_settled(run, recorded, scope, orders, decided.ends(view))
             if scope.is_whole and not decided.left and not decided.cancels.foreign:
-                run.record.note_settled()
+                run.record.settled.note_all(recorded.numbered_run_command()[0])
             each = _each(decided, view)
             lines += _where_it_stands(run, scope, decided)
             about_hung, advice = _hung(run, decided, view)
@@ -50,6 +51,7 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
                 f"{len(left)} moves are in flight in the cluster" + (f": {name_some(sorted(left))}" if left else "")
             )
         if scope.is_whole and run.record.exists:
+            _refuse_resumed_since(run, recorded, scope)
             run.release_lock()
             owner = run.lock_of_another()
             lines.append(
@@ -61,6 +63,22 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
         event.summary = "; ".join(lines[1:])
         event.facts = {"not_as_before": each} | ({"advice": advice_as_data(advice)} if advice else {})
         return "\n".join((*lines, *each))
+
+
+def _refuse_resumed_since(run: RunContext, recorded: RecordView, scope: CancelScope) -> None:
+    """Make sure that it was not resumed since the look began, also where it is stopped again: the lock is the later stop's to release.
+
+    Raises:
+        InvalidRequestError: it was.
+    """
+    refuse_resumed(run, RecordView(run.record), scope)
+    first, commands = recorded.numbered_run_command()[0] + 1, run.record.run_commands
+    if not all(command.stopped for command in commands.between(first, commands.last_number())):
+        raise InvalidRequestError(
+            f"Reassignment {run.record.reassignment_id} was resumed and stopped again while this task looked, so the lock of "
+            "the cluster is not released here",
+            scope.again(run.record),
+        )
 
 
 def _require_settled(run: RunContext, decided: Settling, scope: CancelScope) -> None:

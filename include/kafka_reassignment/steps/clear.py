@@ -79,7 +79,7 @@ def clear_throttle(run: RunContext, number: int) -> None:
                 *_way_on(run, number),
             )
         submitted = run.record.submitted(number)  # what was left out just now is in it
-        settled = run.record.settled_partitions()
+        settled = run.record.settled.partitions()
         out = [s for s in taken_out(RecordView(run.record), number).steps if str(s.partition) not in settled]
         if left := not_settled(out, view):
             raise _waits_for_a_cancel(run, number, "is cleared", left)

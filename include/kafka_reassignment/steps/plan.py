@@ -201,7 +201,7 @@ def _not_made(submitted: SubmittedBatch, taken_up: set[str]) -> set[str]:
 
 def _settled_where_they_were(earlier: Record) -> frozenset[str]:
     """The partitions that a cancel has brought back already: what they have become since is others' doing."""
-    noted = earlier.settled_partitions()
+    noted = earlier.settled.partitions()
     before = read_targets_of(earlier.plan_ref(), [TopicPartition.parse(p) for p in noted]) if noted else {}
     return frozenset(str(p) for p, move in before.items() if noted[str(p)] == move.current)
 

@@ -9,6 +9,7 @@ from functools import partial
 from kafka_reassignment.advice import Advice, advice_as_data, sentence
 from kafka_reassignment.decisions.admission import hung_moves
 from kafka_reassignment.decisions.throttle import (
+    LATEST_ARRIVAL,
     NOTHING,
     Clearing,
     Journal,
@@ -25,13 +26,12 @@ from kafka_reassignment.decisions.throttle import (
     without_older,
 )
 from kafka_reassignment.errors import name_some
-from kafka_reassignment.model import ConfigChange, ConfigResource, ConfigValue, TopicPartition
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ConfigValue, TopicPartition
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.left_over import to_end_moves
 from kafka_reassignment.steps.moves import format_reasons
 from kafka_reassignment.steps.throttle_configs import (
-    LATEST_ARRIVAL,
     apply_changes,
     describe_throttles,
     observe_listed,
@@ -44,8 +44,11 @@ from kafka_reassignment.steps.view import CONFIRM_SECONDS, observe_replicas
 TAKE_OVER_TRIES = 10
 """How often a journal is taken over that its own reassignment still writes."""
 
-SET_AGAIN_TRIES = 4
-"""How often a config is restored that a task of ours sets again meanwhile: a change of the rate goes on for eleven seconds."""
+RESTORE_TRIES = 5
+"""How often what is owed is restored: a task of ours may set it again meanwhile, and a change of the rate goes on for eleven seconds.
+
+One of them is that which deletes the lists that the one before has emptied.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
     changes: list[ConfigChange] = []
     changed_by_others: list[str] = []
     refused: dict[str, str] = {}
-    for _ in range(SET_AGAIN_TRIES):
+    for _ in range(RESTORE_TRIES):
         copying = _copying(run, [journal, *their_journals])
         keep = copying.joined(in_place)
         seen = describe_throttles(run, journal.resources)
@@ -100,7 +103,7 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
         changed_by_others += clearing.changed_by_others
         refused |= apply_changes(run, clearing.changes)
         if clearing.changes:
-            _settle(run, journal, keep)
+            _settle(run, journal, keep, clearing.changes)
             copying = _copying(run, [journal, *their_journals])
             keep = copying.joined(in_place)
             refused |= apply_changes(run, changes_to_put_back(journal, clearing.changes, keep))
@@ -110,7 +113,9 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
         journal = left.journal
         if all(str(change.resource) in refused for change in left.changes):
             break
-        run.sleep(CONFIRM_SECONDS)  # a task of ours has set it since
+        emptied = {(c.resource, c.key) for c in clearing.changes if c.operation is ConfigOperation.SUBTRACT}
+        if not all((c.resource, c.key) in emptied for c in left.changes):
+            run.sleep(CONFIRM_SECONDS)  # a task of ours has set something since
     restored = _restored(run, owed_texts(journal, keep), copying.copying if journal.rates or journal.lists else ())
     if restored.advice:
         event.facts["advice"] = advice_as_data(restored.advice)
@@ -127,8 +132,13 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
     return restored
 
 
-def _settle(run: RunContext, journal: Journal, keep: Needed) -> None:
-    settled_configs(run, journal.resources, lambda seen: not changes_to_restore(journal, seen, keep=keep).changes)
+def _settle(run: RunContext, journal: Journal, keep: Needed, made: Collection[ConfigChange]) -> None:
+    """Wait until the cluster shows what was changed; what is due only then is for the next try."""
+    settled_configs(
+        run,
+        journal.resources,
+        lambda seen: not set(made).intersection(changes_to_restore(journal, seen, keep=keep).changes),
+    )
 
 
 def _left(run: RunContext, keep: Needed, others: Collection[Journal], latest: Journal) -> tuple[Journal, Clearing]:

@@ -21,7 +21,7 @@ def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True, 
 
     It goes on from its first unfinished batch, when its batches are started again. Partitions that the stop took back to
     their original replicas, though first steps of theirs were finished, are moved from there after all others. Does nothing
-    in a run that has done it before, and died after it.
+    in a run that has done it before, and died after it. One run lifts one stop: not what is ordered after that.
 
     Args:
         run: the reassignment.
@@ -33,18 +33,20 @@ def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True, 
     Raises:
         OtherAirflowError: another Airflow has begun it, and has its run.
         ReassignmentInProgressError: another one has the lock of the cluster.
-        InvalidRequestError: it is not stopped and has its run, be it of another DAG, or nothing of it is left to do.
+        InvalidRequestError: it is not stopped and has its run, be it of another DAG, or nothing of it is left to do; or it was
+            stopped since this run has resumed it.
     """
     run.refuse_other_airflow(f"trigger {RESUME_DAG_ID} in the Airflow {{instance}}")
     with run.audited("resume") as event:
-        _, last = run.record.run_commands.last()
+        commands = run.record.run_commands.all()
+        last = commands[-1] if commands else None
         if last is not None and last.stopped:
+            if any(not c.stopped and c.is_of(run.actor) for c in commands) or _has_resumed_before(run):
+                raise _stopped_since(run, last)
             _refuse_while_locked(run)
             if again := _taken_back(run):
                 move_from_start(run, again, event)
-            run.record.run_commands.append(
-                RunCommand(at=run.now(), by=by, run_id=run.actor.run_id, stopped=False, reason=reason)
-            )
+            _lift(run, last, RunCommand(at=run.now(), by=by, run_id=run.actor.run_id, stopped=False, reason=reason))
         elif (last is not None and last.is_of(run.actor)) or _has_resumed_before(run):
             event.outcome, event.summary = "skipped", "this run has resumed it before"
             return
@@ -52,6 +54,28 @@ def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True, 
             _refuse_what_is_not_stopped(run, has_run=has_run, dag_id=dag_id)
             _refuse_while_locked(run)
         event.summary = f"resumed by {by}" + (f": {reason}" if reason else "")
+
+
+def _lift(run: RunContext, stop: RunCommand, command: RunCommand) -> None:
+    """Let it go on after a stop, unless there is another command since."""
+
+    def decide(last: RunCommand | None) -> tuple[RunCommand | None, None]:
+        if last == stop:
+            return command, None
+        if last is not None and not last.stopped and last.is_of(run.actor):
+            return None, None  # written, and the answer of the store was lost
+        raise _stopped_since(run, last or stop)
+
+    run.record.run_commands.change(decide)
+
+
+def _stopped_since(run: RunContext, command: RunCommand) -> InvalidRequestError:
+    own = run.record.reassignment_id
+    return InvalidRequestError(
+        f"Reassignment {own} was {'stopped' if command.stopped else 'resumed'} by {command.by} at "
+        f"{command.at:%Y-%m-%d %H:%M:%S %Z}, since this run of {RESUME_DAG_ID} has begun to resume it. This run lifts no stop that is later",
+        Trigger(RESUME_DAG_ID, {"reassignment_id": own}),
+    )
 
 
 def _refuse_while_locked(run: RunContext) -> None:
@@ -66,8 +90,14 @@ def _has_resumed_before(run: RunContext) -> bool:
 
     Only the audit trail says so: its batch goes on meanwhile, and what was submitted before a command counts as cancelled.
     """
+    own = run.actor.run_id
+    if not own:
+        return False
     events = run.record.audit.latest(LATEST_EVENTS)
-    return any(e.step == "resume" and e.outcome == "succeeded" and e.actor.run_id == run.actor.run_id for e in events)
+    try:
+        return any(e.step == "resume" and e.outcome == "succeeded" and e.actor.run_id == own for e in events)
+    except RecordDamagedError:
+        return False  # what a damaged trail hides keeps nobody from resuming
 
 
 def _refuse_what_is_not_stopped(run: RunContext, *, has_run: bool, dag_id: str) -> None:

@@ -153,24 +153,48 @@ def _taken_up(records: Iterable[Record]) -> frozenset[str]:
     return frozenset(found)
 
 
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The record of a reassignment that was stopped, with the number of the order: what is seen of it then is noted with that."""
+
+    record: Record
+    number: int
+
+
+def stopped_and_superseded(run: RunContext, recorded: RecordView) -> tuple[Stopped, ...]:
+    """Return this reassignment, which is stopped, and those that it has superseded, as ``superseded_by``."""
+    return (Stopped(run.record, recorded.numbered_run_command()[0]), *superseded_by(run.record))
+
+
+def superseded_by(record: Record) -> tuple[Stopped, ...]:
+    """Return the reassignments that one has superseded, and those that had been superseded before; read before a look at them."""
+    return tuple(
+        stopped
+        for earlier in record.superseded()
+        for stopped in (Stopped(earlier, earlier.run_commands.last_number()), *superseded_by(earlier))
+    )
+
+
 def note_settled(
-    run: RunContext, recorded: RecordView, scope: CancelScope, ends: Mapping[TopicPartition, Replicas]
+    run: RunContext,
+    recorded: RecordView,
+    scope: CancelScope,
+    stopped: Iterable[Stopped],
+    ends: Mapping[TopicPartition, Replicas],
 ) -> None:
     """Note where a cancel has found partitions settled, of this reassignment and of those that it has superseded."""
     if scope.is_whole:
-        run.record.note_settled_partitions(ends, withdrawn=False, at=run.now())
-        note_settled_of_superseded(run, run.record, ends)
+        note_settled_of(run, stopped, ends)
         return
     withdrawn = recorded.withdrawn_partitions()
     ours = {p: replicas for p, replicas in ends.items() if str(p) in withdrawn}
-    run.record.note_settled_partitions(ours, withdrawn=True, at=run.now())
+    run.record.settled.note(ours, stop=None, at=run.now())
 
 
-def note_settled_of_superseded(run: RunContext, record: Record, ends: Mapping[TopicPartition, Replicas]) -> None:
-    """Note where partitions are settled that a reassignment has superseded, and those that had been superseded before."""
-    for earlier in record.superseded():
-        earlier.note_settled_partitions(ends, withdrawn=False, at=run.now())
-        note_settled_of_superseded(run, earlier, ends)
+def note_settled_of(run: RunContext, stopped: Iterable[Stopped], ends: Mapping[TopicPartition, Replicas]) -> None:
+    """Note where partitions of reassignments are settled; void where one was resumed since its order was read."""
+    for each in stopped:
+        each.record.settled.note(ends, stop=each.number, at=run.now())
 
 
 def _joined(run: RunContext, later: StoppedSteps, earlier: StoppedSteps) -> StoppedSteps:
@@ -208,7 +232,7 @@ def _without_batches(run: RunContext, recorded: RecordView) -> StoppedSteps:
         submitted = [s for n in unfinished if (s := recorded.submitted(n)) is not None]
     except RecordDamagedError as error:
         raise _unknown(recorded.record, "its last batch", "what was submitted of it") from error
-    settled = recorded.record.settled_partitions()
+    settled = recorded.record.settled.partitions()
     names = {TopicPartition.parse(p) for s in submitted for p in (*s.accepted, *s.left_open) if p not in settled}
     if not names:
         return StoppedSteps()
@@ -304,7 +328,7 @@ def _ours(run: RunContext, recorded: RecordView, scope: CancelScope, *, late_too
     """The steps of a reassignment itself, but for those that are settled; with ``late_too`` a move of theirs that came late is."""
     if scope.is_whole and recorded.is_settled():
         return StoppedSteps()
-    settled = recorded.record.settled_partitions()
+    settled = recorded.record.settled.partitions()
     withdrawn = frozenset[str]() if scope.is_whole else recorded.withdrawn_partitions()
 
     def is_stopped(partition: TopicPartition) -> bool:

@@ -24,8 +24,9 @@ from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, sub
 from kafka_reassignment.steps.stopped_steps import (
     StoppedSteps,
     known_steps_of_superseded,
-    note_settled_of_superseded,
+    note_settled_of,
     steps_of_superseded,
+    superseded_by,
 )
 from kafka_reassignment.steps.view import CONFIRM_SECONDS, observe
 from kafka_reassignment.text import format_brokers
@@ -119,6 +120,7 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
     Raises:
         RecordDamagedError: nobody can tell what it has left.
     """
+    superseded = superseded_by(run.record)
     left = steps_of_superseded(run)
     if not left.steps:
         return {}
@@ -151,7 +153,7 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
         ends |= settling([s for s in left.steps if str(s.partition) in done], view, wholes=left.wholes).ends(view)
         run.note_replicas_after(event, settled)
     if may_act:
-        note_settled_of_superseded(run, run.record, ends)
+        note_settled_of(run, superseded, ends)
     return {p: why for p, why in unsettled.items() if str(p) not in done}
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 
 from kafka_reassignment.decisions.throttle import (
+    LATEST_ARRIVAL,
     THROTTLE_KEYS,
     Journal,
     LowerRate,
@@ -22,9 +22,6 @@ from kafka_reassignment.errors import overtaken
 from kafka_reassignment.model import ConfigChange, ConfigResource, ConfigValue, Refusal, TopicPartition, View
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.view import observe_replicas
-
-LATEST_ARRIVAL = timedelta(hours=1)
-"""How long a change may be under way: longer than a connection holds what was written into it, and than two sweeps are apart."""
 
 SETTLE_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.0)
 """Seconds between the looks for what was just set: most brokers show it within a tenth of a second."""

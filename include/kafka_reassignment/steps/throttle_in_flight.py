@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from kafka_reassignment.advice import THROTTLE_DAG_ID, Correct
 from kafka_reassignment.decisions.raising import to_raise
 from kafka_reassignment.decisions.rate import refuse_low_rate
 from kafka_reassignment.decisions.throttle import Journal, WantedThrottle, changes_to_throttle, throttle_for
-from kafka_reassignment.errors import name_some
+from kafka_reassignment.errors import InvalidRequestError, name_some
 from kafka_reassignment.model import Batch, Step
 from kafka_reassignment.record.debts import note_connection
 from kafka_reassignment.request import MEGABYTE
@@ -36,11 +37,13 @@ def throttle_in_flight(
 
     Raises:
         InvalidThrottleError: the rate is too low.
+        InvalidRequestError: the record is that of a reassignment.
         ReassignmentInProgressError: a reassignment has the lock of the cluster; its moves have a throttle of their own.
         ThrottleMissingError: it could not be put in place; what could be is journalled.
     """
     with run.audited("throttle_in_flight") as event:
         refuse_low_rate(asked_bytes_per_second, allow_low=allow_low)
+        _refuse_id_of_a_reassignment(run)
         run.take_lock(requested_by=by)
         try:
             batch = Batch(1, tuple(_moves(run, scope)))
@@ -63,6 +66,20 @@ def throttle_in_flight(
             return event.summary
         finally:
             run.release_lock()
+
+
+def _refuse_id_of_a_reassignment(run: RunContext) -> None:
+    """Make sure that the lock and the journal are not taken for those of a reassignment: Airflow gives scheduled runs of two DAGs one id."""
+    if run.record.exists:
+        own = run.record.reassignment_id
+        raise InvalidRequestError(
+            f"The id {own}, by which moves of other clients were to be throttled, is that of a reassignment of cluster "
+            f"{run.record.cluster_id}. Nothing was changed",
+            Correct(
+                "give the operator another reassignment_id, for example its default; the rate of the reassignment itself is "
+                f"changed with {THROTTLE_DAG_ID}"
+            ),
+        )
 
 
 def _raise(

@@ -68,7 +68,8 @@ def verify(run: RunContext) -> None:
         withdrawn = run.record.withdrawn_partitions()
         planned, found = _look_at_all(run, withdrawn)
         _wait_for_what_passes(run, found)
-        leaving = leaving_brokers(run, until=run.now() + timedelta(seconds=PASSING_SECONDS))
+        until = run.now() + timedelta(seconds=PASSING_SECONDS)
+        leaving = leaving_brokers(run.cluster, run.request, sleep=run.sleep, asks_again=lambda: run.now() < until)
         came_back = [p for p in leaving.hosted if p in planned and p not in found.wrong]
         if came_back:
             _look_at_what_came_back(run, came_back, found)

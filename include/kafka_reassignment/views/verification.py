@@ -20,6 +20,7 @@ from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import ClusterPort, in_slices
 from kafka_reassignment.record.catalogue import RecordedReassignment, find_reassignment
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.steps.leaving import leaving_brokers
 from kafka_reassignment.steps.moves import SLICE
 from kafka_reassignment.steps.view import observe_twice
 
@@ -32,7 +33,8 @@ class Verified:
     """What was compared. ``wrong`` says of each partition why it is not complete, ``throttles`` what is left of throttles.
 
     ``gone`` were deleted since the plan was made, ``withdrawn`` are not moved any more: neither counts. ``led_by_others`` are at
-    their target with another leader than the preferred one, which an election changes without a copy.
+    their target with another leader than the preferred one, which an election changes without a copy. ``still_hosted`` is what the
+    brokers that a decommission empties host, whether or not the plan moves it, and ``silent`` says why of those that do not tell.
     """
 
     cluster_id: str
@@ -43,11 +45,13 @@ class Verified:
     wrong: dict[str, str] = field(default_factory=dict)
     led_by_others: list[str] = field(default_factory=list)
     throttles: list[str] = field(default_factory=list)
+    still_hosted: list[str] = field(default_factory=list)
+    silent: dict[int, str] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
         """Whether all is as it was asked for."""
-        return not self.wrong and not self.throttles
+        return not (self.wrong or self.throttles or self.still_hosted or self.silent)
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -61,6 +65,8 @@ class Verified:
             "gone": self.gone,
             "withdrawn": self.withdrawn,
             "led_by_others": self.led_by_others,
+            "still_hosted": self.still_hosted,
+            "silent": {str(broker): why for broker, why in self.silent.items()},
         }
 
     def lines(self) -> Iterator[str]:
@@ -72,6 +78,9 @@ class Verified:
         yield from list(self.wrong.values())[:SHOWN]
         if len(self.wrong) > SHOWN:
             yield f"and {len(self.wrong) - SHOWN} more partitions; --json has all"
+        if self.still_hosted:
+            yield f"The brokers to be emptied still host {len(self.still_hosted)} partitions: {name_some(self.still_hosted)}"
+        yield from (f"Broker {broker} does not tell what it hosts: {why}" for broker, why in self.silent.items())
         yield from (f"Throttle left: {text}" for text in self.throttles)
         for partitions, what in (
             (self.gone, "deleted since the plan was made"),
@@ -91,6 +100,8 @@ def verify_reassignment(
 ) -> Verified:
     """Compare a cluster with the plan in a record, and the throttle journal with what is still to be restored.
 
+    Of a decommission also what its brokers host: it is complete when they are empty, whatever was withdrawn or was made since.
+
     Args:
         cluster: the cluster.
         store: the records.
@@ -106,6 +117,9 @@ def verify_reassignment(
     verified = Verified(cluster_id, found.reassignment_id, withdrawn=sorted(withdrawn))
     moves = (m for m in read_target(found.record.plan_ref()) if str(m.partition) not in withdrawn)
     _compare(cluster, moves, verified, sleep)
+    leaving = leaving_brokers(cluster, found.record.recorded_request().request, sleep=sleep)
+    verified.still_hosted = [str(p) for p in sorted({*leaving.hosted, *leaving.hidden})]
+    verified.silent = dict(leaving.silent)
     verified.throttles += found.record.journal().owed_texts()
     return verified
 

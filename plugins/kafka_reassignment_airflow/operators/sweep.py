@@ -18,6 +18,7 @@ from kafka_reassignment.errors import (
     name_some,
 )
 from kafka_reassignment.record.debts import Debts, debts
+from kafka_reassignment.record.models import is_same_airflow
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request.names import DEFAULT_KAFKA_CONNECTION_ID
 from kafka_reassignment.steps.context import RunContext
@@ -35,7 +36,8 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
 
     Each cluster that the records show in debt is opened by the connection that its reassignments were asked for with. One
     that cannot be opened keeps none of the others waiting, nor does a damaged object of the record, nor a move that Kafka never
-    completes and that keeps a throttle in place; the task then fails and names it.
+    completes and that keeps a throttle in place; the task then fails and names it. A cluster that no connection here leads to is left
+    to the Airflow that has a reassignment at work there.
 
     Left behind when it dies: the lock of the cluster, until Airflow's retry; debts stay in their journals.
 
@@ -103,12 +105,12 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
 
     def _serve(self, store: RecordStore, known: Debts, context: Context) -> Sweep:
         if known.owing:
-            return self._sweep_cluster(known, context)
+            return self._sweep_cluster(store, known, context)
         # Of a try that died when all was paid.
         store.release(known.cluster_id, str(self.reassignment_id), instance=instance())
         return Sweep({})
 
-    def _sweep_cluster(self, known: Debts, context: Context) -> Sweep:
+    def _sweep_cluster(self, store: RecordStore, known: Debts, context: Context) -> Sweep:
         reasons: list[str] = []
         passing = False
         for kafka_conn_id in known.connection_ids:
@@ -127,6 +129,8 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
             except ReassignmentError as error:
                 passing = passing or is_worth_a_retry(error)
                 reasons.append(str(error).rstrip("."))
+        if not passing and (busy := self._at_work_elsewhere(store, known)):
+            return Sweep(dict.fromkeys(known.owing, busy))
         reasons += [str(error) for error in known.damaged_requests]
         problem = (
             f"Cluster {known.cluster_id} is owed throttle configs by {name_some(known.owing)}, which could not be "
@@ -141,6 +145,20 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
                 "kafka_conn_id"
             ),
         )
+
+    def _at_work_elsewhere(self, store: RecordStore, known: Debts) -> str:
+        """Say that a reassignment of another Airflow is at work on a cluster that none of the connections here leads to.
+
+        It pays what earlier ones owe, and that Airflow has its own sweep. Empty where that is not so.
+        """
+        owner = store.lock_owner(known.cluster_id)
+        if owner is None or is_same_airflow(owner.instance, instance()):
+            return ""
+        if not store.is_locked_for_long(known.cluster_id, owner):
+            return ""
+        text = f"cluster {known.cluster_id} is locked by {owner.reassignment_id} of the Airflow {owner.instance}, whose sweep looks after it"
+        self.log.info("No connection here leads to it: %s", text)
+        return text
 
     def _sweep(self, run: RunContext, context: Context, kafka_conn_id: str) -> Sweep:
         done = sweep(run, by=requested_by(context))

@@ -33,6 +33,8 @@ class KafkaThrottleOperator(ReassignmentStepOperator):
     :param topics: topics, or patterns of topics, all of whose moves are meant; a list or JSON of one (templated). All that
         is in flight is meant when both are empty.
     :param allow_low_throttle: accept less than 1 MB/s, which Kafka cannot hold accurately (templated).
+    :param reassignment_id: the name of its record, by which it locks the cluster (templated). The id of a reassignment is refused.
+        A run id alone would not do, as for ``SweepThrottlesOperator``.
     """
 
     template_fields: Sequence[str] = (
@@ -50,9 +52,10 @@ class KafkaThrottleOperator(ReassignmentStepOperator):
         partitions: Sequence[str] | str = (),
         topics: Sequence[str] | str = (),
         allow_low_throttle: bool | str = False,
+        reassignment_id: str = "{{ dag.dag_id }}__{{ run_id }}",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(reassignment_id=reassignment_id, **kwargs)
         self.throttle_mb_per_second = throttle_mb_per_second
         self.partitions = partitions
         self.topics = topics

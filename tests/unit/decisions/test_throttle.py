@@ -53,8 +53,11 @@ def put_in_place(configs: Configs, journal: Journal | None = None) -> Journal:
 
 
 def cleared(configs: Configs, journal: Journal) -> Journal:
-    configs.apply(changes_to_restore(journal, configs.describe(journal.resources)).changes)
-    return changes_to_restore(journal, configs.describe(journal.resources)).journal
+    """Clear it all; the second pass deletes the lists that the first one has emptied."""
+    for _ in range(2):
+        configs.apply(changes_to_restore(journal, configs.describe(journal.resources)).changes)
+        journal = changes_to_restore(journal, configs.describe(journal.resources)).journal
+    return journal
 
 
 # What a batch needs

@@ -211,12 +211,14 @@ class World:
     def clear(self, who: int, through: int = 99, *, keep: Needed | None = None) -> None:
         journal, others = self.journals[who], [j for n, j in enumerate(self.journals) if n != who]
         needed = self.needed() if keep is None else keep
-        changes = changes_to_restore(
-            journal, self.configs.describe(journal.resources), keep=needed, others=others
-        ).changes
-        self.configs.apply(changes[:through])
-        seen = self.configs.describe(journal.resources)
-        self.journals[who] = changes_to_restore(journal, seen, keep=needed, others=others).journal
+        for _ in range(2):  # the second pass deletes the lists that the first one has emptied
+            seen = self.configs.describe(journal.resources)
+            changes = changes_to_restore(journal, seen, keep=needed, others=others).changes
+            self.configs.apply(changes[:through])
+            through = max(0, through - len(changes))
+            seen = self.configs.describe(journal.resources)
+            journal = changes_to_restore(journal, seen, keep=needed, others=others).journal
+        self.journals[who] = journal
 
     def hand_over(self) -> None:
         taken = self.journals[0]

@@ -98,10 +98,13 @@ class Run:
         self.configs.apply(changes[:through])
 
     def clear(self, through: int, *, journal_written: bool = True) -> None:
-        clearing = changes_to_restore(self.journal, self.configs.describe(self.journal.resources))
-        self.configs.apply(clearing.changes[:through])
-        if journal_written:
-            self.journal = changes_to_restore(self.journal, self.configs.describe(self.journal.resources)).journal
+        """Clear it, and die after so many changes; the second pass deletes the lists that the first one has emptied."""
+        for _ in range(2):
+            clearing = changes_to_restore(self.journal, self.configs.describe(self.journal.resources))
+            self.configs.apply(clearing.changes[:through])
+            through = max(0, through - len(clearing.changes))
+            if journal_written:
+                self.journal = changes_to_restore(self.journal, self.configs.describe(self.journal.resources)).journal
 
 
 ours = st.one_of(

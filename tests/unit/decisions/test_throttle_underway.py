@@ -14,6 +14,7 @@ from tests.unit.decisions.moves import move
 
 from kafka_reassignment.decisions.throttle import (
     FOLLOWER_RATE,
+    LATEST_ARRIVAL,
     LEADER_REPLICAS,
     Journal,
     arrived,
@@ -57,12 +58,13 @@ class Cluster:
 
     def clear(self):  # type: ignore[no-untyped-def]
         """Clear it: change, then write the journal; the look before that and the writing are one moment, or are done again."""
-        seen = self.configs.describe(self.journal.resources)
-        changes = changes_to_restore(self.journal, seen).changes
-        yield
-        self.configs.apply(changes)
-        yield
-        self.journal = changes_to_restore(self.journal, self.configs.describe(self.journal.resources)).journal
+        for _ in range(2):  # the second pass deletes the lists that the first one has emptied
+            seen = self.configs.describe(self.journal.resources)
+            changes = changes_to_restore(self.journal, seen).changes
+            yield
+            self.configs.apply(changes)
+            yield
+            self.journal = changes_to_restore(self.journal, self.configs.describe(self.journal.resources)).journal
 
     def cleared_before_the_write(self, name: str):  # type: ignore[no-untyped-def]
         """Return a try that is about to make its changes; what it journalled has been cleared."""
@@ -189,3 +191,30 @@ def test_an_older_rate_that_arrives_late_is_ours_and_not_a_persons():
     cluster.sweep()
     assert cluster.journal.is_settled
     assert cluster.configs.state() == BEFORE.state()
+
+
+def test_a_look_that_fails_each_time_adds_its_name_to_the_journal_and_only_for_as_long_as_its_change_may_arrive() -> (
+    None
+):
+    cluster = Cluster()
+    plan = throttle_for(BATCH, asked_bytes_per_second=7_700_000)
+    for n in range(1_000):
+        journal, changes = changes_to_throttle(plan, cluster.journal, cluster.configs.describe(plan.resources))
+        cluster.journal = begun(journal, changes, f"try {n}", NOON + n * timedelta(seconds=10))
+    (its,) = cluster.journal.underway
+    assert (its.setting, its.since) == ("try 999", NOON + 999 * timedelta(seconds=10))
+    assert len(its.earlier) == LATEST_ARRIVAL / timedelta(seconds=10)
+
+
+def test_what_two_tries_have_under_way_alike_stays_until_both_have_ended() -> None:
+    cluster = Cluster()
+    first, second = cluster.set_it("first"), cluster.set_it("second")
+    next(first), next(second)
+    assert [(u.setting, *u.earlier) for u in cluster.journal.underway] == [("second", "first")]
+    for _ in second:
+        pass
+    assert [u.setting for u in cluster.journal.underway] == ["first"], "its request may still arrive"
+    for _ in cluster.clear():
+        pass
+    assert is_cleared(cluster.journal, "first")
+    assert list(first) == [], "and it changes nothing"

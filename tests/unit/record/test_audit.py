@@ -1,13 +1,16 @@
 """The audit trail keeps every event, in order, and shows each alteration."""
 
+import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
 from upath import UPath
 
-from kafka_reassignment.errors import RecordDamagedError
+from kafka_reassignment.errors import RecordDamagedError, RecordUnavailableError
+from kafka_reassignment.record import audit
 from kafka_reassignment.record.audit import Actor, AuditEvent, AuditLog
+from kafka_reassignment.record.objects import as_bytes
 
 pytestmark = pytest.mark.quick
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -123,6 +126,56 @@ def test_a_head_that_is_one_behind_is_no_fault(log, tmp_path):
 
 
 STEPS = ("preflight", "plan", "admit", "set_throttle")
+
+
+def forge(log, folder, count):
+    """Write events with right links after the last one, into the folder of the events alone."""
+    for number in range(log.last_number() + 1, log.last_number() + 1 + count):
+        before = hashlib.sha256((folder / "audit" / f"{number - 1:06d}.json").read_bytes()).hexdigest()
+        forged = event("approve").model_copy(update={"sequence": number, "previous_hash": before})
+        (folder / "audit" / f"{number:06d}.json").write_bytes(as_bytes(forged))
+
+
+def test_events_that_were_added_without_the_head_are_found(log, tmp_path):
+    log.append(event("admit"))
+    forge(log, tmp_path, 2)
+    with pytest.raises(RecordDamagedError, match=r"has 3 events, expected 1 as its head .* says, or one more"):
+        log_in(tmp_path).verify()
+
+
+def test_a_head_that_could_not_be_written_is_made_up_for_before_the_next_event(tmp_path, monkeypatch):
+    """Two writers die one after the other, each between its event and the head: it is one behind, never two."""
+    log_in(tmp_path).append(event("admit"))
+    write = audit.write_object
+
+    def refuse_head_of(number):
+        def refusing(place, content):
+            if f'"sequence":{number}' in content.decode().replace(" ", ""):
+                raise RecordUnavailableError("no answer")
+            write(place, content)
+
+        monkeypatch.setattr(audit, "write_object", refusing)
+
+    for number in (2, 3):
+        refuse_head_of(number)
+        log_in(tmp_path).append(event("set_throttle"))
+    assert (log_in(tmp_path).head_number(), log_in(tmp_path).verify()) == (2, 3)
+
+
+def test_a_writer_that_stood_still_leaves_the_head_of_those_who_overtook_it(tmp_path, monkeypatch):
+    log_in(tmp_path).append(event("admit"))
+    write, slow = audit.write_object, []
+
+    def overtaken(place, content):
+        if not slow:
+            slow.append(content)
+            for step in STEPS:
+                log_in(tmp_path).append(event(step))
+        write(place, content)
+
+    monkeypatch.setattr(audit, "write_object", overtaken)
+    log_in(tmp_path).append(event("slow"))
+    assert log_in(tmp_path).verify() == log_in(tmp_path).head_number() == 6
 
 
 def test_a_trail_that_is_cut_off_together_with_its_head_is_found(log, tmp_path):

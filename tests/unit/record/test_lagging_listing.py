@@ -18,6 +18,7 @@ from kafka_reassignment.record.models import ClusterLock, FinishedBatch
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.record.series import Series
 from kafka_reassignment.record.store import RecordStore
+from kafka_reassignment.steps.finished import REPORT
 
 pytestmark = pytest.mark.quick
 NOON = datetime(2026, 1, 1, tzinfo=UTC)
@@ -60,6 +61,12 @@ def test_a_journal_is_changed_on_the_ground_of_one_that_no_listing_shows(record)
 def test_a_stop_that_no_listing_shows_stops(record):
     record.run_commands.append(RunCommand(at=NOON, by="ann", stopped=True, reason="now"))
     assert record.stopped() is not None
+
+
+def test_a_report_that_no_listing_shows_ends_the_reassignment(record):
+    assert not record.has_file(REPORT)
+    record.write_file(REPORT, b"done")
+    assert record.has_file(REPORT)
 
 
 def test_a_lock_that_no_listing_shows_is_not_taken(root):

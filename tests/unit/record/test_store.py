@@ -218,3 +218,13 @@ def test_a_store_that_refuses_without_saying_which_condition_has_refused_all_the
 
     monkeypatch.setattr(objects, "_create", create)
     assert not create_object(UPath("memory://c/x"), b"second")
+
+
+@pytest.mark.parametrize("stray", ["._0001.done.json", "copy of 0001.done.json", ".done.json", "²².done.json"])
+def test_a_file_of_another_name_among_the_batches_is_no_end_of_a_batch(store, stray):
+    record = store.record("c", "r")
+    record.write_finished(
+        FinishedBatch(number=1, partitions=1, bytes_copied=1, started_at=NOON, finished_at=NOON, left_out={})
+    )
+    (record.root / "batches" / stray).write_bytes(b"")
+    assert store.record("c", "r").finished_batches() == {1}

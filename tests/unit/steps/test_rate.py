@@ -8,7 +8,7 @@ from tests.steps_lab import ProcessDiedError, move
 from tests.unit.steps.throttle_lab import at_full_speed, look, set_by_hand
 
 from kafka_reassignment.decisions.raising import Raise, partly_raised
-from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE, Journal, Side
+from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LATEST_ARRIVAL, LEADER_RATE, Journal, Side
 from kafka_reassignment.decisions.throttle.journal import Earlier, RateRecord
 from kafka_reassignment.errors import (
     InvalidRequestError,
@@ -21,7 +21,6 @@ from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResour
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.restore import adopt_debts, restore_configs
-from kafka_reassignment.steps.throttle_configs import LATEST_ARRIVAL
 
 pytestmark = pytest.mark.quick
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from tests.steps_lab import StillWaiting, move
+from tests.steps_lab import ProcessDiedError, StillWaiting, move
 from tests.unit.steps.throttle_lab import (
     MOVES,
     ORDERS,
@@ -112,6 +112,54 @@ def test_a_replica_that_falls_behind_right_after_the_drop_is_looked_after_until_
     submitted.finish()
     assert submitted.record.journal().is_settled
     assert entries(submitted, FOLLOWER_REPLICAS) == entries(submitted, LEADER_REPLICAS) == set()
+
+
+def at_the_next_change(cluster, then) -> None:
+    """Call ``then`` right before the configs are changed next."""
+    alter = cluster.alter_configs
+
+    def late(changes):
+        del cluster.alter_configs
+        then()
+        return alter(changes)
+
+    cluster.alter_configs = late
+
+
+def test_what_another_client_adds_to_a_list_while_it_is_cleared_stays(submitted, cluster):
+    cluster.catch_up_all()
+    submitted.do_all("sense_isr_catch_up", "drop_old_replicas")
+    other = cluster.another_client()
+    theirs = [
+        ConfigChange(ORDERS, FOLLOWER_REPLICAS, ConfigOperation.APPEND, "3:5"),
+        ConfigChange(ORDERS, LEADER_REPLICAS, ConfigOperation.APPEND, "3:1,3:2"),
+    ]
+    at_the_next_change(cluster, lambda: other.alter_configs(theirs))
+    submitted.do_all("clear_throttle")
+    assert (entries(submitted, FOLLOWER_REPLICAS), entries(submitted, LEADER_REPLICAS)) == ({"3:5"}, {"3:1", "3:2"})
+    assert submitted.record.journal().is_settled
+
+
+def test_a_list_that_a_clear_has_emptied_before_it_died_is_deleted_by_the_next_one(reassignment, cluster):
+    run = reassignment(MOVES)
+    before = run.configs("orders")
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.catch_up_all()
+    run.do_all("sense_isr_catch_up", "drop_old_replicas")
+
+    def then_die():
+        def die():
+            raise ProcessDiedError
+
+        at_the_next_change(cluster, die)
+
+    at_the_next_change(cluster, then_die)
+    with pytest.raises(ProcessDiedError):
+        run.do("clear_throttle")
+    assert run.configs("orders")[ORDERS][FOLLOWER_REPLICAS].value == ""
+    assert not run.record.journal().is_settled
+    run.do("clear_throttle")
+    assert run.configs("orders") == before
 
 
 def test_a_stopped_reassignments_clear_does_not_wait_for_another_clients_move(submitted, cluster):

@@ -4,7 +4,7 @@ import pytest
 from tests.steps_lab import move
 
 from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_REPLICAS
-from kafka_reassignment.errors import InvalidThrottleError, ReassignmentInProgressError
+from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError, ReassignmentInProgressError
 from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.record.debts import debts
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -143,3 +143,17 @@ def test_a_rate_that_kafka_cannot_hold_is_refused(foreign):
     with pytest.raises(InvalidThrottleError, match="expected at least 1000000"):
         throttle(foreign, mb=0.5)
     assert foreign.configs("orders") == foreign.before
+
+
+def test_the_id_of_a_reassignment_is_refused_and_neither_its_lock_nor_its_rate_is_touched(reassignment, cluster):
+    """Airflow makes the id of a scheduled run from its time alone: two DAGs may have the same one."""
+    run = reassignment([move("orders", 2, (3, 1), (3, 4))], reassignment_id=THROTTLE)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.another_client().alter_reassignments({ORDERS_0: (1, 3)})
+    lock, configs = run.store.lock(run.cluster_id).last(), run.configs("orders")
+    with pytest.raises(
+        InvalidRequestError, match="is that of a reassignment of cluster .* Nothing was changed"
+    ) as refused:
+        throttle(run, mb=3)
+    assert "give the operator another reassignment_id" in str(refused.value.advice[0])
+    assert (run.store.lock(run.cluster_id).last(), run.configs("orders")) == (lock, configs)

@@ -55,6 +55,17 @@ def test_a_lower_default_of_all_brokers_is_followed_also_when_it_changes_while_d
     assert rate(run, 3, FOLLOWER_RATE) == 2_000_000
 
 
+def test_a_default_of_all_brokers_is_followed_each_time_that_it_is_lowered(submitted, cluster):
+    before = rate(submitted, 3, FOLLOWER_RATE)
+    cluster.hold_back(ORDERS_0, 3)
+    for default, followed in ((5, 5), (2, 2), (1, 1), (4, 4), (None, 10), (3, 3), (20, 10)):
+        set_by_hand(cluster, "", FOLLOWER_RATE, default and default * 1_000_000)
+        look(submitted)
+        look(submitted)
+        assert rate(submitted, 3, FOLLOWER_RATE) == followed * 1_000_000, f"default {default} MB/s"
+    assert rate(submitted, 3, FOLLOWER_RATE) == before == OURS
+
+
 def test_a_rate_in_server_properties_limits_nothing_so_ours_is_set(tmp_path):
     slow = FakeCluster(auto_catch_up=False, static_configs={3: {FOLLOWER_RATE: "4000000"}})
     slow.create_topic("orders", [(1, 2), (2, 3)], size_bytes=1_000_000)

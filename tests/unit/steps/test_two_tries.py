@@ -9,9 +9,9 @@ import pytest
 from tests.steps_lab import ProcessDiedError, StillWaiting
 from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1
 
+from kafka_reassignment.decisions.throttle import LATEST_ARRIVAL
 from kafka_reassignment.errors import BatchIncompleteError, OvertakenError
 from kafka_reassignment.steps.sweep import sweep
-from kafka_reassignment.steps.throttle_configs import LATEST_ARRIVAL
 
 pytestmark = pytest.mark.quick
 

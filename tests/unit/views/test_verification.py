@@ -7,6 +7,7 @@ from tests.steps_lab import move
 
 from kafka_reassignment.errors import InvalidRequestError, RecordError
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
+from kafka_reassignment.record.operator_commands import WithdrawCommand
 from kafka_reassignment.views.verification import verify_reassignment, verify_targets
 
 pytestmark = pytest.mark.quick
@@ -59,6 +60,25 @@ def test_a_partition_without_a_leader_is_not_complete_and_not_led_by_another_bro
     found = verified(run)
     assert found.wrong == {"orders-0": "orders-0 has no leader: 2 out of sync"}
     assert found.led_by_others == []
+
+
+def test_a_decommission_is_complete_only_when_its_brokers_are_empty(reassignment, cluster):
+    """As the task verify says: what was withdrawn, and what was made since, is on broker 2 all the same."""
+    run = reassignment(
+        [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))], job="decommission", brokers=[2]
+    )
+    run.record.withdraw_commands.append(WithdrawCommand(at=run.clock.now, by="ann", partitions=("orders-0",)))
+    run.do_all()
+    cluster.create_topic("late", [(2, 5)], size_bytes=1)
+    found = verified(run)
+    assert (found.is_complete, found.wrong, found.withdrawn) == (False, {}, ["orders-0"])
+    assert found.still_hosted == ["late-0", "orders-0", "orders-3"]
+    assert "The brokers to be emptied still host 3 partitions: late-0, orders-0, orders-3" in found.lines()
+    cluster.another_client().alter_reassignments(
+        {ORDERS[0]: (1, 3), ORDERS[3]: (1, 3), TopicPartition("late", 0): (4, 5)}
+    )
+    cluster.catch_up_all()
+    assert verified(run).is_complete
 
 
 def test_a_topic_that_was_deleted_since_is_no_fault(reassignment, cluster):

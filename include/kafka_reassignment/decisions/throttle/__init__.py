@@ -27,7 +27,14 @@ from kafka_reassignment.decisions.throttle.set import (
     missing_throttle,
     without_raises,
 )
-from kafka_reassignment.decisions.throttle.underway import arrived, begun, ended, is_cleared, without_older
+from kafka_reassignment.decisions.throttle.underway import (
+    LATEST_ARRIVAL,
+    arrived,
+    begun,
+    ended,
+    is_cleared,
+    without_older,
+)
 from kafka_reassignment.decisions.throttle.wanted import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -51,6 +58,7 @@ __all__ = [
     "FOLLOWER_RATE",
     "FOLLOWER_REPLICAS",
     "HIDDEN",
+    "LATEST_ARRIVAL",
     "LEADER_RATE",
     "LEADER_REPLICAS",
     "LONGEST_LIST_BYTES",

@@ -34,8 +34,8 @@ def changes_to_restore(
     """Return the changes that restore every journalled config that is not needed, and the journal of what is still owed.
 
     A rate goes back to the value the broker itself had, else it is deleted so that the layer below shows again
-    (F6). From a list our entries are subtracted; a list that did not exist before and has nothing but ours is
-    deleted. A deleted topic is owed nothing.
+    (F6). From a list our entries are subtracted; one that did not exist before is deleted once it is seen empty, so it takes a
+    second look. A deleted topic is owed nothing.
 
     Args:
         journal: what we owe.
@@ -77,9 +77,10 @@ def changes_to_restore(
         needed = keep.of(record.topic, record.side)
         staying = tuple(e for e in record.added if e in needed)
         there = entries_of(present.value)
-        has_unseen |= there != (EVERY_REPLICA,) and not set(record.added) <= {*staying, *there}
         relied_on = tuple(e for e in record.relied_on if e in needed)
         change = _remove_entries(record, present, set(staying))
+        is_deleted = change is not None and change.operation is ConfigOperation.DELETE
+        has_unseen |= there != (EVERY_REPLICA,) and not is_deleted and not set(record.added) <= {*staying, *there}
         if change is not None:
             changes.append(change)
             lists.append(record)
@@ -138,17 +139,17 @@ def changes_to_put_back(journal: Journal, taken: Collection[ConfigChange], neede
 
 
 def _remove_entries(record: ListRecord, present: ConfigValue, staying: set[str]) -> ConfigChange | None:
+    """Return the change that removes our entries, else the one that deletes a list of which nothing is left.
+
+    A list with entries is never deleted: another client may have added to it since the look.
+    """
     there = entries_of(present.value)
-    ours = set(record.added) - staying
-    going = [e for e in record.added if e not in staying and e in set(there)]
-    if not record.added:
-        return None
-    alone = not record.earlier.was_set_here and all(e in ours for e in there)
-    if alone and present.source is ConfigSource.DYNAMIC_TOPIC:
+    if going := [e for e in record.added if e not in staying and e in set(there)]:
+        return ConfigChange(record.resource, record.side.replicas_key, ConfigOperation.SUBTRACT, ",".join(going))
+    is_left_empty = not there and present.source is ConfigSource.DYNAMIC_TOPIC and not record.earlier.was_set_here
+    if record.added and is_left_empty:
         return ConfigChange(record.resource, record.side.replicas_key, ConfigOperation.DELETE)
-    if not going:
-        return None
-    return ConfigChange(record.resource, record.side.replicas_key, ConfigOperation.SUBTRACT, ",".join(going))
+    return None
 
 
 def _format_value(value: ConfigValue) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from kafka_reassignment.decisions.throttle.wanted import (
     Correction,
@@ -144,11 +144,13 @@ class LowerRate(_Frozen):
 class Underway(_Frozen):
     """Changes that a try has journalled and may still make: Kafka takes them however late they come.
 
-    ``rates`` and ``lists`` are what is owed once they take effect.
+    ``rates`` and ``lists`` are what is owed once they take effect. ``earlier`` are other tries that journalled the very same before
+    and have not said either that it is made, by when.
     """
 
     setting: str
     since: datetime
+    earlier: dict[str, datetime] = Field(default_factory=dict)
     rates: tuple[RateRecord, ...]
     lists: tuple[ListRecord, ...]
 
@@ -156,6 +158,19 @@ class Underway(_Frozen):
     def resources(self) -> frozenset[ConfigResource]:
         """Brokers and topics whose configs it changes."""
         return frozenset({r.resource for r in self.rates} | {r.resource for r in self.lists})
+
+    def is_of(self, setting: str) -> bool:
+        """Whether this try may still make these changes."""
+        return setting == self.setting or setting in self.earlier
+
+    def without(self, setting: str) -> Underway | None:
+        """Return what is under way when this try makes no change any more; None where no other try has the same under way."""
+        tries = {name: at for name, at in {**self.earlier, self.setting: self.since}.items() if name != setting}
+        if not tries:
+            return None
+        *_, latest = tries
+        since = tries.pop(latest)
+        return self.model_copy(update={"setting": latest, "since": since, "earlier": tries})
 
 
 class Journal(Versioned):

@@ -127,10 +127,14 @@ def without_raises(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) 
     kept = []
     for rate in wanted.rates:
         record = records.get((rate.broker, rate.side))
-        present = seen.get(rate.resource, {}).get(rate.side.rate_key, UNSET)
         if record is None:
             kept.append(rate)
-        elif not known[rate.broker, rate.side].is_ours(present) or bytes_of(present) >= rate.set_bytes_per_second:
+            continue
+        own = known[rate.broker, rate.side]
+        present = seen.get(rate.resource, {}).get(rate.side.rate_key, UNSET)
+        # What would apply without us may have been lowered once more: the default of all brokers, which ours has followed.
+        highest = min(rate.set_bytes_per_second, bytes_of(_without_us(rate, seen, own)))
+        if not own.is_ours(present) or bytes_of(present) >= highest:
             kept.append(_at_most(rate, int(record.set_values[-1])))
     return replace(wanted, rates=tuple(kept))
 

@@ -8,16 +8,23 @@ nothing that is cleared is forgotten: what shows up after all is owed again.
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kafka_reassignment.decisions.throttle.journal import UNSET, Journal, ListRecord, RateRecord, Underway, union
 from kafka_reassignment.decisions.throttle.set import SeenConfigs
 from kafka_reassignment.decisions.throttle.wanted import entries_of
 from kafka_reassignment.model import ConfigChange, ConfigOperation
 
+LATEST_ARRIVAL = timedelta(hours=1)
+"""How long a change may be under way: longer than a connection holds what was written into it, and than two sweeps are apart."""
+
 
 def begun(journal: Journal, changes: Collection[ConfigChange], setting: str, at: datetime) -> Journal:
-    """Return the journal to store before changes are made: with them as under way. Values that are put back are not among them."""
+    """Return the journal to store before changes are made: with them as under way. Values that are put back are not among them.
+
+    Where a try before has the very same under way, it is journalled once: a look that fails each time adds its name alone, for as
+    long as its change may arrive.
+    """
     made = {(c.resource, c.key): c for c in changes}
     rates = tuple(
         r
@@ -31,9 +38,15 @@ def begun(journal: Journal, changes: Collection[ConfigChange], setting: str, at:
         for r in journal.lists
         if (c := made.get((r.resource, r.side.replicas_key))) is not None and c.operation is ConfigOperation.APPEND
     )
-    others = tuple(u for u in journal.underway if u.setting != setting)
-    its = (Underway(setting=setting, since=at, rates=rates, lists=lists),) if rates or lists else ()
-    return journal.model_copy(update={"underway": (*others, *its)})
+    others = _without_try(journal.underway, setting)
+    if not (rates or lists):
+        return journal.model_copy(update={"underway": others})
+    its = Underway(setting=setting, since=at, rates=rates, lists=lists)
+    if same := next((u for u in others if (u.rates, u.lists) == (rates, lists)), None):
+        tries = {**same.earlier, same.setting: same.since}
+        earlier = {name: since for name, since in tries.items() if since >= at - LATEST_ARRIVAL}
+        its = its.model_copy(update={"earlier": earlier})
+    return journal.model_copy(update={"underway": (*(u for u in others if u is not same), its)})
 
 
 def ended(journal: Journal, setting: str) -> tuple[Journal, bool]:
@@ -42,14 +55,14 @@ def ended(journal: Journal, setting: str) -> tuple[Journal, bool]:
     They did where something has been cleared since they were journalled. Then it is owed again. Where the next batch has set its own
     rate since, what came late is one more value of ours.
     """
-    its = next((u for u in journal.underway if u.setting == setting), None)
+    its = next((u for u in journal.underway if u.is_of(setting)), None)
     if its is None:
         return journal, False
     late = {(r.broker, r.side): r for r in its.rates}
     left = journal.model_copy(
         update={
             "rates": tuple(_with_late(r, late.get((r.broker, r.side))) for r in journal.rates),
-            "underway": tuple(u for u in journal.underway if u is not its),
+            "underway": _without_try(journal.underway, setting),
         }
     )
     missing = _not_owed(its, [journal])
@@ -65,7 +78,7 @@ def _with_late(record: RateRecord, late: RateRecord | None) -> RateRecord:
 
 def is_cleared(journal: Journal, setting: str) -> bool:
     """Whether something of a setting that is under way has been cleared since."""
-    its = next((u for u in journal.underway if u.setting == setting), None)
+    its = next((u for u in journal.underway if u.is_of(setting)), None)
     missing = _not_owed(its, [journal]) if its else None
     return missing is not None and bool(missing.rates or missing.lists)
 
@@ -95,6 +108,11 @@ def arrived(journal: Journal, seen: SeenConfigs, others: Collection[Journal] = (
 def without_older(journal: Journal, than: datetime) -> Journal:
     """Return the journal without what has been under way since before a moment: it does not arrive any more."""
     return journal.model_copy(update={"underway": tuple(u for u in journal.underway if u.since >= than)})
+
+
+def _without_try(underway: Collection[Underway], setting: str) -> tuple[Underway, ...]:
+    left = (u.without(setting) if u.is_of(setting) else u for u in underway)
+    return tuple(u for u in left if u is not None)
 
 
 def _not_owed(its: Underway, journals: Collection[Journal]) -> Underway:

@@ -1,0 +1,73 @@
+"""What is settled of a reassignment that was stopped: what comes of it from then on is not its doing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+
+from upath import UPath
+
+from kafka_reassignment.errors import RecordDamagedError
+from kafka_reassignment.model import Replicas, TopicPartition
+from kafka_reassignment.record.objects import read_object, write_object
+from kafka_reassignment.record.operator_commands import RunCommand, SettledNote
+from kafka_reassignment.record.series import Series
+
+
+class SettledNotes:
+    """Where partitions were when they were found settled, by partition, and that all is settled.
+
+    A note has the number of the order to stop that its look began with, and holds while that is the last order: it may have
+    been resumed while the look was still under way, and what was settled is its own again.
+
+    Args:
+        root: of the record.
+        run_commands: the orders to stop and to go on.
+    """
+
+    def __init__(self, root: UPath, run_commands: Series[RunCommand]) -> None:
+        self._all = root / "settled.txt"
+        self._notes = Series(root / "settled", SettledNote)
+        self._run_commands = run_commands
+
+    def note_all(self, stop: int) -> None:
+        """Note that all is settled since the order to stop of this number."""
+        write_object(self._all, str(stop).encode())
+
+    def has_all(self) -> bool:
+        """Whether it is stopped, and all of it was settled since."""
+        noted = read_object(self._all)
+        return noted is not None and (stop := self._stop()) is not None and noted == str(stop).encode()
+
+    def note(self, ends: Mapping[TopicPartition, Replicas], *, stop: int | None, at: datetime) -> None:
+        """Note where partitions are settled, those that are not noted yet: the first note counts.
+
+        Args:
+            ends: by partition, the replicas that it has now.
+            stop: number of the order to stop that was read before the look; None where they were withdrawn, so that the note holds
+                for good.
+            at: now, in UTC.
+        """
+        known = self.partitions()
+        new = {str(p): replicas for p, replicas in sorted(ends.items()) if str(p) not in known}
+        if new:
+            self._notes.append(SettledNote(at=at, ends=new, run_command=stop))
+
+    def partitions(self) -> dict[str, Replicas]:
+        """Return by partition where it was settled since this reassignment was stopped, or since the partition was withdrawn.
+
+        A note that cannot be read is none: its partitions are settled once more, and those of the other notes are not.
+        """
+        stop, found = self._stop(), dict[str, Replicas]()
+        for number in range(self._notes.last_number(), 0, -1):
+            with suppress(RecordDamagedError):
+                note = self._notes.read(number)
+                if note.run_command in (None, stop):
+                    found |= note.ends
+        return found
+
+    def _stop(self) -> int | None:
+        """The number of the last order, where that is to stop."""
+        number, command = self._run_commands.last()
+        return number if command is not None and command.stopped else None
