@@ -25,7 +25,7 @@ from kafka_reassignment.errors import (
     ThrottleMissingError,
 )
 from kafka_reassignment.request import MEGABYTE, PACES, Limits, ReassignmentRequest, parse_request
-from kafka_reassignment.request.rate import HIGHEST_RATE_MB
+from kafka_reassignment.request.rate import HIGHEST_RATE_MB, LEAST_RATE_MB
 from kafka_reassignment.request.reassignment import GROUPS
 from kafka_reassignment.request.windows.spec import MaintenanceWindows
 from kafka_reassignment.steps import cancel
@@ -300,7 +300,7 @@ def test_every_rate_is_bounded_in_the_form(dags):
     rates = [dag.params.get_param(name) for dag in dags.values() for name in RATES if name in dag.params]
     assert len(rates) == 5
     for rate in rates:
-        assert (rate.schema["exclusiveMinimum"], rate.schema["maximum"]) == (0, HIGHEST_RATE_MB)
+        assert (rate.schema["minimum"], rate.schema["maximum"]) == (LEAST_RATE_MB, HIGHEST_RATE_MB)
         assert rate.resolve(1) == 1
         for wrong in (0, -1, HIGHEST_RATE_MB + 1, "fast"):
             with pytest.raises(ParamValidationError):
