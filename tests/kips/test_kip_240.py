@@ -8,7 +8,7 @@ from tests.steps_lab import move
 
 pytestmark = pytest.mark.kafka
 
-ONE_BYTE_PER_SECOND = 1e-6
+ONE_KB_PER_SECOND = 0.001
 
 
 def described(views, *arguments, **more):
@@ -62,7 +62,7 @@ def test_a_finished_reassignment_is_no_longer_listed_as_active_but_stays_in_the_
 def test_a_move_under_throttle_is_described_with_lag_and_bytes_that_fit_what_was_written(views):
     [p] = views.create_topic([(1, 2)])
     views.write(p, messages=80, size_bytes=HELD_BYTES)
-    run = views.submitted([move(p.topic, 0, (1, 2), (3, 2), HELD_BYTES)], mb_per_second=ONE_BYTE_PER_SECOND)
+    run = views.submitted([move(p.topic, 0, (1, 2), (3, 2), HELD_BYTES)], mb_per_second=ONE_KB_PER_SECOND)
     eventually(lambda: views.cluster.describe_log_dirs([3], [p]).replicas, lambda found: len(found) == 1)
     message = described(views)
     assert (message["reassignment_id"], message["batch"], message["batches"]) == ("r", 1, 1)
@@ -71,8 +71,8 @@ def test_a_move_under_throttle_is_described_with_lag_and_bytes_that_fit_what_was
     assert (found["state"], found["reason"]) == ("in flight", "in flight to 1,2,3, waiting for 3")
     assert (found["current"], found["target"], found["adding"], found["removing"]) == ([1, 2], [3, 2], [3], [1])
     # Leaders are throttled for what they send, followers only where they receive: broker 2 copies nothing.
-    assert (found["current_leader"], found["leader_throttle"]) == (1, 1)
-    assert found["throttles"] == {"3": 1, "2": "unlimited"}
+    assert (found["current_leader"], found["leader_throttle"]) == (1, 1000)
+    assert found["throttles"] == {"3": 1000, "2": "unlimited"}
     assert found["elapsed_seconds"] >= 0
     [replica] = found["replicas"]
     sizes = {r.broker: r.size_bytes for r in views.cluster.describe_log_dirs([1, 3], [p]).replicas}

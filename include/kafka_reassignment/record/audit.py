@@ -116,10 +116,12 @@ class AuditLog:
     def _bring_head_up_to(self, number: int, as_written: str) -> None:
         """Write the head if it is behind an event; a store that refuses it fails nothing, and the next event makes up for it.
 
-        Another writer may be faster: then the head that was just written is of an event before its, so it is brought up once more.
+        One that is damaged is replaced: restored from a copy later, it would be far behind. Another writer may be faster: then the head that was just written is of an event before its, so it is brought up once more.
         """
         with suppress(RecordUnavailableError, RecordDamagedError):
-            head = self._read_head()
+            head = None
+            with suppress(RecordDamagedError):
+                head = self._read_head()
             while head is None or head.sequence < number:
                 head = self._write_head(number, as_written)
                 if (last := self._events.last_number()) > number:

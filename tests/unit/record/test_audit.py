@@ -162,6 +162,15 @@ def test_a_head_that_could_not_be_written_is_made_up_for_before_the_next_event(t
     assert (log_in(tmp_path).head_number(), log_in(tmp_path).verify()) == (2, 3)
 
 
+def test_a_damaged_head_is_replaced_by_the_next_event(log, tmp_path):
+    """Restored from a copy at the end, it would be of an event long before."""
+    for step in STEPS:
+        log.append(event(step))
+    (tmp_path / "head.json").write_text("")
+    log_in(tmp_path).append(event("verify"))
+    assert log_in(tmp_path).verify() == log_in(tmp_path).head_number() == len(STEPS) + 1
+
+
 def test_a_writer_that_stood_still_leaves_the_head_of_those_who_overtook_it(tmp_path, monkeypatch):
     log_in(tmp_path).append(event("admit"))
     write, slow = audit.write_object, []
