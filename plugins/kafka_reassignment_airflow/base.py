@@ -35,6 +35,10 @@ LONGER_WHEN_CLOSE = 3
 SHORTEST_PAUSE_SECONDS = 0.25
 """Between two looks of a task whose wait is expected to end at once. It is a second, or half of the time that is expected, otherwise."""
 
+RECORD_OF_NO_REASSIGNMENT = "{{ dag.dag_id }}__{{ run_id }}"
+"""The id (a template) of a run that has a record and a lock of its own. A run id alone would not do: Airflow makes that of a scheduled
+run from its time, so a reassignment may have the same one."""
+
 
 @contextmanager
 def translate_errors(log: Any) -> Iterator[None]:

@@ -16,14 +16,12 @@ Words used here:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation import seam
-from tests.simulation.caches import of_another_process
 from tests.simulation.config_account import is_rate
 from tests.simulation.controller_state import FOLLOWER_RATE, LEADER_RATE
 from tests.simulation.invariants import POLL_SECONDS, SLACK_SECONDS, others_than, reassignment_is_done
@@ -106,21 +104,11 @@ class PageReader:
 
     # ---------------------------------------------------------------- while something is wrong with the record
 
-    @contextmanager
-    def _as_it_is(self) -> Iterator[None]:
-        """The faults of the store strike, but a slow one takes no time: nobody waits for the page."""
-        disk = self._play.world.disk
-        faults, disk.faults, disk.is_watched = disk.faults, replace(disk.faults, seconds_per_call=0.0), False
-        try:
-            with of_another_process():
-                yield
-        finally:
-            disk.faults, disk.is_watched = faults, True
-
     def _in_trouble(self) -> Iterator[str]:
         rows, views, _ = _web()
         truth = self._play.world.truth
-        with self._as_it_is():
+        # The faults of the store strike, but a slow one takes no time: nobody waits for the page.
+        with truth.undisturbed(replace(self._play.world.disk.faults, seconds_per_call=0.0)):
             for run in self._play.runs(DAG_ID):
                 try:
                     views.Pages().page(truth.store, truth.cluster_id, run.run_id)

@@ -42,9 +42,9 @@ class Truth:
         self._limits_at = 0
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
-        """No fault of the store strikes in here, and no task knows of what is read."""
-        faults, self._disk.faults = self._disk.faults, Faults()
+    def undisturbed(self, instead: Faults | None = None) -> Iterator[None]:
+        """No fault of the store strikes in here, or only what strikes ``instead``, and no task knows of what is read."""
+        faults, self._disk.faults = self._disk.faults, instead or Faults()
         self._disk.is_watched = False
         try:
             with of_another_process():

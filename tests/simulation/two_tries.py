@@ -184,10 +184,10 @@ class TwoTries:
         course = (
             replace(self.course, ends=AFTER) if self._waiting else self.course
         )  # it was not green, so nobody went on
+        reordered = self._reordered(course)
         for what in wrong(self.world, course):
-            if " is failed: " not in what and what not in self._reordered(
-                course
-            ):  # its error was shown, and its advice was followed
+            # The error of what is failed was shown, and its advice was followed.
+            if " is failed: " not in what and what not in reordered:
                 yield what
         for reassignment_id, journal in self.world.truth.journals().items():
             if not journal.is_settled:

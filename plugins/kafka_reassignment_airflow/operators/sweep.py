@@ -24,7 +24,13 @@ from kafka_reassignment.request.names import DEFAULT_KAFKA_CONNECTION_ID
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.sweep import Sweep, sweep
 from kafka_reassignment_airflow.arguments import is_given
-from kafka_reassignment_airflow.base import ReassignmentStepOperator, actor_of, requested_by, translate_errors
+from kafka_reassignment_airflow.base import (
+    RECORD_OF_NO_REASSIGNMENT,
+    ReassignmentStepOperator,
+    actor_of,
+    requested_by,
+    translate_errors,
+)
 from kafka_reassignment_airflow.context import open_run
 from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.runs import SWEEP_DAG_ID
@@ -50,7 +56,7 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
         self,
         *,
         kafka_conn_id: str | None = None,
-        reassignment_id: str = "{{ dag.dag_id }}__{{ run_id }}",
+        reassignment_id: str = RECORD_OF_NO_REASSIGNMENT,
         **kwargs: Any,
     ) -> None:
         super().__init__(kafka_conn_id=kafka_conn_id or "", reassignment_id=reassignment_id, **kwargs)

@@ -12,7 +12,7 @@ from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.throttle_in_flight import throttle_in_flight
 from kafka_reassignment_airflow.arguments import read_flag, read_number, read_texts
-from kafka_reassignment_airflow.base import ReassignmentStepOperator, requested_by
+from kafka_reassignment_airflow.base import RECORD_OF_NO_REASSIGNMENT, ReassignmentStepOperator, requested_by
 
 
 class KafkaThrottleOperator(ReassignmentStepOperator):
@@ -52,7 +52,7 @@ class KafkaThrottleOperator(ReassignmentStepOperator):
         partitions: Sequence[str] | str = (),
         topics: Sequence[str] | str = (),
         allow_low_throttle: bool | str = False,
-        reassignment_id: str = "{{ dag.dag_id }}__{{ run_id }}",
+        reassignment_id: str = RECORD_OF_NO_REASSIGNMENT,
         **kwargs: Any,
     ) -> None:
         super().__init__(reassignment_id=reassignment_id, **kwargs)
