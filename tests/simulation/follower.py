@@ -23,9 +23,9 @@ LOOK_EVERY = 900.0
 REACTION = 300.0
 """Seconds from a task's turning red until the person acts."""
 
-BOUND = 12 * 24 * 3600.0
-"""Virtual seconds in which the next batch, or all, must have ended once nothing goes wrong any more: a week for the next
-window, and copies."""
+BOUND = 16 * 24 * 3600.0
+"""Virtual seconds in which the next batch, or all, must have ended once nothing goes wrong any more: a week until a slow measurement is
+too old to count, a week for the next window, and copies."""
 
 MOST_ROUNDS = 40
 SAME_ADVICE = 5
