@@ -105,6 +105,7 @@ def decide(controller: Controller, stopped: StoppedSteps, view: View, scope: Can
         view,
         wholes=stopped.wholes,
         foreign_too=scope.foreign,
+        ends=stopped.back,
         lists_adding=controller.lists_adding,
     )
     decided = controller.settle(settles, view)

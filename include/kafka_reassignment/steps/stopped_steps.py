@@ -48,7 +48,7 @@ def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> 
     """
     ours = StoppedSteps()
     if recorded.record.exists:
-        ours = _ours(run, recorded, scope, late_too=not scope.is_whole)
+        ours = _own_or_superseded(run, recorded, scope)
         moved = _taken_up(_successors(run, recorded.record))
         ours = replace(ours, steps=tuple(s for s in ours.steps if str(s.partition) not in moved))
     if scope.is_whole:
@@ -60,6 +60,22 @@ def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> 
     foreign = moves_of_others(run, recorded, scope) - {s.partition for s in ours.steps}
     flights = run.cluster.list_reassignments(sorted(foreign)) if foreign else {}
     return replace(ours, steps=(*ours.steps, *(Step(f.as_reassignment(p)) for p, f in sorted(flights.items()))))
+
+
+def _own_or_superseded(run: RunContext, recorded: RecordView, scope: CancelScope) -> StoppedSteps:
+    """The steps of this reassignment; of a damaged plan, where another one has taken its place, what can be told without it.
+
+    Raises:
+        RecordDamagedError: that cannot be told, or none has taken its place: what is damaged is superseded first.
+    """
+    try:
+        return _ours(run, recorded, scope, late_too=not scope.is_whole)
+    except RecordDamagedError as error:
+        stop = recorded.stopped()
+        if stop is None or not stop.superseded_by or not scope.is_whole:
+            raise
+        run.log.warning("What is left of it goes back, as far as it can: %s", error)
+        return _without_batches(run, recorded)
 
 
 def planned_by_owner(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:

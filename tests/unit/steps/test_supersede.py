@@ -289,11 +289,15 @@ def test_what_was_copied_while_the_plan_waited_for_an_approval_goes_to_where_the
     then.finish()
 
 
-def test_what_cannot_be_settled_before_the_first_batch_is_settled_at_the_end(reassignment, cluster):
+@pytest.mark.parametrize("is_damaged", [False, True], ids=["", "the plan of the superseded one is damaged"])
+def test_what_cannot_be_settled_before_the_first_batch_is_settled_at_the_end(reassignment, cluster, is_damaged):
+    """Seed 9102846: the cancel that the error advises could not be carried out."""
     first = expanded(reassignment)
     then = superseding(first, reassignment, [move("orders", 0, (1, 3), (1, 4))])
     cluster.fall_behind(TopicPartition("orders", 1), 3)
     then.run_batches()
+    if is_damaged:
+        damage(first, "steps")
     assert then.replicas()["orders-1"] == (2, 3, 4), "neither end is in sync"
     cluster.fall_behind(TopicPartition("orders", 1), 3)
     with pytest.raises(VerificationError, match="orders-1 is as what was superseded has left it") as red:
