@@ -50,7 +50,7 @@ class Ledger:
     Args:
         cluster: the simulated one.
         now: virtual time.
-        owner: the reassignment that has the lock of the cluster, by the record.
+        owner: the reassignment that has the lock of the cluster, by the record; where that is damaged, which had it before.
         limit: by reassignment, broker and side, the highest rate that was asked for; None when unthrottled.
         targets: what the plan of a reassignment asks for.
         may_touch_foreign: whether the code that acts now was asked to cancel or supersede others' moves.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,7 @@ class Truth:
         self._kept: dict[tuple[Any, ...], _Kept] = {}
         self._limits: dict[tuple[str, int, str], float | None] = {}
         self._limits_at = 0
+        self._last_owner: str | None = None
 
     @contextmanager
     def undisturbed(self, instead: Faults | None = None) -> Iterator[None]:
@@ -69,6 +70,18 @@ class Truth:
             return owner.reassignment_id if owner else None
 
         return self._read(("owner",), read)
+
+    def last_owner(self) -> str | None:
+        """As ``owner``; where the lock is damaged, which had it before: what is in its call meanwhile has looked."""
+
+        def read() -> str | None:
+            with suppress(RecordError):
+                owner = self.store.lock_owner(self.cluster_id)
+                self._last_owner = owner.reassignment_id if owner else None
+            return self._last_owner
+
+        last: str | None = self._read(("last_owner",), read)
+        return last
 
     def request(self, reassignment_id: str) -> Any:
         """Return the request of a reassignment; None where there is none, or it cannot be read."""

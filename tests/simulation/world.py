@@ -98,7 +98,7 @@ class World:
         self.ledger = Ledger(
             cluster,
             now=lambda: self.time.now,
-            owner=self.truth.owner,
+            owner=self.truth.last_owner,
             limit=self.truth.limit,
             targets=self.truth.targets,
             may_touch_foreign=self._may_touch_foreign,

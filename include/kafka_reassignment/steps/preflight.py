@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, Advice, Correct, Rerun, Trigger, WaitUntil
+from kafka_reassignment.decisions.admission import hung_moves
 from kafka_reassignment.decisions.apply_json import check_targets
 from kafka_reassignment.decisions.brokers import check_racks_left, excluded_in_vain
 from kafka_reassignment.decisions.producer_wait import FETCH_KEYS, ProducerWait, producer_wait
@@ -33,7 +34,9 @@ from kafka_reassignment.steps.auto_rate import check_signals
 from kafka_reassignment.steps.context import RunContext, refuse_stopped
 from kafka_reassignment.steps.finished import is_finished_reassignment
 from kafka_reassignment.steps.health import check_health
+from kafka_reassignment.steps.left_over import to_end_moves
 from kafka_reassignment.steps.limits import check_limits
+from kafka_reassignment.steps.moves import format_reasons
 from kafka_reassignment.steps.restore import adopt_debts
 from kafka_reassignment.steps.view import min_insync_replicas
 
@@ -93,7 +96,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
             check_health(run.cluster, request)
             refuse_never_open(request.maintenance, run.now())
             if not request.supersede:
-                _check_nothing_in_flight(run)
+                _check_nothing_in_flight(run, description.live_brokers)
             run.record.write_request(recorded)
             if superseded is not None:
                 event.facts["superseded_reassignment"] = _stop(run, superseded, requested_by)
@@ -303,9 +306,11 @@ def _keep_lower_rates(run: RunContext, request: ReassignmentRequest) -> None:
     run.record.update_journal(kept)
 
 
-def _check_nothing_in_flight(run: RunContext) -> None:
+def _check_nothing_in_flight(run: RunContext, live_brokers: Collection[int]) -> None:
     in_flight = run.cluster.list_reassignments()
     if in_flight:
+        hung = hung_moves(in_flight, live_brokers)
+        by_themselves = f"; these do not end by themselves: {format_reasons(hung)}" if hung else ""
         or_cancelled = (
             ", or cancel them with kafka_reassignment_cancel, or ask for 'supersede' to cancel those that are in the way"
             if run.controller.can_cancel
@@ -313,7 +318,8 @@ def _check_nothing_in_flight(run: RunContext) -> None:
         )
         raise ReassignmentInProgressError(
             f"{len(in_flight)} partitions of the cluster are being reassigned already ({name_some(sorted(in_flight))}), "
-            "not by this reassignment",
+            f"not by this reassignment{by_themselves}",
+            *to_end_moves(in_flight, live_brokers),
             WaitUntil(f"they are done{or_cancelled}"),
             Rerun("preflight"),
         )

@@ -13,7 +13,7 @@ from tests.simulation.stand_ins import in_place
 from tests.steps_lab import Run, move
 from upath import UPath
 
-from kafka_reassignment.advice import RESUME_DAG_ID, Correct, Rerun, Trigger, advice_from_data
+from kafka_reassignment.advice import RESUME_DAG_ID, Correct, Rerun, StartBrokers, Trigger, WaitUntil, advice_from_data
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     LockLostError,
@@ -238,7 +238,19 @@ def test_a_refusal_leaves_neither_a_lock_nor_a_request(tmp_path):
     assert not store.record("fake-cluster", "new").exists
     store.release("fake-cluster", "other")
     cluster.alter_reassignments({MOVES[0].partition: (1, 4)})
-    with pytest.raises(ReassignmentInProgressError, match="are being reassigned already"):
+    with pytest.raises(ReassignmentInProgressError, match="are being reassigned already") as refused:
         preflight(context(cluster, store), REQUEST, "ann")
     assert not store.record("fake-cluster", "new").exists
     assert store.lock_owner("fake-cluster") is None
+    assert [type(one) for one in refused.value.advice] == [WaitUntil, Rerun]
+
+
+def test_moves_in_the_way_that_do_not_end_by_themselves_are_told_with_what_ends_them(tmp_path):
+    """Seed 9118116: another client moves a partition whose only broker is down; to wait for it led nowhere."""
+    cluster, store = free_cluster(auto_catch_up=False), RecordStore(UPath(tmp_path))
+    cluster.alter_reassignments({MOVES[0].partition: (1, 4)})
+    cluster.kill(4)
+    request = {**REQUEST, "allowed_unhealthy_partitions": 10}
+    with pytest.raises(ReassignmentInProgressError, match="do not end by themselves: .*waits for broker 4") as refused:
+        preflight(context(cluster, store), request, "ann")
+    assert refused.value.advice[0] == StartBrokers((4,))
