@@ -390,6 +390,10 @@ def _half_way(play: Play) -> Iterator[str]:
             longest[move.partition] = max(longest.get(move.partition, 0), len(move.current), len(move.target))
     ends = ((CANCEL_DAG_ID, "report_stop"), (DAG_ID, "report"))
     said = [str(run.tasks[task].xcoms.get("return_value")) for dag, task in ends for run in play.runs(dag)]
+    rejected = [str(run.tasks["approve"].message) for run in play.runs(DAG_ID)]
+    for reassignment_id in truth.reassignments():
+        if any(f"Reassignment {reassignment_id}, which was superseded, is stopped with" in text for text in rejected):
+            said += [str(move.partition) for move in truth.moves(reassignment_id)]
     for partition, most in sorted(longest.items()):
         seen = play.state.partitions.get(partition)
         if seen is None or len(seen.replicas) <= most or partition.topic in play.deleted_topics:
