@@ -353,8 +353,19 @@ def parse_request(
     given = {name: value for name, value in fields.items() if value is not None}
     request = parse(ReassignmentRequest, given, subject=subject, error_class=request_error_class)
     if not is_recorded:
+        _refuse_empty_cluster_id(request, subject)
         _refuse_what_the_job_ignores(request, subject)
     return request
+
+
+def _refuse_empty_cluster_id(request: ReassignmentRequest, subject: str) -> None:
+    """It would guard nothing, such as where a variable that it comes from is not set. Not a rule of the model, as below."""
+    if request.expected_cluster_id == "":
+        raise InvalidRequestError(
+            f"{subject} cannot be carried out: 'expected_cluster_id' is empty, expected the id of a cluster. Nothing was changed in "
+            "the cluster",
+            Correct("fill it in, or leave the field out where any cluster will do"),
+        )
 
 
 def _refuse_what_the_job_ignores(request: ReassignmentRequest, subject: str) -> None:

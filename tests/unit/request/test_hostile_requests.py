@@ -88,6 +88,13 @@ def test_what_is_taken_can_be_read_back_from_its_record(fields):
     assert parse_request(request.as_fields()) == request
 
 
+def test_an_expected_cluster_id_that_is_empty_guards_nothing():
+    fields = GOOD | {"expected_cluster_id": ""}
+    assert "'expected_cluster_id' is empty" in refusal(parse_request, fields)
+    assert parse_request(fields, is_recorded=True).expected_cluster_id == "", "what an earlier version took stays so"
+    assert parse_request(GOOD | {"expected_cluster_id": None}).expected_cluster_id is None
+
+
 @pytest.mark.parametrize("value", ["1999-12-30T00:00Z", "3000-01-03T00:00Z", "0001-01-01T00:00+05:00"])
 def test_a_year_that_is_a_typing_error_is_refused(value):
     assert "found the year" in refusal(parse_request, GOOD | {"must_end_by": value})
