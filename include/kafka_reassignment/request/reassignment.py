@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError, name_some
@@ -132,8 +132,10 @@ class ReassignmentRequest(BaseModel):
         title="Balance leaders",
         description="Balance preferred leaders as well. Not set: only in jobs that balance.",
     )
-    replication_factor: Annotated[int, Field(ge=1, le=1_000), BeforeValidator(no_truth_value)] | None = Field(
+    replication_factor: int | None = Field(
         default=None,
+        ge=1,
+        le=1_000,
         title="Replication factor",
         description="For replication_factor: number of replicas that each partition will have.",
     )
@@ -226,6 +228,17 @@ class ReassignmentRequest(BaseModel):
     )
     auto: AutoRate = AutoRate()
     maintenance: MaintenanceWindows = MaintenanceWindows()
+
+    _numbers = field_validator(
+        "approval_hours",
+        "tolerance",
+        "replication_factor",
+        "allowed_unhealthy_partitions",
+        "keep_free_share",
+        "catch_up_timeout_minutes",
+        "wait_for_broker_minutes",
+        mode="before",
+    )(no_truth_value)
 
     @model_validator(mode="before")
     @classmethod

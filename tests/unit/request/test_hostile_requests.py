@@ -6,6 +6,7 @@ import unicodedata
 from datetime import UTC, datetime
 
 import pytest
+from pydantic import TypeAdapter
 from upath import UPath
 
 from kafka_reassignment.advice import Correct
@@ -17,6 +18,7 @@ from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import ReassignmentRequest, parse_limits, parse_request
 from kafka_reassignment.request.names import MAX_NAMES
 from kafka_reassignment.request.partition_count import parse_partition_count
+from kafka_reassignment.request.reassignment import GROUPS
 
 pytestmark = pytest.mark.quick
 
@@ -86,6 +88,32 @@ def test_what_is_taken_can_be_read_back_from_its_record(fields):
     )
     assert RecordedRequest.model_validate_json(recorded.model_dump_json()) == recorded
     assert parse_request(request.as_fields()) == request
+
+
+def is_number(annotation: object) -> bool:
+    schema = TypeAdapter(annotation).json_schema()
+    kinds = {choice.get("type") for choice in (schema, *schema.get("anyOf", ()))}
+    return bool(kinds & {"integer", "number"})
+
+
+MODELS = (ReassignmentRequest, *GROUPS.values())
+NUMBERS = [name for model in MODELS for name, field in model.model_fields.items() if is_number(field.annotation)]
+
+
+@pytest.mark.parametrize("field", NUMBERS)
+def test_true_is_no_number(field):
+    assert "expected a number, found true" in refusal(parse_request, GOOD | {field: True})
+
+
+def test_there_are_numbers_to_be_refused():
+    assert {"throttle_mb_per_second", "batch_bytes", "approval_hours", "tolerance", "canary_limit_ms"} <= set(NUMBERS)
+
+
+@pytest.mark.parametrize("fields", [{"job": "decomission"}, {"mode": "replication_factor"}], ids=str)
+def test_the_words_of_what_is_allowed_are_no_case_of_their_own(fields):
+    with pytest.raises(InvalidRequestError) as refused:
+        parse_request(GOOD | fields)
+    assert type(refused.value) is InvalidRequestError
 
 
 def test_an_expected_cluster_id_that_is_empty_guards_nothing():
