@@ -10,8 +10,8 @@ from kafka_reassignment.model import Step
 
 
 @pytest.fixture
-def cluster():
-    fake = FakeCluster(auto_catch_up=False)
+def cluster(request):
+    fake = FakeCluster(auto_catch_up=False, **getattr(request, "param", {}))
     fake.create_topic("orders", [(1, 2), (2, 3), (3, 1), (1, 2)], size_bytes=1_000_000)
     fake.catch_up_all()
     return fake

@@ -167,6 +167,10 @@ class ThrottleMissingError(ReassignmentError):
     """A step that moves data found no throttle in place, and the request did not ask for none."""
 
 
+class ThrottleRefusedError(ThrottleMissingError):
+    """Brokers refuse the configs of a throttle that data is to be moved under, and would refuse them again."""
+
+
 class ThrottleInUseError(ReassignmentError):
     """Not all of a throttle could be cleared: moves in flight need it, and would run at full speed."""
 
@@ -294,6 +298,7 @@ PASSING: Mapping[type[ReassignmentError], bool] = {
     OvertakenError: True,
     RecordUnavailableError: True,
     ThrottleMissingError: True,
+    ThrottleRefusedError: False,
 }
 """Which errors can pass without a person. The nearest class of an error counts, so that a kind can be final though its
 base passes; what is not here is final. A waiting step waits for a passing one to pass; other tasks are retried by Airflow.
@@ -309,6 +314,14 @@ PASSING_REFUSALS = frozenset(
     {"INVALID_REPLICA_ASSIGNMENT", "REASSIGNMENT_IN_PROGRESS", "UNKNOWN_TOPIC_OR_PARTITION", RACED}
 )
 """Refusals of one partition that can pass: a broker of it is not registered now, or another client is at work on it."""
+
+CORRECTED_REFUSALS: Mapping[str, str] = {
+    "CLUSTER_AUTHORIZATION_FAILED": "give the connection's principal the right AlterConfigs on",
+    "INVALID_CONFIG": "correct the configs that brokers do not take of",
+    "POLICY_VIOLATION": "let the brokers' policy (alter.config.policy.class.name) take throttle configs of",
+    "TOPIC_AUTHORIZATION_FAILED": "give the connection's principal the right AlterConfigs on",
+}
+"""Refusals of a change of configs that do not pass, with what a person does to the resource about them. The others pass."""
 
 
 def is_worth_a_retry(error: BaseException) -> bool:

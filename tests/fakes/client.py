@@ -15,7 +15,7 @@ from tests.fakes.replication import Replication
 
 from kafka_reassignment.cluster.kafka.errors import UNREACHABLE
 from kafka_reassignment.cluster.kafka.partitions import check_new_partitions
-from kafka_reassignment.cluster.kafka.reassignments import check_size
+from kafka_reassignment.cluster.kafka.reassignments import check_size, refusals_of_guard
 from kafka_reassignment.errors import ClusterUnavailableError, UnsupportedClusterError
 from kafka_reassignment.model import (
     Broker,
@@ -168,8 +168,14 @@ class FakeClient:
         with _Called(self, "alter_reassignments") as items:
             self._need_api()
             self.altered.append(dict(targets))
-            alter = self._kafka.controller.alter
-            return {p: alter(p, targets[p], allow_change=allow_replication_factor_change) for p in items.take(targets)}
+            controller, allow = self._kafka.controller, allow_replication_factor_change
+            refused: dict[TopicPartition, Refusal] = {}
+            if not (allow or self._kafka.has_guard):  # as the adapter does, by what a broker's cache shows
+                shown = self._seen("describe_partitions", self._frozen) or controller.shown()
+                refused, allow = refusals_of_guard(targets, shown, controller.listed()), True
+            return {
+                p: refused.get(p) or controller.alter(p, targets[p], allow_change=allow) for p in items.take(targets)
+            }
 
     def create_partitions(
         self, topic: str, assignments: Mapping[int, Replicas], *, validate_only: bool = False

@@ -119,7 +119,7 @@ def read_json_object(file: Path, option: str, what: str) -> dict[str, Any]:
     """
     try:
         value = json.loads(read_bytes(file, option))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidRequestError(
             f"{option} {file} must be a JSON object of {what}, found: {error}. Correct it"
         ) from None

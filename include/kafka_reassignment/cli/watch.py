@@ -40,7 +40,9 @@ def watch(
     connection: ConnectionFile = None,
     record_uri: OptionalRecordUri = None,
     reassignment: Reassignment = None,
-    interval: Annotated[float, typer.Option(min=1.0, help="seconds between two looks")] = BETWEEN_LOOKS_SECONDS,
+    interval: Annotated[
+        float, typer.Option(min=1.0, max=86_400.0, help="seconds between two looks")
+    ] = BETWEEN_LOOKS_SECONDS,
     once: Annotated[bool, typer.Option("--once", help="look once")] = False,
     json_lines: Annotated[bool, typer.Option("--json", help="one JSON object per look, one per line")] = False,
 ) -> None:

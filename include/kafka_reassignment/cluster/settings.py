@@ -19,7 +19,7 @@ from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster.client_logs import client_logger
 from kafka_reassignment.cluster.kafka.tls import TlsOptions
 from kafka_reassignment.cluster.kafka.tokens import OAuthToken, OidcTokens, TokensOfCallback, TokenSource
-from kafka_reassignment.cluster.zookeeper.settings import ZookeeperSettings, is_milliseconds
+from kafka_reassignment.cluster.zookeeper.settings import ZookeeperSettings, is_milliseconds, number_as_text
 from kafka_reassignment.errors import InvalidRequestError
 
 REQUEST_SECONDS = 15.0
@@ -77,6 +77,7 @@ _UNDERSTOOD = frozenset(
         "https.ca.pem",
     }
 )
+_TEXTS = _UNDERSTOOD - {"enable.ssl.certificate.verification"}
 _SECRET_WORDS = ("password", "secret", ".pem", "oauthbearer.config", "token", "jwt", "assertion", "jaas")
 
 _LINE_OF_A_SECRET = 16
@@ -111,7 +112,10 @@ class ClusterSettings:
         Raises:
             InvalidRequestError: a key is missing, unknown, or cannot be said to every client.
         """
-        config = {key: value for key, value in extra.items() if key != "zookeeper" and key not in _CALLBACKS}
+        given = {key: value for key, value in extra.items() if key != "zookeeper" and key not in _CALLBACKS}
+        config = {
+            key: number_as_text(value) if _is_secret(key) or key in _TEXTS else value for key, value in given.items()
+        }
         settings = cls(name, config, option=option)
         if extra.get("zookeeper"):
             zookeeper = ZookeeperSettings.of(extra["zookeeper"], settings.subject, settings.correction)
@@ -179,7 +183,7 @@ class ClusterSettings:
         """Take every secret of this connection out of a text, so that it may be shown."""
         shown = str(text)
         for key, value in self.librdkafka.items():
-            if isinstance(value, str) and value and any(word in key for word in _SECRET_WORDS):
+            if isinstance(value, str) and value and _is_secret(key):
                 for written in _as_written(value):
                     shown = shown.replace(written, "***")
         return shown
@@ -262,6 +266,9 @@ class ClusterSettings:
         for key in ("socket.timeout.ms", "socket.connection.setup.timeout.ms"):
             if key in self.librdkafka and not is_milliseconds(self.librdkafka[key]):
                 raise self._refused(key, "expected a whole number of milliseconds")
+        for key in _TEXTS & self.librdkafka.keys():
+            if not isinstance(self.librdkafka[key], str | None):
+                raise self._refused(key, "expected a text")
         for key in _CODE_LOADING:
             if key in self.librdkafka:
                 raise self._refused(key, "it loads native code into every process; take it out of the connection")
@@ -320,11 +327,15 @@ class ClusterSettings:
 
     def _refused(self, key: str, why: str) -> InvalidRequestError:
         found = self.redact(repr(self.librdkafka.get(key)))
-        shown = f", found {found}" if not any(w in key for w in _SECRET_WORDS) and len(found) < 100 else ""
+        shown = f", found {found}" if not _is_secret(key) and len(found) < 100 else ""
         return InvalidRequestError(
             f"{self.subject}: '{key}' cannot be used here{shown}: {why}",
             self.correction,
         )
+
+
+def _is_secret(key: str) -> bool:
+    return any(word in key for word in _SECRET_WORDS)
 
 
 def _as_written(secret: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from kafka_reassignment.request.names import each_named_once
-from kafka_reassignment.request.rate import LOWEST_RATE_MB, MEGABYTE, Rate
+from kafka_reassignment.request.rate import LOWEST_RATE_MB, MEGABYTE, Rate, no_truth_value
 
 MAX_GROUPS = 50
 """Consumer groups in one request: each is asked for in every look."""
@@ -70,6 +70,8 @@ class AutoRate(BaseModel):
         title="Lag growth (messages)",
         description="Lower the throttle when the lag of a watched group has grown by more messages than this.",
     )
+
+    _numbers = field_validator("canary_limit_ms", "lag_growth_messages", mode="before")(no_truth_value)
 
     @field_validator("watched_groups")
     @classmethod

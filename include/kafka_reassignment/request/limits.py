@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from kafka_reassignment.request.messages import parse
+from kafka_reassignment.request.rate import no_truth_value
 
 PACES: Mapping[str, Mapping[str, int]] = {
     "gentle": {"batch_minutes": 5, "partition_movements": 100, "replica_movements": 1, "leader_movements": 100},
@@ -98,6 +99,16 @@ class Limits(BaseModel):
         title="Maximum batches",
         description="How many batches a plan may have. Batches take longer where their minutes or a window would make more. If the other limits need more, the plan is refused.",
     )
+
+    _numbers = field_validator(
+        "batch_minutes",
+        "partition_movements",
+        "replica_movements",
+        "leader_movements",
+        "batch_bytes",
+        "max_batches",
+        mode="before",
+    )(no_truth_value)
 
     @model_validator(mode="before")
     @classmethod

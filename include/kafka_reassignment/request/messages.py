@@ -48,7 +48,10 @@ def parse(
 def request_error_class(invalid: ValidationError) -> type[InvalidRequestError]:
     """Return KIP-179's error case of a request, by its first problem that has one."""
     for problem in invalid.errors(include_url=False, include_context=False):
-        about = f"{problem['loc']} {problem['msg']}"
+        ours = (
+            problem["msg"] if problem["type"] == "value_error" else ""
+        )  # pydantic's own words name what is allowed elsewhere
+        about = f"{problem['loc']} {ours}"
         for word, error in (
             ("throttle", InvalidThrottleError),
             ("named twice", DuplicatePartitionError),

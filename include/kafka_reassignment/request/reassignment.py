@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidRequestError, name_some
@@ -132,8 +132,10 @@ class ReassignmentRequest(BaseModel):
         title="Balance leaders",
         description="Balance preferred leaders as well. Not set: only in jobs that balance.",
     )
-    replication_factor: Annotated[int, Field(ge=1, le=1_000), BeforeValidator(no_truth_value)] | None = Field(
+    replication_factor: int | None = Field(
         default=None,
+        ge=1,
+        le=1_000,
         title="Replication factor",
         description="For replication_factor: number of replicas that each partition will have.",
     )
@@ -226,6 +228,17 @@ class ReassignmentRequest(BaseModel):
     )
     auto: AutoRate = AutoRate()
     maintenance: MaintenanceWindows = MaintenanceWindows()
+
+    _numbers = field_validator(
+        "approval_hours",
+        "tolerance",
+        "replication_factor",
+        "allowed_unhealthy_partitions",
+        "keep_free_share",
+        "catch_up_timeout_minutes",
+        "wait_for_broker_minutes",
+        mode="before",
+    )(no_truth_value)
 
     @model_validator(mode="before")
     @classmethod
@@ -353,8 +366,19 @@ def parse_request(
     given = {name: value for name, value in fields.items() if value is not None}
     request = parse(ReassignmentRequest, given, subject=subject, error_class=request_error_class)
     if not is_recorded:
+        _refuse_empty_cluster_id(request, subject)
         _refuse_what_the_job_ignores(request, subject)
     return request
+
+
+def _refuse_empty_cluster_id(request: ReassignmentRequest, subject: str) -> None:
+    """It would guard nothing, such as where a variable that it comes from is not set. Not a rule of the model, as below."""
+    if request.expected_cluster_id == "":
+        raise InvalidRequestError(
+            f"{subject} cannot be carried out: 'expected_cluster_id' is empty, expected the id of a cluster. Nothing was changed in "
+            "the cluster",
+            Correct("fill it in, or leave the field out where any cluster will do"),
+        )
 
 
 def _refuse_what_the_job_ignores(request: ReassignmentRequest, subject: str) -> None:

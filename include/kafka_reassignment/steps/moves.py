@@ -15,7 +15,7 @@ from kafka_reassignment.model import Batch, InFlight, Refusal, Replicas, Step, T
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.finished import require_unfinished
-from kafka_reassignment.steps.view import Look, observe, observe_twice
+from kafka_reassignment.steps.view import CONFIRM_SECONDS, Look, observe, observe_twice
 from kafka_reassignment.text import format_brokers
 
 SLICE = Controller.slice_size
@@ -176,11 +176,25 @@ def _put_in_order(
     cancelled: Collection[TopicPartition],
     of: Submitting | None,
 ) -> None:
-    """Give what was cancelled the order of its replicas back: that of the submission stays otherwise."""
+    """Give what was cancelled the order of its replicas back: that of the submission stays otherwise.
+
+    Below Kafka 4.1 KIP-860's guard goes by metadata, which may show what was cancelled a moment ago: what it refuses is asked again.
+    """
     ends = {s.partition: (s.reassignment.target, s.reassignment.current) for s in of.batch.steps} if of else {}
     due = {p: end for p in cancelled for end in ends.get(p, ()) if set(end) == set(were_in_flight[p].original)}
-    if due:
-        run.cluster.alter_reassignments(due)
+    refused = _refused(run, due)
+    if refused:
+        run.sleep(CONFIRM_SECONDS)
+        refused = _refused(run, {p: due[p] for p in refused})
+    for partition, refusal in refused.items():
+        run.log.warning(
+            "%s: the order %s of its replicas was not put back (%s)", partition, format_brokers(due[partition]), refusal
+        )
+
+
+def _refused(run: RunContext, targets: Mapping[TopicPartition, Replicas]) -> dict[TopicPartition, Refusal]:
+    replies = run.cluster.alter_reassignments(targets) if targets else {}
+    return {p: refusal for p, refusal in replies.items() if refusal is not None}
 
 
 def cancel(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal]:

@@ -115,9 +115,11 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
             f"cluster {description.cluster_id}: {len(description.live_brokers)} brokers alive, "
             f"{len(partitions)} partitions; {request.job} may be planned"
         ) + (f"; {wait}" if wait else "")
-        if in_vain := excluded_in_vain(request.exclude_brokers, description.brokers.keys() | _hosting(partitions)):
-            run.log.warning("%s", in_vain)
-            event.summary += f"; {in_vain}"
+        known = description.brokers.keys() | _hosting(partitions)
+        for in_vain in (excluded_in_vain(request.exclude_brokers, known), _topics_in_vain(request, partitions)):
+            if in_vain:
+                run.log.warning("%s", in_vain)
+                event.summary += f"; {in_vain}"
 
 
 def _check_all(*checks: Callable[[], None]) -> None:
@@ -215,6 +217,15 @@ def _check_brokers(
 
 def _hosting(partitions: Mapping[TopicPartition, PartitionState]) -> set[int]:
     return {b for state in partitions.values() for b in state.replicas}
+
+
+def _topics_in_vain(request: ReassignmentRequest, partitions: Mapping[TopicPartition, PartitionState]) -> str:
+    """Say which of ``exclude_topics`` leave nothing out; empty where all do. The planner refuses them, but a roll back is not planned."""
+    names = {p.topic for p in partitions}
+    unknown = [repr(pattern) for pattern in request.exclude_topics if not topics_matching(pattern, names)]
+    if not unknown:
+        return ""
+    return f"'exclude_topics' names {name_some(unknown, 10)}, which no topic of the cluster matches: correct it if another one is meant"
 
 
 def _check_topics(request: ReassignmentRequest, partitions: Mapping[TopicPartition, PartitionState]) -> None:

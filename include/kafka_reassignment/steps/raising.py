@@ -22,7 +22,7 @@ from kafka_reassignment.decisions.throttle import (
     throttle_by_journal,
 )
 from kafka_reassignment.errors import ReassignmentError, overtaken
-from kafka_reassignment.model import Batch, ConfigResource, View
+from kafka_reassignment.model import Batch, ConfigResource, Refusal, View
 from kafka_reassignment.record.models import ProgressNote
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import AuditDraft, RunContext
@@ -116,7 +116,7 @@ def set_in_parts(
     goes_on: Callable[[], bool],
     event: AuditDraft,
     at_once: Mapping[tuple[ConfigResource, str], int] | None = None,
-) -> tuple[ThrottleSetting, dict[str, str]]:
+) -> tuple[ThrottleSetting, dict[ConfigResource, Refusal]]:
     """Set rates, journal first; return what the last part was, and its refusals. A large raise takes ``QUOTA_SECONDS``.
 
     Each part is decided on what is seen then: another client may lower the rate meanwhile, a person may ask for another one, and
@@ -184,7 +184,9 @@ def _sleep_until(run: RunContext, due: datetime) -> None:
         run.sleep(left.total_seconds())
 
 
-def _set_unless_cleared(run: RunContext, setting: ThrottleSetting, event: AuditDraft) -> dict[str, str] | None:
+def _set_unless_cleared(
+    run: RunContext, setting: ThrottleSetting, event: AuditDraft
+) -> dict[ConfigResource, Refusal] | None:
     """Make the changes and return the refusals; None where something of them was cleared since they were journalled.
 
     Then nothing is set, or what came too late is taken back. Who cleared it may as well be another reassignment that has taken the

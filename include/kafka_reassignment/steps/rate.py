@@ -30,7 +30,13 @@ from kafka_reassignment.decisions.rate import (
     throttled_brokers,
 )
 from kafka_reassignment.decisions.throttle import Journal, RateChange, Side
-from kafka_reassignment.errors import InvalidRequestError, InvalidThrottleError, ThrottleMissingError, name_some
+from kafka_reassignment.errors import (
+    InvalidRequestError,
+    InvalidThrottleError,
+    ThrottleMissingError,
+    ThrottleRefusedError,
+    name_some,
+)
 from kafka_reassignment.model import DEFAULT_OF_BROKERS, ConfigResource, Replicas, TopicPartition, View
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import LOWEST_RATE_MB, MEGABYTE, ReassignmentRequest
@@ -39,6 +45,7 @@ from kafka_reassignment.steps.context import AuditDraft, RunContext, way_on_from
 from kafka_reassignment.steps.health import cluster_health, planned_targets
 from kafka_reassignment.steps.raising import missing_of, set_in_parts
 from kafka_reassignment.steps.throttle_configs import (
+    Missing,
     ThrottleSetting,
     describe_throttles,
     facts_of,
@@ -172,6 +179,7 @@ def change_rate(
         InvalidThrottleError: the rate is too low, or the reassignment runs without a throttle.
         UnknownBrokerError: a broker is not part of the cluster.
         ThrottleMissingError: brokers did not take it; it is journalled, and the batch's next look sets it.
+        ThrottleRefusedError: the same where a person asks, and trying again is of no use.
         OvertakenError: another reassignment has taken the rates over.
     """
     _require_running(run, asked_bytes_per_second)
@@ -238,7 +246,7 @@ def change_rate(
             event.is_dropped = not is_begun
             event.summary = f"{said}{change}"
             return event.summary if is_begun else f"{because}: nothing changed, because the rate was changed since"
-        missing = missing_of(run, setting, event)
+        missing = Missing(missing_of(run, setting, event), refused)
         lower = [r for r in setting.journal.lower_rates if r.side in sides and (brokers is None or r.broker in brokers)]
         event.facts["throttle"] = facts_of(setting, refused) | {"asked_bytes_per_second": asked_bytes_per_second}
         event.facts["lower_rates_of_others"] = list(map(str, lower))
@@ -255,8 +263,10 @@ def change_rate(
         for left in lower:
             run.log.warning("Left alone: %s", left)
         if missing:
-            raise ThrottleMissingError(
-                f"The new rate is journalled, but not in force everywhere: {name_some(missing)}",
+            kind = ThrottleRefusedError if missing.corrections and decided_on is None else ThrottleMissingError
+            raise kind(
+                f"The new rate is journalled, but not in force everywhere: {missing}",
+                *missing.corrections,
                 WaitUntil("the batch under way has looked again: each look sets what is missing"),
             )
         return event.summary

@@ -26,7 +26,7 @@ from kafka_reassignment.decisions.throttle import (
     without_older,
 )
 from kafka_reassignment.errors import name_some
-from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ConfigValue, TopicPartition
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ConfigValue, Refusal, TopicPartition
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.left_over import to_end_moves
@@ -35,6 +35,7 @@ from kafka_reassignment.steps.throttle_configs import (
     apply_changes,
     describe_throttles,
     observe_listed,
+    refused_in_words,
     settled_configs,
     shown,
     str_change,
@@ -93,7 +94,7 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
     before: dict[ConfigResource, Mapping[str, ConfigValue]] = {}
     changes: list[ConfigChange] = []
     changed_by_others: list[str] = []
-    refused: dict[str, str] = {}
+    refused: dict[ConfigResource, Refusal] = {}
     for _ in range(RESTORE_TRIES):
         copying = _copying(run, [journal, *their_journals])
         keep = copying.joined(in_place)
@@ -111,7 +112,7 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
             run.sleep(CONFIRM_SECONDS)
         left = run.record.update_journal(partial(_left, run, keep, their_journals))
         journal = left.journal
-        if all(str(change.resource) in refused for change in left.changes):
+        if all(change.resource in refused for change in left.changes):
             break
         emptied = {(c.resource, c.key) for c in clearing.changes if c.operation is ConfigOperation.SUBTRACT}
         if not all((c.resource, c.key) in emptied for c in left.changes):
@@ -123,7 +124,7 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
         "changes": [str_change(c) for c in changes],
         "before": shown(before),
         "changed_by_others": changed_by_others,
-        "refused": refused,
+        "refused": refused_in_words(refused),
         "kept_for": list(map(str, restored.copying)),
         "owed": list(restored.owed),
     }

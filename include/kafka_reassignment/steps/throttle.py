@@ -36,6 +36,7 @@ from kafka_reassignment.errors import (
     ReassignmentError,
     RecordError,
     ThrottleMissingError,
+    ThrottleRefusedError,
     is_worth_a_retry,
     name_some,
     overtaken,
@@ -46,6 +47,7 @@ from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.recorded_batch import without
 from kafka_reassignment.steps.restore import adopt_setters, restore_configs
 from kafka_reassignment.steps.throttle_configs import (
+    Missing,
     ThrottleSetting,
     apply_changes,
     describe_throttles,
@@ -74,6 +76,7 @@ def ensure_throttle(run: RunContext, batch: Batch, event: AuditDraft) -> bool:
 
     Raises:
         ThrottleMissingError: it could not be put in place; data must not move.
+        ThrottleRefusedError: the same, and trying again is of no use.
         InvalidThrottleError: a list of throttled replicas would be longer than Kafka takes; nothing was changed.
     """
     rate = run.request.throttle_bytes_per_second
@@ -91,7 +94,8 @@ def ensure_throttle(run: RunContext, batch: Batch, event: AuditDraft) -> bool:
         event.facts["throttle"]["asked_bytes_per_second"] = rate
     if missing:
         again = Rerun("set_throttle", batch=batch.number)
-        raise not_in_place(missing, f"of batch {batch.number}", "no data is moved without it", again)
+        kind = ThrottleRefusedError if missing.corrections else ThrottleMissingError
+        raise not_in_place(missing, f"of batch {batch.number}", "no data is moved without it", again, kind=kind)
     return bool(setting.changes)
 
 
@@ -109,7 +113,7 @@ def keep_throttled(run: RunContext, recorded: RecordView, batch: Batch | None, *
 
     Raises:
         ThrottleMissingError: something could not be put in place; the rest of it is. ``advice`` says how the step is done
-            again.
+            again. It passes also where brokers refuse it for good: what copies ends, and the rest is looked after until then.
     """
     asked, journal = run.request.throttle_bytes_per_second, recorded.journal()
     if _is_locked_by_another(run):
@@ -190,7 +194,7 @@ def put_in_place(
     begin_low: Collection[Side] = (),
     recorded: RecordView | None = None,
     live_brokers: frozenset[int] | None = None,
-) -> tuple[ThrottleSetting, tuple[str, ...]]:
+) -> tuple[ThrottleSetting, Missing]:
     """Put a throttle in place, journal first; return what was changed for it, and what is missing of it then.
 
     Brokers that are down are left out: they copy nothing and take no config. Rates that look like another client's but
@@ -244,7 +248,7 @@ def put_in_place(
         run.log.warning("Left alone: %s", rate)
     if setting.journal.lower_rates:
         event.facts["lower_rates_of_others"] = list(map(str, setting.journal.lower_rates))
-    return setting, (*missing, *(refused.values() if missing else ()), *map(str, unfit))
+    return setting, Missing((*missing, *map(str, unfit)), refused if missing else {})
 
 
 def _refuse_long_lists(run: RunContext, wanted: WantedThrottle, batch: Batch) -> None:
@@ -272,23 +276,31 @@ def throttle_changes(run: RunContext, batch: Batch) -> tuple[ConfigChange, ...]:
     return tuple(changes_to_throttle(plan, journal, describe_throttles(run, plan.resources))[1])
 
 
-def not_in_place(missing: Sequence[str], of: str, meanwhile: str, *advice: Advice) -> ThrottleMissingError:
+def not_in_place(
+    missing: Missing,
+    of: str,
+    meanwhile: str,
+    *advice: Advice,
+    kind: type[ThrottleMissingError] = ThrottleMissingError,
+) -> ThrottleMissingError:
     """Return the error for a throttle that could not be put in place as a whole."""
-    return ThrottleMissingError(
-        f"The replication throttle {of} is not in place: {name_some(missing)}; {meanwhile}",
+    return kind(
+        f"The replication throttle {of} is not in place: {missing}; {meanwhile}",
         *_what_puts_it_in_place(missing),
         *advice,
     )
 
 
-def _what_puts_it_in_place(missing: Sequence[str]) -> tuple[Advice, ...]:
-    """Return what a person corrects where the throttle of another client is in the way, else that it passes."""
+def _what_puts_it_in_place(missing: Missing) -> tuple[Advice, ...]:
+    """Return what a person corrects where brokers refuse it or the throttle of another client is in the way, else that it passes."""
     corrections = {
         HIDDEN: "remove the hidden rate by hand, or upgrade its broker to Kafka 2.6 or later",
         UNREADABLE: "write the list that is named again, without empty parts and without blanks",
     }
-    corrected = tuple(Correct(do) for said, do in corrections.items() if any(said in text for text in missing))
-    return corrected or (WaitUntil("the brokers that are named and the controller take configs again"),)
+    others = tuple(Correct(do) for said, do in corrections.items() if any(said in text for text in missing.lines))
+    return (*missing.corrections, *others) or (
+        WaitUntil("the brokers that are named and the controller take configs again"),
+    )
 
 
 def _has_copied_lately(run: RunContext, number: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.throttle import (
     LATEST_ARRIVAL,
     THROTTLE_KEYS,
@@ -18,7 +19,7 @@ from kafka_reassignment.decisions.throttle import (
     missing_throttle,
     partition_of,
 )
-from kafka_reassignment.errors import overtaken
+from kafka_reassignment.errors import CORRECTED_REFUSALS, name_some, overtaken
 from kafka_reassignment.model import ConfigChange, ConfigResource, ConfigValue, Refusal, TopicPartition, View
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.view import observe_replicas
@@ -59,6 +60,32 @@ class Outcome:
     came_too_late: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What is missing of a throttle, one line each, and what brokers refused of it."""
+
+    lines: tuple[str, ...]
+    refused: Mapping[ConfigResource, Refusal]
+
+    def __bool__(self) -> bool:
+        return bool(self.lines)
+
+    def __str__(self) -> str:
+        """What does not pass comes first: only some lines are shown."""
+        lasting = [f"{r}: {why}" for r, why in self.refused.items() if why.code in CORRECTED_REFUSALS]
+        passing = [f"{r}: {why}" for r, why in self.refused.items() if why.code not in CORRECTED_REFUSALS]
+        return name_some([*lasting, *self.lines, *passing])
+
+    @property
+    def corrections(self) -> tuple[Correct, ...]:
+        """What a person does about refusals that do not pass; nothing where all of them do."""
+        resources: dict[str, list[ConfigResource]] = {}
+        for resource, refusal in self.refused.items():
+            if do := CORRECTED_REFUSALS.get(refusal.code):
+                resources.setdefault(do, []).append(resource)
+        return tuple(Correct(f"{do} {name_some(its)}") for do, its in resources.items() if self)
+
+
 def outcome_of(run: RunContext, setting: ThrottleSetting) -> Outcome:
     """Return what became of the changes that were just made; note in the journal what is in place.
 
@@ -88,12 +115,12 @@ def refuse_cleared(run: RunContext, setting: ThrottleSetting) -> None:
         raise overtaken("the throttle was cleared while it was set, so it is not set")
 
 
-def facts_of(setting: ThrottleSetting, refused: Mapping[str, str]) -> dict[str, object]:
+def facts_of(setting: ThrottleSetting, refused: Mapping[ConfigResource, Refusal]) -> dict[str, object]:
     """Return a setting as an audit event has it."""
     return {
         "changes": [str_change(c) for c in setting.changes],
         "before": shown(setting.before),
-        "refused": dict(refused),
+        "refused": refused_in_words(refused),
     }
 
 
@@ -117,13 +144,18 @@ def settled_configs(run: RunContext, resources: Collection[ConfigResource], done
     return describe_throttles(run, resources)
 
 
-def apply_changes(run: RunContext, changes: Iterable[ConfigChange]) -> dict[str, str]:
+def apply_changes(run: RunContext, changes: Iterable[ConfigChange]) -> dict[ConfigResource, Refusal]:
     """Ask for changes, and return the refusals by resource."""
     wanted = list(changes)
     if not wanted:
         return {}
     replies: Mapping[ConfigResource, Refusal | None] = run.cluster.alter_configs(wanted)
-    return {str(resource): str(refusal) for resource, refusal in replies.items() if refusal is not None}
+    return {resource: refusal for resource, refusal in replies.items() if refusal is not None}
+
+
+def refused_in_words(refused: Mapping[ConfigResource, Refusal]) -> dict[str, str]:
+    """Return refusals as an audit event holds them."""
+    return {str(resource): str(refusal) for resource, refusal in refused.items()}
 
 
 def str_change(change: ConfigChange) -> str:

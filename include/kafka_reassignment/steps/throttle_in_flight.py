@@ -6,7 +6,7 @@ from kafka_reassignment.advice import THROTTLE_DAG_ID, Correct
 from kafka_reassignment.decisions.raising import to_raise
 from kafka_reassignment.decisions.rate import refuse_low_rate
 from kafka_reassignment.decisions.throttle import Journal, WantedThrottle, changes_to_throttle, throttle_for
-from kafka_reassignment.errors import InvalidRequestError, name_some
+from kafka_reassignment.errors import InvalidRequestError, ThrottleMissingError, ThrottleRefusedError, name_some
 from kafka_reassignment.model import Batch, Step
 from kafka_reassignment.record.debts import note_connection
 from kafka_reassignment.request import MEGABYTE
@@ -15,7 +15,7 @@ from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.raising import missing_of, set_in_parts
 from kafka_reassignment.steps.restore import adopt_debts
 from kafka_reassignment.steps.throttle import not_in_place, put_in_place
-from kafka_reassignment.steps.throttle_configs import ThrottleSetting, describe_throttles, facts_of
+from kafka_reassignment.steps.throttle_configs import Missing, ThrottleSetting, describe_throttles, facts_of
 
 
 def throttle_in_flight(
@@ -40,6 +40,7 @@ def throttle_in_flight(
         InvalidRequestError: the record is that of a reassignment.
         ReassignmentInProgressError: a reassignment has the lock of the cluster; its moves have a throttle of their own.
         ThrottleMissingError: it could not be put in place; what could be is journalled.
+        ThrottleRefusedError: the same, and trying again is of no use.
     """
     with run.audited("throttle_in_flight") as event:
         refuse_low_rate(asked_bytes_per_second, allow_low=allow_low)
@@ -58,7 +59,9 @@ def throttle_in_flight(
             if not missing:
                 setting, missing = _raise(run, scope, whole, event)
             if missing:
-                raise not_in_place(missing, "of what is in flight", "it copies without it until it can be set")
+                kind = ThrottleRefusedError if missing.corrections else ThrottleMissingError
+                meanwhile = "it copies without it until it can be set"
+                raise not_in_place(missing, "of what is in flight", meanwhile, kind=kind)
             event.summary = (
                 f"{len(batch.steps)} partitions in flight are throttled to {asked_bytes_per_second / MEGABYTE:g} MB/s per "
                 f"broker: {name_some(batch.partitions)}"
@@ -84,7 +87,7 @@ def _refuse_id_of_a_reassignment(run: RunContext) -> None:
 
 def _raise(
     run: RunContext, scope: CancelScope, whole: WantedThrottle, event: AuditDraft
-) -> tuple[ThrottleSetting, tuple[str, ...]]:
+) -> tuple[ThrottleSetting, Missing]:
     """Raise to the whole rates what is set lower; return what was set last, and what is missing."""
     live = run.cluster.describe_cluster().live_brokers
 
@@ -97,7 +100,7 @@ def _raise(
     setting, refused = set_in_parts(run, decide, lambda: bool(_moves(run, scope)), event)
     if setting.changes:
         event.facts["raised"] = facts_of(setting, refused)
-    return setting, missing_of(run, setting, event)
+    return setting, Missing(missing_of(run, setting, event), refused)
 
 
 def _moves(run: RunContext, scope: CancelScope) -> list[Step]:

@@ -15,7 +15,14 @@ from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, LEADER_RATE, TH
 from kafka_reassignment.decisions.throttle.wanted import EVERY_REPLICA, entries_of
 from kafka_reassignment.decisions.verification import verification
 from kafka_reassignment.errors import InvalidRequestError, RecordError, name_some
-from kafka_reassignment.model import ConfigResource, ConfigSource, Reassignment, Replicas, TopicPartition
+from kafka_reassignment.model import (
+    DEFAULT_OF_BROKERS,
+    ConfigResource,
+    ConfigSource,
+    Reassignment,
+    Replicas,
+    TopicPartition,
+)
 from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import ClusterPort, in_slices
 from kafka_reassignment.record.catalogue import RecordedReassignment, find_reassignment
@@ -34,7 +41,8 @@ class Verified:
 
     ``gone`` were deleted since the plan was made, ``withdrawn`` are not moved any more: neither counts. ``led_by_others`` are at
     their target with another leader than the preferred one, which an election changes without a copy. ``still_hosted`` is what the
-    brokers that a decommission empties host, whether or not the plan moves it, and ``silent`` says why of those that do not tell.
+    brokers that a decommission empties host, whether or not the plan moves it. ``silent`` says why of brokers that do not tell: what they
+    host, or, without a reassignment, which rates they have.
     """
 
     cluster_id: str
@@ -80,7 +88,8 @@ class Verified:
             yield f"and {len(self.wrong) - SHOWN} more partitions; --json has all"
         if self.still_hosted:
             yield f"The brokers to be emptied still host {len(self.still_hosted)} partitions: {name_some(self.still_hosted)}"
-        yield from (f"Broker {broker} does not tell what it hosts: {why}" for broker, why in self.silent.items())
+        asked = "what it hosts" if self.reassignment_id else "whether it has a rate"
+        yield from (f"Broker {broker} does not tell {asked}: {why}" for broker, why in self.silent.items())
         yield from (f"Throttle left: {text}" for text in self.throttles)
         for partitions, what in (
             (self.gone, "deleted since the plan was made"),
@@ -130,7 +139,8 @@ def verify_targets(
     """Compare a cluster with the targets of a kafka-reassign-partitions file, whoever carries it out.
 
     A partition that does not exist is not complete. Throttles left are the lists that name one of its partitions and, while
-    nothing at all is in flight in the cluster, every broker's rate.
+    nothing at all is in flight in the cluster, every broker's rate and the default of all. A broker that does not answer may have one,
+    also one that is down: it has it when it is back.
 
     Raises:
         InvalidRequestError: none of the partitions exists, so that the file is for another cluster.
@@ -144,7 +154,9 @@ def verify_targets(
         )
     verified.wrong |= {p: f"{p} does not exist" for p in verified.gone}
     verified.gone = []
-    verified.throttles += _throttles_left(cluster, targets)
+    verified.throttles += _lists_left(cluster, targets)
+    if not cluster.list_reassignments():
+        _note_rates_left(cluster, verified)
     return verified
 
 
@@ -181,7 +193,7 @@ def _compare(
         verified.led_by_others += [str(p) for p in result.wrong_leader if p not in result.leaderless]
 
 
-def _throttles_left(cluster: ClusterPort, partitions: Collection[TopicPartition]) -> Iterator[str]:
+def _lists_left(cluster: ClusterPort, partitions: Collection[TopicPartition]) -> Iterator[str]:
     numbers: dict[str, set[int]] = {}
     for p in partitions:
         numbers.setdefault(p.topic, set()).add(p.partition)
@@ -196,11 +208,19 @@ def _throttles_left(cluster: ClusterPort, partitions: Collection[TopicPartition]
             ]
             if named:
                 yield f"{resource}: {side.replicas_key} has {name_some(named)}"
-    if cluster.list_reassignments():
-        return
-    brokers = sorted(cluster.describe_cluster().live_brokers)
-    for resource, values in cluster.describe_configs([*map(ConfigResource.broker, brokers)], THROTTLE_KEYS).items():
+
+
+def _note_rates_left(cluster: ClusterPort, verified: Verified) -> None:
+    hosting = {
+        b for state in cluster.describe_partitions().values() for b in state.replicas
+    }  # below 4.0 only live ones are named
+    brokers = sorted(hosting | cluster.describe_cluster().brokers.keys())
+    asked = [DEFAULT_OF_BROKERS, *map(ConfigResource.broker, brokers)]
+    described = cluster.describe_configs(asked, THROTTLE_KEYS)
+    for resource, values in described.items():
+        source = ConfigSource.DYNAMIC_DEFAULT_BROKER if resource == DEFAULT_OF_BROKERS else ConfigSource.DYNAMIC_BROKER
         for key in (LEADER_RATE, FOLLOWER_RATE):
             rate = values.get(key)
-            if rate is not None and rate.source is ConfigSource.DYNAMIC_BROKER:
-                yield f"{resource}: {key} is {'hidden' if rate.value is None else rate.value}"
+            if rate is not None and rate.source is source:
+                verified.throttles.append(f"{resource}: {key} is {'hidden' if rate.value is None else rate.value}")
+    verified.silent |= {b: "it did not answer" for b in brokers if ConfigResource.broker(b) not in described}

@@ -79,6 +79,22 @@ def test_what_is_typed_wrong_is_usage(arguments, monkeypatch):
     assert CliRunner().invoke(app, arguments).exit_code == ExitCode.USAGE
 
 
+@pytest.mark.parametrize("seconds", ["inf", "1e12", "86401", "0.5"])
+def test_an_interval_that_no_clock_can_wait_for_is_usage(seconds):
+    ended = CliRunner().invoke(app, ["watch", "--bootstrap-server", "localhost:1", "--interval", seconds])
+    assert (ended.exit_code, "--interval" in ended.stderr) == (ExitCode.USAGE, True)
+
+
+def test_json_that_is_nested_too_deep_is_usage(tmp_path):
+    file = tmp_path / "deep.json"
+    file.write_text("[" * 100_000)
+    ended = CliRunner().invoke(app, ["list", "--connection", str(file)])
+    assert (ended.exit_code, "must be a JSON object of librdkafka keys, found: maximum rec" in ended.stderr) == (
+        ExitCode.USAGE,
+        True,
+    )
+
+
 def test_a_record_uri_that_names_no_store_is_said_in_words():
     ended = CliRunner().invoke(app, ["lock", "show", "c", "--record-uri", "nosuch://bucket/folder"])
     assert (ended.exit_code, ended.stderr[:50]) == (

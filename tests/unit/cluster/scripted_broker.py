@@ -24,6 +24,16 @@ def frame(correlation_id: int, response: object) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
+class Flexible:
+    """A response of a flexible version (KIP-482): tags, here none, follow its correlation id."""
+
+    def __init__(self, response: Any) -> None:
+        self._response = response
+
+    def encode(self) -> bytes:
+        return b"\0" + bytes(self._response.encode())
+
+
 def received(client: socket.socket) -> tuple[int, int, int] | None:
     """Return API key, version and correlation id of the next request; None when the client hangs up."""
     size = _read(client, 4)
@@ -46,8 +56,12 @@ def metadata(
     cluster_id: str | None = "c1",
     topics: tuple[str, ...] = (),
     unknown: tuple[str, ...] = (),
+    throttle_time_ms: int = 0,
 ) -> Answer:
-    """Answer with brokers, each an id and a port of this machine, and topics: of one partition that the first broker leads, or unknown."""
+    """Answer with brokers, each an id and a port of this machine, and topics: of one partition that the first broker leads, or unknown.
+
+    ``throttle_time_ms`` is what a client over its request quota is to wait before it asks again (KIP-219).
+    """
     row, topic_row = MetadataResponse.MetadataResponseBroker, MetadataResponse.MetadataResponseTopic
     first = brokers[0][0] if brokers else -1
 
@@ -66,7 +80,7 @@ def metadata(
     def answer(version: int) -> object:
         return MetadataResponse(
             version=version,
-            throttle_time_ms=0,
+            throttle_time_ms=throttle_time_ms,
             brokers=[row(i, "127.0.0.1", port, None, version=version) for i, port in brokers],
             cluster_id=cluster_id,
             controller_id=first,

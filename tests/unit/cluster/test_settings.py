@@ -122,6 +122,19 @@ def test_nothing_that_prints_a_connection_shows_its_secrets(extra: dict[str, str
     assert settings.redact("login mover/hunter2 refused") == "login mover/*** refused"
 
 
+def test_a_password_that_is_a_number_is_the_text_that_librdkafka_makes_of_it() -> None:
+    settings = ClusterSettings.of({**SCRAM, "sasl.username": 7, "sasl.password": 12345678})
+    assert settings.confluent_config()["sasl.password"] == "12345678"
+    config = settings.kafka_python_config()
+    assert (config["sasl_plain_username"], config["sasl_plain_password"]) == ("7", "12345678")
+    assert settings.redact("bad password 12345678") == "bad password ***"
+
+
+@pytest.mark.parametrize("change", [{"ssl.ca.location": 123}, {"ssl.cipher.suites": 5}], ids=str)
+def test_a_number_that_is_no_file_and_no_cipher_is_refused_by_its_key(change: dict[str, Any]) -> None:
+    assert "ssl." in refused({"bootstrap.servers": "k1:9093", "security.protocol": "SSL", **change})
+
+
 def test_tls_with_files_and_inline_pem_give_the_same_identity(tmp_path: Path) -> None:
     pki = Certificates.make(tmp_path)
     inline = {
@@ -266,6 +279,9 @@ def test_ipv6_servers_are_taken() -> None:
         ({"sasl.mechanism": "OAUTHBEARER"}, "expected 'oidc' (client credentials), or an oauth_cb function"),
         ({"oauth_cb": "os.system"}, "a name is made a function by Airflow alone"),
         ({"plugin.library.paths": "/x.so"}, "it loads native code into every process"),
+        ({"sasl.password": ["hunter2"]}, "'sasl.password' cannot be used here: expected a text"),
+        ({"sasl.username": {"a": 1}}, "'sasl.username' cannot be used here, found {'a': 1}: expected a text"),
+        ({"sasl.username": True}, "'sasl.username' cannot be used here, found True: expected a text"),
         ({"socket.timeout.ms": "60s"}, "'socket.timeout.ms' cannot be used here, found '60s': expected a whole number"),
         ({"socket.connection.setup.timeout.ms": 0}, "found 0: expected a whole number of milliseconds"),
         ({"zookeeper": {"connect": "x y"}}, "section 'zookeeper': 'connect' expected host:port"),

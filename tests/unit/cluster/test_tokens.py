@@ -60,6 +60,21 @@ def test_refused_credentials_are_reported_without_the_secret(
     assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize("status", [401, 500])
+def test_a_url_is_shown_without_what_may_be_a_secret_in_it(endpoint: Endpoint, status: int) -> None:
+    endpoint.reply = (status, {})
+    url = endpoint.url.replace("http://", "http://mover:hunter2@") + "?code=hunter2#hunter2"
+    with pytest.raises((NotAuthorizedError, ClusterUnavailableError)) as failed:
+        OidcTokens(url=url, client_id="a", client_secret="b").token()
+    assert f"Token endpoint {endpoint.url} " in str(failed.value)
+    assert "hunter2" not in str(failed.value)
+
+
+def test_an_endpoint_whose_port_is_no_number_gives_no_token() -> None:
+    with pytest.raises(ClusterUnavailableError, match="gave no token: Invalid port"):
+        OidcTokens(url="http://127.0.0.1:https/token", client_id="a", client_secret="b").token()
+
+
 @pytest.mark.parametrize(
     "reply",
     [(500, {}), (429, {}), (404, {}), (200, {"no": "token"}), (200, b"<html>"), (200, [])],

@@ -57,6 +57,13 @@ def test_tls_sasl_and_acls_are_read() -> None:
     assert settings.redact("hunter2 and mover:hunter3") == "*** and ***"
 
 
+def test_a_password_that_is_a_number_is_a_text() -> None:
+    section = {"connect": "z:2181", "sasl.mechanism": "DIGEST-MD5", "sasl.username": 7, "sasl.password": 12345678}
+    settings = read(section | {"key.password": 87654321, "session.timeout.ms": 4000})
+    assert (settings.sasl_username, settings.sasl_password, settings.session_timeout_seconds) == ("7", "12345678", 4.0)
+    assert settings.redact("12345678 and 87654321") == "*** and ***"
+
+
 @pytest.mark.parametrize(
     ("section", "message"),
     [
@@ -69,6 +76,8 @@ def test_tls_sasl_and_acls_are_read() -> None:
         ({"connect": "z:2181", "acl": "none"}, "'acl' expected 'open' or 'creator'"),
         ({"connect": "z:2181", "digest": "nopassword"}, "'digest' expected user:password"),
         ({"connect": "z:2181", "session.timeout.ms": "10s"}, "'session.timeout.ms' expected a whole number of"),
+        ({"connect": "z:2181", "acl": ["open"]}, "'acl' expected a text"),
+        ({"connect": "z:2181", "key.password": True}, "'key.password' expected a text"),
         ({"connect": "z:2181", "tls": "no"}, "'tls' expected true or false"),
     ],
 )

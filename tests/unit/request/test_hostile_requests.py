@@ -3,18 +3,22 @@
 import json
 import time
 import unicodedata
+from datetime import UTC, datetime
 
 import pytest
+from pydantic import TypeAdapter
 from upath import UPath
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.brokers import check_brokers_known
 from kafka_reassignment.errors import InvalidRequestError, UnknownBrokerError
 from kafka_reassignment.plan.reassignment_json import parse_plan
+from kafka_reassignment.record.models import RecordedRequest
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import ReassignmentRequest, parse_limits, parse_request
 from kafka_reassignment.request.names import MAX_NAMES
 from kafka_reassignment.request.partition_count import parse_partition_count
+from kafka_reassignment.request.reassignment import GROUPS
 
 pytestmark = pytest.mark.quick
 
@@ -60,6 +64,68 @@ def test_no_field_takes_what_it_does_not_expect(field, value):
         refusal(parse_request, fields)
     else:
         assert field == "reassignment_json", "only a plan is read later, by its own strict reader"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"must_end_by": "2999-12-31 23:59"},
+        {"must_end_by": "2999-12-31 23:59", "time_zone": "America/New_York"},
+        {"must_end_by": "2999-12-31T23:59-23:59"},
+        {"not_before": "2000-01-01 00:00", "time_zone": "Europe/Madrid"},
+        {"not_before": "2000-01-01T00:00+23:59"},
+        {"blackouts": ["2000-01-01", "2999-12-31"], "time_zone": "America/New_York"},
+        {"tolerance": 5e-324, "keep_free_share": -0.0},
+        {"throttle_mb_per_second": 0.0010001, "allow_low_throttle": True},
+    ],
+    ids=str,
+)
+def test_what_is_taken_can_be_read_back_from_its_record(fields):
+    request = parse_request(GOOD | fields)
+    recorded = RecordedRequest(
+        cluster_id="c", reassignment_id="r", started_at=datetime.now(UTC), requested_by="ann", request=request
+    )
+    assert RecordedRequest.model_validate_json(recorded.model_dump_json()) == recorded
+    assert parse_request(request.as_fields()) == request
+
+
+def is_number(annotation: object) -> bool:
+    schema = TypeAdapter(annotation).json_schema()
+    kinds = {choice.get("type") for choice in (schema, *schema.get("anyOf", ()))}
+    return bool(kinds & {"integer", "number"})
+
+
+MODELS = (ReassignmentRequest, *GROUPS.values())
+NUMBERS = [name for model in MODELS for name, field in model.model_fields.items() if is_number(field.annotation)]
+
+
+@pytest.mark.parametrize("field", NUMBERS)
+def test_true_is_no_number(field):
+    assert "expected a number, found true" in refusal(parse_request, GOOD | {field: True})
+
+
+def test_there_are_numbers_to_be_refused():
+    assert {"throttle_mb_per_second", "batch_bytes", "approval_hours", "tolerance", "canary_limit_ms"} <= set(NUMBERS)
+
+
+@pytest.mark.parametrize("fields", [{"job": "decomission"}, {"mode": "replication_factor"}], ids=str)
+def test_the_words_of_what_is_allowed_are_no_case_of_their_own(fields):
+    with pytest.raises(InvalidRequestError) as refused:
+        parse_request(GOOD | fields)
+    assert type(refused.value) is InvalidRequestError
+
+
+def test_an_expected_cluster_id_that_is_empty_guards_nothing():
+    fields = GOOD | {"expected_cluster_id": ""}
+    assert "'expected_cluster_id' is empty" in refusal(parse_request, fields)
+    assert parse_request(fields, is_recorded=True).expected_cluster_id == "", "what an earlier version took stays so"
+    assert parse_request(GOOD | {"expected_cluster_id": None}).expected_cluster_id is None
+
+
+@pytest.mark.parametrize("value", ["1999-12-30T00:00Z", "3000-01-03T00:00Z", "0001-01-01T00:00+05:00"])
+def test_a_year_that_is_a_typing_error_is_refused(value):
+    assert "found the year" in refusal(parse_request, GOOD | {"must_end_by": value})
 
 
 @pytest.mark.parametrize(

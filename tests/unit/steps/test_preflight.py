@@ -60,6 +60,15 @@ def test_an_airflow_without_a_name_is_warned_where_another_one_may_share_its_rec
     assert ("This Airflow has no name" in caplog.text) is warns
 
 
+def test_a_topic_that_is_excluded_and_is_not_there_is_told(tmp_path, caplog):
+    cluster = FakeCluster()
+    cluster.create_topic("payments", [(1, 2)])
+    said = summary_of(cluster, UPath(tmp_path), exclude_topics=["pay*", "paymnets", "audit*"])
+    told = "'exclude_topics' names 'paymnets', 'audit*', which no topic of the cluster matches: correct it if another one is meant"
+    assert said.endswith(told)
+    assert told in caplog.text
+
+
 def test_a_broker_that_died_and_hosts_nothing_is_excluded_and_an_id_that_is_not_there_is_told(tmp_path, caplog):
     cluster = FakeCluster()
     cluster.create_topic("orders", [(1, 2)])

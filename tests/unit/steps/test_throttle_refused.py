@@ -19,12 +19,14 @@ from kafka_reassignment.errors import (
     InvalidThrottleError,
     ThrottleInUseError,
     ThrottleMissingError,
+    is_worth_a_retry,
 )
-from kafka_reassignment.model import ConfigChange, ConfigOperation
+from kafka_reassignment.model import ConfigChange, ConfigOperation, Refusal, ResourceKind
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.rate import change_rate
+from kafka_reassignment.steps.waiting import Waiting
 
 pytestmark = pytest.mark.quick
 
@@ -108,6 +110,72 @@ def test_what_others_have_in_a_list_counts(reassignment, cluster):
         Rerun("set_throttle", batch=1),
     )
     assert run.configs("orders")[ORDERS][FOLLOWER_REPLICAS].value == theirs
+
+
+# What brokers refuse for good
+
+
+class RefusingCluster(FakeCluster):
+    """Brokers that refuse every change of topics' configs."""
+
+    refusal: Refusal | None = None
+
+    def alter_configs(self, changes):
+        topics = {c.resource for c in changes if c.resource.kind is ResourceKind.TOPIC} if self.refusal else set()
+        replies = super().alter_configs([c for c in changes if c.resource not in topics])
+        return {**replies, **dict.fromkeys(topics, self.refusal)}
+
+
+@pytest.fixture
+def refusing(cluster):
+    cluster.__class__ = RefusingCluster
+    cluster.refusal = Refusal("POLICY_VIOLATION", "the platform team's only")
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("code", "do"),
+    [
+        (
+            "POLICY_VIOLATION",
+            "let the brokers' policy (alter.config.policy.class.name) take throttle configs of topic orders",
+        ),
+        ("INVALID_CONFIG", "correct the configs that brokers do not take of topic orders"),
+        ("TOPIC_AUTHORIZATION_FAILED", "give the connection's principal the right AlterConfigs on topic orders"),
+    ],
+)
+@pytest.mark.parametrize("step", ["set_throttle", "submit_batch"])
+def test_a_lasting_refusal_is_final_and_says_what_to_correct_and_of_what(reassignment, refusing, code, do, step):
+    refusing.refusal = Refusal(code, "never")
+    run = reassignment(MOVES)
+    with pytest.raises(ThrottleMissingError, match=f"not in place: topic orders: {code}: never, ") as error:
+        run.do(step)
+    assert error.value.advice == (Correct(do), Rerun("set_throttle", batch=1))
+    assert not is_worth_a_retry(error.value)
+    assert refusing.altered == []
+    refusing.refusal = None
+    run.do_all("set_throttle", "submit_batch")
+
+
+def test_a_refusal_that_passes_is_waited_for_beside_the_resource_that_it_is_of(reassignment, refusing):
+    refusing.refusal = Refusal("UNKNOWN_SERVER_ERROR", "oops")
+    with pytest.raises(ThrottleMissingError, match="topic orders: UNKNOWN_SERVER_ERROR: oops") as error:
+        reassignment(MOVES[:1]).do("set_throttle")
+    assert is_worth_a_retry(error.value)
+
+
+def test_what_copies_is_looked_after_though_a_part_of_its_throttle_is_refused_for_good(submitted, refusing):
+    """The step would end otherwise, and with it the looks that mend the rest."""
+    theirs = refusing.another_client()
+    refusing.refusal = None
+    theirs.alter_configs([ConfigChange(ORDERS, FOLLOWER_REPLICAS, ConfigOperation.DELETE)])
+    refusing.refusal = Refusal("POLICY_VIOLATION", "never")
+    waits = submitted.look("sense_isr_catch_up")
+    assert isinstance(waits, Waiting)
+    assert "they copy without it" in waits.reason
+    assert (
+        "Let the brokers' policy (alter.config.policy.class.name) take throttle configs of topic orders" in waits.reason
+    )
 
 
 # What the errors advise (G7, G8)

@@ -104,6 +104,26 @@ def test_an_expansion_that_arrives_when_its_batch_is_dropped_is_cancelled_at_onc
     assert run.record.submitted(1).left_out == {}
 
 
+@pytest.mark.parametrize("cluster", [{"has_replication_factor_guard": False}], indirect=True, ids=["below Kafka 4.1"])
+def test_the_order_is_put_back_where_metadata_shows_a_cancel_late(run, held, cluster, monkeypatch):
+    run.do_all("admit", "set_throttle")
+    alter = cluster.alter_reassignments
+
+    def behind(targets, **options):
+        """Metadata shows what was in flight before a cancel for a moment."""
+        if None in targets.values():
+            cluster.lag(0.25, "describe_partitions")
+        return alter(targets, **options)
+
+    monkeypatch.setattr(type(cluster), "alter_reassignments", lambda _, targets, **options: behind(targets, **options))
+    held("alter_reassignments", lambda: run.do_all("submit_batch", "sense_isr_catch_up", "drop_old_replicas"))
+    run.clock.on_sleep.append(lambda: cluster.advance(1))
+    with pytest.raises(OvertakenError, match="copies to broker 2 again"):
+        run.do("submit_batch")
+    cluster.advance(1)
+    assert moved(run) == AT_TARGET
+
+
 def test_an_expansion_whose_try_died_is_cancelled_by_the_next_look_of_its_batch(run, held, cluster):
     run.do_all("admit", "set_throttle")
     held(

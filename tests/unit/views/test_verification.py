@@ -6,7 +6,7 @@ import pytest
 from tests.steps_lab import move
 
 from kafka_reassignment.errors import InvalidRequestError, RecordError
-from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
+from kafka_reassignment.model import DEFAULT_OF_BROKERS, ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.record.operator_commands import WithdrawCommand
 from kafka_reassignment.views.verification import verify_reassignment, verify_targets
 
@@ -115,6 +115,27 @@ def test_a_plan_of_anybody_is_compared_with_the_cluster_and_its_throttles(cluste
     assert there.throttles == [of_topic, "broker 1: leader.replication.throttled.rate is 1000000"]
     assert not there.is_complete
     assert verify_targets(cluster, {ORDERS[3]: (1, 2)}).throttles == there.throttles[1:]
+
+
+@pytest.mark.parametrize("is_fenced", [True, False])
+def test_a_broker_that_does_not_tell_its_rates_may_have_one(cluster, is_fenced):
+    """It has them again when it is back; broker 6 has no replica of the plan."""
+    rate = ConfigChange(ConfigResource.broker(6), "leader.replication.throttled.rate", ConfigOperation.SET, "1000000")
+    cluster.alter_configs([rate])
+    cluster.kill(6, fenced=is_fenced)
+    found = verify_targets(cluster, {ORDERS[3]: (1, 2)})
+    assert (found.is_complete, found.throttles, found.silent) == (False, [], {6: "it did not answer"})
+    assert "Broker 6 does not tell whether it has a rate: it did not answer" in found.lines()
+    cluster.restart(6)
+    left = verify_targets(cluster, {ORDERS[3]: (1, 2)})
+    assert (left.throttles, left.silent) == (["broker 6: leader.replication.throttled.rate is 1000000"], {})
+
+
+def test_a_rate_that_is_the_default_of_all_brokers_is_left_too(cluster):
+    rate = ConfigChange(DEFAULT_OF_BROKERS, "follower.replication.throttled.rate", ConfigOperation.SET, "1000000")
+    cluster.alter_configs([rate])
+    found = verify_targets(cluster, {ORDERS[3]: (1, 2)})
+    assert found.throttles == ["broker (default of all): follower.replication.throttled.rate is 1000000"]
 
 
 def test_the_order_of_replicas_counts(cluster):

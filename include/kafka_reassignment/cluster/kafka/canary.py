@@ -68,7 +68,7 @@ class CanaryConversation:
         del self._producer  # what closes it: below 2.13 it has no other way
 
     def is_usable_again(self) -> bool:
-        """Whether no broker has failed since it was opened."""
+        """Whether no broker has failed since it was opened, and it knows each partition that it was asked for."""
         self._producer.poll(0)
         return not self._errors
 
@@ -93,13 +93,23 @@ class CanaryConversation:
             partition = TopicPartition(str(message.topic()), int(message.partition() or 0))
             if error is None:
                 found[partition] = min(message.latency() or 0.0, LONGEST_PRODUCE_SECONDS)
-            elif error.code() in _GONE:
+            else:
+                refused(partition, error)
+
+        def refused(partition: TopicPartition, error: KafkaError) -> None:
+            if error.code() in _GONE:
                 found.pop(partition, None)
             elif error.code() not in _SLOW:
                 failed.append(error)
 
         for p in partitions:
-            self._producer.produce(p.topic, key=KEY, value=VALUE, partition=p.partition, on_delivery=delivered)
+            try:
+                self._producer.produce(p.topic, key=KEY, value=VALUE, partition=p.partition, on_delivery=delivered)
+            except KafkaException as at_once:
+                refused(p, at_once.args[0])
+                self._errors.append(at_once.args[0])  # a partition may be newer than what this producer knows
+            except BufferError as full:
+                raise ReassignmentError(f"A canary message was not taken: {full}.") from None
         self._producer.flush(_FLUSH_SECONDS)
         for error in failed:
             words = self._settings.redact(error.str())

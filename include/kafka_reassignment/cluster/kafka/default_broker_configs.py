@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from kafka_reassignment.cluster.kafka.errors import Right, raise_if_general, refusal_of
+from kafka_reassignment.cluster.kafka.errors import NothingSentError, Right, raise_if_general, refusal_of
 from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
 from kafka_reassignment.errors import ClusterUnavailableError
 from kafka_reassignment.model import DEFAULT_OF_BROKERS, ConfigChange, ConfigOperation, Refusal
@@ -30,6 +30,7 @@ def alter_default(
     """Change the default of all brokers in one request.
 
     Raises:
+        NothingSentError: it could not be sent.
         ClusterUnavailableError: no answer; the changes may have been applied or not.
     """
     row = IncrementalAlterConfigsRequest.AlterConfigsResource
@@ -41,6 +42,8 @@ def alter_default(
     )
     try:
         [result] = conversation.ask(request, seconds=seconds).responses
+    except NothingSentError:
+        raise
     except ClusterUnavailableError as lost:
         raise ClusterUnavailableError(
             f"No answer to the changes of {DEFAULT_OF_BROKERS} ({lost}). They may have been applied or not: "

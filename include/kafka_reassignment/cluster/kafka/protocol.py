@@ -47,8 +47,12 @@ _DESCRIBE_QUORUM = 55
 """API key that only KRaft brokers have."""
 
 
+_PAUSE_LOOK_SECONDS = 0.05
+"""Between looks whether a connection may be written to again."""
+
+
 class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
-    """Reads what a broker said before it hung up, and gives up where it never answers.
+    """Reads what a broker said before it hung up, gives up where it never answers, and waits when a broker asks it to.
 
     kafka-python 3.0.12 limits the time of a TCP connection and of a login, not of the TLS handshake in between: a broker whose
     process stands still accepts the connection, and says nothing for ever.
@@ -57,7 +61,29 @@ class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
     closes at once. kafka-python 3.0.12 throws away what it read where the end of the stream comes in the same read, so that
     refused credentials look like a broker that is not there. Here each read returns one or the other: the next one meets
     the end again.
+
+    A client that is over its request quota is answered, and is to wait before it asks that broker again (KIP-219).
+    kafka-python 3.0.12 fails what it is asked to send meanwhile. Here it is sent after the pause, as other clients do.
     """
+
+    def send(
+        self, request: Message, node_id: int | str | None = None, request_timeout_ms: float | None = None
+    ) -> Message:
+        """Send as soon as the broker's pause is over; the time of the request counts from then."""
+        return self.call_soon(self._send_after_pause, request, node_id, request_timeout_ms)
+
+    async def _send_after_pause(
+        self, request: Message, node_id: int | str | None, request_timeout_ms: float | None
+    ) -> Message:
+        most = (self.config["request_timeout_ms"] if request_timeout_ms is None else request_timeout_ms) / 1000
+        waits_until = time.monotonic() + most
+        while (paused := self._conns.get(node_id)) is not None and paused.connected and paused.paused:
+            if time.monotonic() > waits_until:
+                raise kafka_errors.NodeNotReadyError(
+                    f"this client is over its request quota there, and was to wait for more than {most:.0f} s"
+                )
+            await self._net.sleep(_PAUSE_LOOK_SECONDS)
+        return await super().send(request, node_id, request_timeout_ms)
 
     async def _build_transport(self, node: Message, timeout_at: float | None = None) -> Message:
         left = None if timeout_at is None else max(0.0, timeout_at - time.monotonic()) * 1000
@@ -137,6 +163,7 @@ class ProtocolConversation:
         """Send one request to a broker, or to the one that answered first, and return its response.
 
         Raises:
+            NothingSentError: it could not be sent.
             ClusterUnavailableError: no answer. When this happens after sending, a request that writes
                 may have been applied or not.
             NotAuthorizedError: the broker refused the credentials.
@@ -154,16 +181,24 @@ class ProtocolConversation:
             ClusterUnavailableError: as in ``ask``.
         """
         if self.is_kraft:
+            self._connect_first(f"A broker of {self._settings}", self._answering, "Try again.")
             return self.ask(request, seconds=seconds)
         controller = self.controller
         if controller is None:
             raise NothingSentError(f"{self._settings} has no controller now. Nothing was sent. Try again.")
-        try:
-            with self._translate_errors(f"The controller, broker {controller},"):
-                self._manager.run(self._connect, controller)
-        except ClusterUnavailableError as gone:
-            raise NothingSentError(f"{gone}. Nothing was sent. Try again when a new controller is elected.") from None
+        who = f"The controller, broker {controller},"
+        self._connect_first(who, controller, "Try again when a new controller is elected.")
         return self.ask(request, controller, seconds=seconds)
+
+    def _connect_first(self, who: str, node: int | str | None, advice: str) -> None:
+        """Connect before anything is sent, so that what fails here had no effect."""
+        try:
+            with self._translate_errors(who):
+                self._manager.run(self._connect, node)
+        except NothingSentError:
+            raise
+        except ClusterUnavailableError as gone:
+            raise NothingSentError(f"{gone}. Nothing was sent. {advice}") from None
 
     def ask_each(self, requests: Mapping[int, Message], *, seconds: float | None = None) -> dict[int, Message]:
         """Send each broker its request, all at once; the value is its response, or the error in its place.
@@ -192,13 +227,11 @@ class ProtocolConversation:
 
     async def _send_each(self, requests: Mapping[int, Message], seconds: float | None) -> dict[int, Message]:
         milliseconds = None if seconds is None else int(seconds * 1000)
-        pending: dict[int, Message] = {}
+        pending = {
+            broker: self._manager.send(request, broker, request_timeout_ms=milliseconds)
+            for broker, request in requests.items()
+        }
         answers: dict[int, Message] = {}
-        for broker, request in requests.items():
-            try:
-                pending[broker] = self._manager.send(request, broker, request_timeout_ms=milliseconds)
-            except kafka_errors.KafkaError as unknown:
-                answers[broker] = unknown
         for broker, future in pending.items():
             try:
                 answers[broker] = await future
@@ -206,7 +239,7 @@ class ProtocolConversation:
                 answers[broker] = failed
         return answers
 
-    async def _connect(self, broker: int | str) -> Message:
+    async def _connect(self, broker: int | str | None) -> Message:
         connection = self._manager.get_connection(
             broker, timeout_ms=self._settings.connect_seconds * 1000, refresh_metadata_on_err=False
         )
@@ -280,6 +313,10 @@ class ProtocolConversation:
         ) as refused:
             words = self._settings.redact(_reason(refused))
             raise credentials_refused(who, self._settings, words, self._settings.login_keys) from None
+        except kafka_errors.NodeNotReadyError as waits:
+            raise NothingSentError(
+                f"{who} was not asked: {self._settings.redact(_reason(waits))}. Nothing was sent. Try again."
+            ) from None
         except (kafka_errors.KafkaError, OSError) as failed:
             raise ClusterUnavailableError(f"{who} did not answer: {self._settings.redact(_reason(failed))}") from None
 
@@ -287,4 +324,6 @@ class ProtocolConversation:
 def _reason(failed: BaseException) -> str:
     if isinstance(failed, kafka_errors.UnknownBrokerIdError):
         return "it is not among the live brokers"
+    if isinstance(failed, kafka_errors.NodeNotReadyError) and not isinstance(failed.args[0], str):
+        return "the last connection to it failed a moment ago"
     return str(failed.args[0]) if failed.args else type(failed).__name__

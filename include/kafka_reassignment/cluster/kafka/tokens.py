@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 from kafka.net.sasl.oauth import AbstractTokenProvider
@@ -108,7 +108,7 @@ class OidcTokens(TokenSource):
         scheme = urlsplit(self._url).scheme
         if scheme not in {"http", "https"}:
             raise NotAuthorizedError(
-                f"Token endpoint {self._url}: expected http or https, found {scheme}",
+                f"Token endpoint {self._shown}: expected http or https, found {scheme}",
                 Correct("correct sasl.oauthbearer.token.endpoint.url of the connection"),
             )
         form = {"grant_type": "client_credentials"} | ({"scope": self._scope} if self._scope else {})
@@ -123,7 +123,7 @@ class OidcTokens(TokenSource):
             )
             if answer.status_code in _REFUSALS:
                 raise NotAuthorizedError(
-                    f"Token endpoint {self._url} refused the client credentials (HTTP {answer.status_code})",
+                    f"Token endpoint {self._shown} refused the client credentials (HTTP {answer.status_code})",
                     Correct("check sasl.oauthbearer.client.id, client.secret and scope of the connection"),
                 )
             if not answer.is_success:
@@ -133,12 +133,18 @@ class OidcTokens(TokenSource):
                 raise self._no_token("the answer is no JSON object")
             lifetime = float(reply.get("expires_in", 300))
             return OAuthToken(str(reply["access_token"]), time.time() + lifetime, self._extensions)
-        except (httpx.HTTPError, OSError, ValueError, KeyError, TypeError) as problem:
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, KeyError, TypeError) as problem:
             raise self._no_token(type(problem).__name__ if isinstance(problem, KeyError) else problem) from None
+
+    @property
+    def _shown(self) -> str:
+        """The endpoint for messages: a query, and what stands before the host, may be secrets."""
+        url = urlsplit(self._url)
+        return urlunsplit((url.scheme, url.netloc.rpartition("@")[2], url.path, "", ""))
 
     def _no_token(self, why: object) -> ClusterUnavailableError:
         return ClusterUnavailableError(
-            f"Token endpoint {self._url} gave no token: {why}. Try again; if it stays, check "
+            f"Token endpoint {self._shown} gave no token: {why}. Try again; if it stays, check "
             "sasl.oauthbearer.token.endpoint.url of the connection."
         )
 

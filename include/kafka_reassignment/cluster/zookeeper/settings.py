@@ -30,6 +30,7 @@ _KEYS = frozenset(
     }
 )
 _FLAGS = ("tls", "verify.certificate", "verify.hostname")
+_NO_TEXTS = (*_FLAGS, "session.timeout.ms")
 _CONNECT = re.compile(r"[^\s,/:]+(:\d{1,5})?(,[^\s,/:]+(:\d{1,5})?)*(/[^\s,]*)?")
 
 
@@ -92,6 +93,10 @@ class ZookeeperSettings:
         connect = section.get("connect")
         if not (isinstance(connect, str) and _CONNECT.fullmatch(connect)):
             raise refused("connect", "host:port,host:port/chroot, as in the brokers' zookeeper.connect")
+        section = {key: value if key in _NO_TEXTS else number_as_text(value) for key, value in section.items()}
+        no_texts = [key for key, value in section.items() if key not in _NO_TEXTS and not isinstance(value, str | None)]
+        if no_texts:
+            raise refused(no_texts[0], "a text")
         mechanism = section.get("sasl.mechanism")
         if mechanism not in {None, "DIGEST-MD5", "GSSAPI"}:
             raise refused("sasl.mechanism", "DIGEST-MD5 or GSSAPI")
@@ -120,6 +125,11 @@ class ZookeeperSettings:
             if secret:
                 shown = shown.replace(secret, "***")
         return shown
+
+
+def number_as_text(value: object) -> object:
+    """Return a number of a connection, such as a password of digits, as the text that confluent-kafka makes of it; others as they are."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def is_milliseconds(value: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Self
 
 from pendulum import Timezone
@@ -15,6 +15,11 @@ WindowText = Annotated[str, Field(min_length=1, max_length=200)]
 
 TimeText = Annotated[datetime, WithJsonSchema({"type": "string"})]
 """A time as people write it, which JSON Schema's ``date-time`` refuses: ``2026-03-14 22:00`` is in ``time_zone``."""
+
+
+_EARLIEST = datetime(YEARS[0], 1, 1, tzinfo=UTC) - timedelta(days=1)
+_LATEST = datetime(YEARS[-1] + 1, 1, 1, tzinfo=UTC) + timedelta(days=1)
+"""Every time in ``YEARS`` on the clocks of any time zone is between these. What was taken once can be read back in UTC."""
 
 
 class MaintenanceWindows(BaseModel):
@@ -87,7 +92,7 @@ class MaintenanceWindows(BaseModel):
             read = None
         if not isinstance(read, datetime) or (isinstance(given, str) and ":" not in given):
             raise ValueError(f"{expected}, found {given!r}; write the day and the time")
-        if read.year not in YEARS:
+        if not (_EARLIEST <= read < _LATEST if read.tzinfo else read.year in YEARS):
             raise ValueError(f"{expected}, found the year {read.year}; correct it")
         if read.tzinfo is not None:
             return read.astimezone(UTC)
