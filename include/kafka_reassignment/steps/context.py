@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from kafka_reassignment.advice import (
+    CANCEL_DAG_ID,
     RESUME_DAG_ID,
     Advice,
     Correct,
@@ -23,6 +24,7 @@ from kafka_reassignment.advice import (
 from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.decisions.single_batch_controller import controller_of
 from kafka_reassignment.errors import (
+    InvalidRequestError,
     LockLostError,
     OtherAirflowError,
     ReassignmentError,
@@ -212,13 +214,17 @@ class RunContext:
             return
         event.note_replicas_after({p: seen[p] for p in partitions if p in seen})
 
-    def require_go_ahead(self, recorded: RecordView | None = None) -> None:
-        """Refuse to go on when the reassignment is stopped, or has not the cluster's lock. Only looks, and takes nothing.
+    def require_go_ahead(self, recorded: RecordView | None = None, *, only_plans: bool = False) -> None:
+        """Refuse to go on when the reassignment is stopped, is to be validated only, or has not the cluster's lock.
+
+        Only looks, and takes nothing.
 
         Args:
             recorded: of the look that asks; by default what the record shows now. The lock is always read now.
+            only_plans: the step changes nothing in the cluster, so that a validation may take it.
 
         Raises:
+            InvalidRequestError: only a validation was asked for.
             StoppedError: it was stopped.
             OtherAirflowError: another Airflow has begun it.
             ReassignmentInProgressError: another reassignment has the lock of the cluster.
@@ -227,6 +233,8 @@ class RunContext:
         """
         refuse_stopped(recorded or self.record)
         self.refuse_other_airflow()
+        if not only_plans:
+            self.refuse_validate_only()
         cluster_id, own = self.record.cluster_id, self.record.reassignment_id
         owner = self.store.lock_owner(cluster_id)
         if self.is_own(owner):
@@ -238,6 +246,23 @@ class RunContext:
         raise LockLostError(
             f"Reassignment {own} has not the lock of cluster {cluster_id} any more, expected it to have it; found it released",
             retake,
+        )
+
+    def refuse_validate_only(self) -> None:
+        """Make sure that something may be moved.
+
+        Raises:
+            InvalidRequestError: only a validation was asked for.
+        """
+        if not self.record.exists or not self.request.validate_only:
+            return
+        own = self.record.reassignment_id
+        # Where the DAG has no task that ends a validation, its lock would keep others waiting.
+        is_locked = self.is_own(self.store.lock_owner(self.record.cluster_id))
+        raise InvalidRequestError(
+            f"Reassignment {own} asks for a validation only, expected a request that moves something",
+            *((Trigger(CANCEL_DAG_ID, {"reassignment_id": own}),) if is_locked else ()),
+            Correct("trigger a new run without validate_only"),
         )
 
     def refuse_other_airflow(self, instead: str = "trigger a new run with an id of its own") -> None:

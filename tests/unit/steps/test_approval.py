@@ -9,7 +9,7 @@ from kafka_reassignment.record.approvals import PlanApproval
 from kafka_reassignment.steps.admission import admit
 from kafka_reassignment.steps.approval import answer_within, answered, approval, not_answered
 from kafka_reassignment.steps.approval_rules import ApprovalRules, why_asked
-from kafka_reassignment.steps.batch import next_batch
+from kafka_reassignment.steps.batch import next_batch, submit_batch
 from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.waiting import Done, Failed, SizeSamples
@@ -78,6 +78,7 @@ def test_an_approval_stays_when_batches_are_cut_anew(reassignment):
 
 def test_no_answer_frees_the_cluster_of_batches_that_have_begun(reassignment):
     run = reassignment(MOVES, require_approval=True, approval_hours=8)
+    answered(run.context, approved=True, by="ann")
     run.do_all("admit", "set_throttle", "submit_batch")
     assert "Its batches have begun and go on: trigger kafka_reassignment_cancel" in not_answered(run.context)
     assert not answered(run.context, approved=False, by="bob").may_run
@@ -168,3 +169,17 @@ def test_a_plan_that_nobody_answers_is_given_up_and_the_cluster_is_free(reassign
 
 def test_without_hours_the_question_has_no_end(reassignment):
     assert answer_within(reassignment(MOVES, require_approval=True).context) is None
+
+
+def test_what_is_not_approved_is_not_submitted_though_no_task_before_has_looked(reassignment, cluster):
+    run = reassignment(MOVES, require_approval=True)
+    run.do("set_throttle")
+    with pytest.raises(NotApprovedError, match="the request asks for an approval"):
+        submit_batch(run.context, 1)
+    answered(run.context, approved=True, by="ann")
+    with pytest.raises(NotApprovedError, match="no approval of it by a second person"):
+        submit_batch(run.context, 1, ApprovalRules(second_approver=True))
+    assert not cluster.list_reassignments()
+    submit_batch(run.context, 1)
+    submit_batch(run.context, 1, ApprovalRules(second_approver=True))  # what has begun goes on
+    assert cluster.list_reassignments()
