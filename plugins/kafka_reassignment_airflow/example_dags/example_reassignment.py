@@ -28,8 +28,8 @@ with DAG(
     dag_id="example_kafka_reassignment",
     schedule=None,
     doc_md=__doc__,
-    params={"topics": ["orders"], "brokers": [4, 5, 6], "throttle_mb_per_second": 50},
-    default_args={"retries": 4, "kafka_conn_id": "kafka_default"},
+    params={"kafka_conn_id": "kafka_default", "topics": ["orders"], "brokers": [4, 5, 6], "throttle_mb_per_second": 50},
+    default_args={"retries": 4, "kafka_conn_id": "{{ params.kafka_conn_id }}"},
 ):
     set_throttle = SetThrottleOperator(task_id="set_throttle")
     chain(
