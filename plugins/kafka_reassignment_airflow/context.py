@@ -20,7 +20,7 @@ def open_run(
     *,
     actor: Actor,
     log: Log,
-    has_run: Callable[[str], bool] = lambda _: True,
+    has_run: Callable[[str, str], bool] = lambda *_: True,
 ) -> Iterator[RunContext]:
     """Open the cluster behind a connection and the record of a reassignment; both are closed at the end.
 
@@ -29,7 +29,7 @@ def open_run(
         which: returns the reassignment's id, given the store and the cluster's id.
         actor: who acts, for the audit trail.
         log: of the task or trigger.
-        has_run: whether Airflow has the run of a reassignment, given its id.
+        has_run: whether Airflow has the run of a reassignment, given the DAG and its id.
     """
     with KafkaReassignmentHook(kafka_conn_id).get_conn() as cluster:
         store = record_store()
@@ -44,5 +44,5 @@ def open_run(
             log=log,
             instance=instance(),
             described=described,
-            has_run=lambda: has_run(reassignment_id),
+            has_run=lambda dag_id: has_run(dag_id, reassignment_id),
         )

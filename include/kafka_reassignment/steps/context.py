@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from kafka_reassignment.advice import (
     CANCEL_DAG_ID,
+    DAG_ID,
     RESUME_DAG_ID,
     Advice,
     Correct,
@@ -87,7 +88,7 @@ class RunContext:
     What never changes during a run (``controller``, ``recorded``, ``request``) is read once per try. ``now`` and ``sleep`` are
     given so that tests need not wait. ``instance`` is the Airflow that this is a run of: several may share a record store.
     ``described`` is what the cluster said of itself when the try began, where it was asked. ``has_run`` says whether Airflow still
-    has the run of the reassignment; it is asked only where an error's advice names a task of that run.
+    has the run of the reassignment, given the DAG that it is of; it is asked only where an error's advice names a task of that run.
     """
 
     cluster: ClusterPort
@@ -99,7 +100,7 @@ class RunContext:
     sleep: Callable[[float], None] = time.sleep
     instance: str = ""
     described: ClusterDescription | None = None
-    has_run: Callable[[], bool] = lambda: True
+    has_run: Callable[[str], bool] = lambda _: True
 
     @cached_property
     def controller(self) -> Controller:
@@ -153,15 +154,29 @@ class RunContext:
             self.write_event(step, batch, began, draft)
 
     def _advise_what_is_there(self, error: ReassignmentError) -> None:
-        """Advise to resume where a task of the reassignment's run would be rerun, and that run was deleted."""
+        """Advise to resume where a task of the reassignment's run would be rerun, and that run was deleted.
+
+        A run of a DAG of one's own is named; it goes on in the project's DAG only once it was stopped.
+        """
 
         def is_of_its_run(item: Advice) -> bool:
             return isinstance(item, Rerun) and item.batch is None and item.reassignment_id is None
 
-        if any(map(is_of_its_run, error.advice)) and not self.has_run():
-            resume = Trigger(RESUME_DAG_ID, {"reassignment_id": self.record.reassignment_id})
-            error.problem = f"{error.problem.removesuffix('.')}. Its run {self.record.reassignment_id} was deleted"
-            error.set_advice(*(resume if is_of_its_run(item) else item for item in error.advice))
+        if not any(map(is_of_its_run, error.advice)) or self.has_run(DAG_ID):
+            return
+        own, begun_by = self.record.reassignment_id, self.record.audit.dag_that_began()
+        is_in_own_dag = begun_by not in {"", DAG_ID}
+        problem, advice = f"{error.problem.removesuffix('.')}. Its run {own}", error.advice
+        if is_in_own_dag:
+            problem += f", of the DAG {begun_by},"
+        if is_in_own_dag and self.has_run(begun_by):
+            error.problem = f"{problem} is there"
+        else:
+            error.problem = f"{problem} was deleted"
+            ways = [Trigger(dag_id, {"reassignment_id": own}) for dag_id in (CANCEL_DAG_ID, RESUME_DAG_ID)]
+            resume = ways if is_in_own_dag else ways[1:]
+            advice = tuple(way for item in advice for way in (resume if is_of_its_run(item) else [item]))
+        error.set_advice(*advice)
 
     def for_this_cluster(self, advice: Iterable[Advice]) -> tuple[Advice, ...]:
         """Return advice whose DAGs are to be triggered for this cluster, not for that of the form's default connection."""
