@@ -217,6 +217,11 @@ class RunContext:
         """Whether this Airflow has begun the reassignment, or nobody has yet."""
         return not self.record.exists or is_same_airflow(self.recorded.instance, self.instance)
 
+    @property
+    def is_its_own_order(self) -> bool:
+        """Whether the step is of the very run that has begun the reassignment: what it orders was written before it began."""
+        return self.actor.run_id == self.record.reassignment_id
+
     def note_replicas_after(self, event: AuditDraft, partitions: Collection[TopicPartition]) -> None:
         """Add to the event of a step that has acted what the cluster shows of the partitions now.
 
