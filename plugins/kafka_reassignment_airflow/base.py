@@ -105,6 +105,7 @@ class ReassignmentStepOperator(BaseOperator):
                 actor=actor_of(context),
                 log=self.log,
                 has_run=lambda dag_id, reassignment_id: self.has_run(dag_id, reassignment_id, context),
+                has_task=lambda task_id, reassignment_id: self.has_task(task_id, reassignment_id, context),
             ) as run,
         ):
             self.opened = Opened(run.record.cluster_id, run.record.reassignment_id)
@@ -133,6 +134,11 @@ class ReassignmentStepOperator(BaseOperator):
             return bool(ti.get_dr_count(dag_id=dag_id, run_ids=[reassignment_id]))
         except AirflowRuntimeError:  # it is asked about an error, which says more than this one
             return True
+
+    def has_task(self, task_id: str, reassignment_id: str, context: Context) -> bool:
+        """Whether the run of a reassignment has a task; that of a step in another run is taken to have all of them."""
+        dag = self.get_dag()
+        return dag is None or context["dag_run"].run_id != reassignment_id or bool(dag.has_task(task_id))
 
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
         """Return the reassignment this step belongs to."""

@@ -21,6 +21,7 @@ def open_run(
     actor: Actor,
     log: Log,
     has_run: Callable[[str, str], bool] = lambda *_: True,
+    has_task: Callable[[str, str], bool] = lambda *_: True,
 ) -> Iterator[RunContext]:
     """Open the cluster behind a connection and the record of a reassignment; both are closed at the end.
 
@@ -30,6 +31,7 @@ def open_run(
         actor: who acts, for the audit trail.
         log: of the task or trigger.
         has_run: whether Airflow has the run of a reassignment, given the DAG and its id.
+        has_task: whether the run of a reassignment has a task, given the id of the task and its own.
     """
     with KafkaReassignmentHook(kafka_conn_id).get_conn() as cluster:
         store = record_store()
@@ -45,4 +47,5 @@ def open_run(
             instance=instance(),
             described=described,
             has_run=lambda dag_id: has_run(dag_id, reassignment_id),
+            has_task=lambda task_id: has_task(task_id, reassignment_id),
         )

@@ -128,3 +128,14 @@ def test_the_example_runs_on_the_connection_that_is_asked_for(examples):
                 task.render_template(task.kafka_conn_id, {"params": {"kafka_conn_id": "kafka_berlin"}})
                 == "kafka_berlin"
             )
+
+
+def test_a_step_knows_which_tasks_the_run_of_its_reassignment_has(dags, examples):
+    own = {"dag_run": SimpleNamespace(run_id="r")}
+    admit = examples["example_kafka_reassignment"].get_task("admit")
+    assert [admit.has_task(task, "r", own) for task in ("approve", "preflight", "start_batches")] == [True, True, False]
+    assert (
+        dags["kafka_reassignment_batch"]
+        .get_task("admit")
+        .has_task("start_batches", "r", {"dag_run": SimpleNamespace(run_id="r__0001")})
+    )

@@ -89,6 +89,7 @@ class RunContext:
     given so that tests need not wait. ``instance`` is the Airflow that this is a run of: several may share a record store.
     ``described`` is what the cluster said of itself when the try began, where it was asked. ``has_run`` says whether Airflow still
     has the run of the reassignment, given the DAG that it is of; it is asked only where an error's advice names a task of that run.
+    ``has_task`` says whether that run has a task, given its id: a DAG of one's own need not have all of them.
     """
 
     cluster: ClusterPort
@@ -101,6 +102,7 @@ class RunContext:
     instance: str = ""
     described: ClusterDescription | None = None
     has_run: Callable[[str], bool] = lambda _: True
+    has_task: Callable[[str], bool] = lambda _: True
 
     @cached_property
     def controller(self) -> Controller:
@@ -259,7 +261,8 @@ class RunContext:
         owner = self.store.lock_owner(cluster_id)
         if self.is_own(owner):
             return
-        retake = Rerun("preflight" if self.record.frozen_plan() is None else "start_batches")
+        by_preflight = self.record.frozen_plan() is None or not self.has_task("start_batches")
+        retake = Rerun("preflight" if by_preflight else "start_batches")
         if owner is not None:
             raise self.store.locked_by(owner, cluster_id, retake)
         self.record.require_records()

@@ -15,6 +15,7 @@ from kafka_reassignment_airflow.operators.batch import (
 )
 from kafka_reassignment_airflow.operators.rate import ChangeRateOperator
 from kafka_reassignment_airflow.operators.reassignment import (
+    ApprovePlanOperator,
     ElectLeadersOperator,
     PlanOperator,
     PreflightOperator,
@@ -39,6 +40,10 @@ with DAG(
             request="{{ dict(params, job='move_topics', replica_movements=100, max_batches=1) | tojson }}",
         ),
         PlanOperator(task_id="plan"),
+        # Passes, unless the request, the plan's size or the settings ask for an approval; ends the run of a validation.
+        ApprovePlanOperator(
+            task_id="approve", subject="Approve {{ run_id }}?", body="{{ ti.xcom_pull(task_ids='plan') }}"
+        ),
         AdmitBatchSensor(task_id="admit"),
         set_throttle,
         SubmitBatchOperator(task_id="submit_batch"),

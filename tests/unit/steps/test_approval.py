@@ -1,5 +1,7 @@
 """Who has to approve a plan, and what their answers leave in the record."""
 
+from dataclasses import replace
+
 import pytest
 from tests.steps_lab import move
 
@@ -112,6 +114,13 @@ def test_what_was_rejected_is_not_started_by_a_rerun_until_it_is_approved(reassi
     assert approval(run.context) == "ask"
     answered(run.context, approved=True, by="bob")
     assert first_batch(run.context) == 1
+
+
+def test_a_dag_without_a_task_that_asks_is_not_told_to_rerun_it(reassignment):
+    run = reassignment(MOVES, require_approval=True)
+    with pytest.raises(NotApprovedError, match="Give the DAG a task 'approve'") as refused:
+        submit_batch(replace(run.context, has_task=lambda task_id: task_id != "approve"), 1)
+    assert refused.value.advice[-1] == Rerun("plan")
 
 
 def test_what_nobody_was_asked_about_is_not_started_though_the_task_was_marked(reassignment):

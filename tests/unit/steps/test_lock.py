@@ -123,6 +123,24 @@ def test_the_run_of_a_dag_of_ones_own_is_named_and_not_taken_for_a_deleted_one(r
     resume(run.context, by="ann", has_run=False)
 
 
+def test_in_a_run_without_start_batches_preflight_takes_the_lock_again_and_the_advice_names_it(tmp_path):
+    """A rejection has released it, or a person; a DAG of one's own may have all steps in one run."""
+    run = Run(free_cluster(), UPath(tmp_path), [MOVES], **REQUEST)
+    run.store.release(run.cluster_id, "r")
+    in_one = lambda: replace(run.context, has_task=lambda task_id: task_id != "start_batches")  # noqa: E731
+    with pytest.raises(LockLostError) as lost:
+        submit_batch(in_one(), 1)
+    assert lost.value.advice == (Rerun("preflight"),)
+    preflight(run.context, REQUEST, "ann")
+    assert run.store.lock_owner(run.cluster_id) is None, "start_batches takes it"
+    preflight(in_one(), REQUEST, "ann")
+    submit_batch(in_one(), 1)
+    run.store.release(run.cluster_id, "r")
+    run.store.acquire(run.cluster_id, ClusterLock(reassignment_id="other", since=run.clock.now, requested_by="bob"))
+    with pytest.raises(ReassignmentInProgressError, match="other"):
+        preflight(in_one(), REQUEST, "ann")
+
+
 def test_the_lock_of_another_is_waited_for_and_then_taken_by_start_batches(reassignment):
     run = reassignment(MOVES)
     run.store.release(run.cluster_id, "r")
