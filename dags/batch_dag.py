@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule
 
+from kafka_reassignment_airflow.asked import refuse_unknown_fields
 from kafka_reassignment_airflow.form.models import BatchForm
 from kafka_reassignment_airflow.form.params import form_params
 from kafka_reassignment_airflow.operators.batch import (
@@ -35,7 +36,7 @@ with DAG(
     ),
 ) as dag:
     # Nobody reads what these three return: it is in their log and their audit event. An XCom would keep the next task waiting.
-    admit = AdmitBatchSensor(task_id="admit", poll_seconds=15, do_xcom_push=False)
+    admit = AdmitBatchSensor(task_id="admit", pre_execute=refuse_unknown_fields, poll_seconds=15, do_xcom_push=False)
     set_throttle = SetThrottleOperator(task_id="set_throttle")
     submit_batch = SubmitBatchOperator(task_id="submit_batch")
     sense_isr_catch_up = IsrCatchUpSensor(task_id="sense_isr_catch_up", do_xcom_push=False)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from kafka_reassignment_airflow.asked import refuse_unknown_fields
 from kafka_reassignment_airflow.assets import STOPPED
 from kafka_reassignment_airflow.form.models import CancelForm
 from kafka_reassignment_airflow.form.params import form_params
@@ -40,6 +41,7 @@ with DAG(
 ) as dag:
     stop = StopOperator(
         task_id="stop",
+        pre_execute=refuse_unknown_fields,
         reassignment_id="{{ params.reassignment_id or '' }}",
         reason="{{ params.reason or '' }}",
         roll_back="{{ params.roll_back }}",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from kafka_reassignment_airflow.asked import refuse_unknown_fields
 from kafka_reassignment_airflow.form.models import DescribeForm
 from kafka_reassignment_airflow.form.params import form_params
 from kafka_reassignment_airflow.operators.describe import DescribeReassignmentOperator, ListReassignmentsOperator
@@ -19,9 +20,10 @@ with DAG(
     params=form_params(DescribeForm),
     **dag_arguments(kafka_conn_id="{{ params.kafka_conn_id }}", reassignment_id="{{ params.reassignment_id or '' }}"),
 ) as dag:
-    ListReassignmentsOperator(task_id="list_reassignments")
+    ListReassignmentsOperator(task_id="list_reassignments", pre_execute=refuse_unknown_fields)
     DescribeReassignmentOperator(
         task_id="describe",
+        pre_execute=refuse_unknown_fields,
         partitions="{{ params.partitions | tojson }}",
         topics="{{ params.topics | tojson }}",
         reassignment_json="{{ params.reassignment_json or '' }}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from kafka_reassignment_airflow.asked import refuse_unknown_fields
 from kafka_reassignment_airflow.form.params import limits_params
 from kafka_reassignment_airflow.operators.limits import ChangeLimitsOperator
 from kafka_reassignment_airflow.runs import LIMITS_DAG_ID
@@ -17,6 +18,7 @@ with DAG(
 ) as dag:
     ChangeLimitsOperator(
         task_id="change_limits",
+        pre_execute=refuse_unknown_fields,
         pace="{{ params.pace or '' }}",
         batch_minutes="{{ params.batch_minutes }}",
         partition_movements="{{ params.partition_movements }}",

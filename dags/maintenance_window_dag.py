@@ -11,6 +11,7 @@ from __future__ import annotations
 from airflow.sdk import DAG
 from airflow.timetables.trigger import CronTriggerTimetable
 
+from kafka_reassignment_airflow.asked import refuse_unknown_fields
 from kafka_reassignment_airflow.form.models import MaintenanceForm
 from kafka_reassignment_airflow.form.params import form_params
 from kafka_reassignment_airflow.operators.maintenance_window import ChooseRequestsOperator, OpenReassignmentOperator
@@ -31,7 +32,9 @@ with DAG(
         on_failure_callback=tell_failure,
     ),
 ) as dag:
-    choose = ChooseRequestsOperator(task_id="choose_requests", requests="{{ params.requests | tojson }}")
+    choose = ChooseRequestsOperator(
+        task_id="choose_requests", pre_execute=refuse_unknown_fields, requests="{{ params.requests | tojson }}"
+    )
     # Safe to retry and to clear: each run's id is fixed by that of this run and by the place of its request.
     OpenReassignmentOperator.partial(
         task_id="open_reassignment",

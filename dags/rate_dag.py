@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from kafka_reassignment_airflow.asked import refuse_unknown_fields
 from kafka_reassignment_airflow.form.models import RateForm
 from kafka_reassignment_airflow.form.params import form_params
 from kafka_reassignment_airflow.operators.rate import ChangeRateOperator
@@ -18,6 +19,7 @@ with DAG(
 ) as dag:
     ChangeRateOperator(
         task_id="change_rate",
+        pre_execute=refuse_unknown_fields,
         throttle_mb_per_second="{{ params.throttle_mb_per_second }}",
         brokers="{{ params.brokers | tojson }}",
         side="{{ params.side }}",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from kafka_reassignment_airflow.asked import refuse_unknown_fields
 from kafka_reassignment_airflow.form.models import ResumeForm
 from kafka_reassignment_airflow.form.params import form_params
 from kafka_reassignment_airflow.operators.cancel import ResumeOperator
@@ -19,4 +20,9 @@ with DAG(
     params=form_params(ResumeForm),
     **dag_arguments(kafka_conn_id="{{ params.kafka_conn_id }}"),
 ) as dag:
-    ResumeOperator(task_id="resume", reassignment_id="{{ params.reassignment_id }}", reason="{{ params.reason or '' }}")
+    ResumeOperator(
+        task_id="resume",
+        pre_execute=refuse_unknown_fields,
+        reassignment_id="{{ params.reassignment_id }}",
+        reason="{{ params.reason or '' }}",
+    )

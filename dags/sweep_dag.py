@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from kafka_reassignment_airflow.asked import refuse_unknown_fields
 from kafka_reassignment_airflow.form.models import SweepForm
 from kafka_reassignment_airflow.form.params import form_params
 from kafka_reassignment_airflow.operators.sweep import SweepThrottlesOperator
@@ -21,4 +22,4 @@ with DAG(
     params=form_params(SweepForm),
     **dag_arguments(schedule="@hourly", max_active_runs=1, kafka_conn_id="{{ params.kafka_conn_id or '' }}"),
 ) as dag:
-    SweepThrottlesOperator(task_id="sweep_throttles")
+    SweepThrottlesOperator(task_id="sweep_throttles", pre_execute=refuse_unknown_fields)

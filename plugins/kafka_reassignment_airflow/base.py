@@ -25,7 +25,7 @@ from kafka_reassignment_airflow.form.words import in_form_words
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.links import LINKS
 from kafka_reassignment_airflow.metrics import publish
-from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID
 from kafka_reassignment_airflow.triggers.base import WaitEnded, WaitTrigger
 from kafka_reassignment_airflow.urls import Opened
 
@@ -104,7 +104,8 @@ class ReassignmentStepOperator(BaseOperator):
                 which,
                 actor=actor_of(context),
                 log=self.log,
-                has_run=lambda reassignment_id: self.has_run(reassignment_id, context),
+                has_run=lambda dag_id, reassignment_id: self.has_run(dag_id, reassignment_id, context),
+                has_task=lambda task_id, reassignment_id: self.has_task(task_id, reassignment_id, context),
             ) as run,
         ):
             self.opened = Opened(run.record.cluster_id, run.record.reassignment_id)
@@ -124,15 +125,20 @@ class ReassignmentStepOperator(BaseOperator):
         """The batch in the audit trail and in advice; None where the step is not of a batch."""
         return None
 
-    def has_run(self, reassignment_id: str, context: Context) -> bool:
-        """Whether Airflow has the run of a reassignment; that of a step in a DAG of another name is its own run, which is there."""
+    def has_run(self, dag_id: str, reassignment_id: str, context: Context) -> bool:
+        """Whether Airflow has the run of a reassignment in a DAG; that of a step in a DAG of another name is its own run, which is there."""
         ti = context["ti"]
         if ti.dag_id != BATCH_DAG_ID:
             return True
         try:
-            return bool(ti.get_dr_count(dag_id=DAG_ID, run_ids=[reassignment_id]))
+            return bool(ti.get_dr_count(dag_id=dag_id, run_ids=[reassignment_id]))
         except AirflowRuntimeError:  # it is asked about an error, which says more than this one
             return True
+
+    def has_task(self, task_id: str, reassignment_id: str, context: Context) -> bool:
+        """Whether the run of a reassignment has a task; that of a step in another run is taken to have all of them."""
+        dag = self.get_dag()
+        return dag is None or context["dag_run"].run_id != reassignment_id or bool(dag.has_task(task_id))
 
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
         """Return the reassignment this step belongs to."""

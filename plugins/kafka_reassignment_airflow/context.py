@@ -20,7 +20,8 @@ def open_run(
     *,
     actor: Actor,
     log: Log,
-    has_run: Callable[[str], bool] = lambda _: True,
+    has_run: Callable[[str, str], bool] = lambda *_: True,
+    has_task: Callable[[str, str], bool] = lambda *_: True,
 ) -> Iterator[RunContext]:
     """Open the cluster behind a connection and the record of a reassignment; both are closed at the end.
 
@@ -29,7 +30,8 @@ def open_run(
         which: returns the reassignment's id, given the store and the cluster's id.
         actor: who acts, for the audit trail.
         log: of the task or trigger.
-        has_run: whether Airflow has the run of a reassignment, given its id.
+        has_run: whether Airflow has the run of a reassignment, given the DAG and its id.
+        has_task: whether the run of a reassignment has a task, given the id of the task and its own.
     """
     with KafkaReassignmentHook(kafka_conn_id).get_conn() as cluster:
         store = record_store()
@@ -44,5 +46,6 @@ def open_run(
             log=log,
             instance=instance(),
             described=described,
-            has_run=lambda: has_run(reassignment_id),
+            has_run=lambda dag_id: has_run(dag_id, reassignment_id),
+            has_task=lambda task_id: has_task(task_id, reassignment_id),
         )

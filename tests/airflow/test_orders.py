@@ -1,6 +1,6 @@
 """Which reassignment an order or a look without an id is for, also when its task is cleared days later."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import SimpleNamespace
 
@@ -9,10 +9,12 @@ from airflow.sdk import DAG
 
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment_airflow.operators import throttle
 from kafka_reassignment_airflow.operators.cancel import StopOperator
 from kafka_reassignment_airflow.operators.describe import DescribeReassignmentOperator, ListReassignmentsOperator
 from kafka_reassignment_airflow.operators.limits import ChangeLimitsOperator
 from kafka_reassignment_airflow.operators.rate import ChangeRateOperator
+from kafka_reassignment_airflow.operators.throttle import KafkaThrottleOperator
 
 pytestmark = pytest.mark.quick
 
@@ -86,3 +88,12 @@ def test_limits_that_are_cleared_later_have_the_time_at_which_they_were_asked_fo
     with pytest.raises(InvalidRequestError, match="Other limits were asked for later"):
         order(first, 2)
     assert run.record.limits_requested().partition_movements == 3
+
+
+def test_the_rate_of_moves_of_others_is_asked_for_at_the_time_of_the_run_so_that_a_retry_is_no_later_order(monkeypatch):
+    asked = []
+    monkeypatch.setattr(throttle, "throttle_in_flight", lambda *_, **given: asked.append(given["asked_at"]))
+    at = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    run = SimpleNamespace(run_id="m", run_after=at, triggering_user_name="ann")
+    KafkaThrottleOperator(task_id="throttle", throttle_mb_per_second=5).run_step(None, {"dag_run": run})
+    assert asked == [at]

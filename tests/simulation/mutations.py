@@ -250,7 +250,7 @@ def finished_batches_act(patch: Patch) -> None:
     patch.setattr(plan, "_not_made", lambda submitted, _: {*submitted.left_out})
     _everywhere(patch, finished.is_finished_batch, lambda *_: False)
     _everywhere(patch, finished.refuse_finished, lambda *_: None)
-    patch.setattr(RunContext, "require_go_ahead", lambda run, _recorded=None: run.take_lock(requested_by="a step"))
+    patch.setattr(RunContext, "require_go_ahead", lambda run, _recorded=None, **_: run.take_lock(requested_by="a step"))
 
 
 @puts_back("C4")

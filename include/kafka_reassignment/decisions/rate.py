@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.admission import Health
@@ -257,6 +257,16 @@ def later_order(
         return of_brokers and not set(sides).isdisjoint(change.sides)
 
     return next((c for c in reversed(journal.rate_changes) if not c.because and c.at and c.at > at and meets(c)), None)
+
+
+def with_order(orders: Iterable[RateChange], order: RateChange) -> tuple[RateChange, ...]:
+    """Return orders and one more, the one that was asked for last at the end, without earlier ones that it covers."""
+
+    def asked_at(change: RateChange) -> datetime:
+        return change.at or datetime.min.replace(tzinfo=UTC)
+
+    kept = {o for o in orders if asked_at(o) > asked_at(order) or not _covers(order, o)}
+    return tuple(sorted((*kept, order), key=lambda o: (asked_at(o), o.sides, o.brokers or ())))
 
 
 def throttled_brokers(journal: Journal) -> frozenset[tuple[int, Side]]:

@@ -161,6 +161,14 @@ class AuditLog:
         last = self._events.last_number()
         return (self._events.read(number) for number in range(last, max(0, last - count), -1))
 
+    def dag_that_began(self) -> str:
+        """Return the DAG in which the reassignment was begun last; empty where that cannot be told."""
+        try:
+            events = self.latest(self.last_number())
+            return next((e.actor.dag_id for e in events if e.step == "preflight" and e.outcome == "succeeded"), "")
+        except RecordDamagedError:
+            return ""
+
     @property
     def has_head(self) -> bool:
         """Whether there is a head, readable or not: then there were events."""

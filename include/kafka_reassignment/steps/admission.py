@@ -74,6 +74,7 @@ def admit(
     ``Failed`` with:
         NotApprovedError: the plan has to be approved, and is not.
         BatchIncompleteError: an earlier batch is not finished.
+        InvalidRequestError: only a validation was asked for.
         StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
         InfeasiblePlanError, DeadlinePassedError: the maintenance windows never let it in.
         ReassignmentInProgressError: another client's move does not end by itself, or copies under this reassignment's throttle,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kafka_reassignment.advice import Rerun
+from kafka_reassignment.advice import Advice, Correct, Rerun
 from kafka_reassignment.errors import NotApprovedError
 from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.plan.summary import PlanSummary, seconds_at_rate
@@ -58,8 +58,14 @@ def refuse_unapproved(run: RunContext, rules: ApprovalRules) -> None:
         raise NotApprovedError(
             f"The plan of reassignment {run.record.reassignment_id} is not approved: {'; '.join(why)}, and the record has no "
             f"approval of it by {'a person' if missing == _needed(run, rules) else 'a second person'}. No batch was started",
-            Rerun("approve"),
+            *_to_be_asked(run),
         )
+
+
+def _to_be_asked(run: RunContext) -> tuple[Advice, ...]:
+    if run.has_task("approve"):
+        return (Rerun("approve"),)
+    return Correct("give the DAG a task 'approve', an ApprovePlanOperator, after the one that plans"), Rerun("plan")
 
 
 def missing_approvals(run: RunContext, rules: ApprovalRules) -> int:

@@ -29,6 +29,7 @@ from kafka_reassignment.model import Batch, Refusal, TopicPartition, View
 from kafka_reassignment.record.audit import LATEST_EVENTS, AuditEvent
 from kafka_reassignment.record.models import ProgressNote, SubmittedBatch
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.approval_rules import ApprovalRules, refuse_unapproved
 from kafka_reassignment.steps.blocked import can_others_move, has_waited, not_tried_often
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words, estimate_of
@@ -81,13 +82,20 @@ def set_throttle(run: RunContext, number: int) -> None:
         event.summary = f"throttle of batch {number} in place"
 
 
-def submit_batch(run: RunContext, number: int) -> None:
+def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = None) -> None:
     """Submit the expansions that the controller does not have yet, under the throttle.
 
     Stale partitions and those the controller refuses are left out of the batch and reported; the rest
     goes on.
 
+    Args:
+        run: of the reassignment.
+        number: of the batch.
+        rules: when a plan is to be approved, besides where its request asks for that.
+
     Raises:
+        InvalidRequestError: only a validation was asked for.
+        NotApprovedError: the plan has to be approved, and is not.
         PartialRefusalError, or the error of the one kind: the controller refused every partition.
         ReassignmentInProgressError: the controller takes one batch at a time, has another, and nothing of this one.
         ThrottleMissingError: the throttle could not be put in place.
@@ -97,6 +105,7 @@ def submit_batch(run: RunContext, number: int) -> None:
         return
     with run.audited("submit_batch", number) as event:
         run.require_go_ahead()
+        refuse_unapproved(run, rules or ApprovalRules())
         batch, earlier = run.batch(number), run.record.submitted(number)
         changed = {p: earlier.left_out[p] for p in earlier.changed_by_others} if earlier else {}
         batch = without(batch, changed)

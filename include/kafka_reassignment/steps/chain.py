@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from kafka_reassignment.advice import Correct, Rerun
-from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.advice import Rerun
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.approval_rules import ApprovalRules, refuse_unapproved
 from kafka_reassignment.steps.context import RunContext, refuse_stopped
@@ -40,7 +39,7 @@ def first_batch(run: RunContext, rules: ApprovalRules | None = None) -> int | No
     if is_finished_reassignment(run, "start_batches"):
         return None
     with run.audited("start_batches") as event:
-        _refuse_validate_only(run)
+        run.refuse_validate_only()
         refuse_stopped(run.record)
         run.refuse_other_airflow()
         is_left = bool(unfinished) or has_left_for_later(RecordView(run.record), plan.batches)
@@ -61,14 +60,6 @@ def first_batch(run: RunContext, rules: ApprovalRules | None = None) -> int | No
         )
         event.summary += f"; {ends}" if unfinished and (ends := end_in_words(run, RecordView(run.record))) else ""
     return unfinished[0] if unfinished else None
-
-
-def _refuse_validate_only(run: RunContext) -> None:
-    if run.request.validate_only:
-        raise InvalidRequestError(
-            f"Reassignment {run.record.reassignment_id} asks for a validation only, expected a request that moves something",
-            Correct("trigger a new run without validate_only"),
-        )
 
 
 @waiting_step

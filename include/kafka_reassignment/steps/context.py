@@ -11,6 +11,8 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from kafka_reassignment.advice import (
+    CANCEL_DAG_ID,
+    DAG_ID,
     RESUME_DAG_ID,
     Advice,
     Correct,
@@ -23,6 +25,7 @@ from kafka_reassignment.advice import (
 from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.decisions.single_batch_controller import controller_of
 from kafka_reassignment.errors import (
+    InvalidRequestError,
     LockLostError,
     OtherAirflowError,
     ReassignmentError,
@@ -85,7 +88,8 @@ class RunContext:
     What never changes during a run (``controller``, ``recorded``, ``request``) is read once per try. ``now`` and ``sleep`` are
     given so that tests need not wait. ``instance`` is the Airflow that this is a run of: several may share a record store.
     ``described`` is what the cluster said of itself when the try began, where it was asked. ``has_run`` says whether Airflow still
-    has the run of the reassignment; it is asked only where an error's advice names a task of that run.
+    has the run of the reassignment, given the DAG that it is of; it is asked only where an error's advice names a task of that run.
+    ``has_task`` says whether that run has a task, given its id: a DAG of one's own need not have all of them.
     """
 
     cluster: ClusterPort
@@ -97,7 +101,8 @@ class RunContext:
     sleep: Callable[[float], None] = time.sleep
     instance: str = ""
     described: ClusterDescription | None = None
-    has_run: Callable[[], bool] = lambda: True
+    has_run: Callable[[str], bool] = lambda _: True
+    has_task: Callable[[str], bool] = lambda _: True
 
     @cached_property
     def controller(self) -> Controller:
@@ -151,15 +156,29 @@ class RunContext:
             self.write_event(step, batch, began, draft)
 
     def _advise_what_is_there(self, error: ReassignmentError) -> None:
-        """Advise to resume where a task of the reassignment's run would be rerun, and that run was deleted."""
+        """Advise to resume where a task of the reassignment's run would be rerun, and that run was deleted.
+
+        A run of a DAG of one's own is named; it goes on in the project's DAG only once it was stopped.
+        """
 
         def is_of_its_run(item: Advice) -> bool:
             return isinstance(item, Rerun) and item.batch is None and item.reassignment_id is None
 
-        if any(map(is_of_its_run, error.advice)) and not self.has_run():
-            resume = Trigger(RESUME_DAG_ID, {"reassignment_id": self.record.reassignment_id})
-            error.problem = f"{error.problem.removesuffix('.')}. Its run {self.record.reassignment_id} was deleted"
-            error.set_advice(*(resume if is_of_its_run(item) else item for item in error.advice))
+        if not any(map(is_of_its_run, error.advice)) or self.has_run(DAG_ID):
+            return
+        own, begun_by = self.record.reassignment_id, self.record.audit.dag_that_began()
+        is_in_own_dag = begun_by not in {"", DAG_ID}
+        problem, advice = f"{error.problem.removesuffix('.')}. Its run {own}", error.advice
+        if is_in_own_dag:
+            problem += f", of the DAG {begun_by},"
+        if is_in_own_dag and self.has_run(begun_by):
+            error.problem = f"{problem} is there"
+        else:
+            error.problem = f"{problem} was deleted"
+            ways = [Trigger(dag_id, {"reassignment_id": own}) for dag_id in (CANCEL_DAG_ID, RESUME_DAG_ID)]
+            resume = ways if is_in_own_dag else ways[1:]
+            advice = tuple(way for item in advice for way in (resume if is_of_its_run(item) else [item]))
+        error.set_advice(*advice)
 
     def for_this_cluster(self, advice: Iterable[Advice]) -> tuple[Advice, ...]:
         """Return advice whose DAGs are to be triggered for this cluster, not for that of the form's default connection."""
@@ -200,6 +219,11 @@ class RunContext:
         """Whether this Airflow has begun the reassignment, or nobody has yet."""
         return not self.record.exists or is_same_airflow(self.recorded.instance, self.instance)
 
+    @property
+    def is_its_own_order(self) -> bool:
+        """Whether the step is of the very run that has begun the reassignment: what it orders was written before it began."""
+        return self.actor.run_id == self.record.reassignment_id
+
     def note_replicas_after(self, event: AuditDraft, partitions: Collection[TopicPartition]) -> None:
         """Add to the event of a step that has acted what the cluster shows of the partitions now.
 
@@ -212,13 +236,17 @@ class RunContext:
             return
         event.note_replicas_after({p: seen[p] for p in partitions if p in seen})
 
-    def require_go_ahead(self, recorded: RecordView | None = None) -> None:
-        """Refuse to go on when the reassignment is stopped, or has not the cluster's lock. Only looks, and takes nothing.
+    def require_go_ahead(self, recorded: RecordView | None = None, *, only_plans: bool = False) -> None:
+        """Refuse to go on when the reassignment is stopped, is to be validated only, or has not the cluster's lock.
+
+        Only looks, and takes nothing.
 
         Args:
             recorded: of the look that asks; by default what the record shows now. The lock is always read now.
+            only_plans: the step changes nothing in the cluster, so that a validation may take it.
 
         Raises:
+            InvalidRequestError: only a validation was asked for.
             StoppedError: it was stopped.
             OtherAirflowError: another Airflow has begun it.
             ReassignmentInProgressError: another reassignment has the lock of the cluster.
@@ -227,17 +255,37 @@ class RunContext:
         """
         refuse_stopped(recorded or self.record)
         self.refuse_other_airflow()
+        if not only_plans:
+            self.refuse_validate_only()
         cluster_id, own = self.record.cluster_id, self.record.reassignment_id
         owner = self.store.lock_owner(cluster_id)
         if self.is_own(owner):
             return
-        retake = Rerun("preflight" if self.record.frozen_plan() is None else "start_batches")
+        by_preflight = self.record.frozen_plan() is None or not self.has_task("start_batches")
+        retake = Rerun("preflight" if by_preflight else "start_batches")
         if owner is not None:
             raise self.store.locked_by(owner, cluster_id, retake)
         self.record.require_records()
         raise LockLostError(
             f"Reassignment {own} has not the lock of cluster {cluster_id} any more, expected it to have it; found it released",
             retake,
+        )
+
+    def refuse_validate_only(self) -> None:
+        """Make sure that something may be moved.
+
+        Raises:
+            InvalidRequestError: only a validation was asked for.
+        """
+        if not self.record.exists or not self.request.validate_only:
+            return
+        own = self.record.reassignment_id
+        # Where the DAG has no task that ends a validation, its lock would keep others waiting.
+        is_locked = self.is_own(self.store.lock_owner(self.record.cluster_id))
+        raise InvalidRequestError(
+            f"Reassignment {own} asks for a validation only, expected a request that moves something",
+            *((Trigger(CANCEL_DAG_ID, {"reassignment_id": own}),) if is_locked else ()),
+            Correct("trigger a new run without validate_only"),
         )
 
     def refuse_other_airflow(self, instead: str = "trigger a new run with an id of its own") -> None:

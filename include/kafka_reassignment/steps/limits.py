@@ -32,7 +32,7 @@ def change_limits(
 ) -> Limits:
     """Order other limits for the batches that have not begun; the ones not named stay as they were asked for last.
 
-    Gives way to what a person has asked for later.
+    Gives way to what a person has asked for later. That is no error in the run of the reassignment itself, which could never get past it.
 
     Args:
         run: of the running reassignment.
@@ -60,9 +60,11 @@ def change_limits(
 
         def decide(last: LimitsCommand | None) -> tuple[LimitsCommand | None, tuple[Limits, Limits]]:
             is_own = last is not None and last.is_of(run.actor)
-            if not is_own:
-                _refuse_later_order(last, at)
             asked = last.limits if last else run.request.limits
+            if not is_own and last is not None and last.at > at:
+                if run.is_its_own_order:
+                    return None, (asked, asked)
+                raise _later_order(last)
             limits = parse_limits({**asked.model_dump(), **paced, **named})
             if limits == asked and is_own:
                 return None, (asked, limits)
@@ -77,21 +79,23 @@ def change_limits(
 
         before, limits = run.record.limits_commands.change(decide)
         if limits == before:
-            event.outcome, event.summary = "skipped", f"this run has ordered them before: {_format_limits(limits)}"
+            event.outcome = "skipped"
+            event.summary = (
+                f"this run has ordered them before, or others were asked for since: {_format_limits(limits)}"
+            )
             return limits
         event.facts = {"before": before.model_dump(), "after": limits.model_dump()}
         event.summary = f"limits from the next batch on: {_format_limits(limits)}; before: {_format_limits(before)}"
         return limits
 
 
-def _refuse_later_order(last: LimitsCommand | None, at: datetime) -> None:
-    """Make sure that no other limits were asked for after a moment: a retry, or a run that is cleared later, would undo them."""
-    if last is not None and last.at > at:
-        raise InvalidRequestError(
-            f"Other limits were asked for later, at {last.at:%Y-%m-%d %H:%M:%S} UTC: {_format_limits(last.limits)}. Nothing was "
-            "changed",
-            Correct(f"trigger {LIMITS_DAG_ID} again, if these limits are what is meant now"),
-        )
+def _later_order(last: LimitsCommand) -> InvalidRequestError:
+    """Return the error where other limits were asked for since: a retry, or a run that is cleared later, would undo them."""
+    return InvalidRequestError(
+        f"Other limits were asked for later, at {last.at:%Y-%m-%d %H:%M:%S} UTC: {_format_limits(last.limits)}. Nothing was "
+        "changed",
+        Correct(f"trigger {LIMITS_DAG_ID} again, if these limits are what is meant now"),
+    )
 
 
 def check_limits(limits: Limits, description: ClusterDescription) -> None:

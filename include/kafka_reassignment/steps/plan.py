@@ -54,7 +54,7 @@ def make_plan(run: RunContext, *, master: str, spark_settings: Mapping[str, str]
     """
     with run.audited("plan") as event:
         if run.record.frozen_plan() is None:
-            run.require_go_ahead()
+            run.require_go_ahead(only_plans=True)
         with _releasing_lock(run):
             if run.record.frozen_plan() is None:
                 _plan_and_freeze(run, master, spark_settings)

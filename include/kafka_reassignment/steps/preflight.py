@@ -49,7 +49,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
 
     Everything that can refuse comes first; a refusal leaves its audit event behind and nothing else. Then the request
     is recorded, so that kafka_reassignment_cancel knows the reassignment, and then the cluster is locked. Where the plan
-    is frozen already, the lock is only looked at: start_batches takes it.
+    is frozen already, the lock is only looked at: start_batches takes it. In a run without that task it is taken here.
 
     Raises:
         OtherAirflowError: another Airflow has begun a reassignment of this id.
@@ -104,6 +104,10 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
             if not request.validate_only:
                 event.facts["debts_taken_over"] = list(adopt_debts(run))
                 _keep_lower_rates(run, request)
+        elif not run.has_task("start_batches"):
+            run.take_lock(requested_by=requested_by, then=[Rerun("preflight")])
+            if not request.validate_only:
+                event.facts["debts_taken_over"] = list(adopt_debts(run))
         if not run.instance and not is_on_disk(str(run.record.root)):
             run.log.warning(
                 "This Airflow has no name. Where another one shares these records, set [kafka_reassignment] instance, or "

@@ -159,8 +159,9 @@ def change_rate(
 
     Where the reassignment ends during a raise, the text says so: what was raised is restored with its throttle.
 
-    A person's change ends auto rate. It gives way to what a person has asked for later, also while it raises the rate. A change that
-    nobody asked for (``decided_on``) gives way to any other that came since.
+    A person's change ends auto rate. It gives way to what a person has asked for later, also while it raises the rate. That is no
+    error in the run of the reassignment itself, which could never get past it. A change that nobody asked for (``decided_on``) gives
+    way to any other that came since.
 
     Args:
         run: of the running reassignment.
@@ -175,7 +176,7 @@ def change_rate(
         because: the reason, for the journal and the audit trail; empty where a person asks for it.
 
     Raises:
-        InvalidRequestError: this reassignment is not running, or another rate was asked for later.
+        InvalidRequestError: this reassignment is not running, or another rate was asked for later, not by its own run.
         InvalidThrottleError: the rate is too low, or the reassignment runs without a throttle.
         UnknownBrokerError: a broker is not part of the cluster.
         ThrottleMissingError: brokers did not take it; it is journalled, and the batch's next look sets it.
@@ -184,15 +185,7 @@ def change_rate(
     """
     _require_running(run, asked_bytes_per_second)
     with run.audited("change_rate") as event:
-        requested = run.request.throttle_bytes_per_second
-        if requested is None:
-            own = run.record.reassignment_id
-            throttled = run.request.as_fields(exclude={"unthrottled"})
-            raise InvalidThrottleError(
-                f"Reassignment {own} runs unthrottled, as its request asks: there is no rate to change",
-                Trigger(CANCEL_DAG_ID, {"reassignment_id": own}),
-                Trigger(DAG_ID, throttled | _params(asked_bytes_per_second)),
-            )
+        requested = _requested_rate(run, asked_bytes_per_second)
         _check_known(run, brokers or ())
         live = run.cluster.describe_cluster().live_brokers
         at = asked_at or run.now()
@@ -206,11 +199,7 @@ def change_rate(
             if (is_begun or decided_on is not None) and journal.rate_changes not in expected:
                 raise _ChangedMeanwhileError(f"until it was {latest_change_in_words(journal)}")
             if decided_on is None and (later := later_order(journal, at, brokers, sides)) is not None:
-                raise InvalidRequestError(
-                    f"Another rate was asked for later, at {later.at:%Y-%m-%d %H:%M:%S} UTC: "
-                    f"{later.asked_bytes_per_second / MEGABYTE:g} MB/s. Nothing was changed",
-                    Correct(f"trigger {THROTTLE_DAG_ID} again, if this rate is what is meant now"),
-                )
+                raise _overtaken_by(later, is_its_own_order=run.is_its_own_order)
             throttled = {ConfigResource.broker(b) for b, _ in throttled_brokers(journal) if b in live}
             before = describe_throttles(run, {DEFAULT_OF_BROKERS, *throttled} if throttled else ())
             if asked_bytes_per_second is None:
@@ -242,6 +231,9 @@ def change_rate(
         said = _order_in_words(asked_bytes_per_second, brokers, sides, because)
         try:
             setting, refused = set_in_parts(run, decide, goes_on, event)
+        except _LaterOrderError as later:
+            event.outcome, event.summary = "skipped", str(later)
+            return event.summary
         except _ChangedMeanwhileError as change:
             event.is_dropped = not is_begun
             event.summary = f"{said}{change}"
@@ -276,6 +268,20 @@ class _ChangedMeanwhileError(Exception):
     """The rate was changed since a change of it was decided or begun, or there is none any more; the message says until when it held."""
 
 
+class _LaterOrderError(Exception):
+    """A person has asked for another rate since the run of the reassignment has begun, and that one stays."""
+
+
+def _overtaken_by(later: RateChange, *, is_its_own_order: bool) -> Exception:
+    problem = (
+        f"Another rate was asked for later, at {later.at:%Y-%m-%d %H:%M:%S} UTC: "
+        f"{later.asked_bytes_per_second / MEGABYTE:g} MB/s. Nothing was changed"
+    )
+    if is_its_own_order:
+        return _LaterOrderError(problem)
+    return InvalidRequestError(problem, Correct(f"trigger {THROTTLE_DAG_ID} again, if this rate is what is meant now"))
+
+
 def _order_in_words(
     asked_bytes_per_second: int | None, brokers: Collection[int] | None, sides: Collection[Side], because: str
 ) -> str:
@@ -302,6 +308,23 @@ def _end_of_slowdown(request: ReassignmentRequest, slow: RateChange) -> str:
 
 def _params(asked_bytes_per_second: int | None) -> dict[str, float]:
     return {} if asked_bytes_per_second is None else {"throttle_mb_per_second": asked_bytes_per_second / MEGABYTE}
+
+
+def _requested_rate(run: RunContext, asked_bytes_per_second: int | None) -> int:
+    """Return the rate of the request.
+
+    Raises:
+        InvalidThrottleError: it has none.
+    """
+    requested, own = run.request.throttle_bytes_per_second, run.record.reassignment_id
+    if requested is None:
+        throttled = run.request.as_fields(exclude={"unthrottled"})
+        raise InvalidThrottleError(
+            f"Reassignment {own} runs unthrottled, as its request asks: there is no rate to change",
+            Trigger(CANCEL_DAG_ID, {"reassignment_id": own}),
+            Trigger(DAG_ID, throttled | _params(asked_bytes_per_second)),
+        )
+    return requested
 
 
 def _require_running(run: RunContext, asked_bytes_per_second: int | None) -> None:

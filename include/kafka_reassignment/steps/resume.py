@@ -118,23 +118,13 @@ def _refuse_what_is_not_stopped(run: RunContext, *, has_run: bool, dag_id: str) 
             f"Reassignment {own} is not stopped: there is nothing to resume. If it does not go on, a task of it has failed",
             Rerun("start_batches"),
         )
-    if (begun_by := _dag_that_began(run)) not in {"", dag_id}:
+    if (begun_by := run.record.audit.dag_that_began()) not in {"", dag_id}:
         raise InvalidRequestError(
             f"Reassignment {own} is not stopped, and was begun by the DAG {begun_by}: it cannot go on in {dag_id} beside it",
             Correct(
                 f"clear what has failed in its run of {begun_by}, or trigger {CANCEL_DAG_ID} with {own} and resume it then"
             ),
         )
-
-
-def _dag_that_began(run: RunContext) -> str:
-    """Return the DAG that has begun it last; empty where that cannot be told."""
-    trail = run.record.audit
-    try:
-        events = trail.latest(trail.last_number())
-        return next((e.actor.dag_id for e in events if e.step == "preflight" and e.outcome == "succeeded"), "")
-    except RecordDamagedError:
-        return ""
 
 
 def _taken_back(run: RunContext) -> list[str]:

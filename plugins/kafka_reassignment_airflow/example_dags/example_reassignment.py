@@ -15,6 +15,7 @@ from kafka_reassignment_airflow.operators.batch import (
 )
 from kafka_reassignment_airflow.operators.rate import ChangeRateOperator
 from kafka_reassignment_airflow.operators.reassignment import (
+    ApprovePlanOperator,
     ElectLeadersOperator,
     PlanOperator,
     PreflightOperator,
@@ -28,8 +29,8 @@ with DAG(
     dag_id="example_kafka_reassignment",
     schedule=None,
     doc_md=__doc__,
-    params={"topics": ["orders"], "brokers": [4, 5, 6], "throttle_mb_per_second": 50},
-    default_args={"retries": 4, "kafka_conn_id": "kafka_default"},
+    params={"kafka_conn_id": "kafka_default", "topics": ["orders"], "brokers": [4, 5, 6], "throttle_mb_per_second": 50},
+    default_args={"retries": 4, "kafka_conn_id": "{{ params.kafka_conn_id }}"},
 ):
     set_throttle = SetThrottleOperator(task_id="set_throttle")
     chain(
@@ -39,6 +40,10 @@ with DAG(
             request="{{ dict(params, job='move_topics', replica_movements=100, max_batches=1) | tojson }}",
         ),
         PlanOperator(task_id="plan"),
+        # Passes, unless the request, the plan's size or the settings ask for an approval; ends the run of a validation.
+        ApprovePlanOperator(
+            task_id="approve", subject="Approve {{ run_id }}?", body="{{ ti.xcom_pull(task_ids='plan') }}"
+        ),
         AdmitBatchSensor(task_id="admit"),
         set_throttle,
         SubmitBatchOperator(task_id="submit_batch"),

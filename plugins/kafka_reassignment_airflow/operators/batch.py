@@ -20,6 +20,7 @@ from kafka_reassignment_airflow.base import (
     TriggerReassignmentRunOperator,
 )
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_note, batch_run_id
+from kafka_reassignment_airflow.settings import approval_rules
 from kafka_reassignment_airflow.triggers.drop import DropTrigger
 
 FAILED = ("failed", "upstream_failed")
@@ -43,15 +44,15 @@ class SubmitBatchOperator(BatchStepOperator):
     """Ask the controller to add every adding replica of a batch (KIP-455).
 
     Only adds: removing replicas stay until ``DropOldReplicasOperator``, so a failure after this task costs
-    disk, not durability. Safe to retry: moves the controller knows of are skipped. Left behind when it dies half-way:
-    some partitions in flight, under the throttle.
+    disk, not durability. Refuses what has to be approved, and is not. Safe to retry: moves the controller knows of are
+    skipped. Left behind when it dies half-way: some partitions in flight, under the throttle.
 
     .. seealso:: :class:`~kafka_reassignment_airflow.base.BatchStepOperator` for the parameters.
     """
 
     def run_step(self, run: RunContext, context: Context) -> None:
         """Submit the expansions that are missing."""
-        submit_batch(run, self.batch_number)
+        submit_batch(run, self.batch_number, approval_rules())
 
 
 class DropOldReplicasOperator(DeferringBatchOperator):

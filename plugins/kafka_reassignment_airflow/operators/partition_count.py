@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_reassignment.steps import partition_count
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment_airflow.arguments import read_request
+from kafka_reassignment_airflow.asked import fields_of_request
 from kafka_reassignment_airflow.base import ReassignmentStepOperator, requested_by
 
 
@@ -21,7 +21,7 @@ class PartitionCountPreflightOperator(ReassignmentStepOperator):
     record, which its rerun finds to be its own.
 
     :param request: fields of ``PartitionCountRequest``: ``topic``, ``partitions`` and, where wanted, ``exclude_brokers``,
-        ``validate_only``; a dict or JSON of one (templated).
+        ``validate_only``; a dict or JSON of one (templated). Another ``kafka_conn_id`` than the task's own is refused.
     """
 
     template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "request")
@@ -32,7 +32,7 @@ class PartitionCountPreflightOperator(ReassignmentStepOperator):
 
     def run_step(self, run: RunContext, context: Context) -> None:
         """Check everything that can be checked before planning."""
-        fields = {**read_request("request", self.request), "kafka_conn_id": self.kafka_conn_id}
+        fields = fields_of_request(self.request, self.kafka_conn_id, context)
         partition_count.preflight(run, fields, requested_by(context))
 
 

@@ -20,7 +20,7 @@ from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.verify import verify, write_report
-from kafka_reassignment_airflow.arguments import read_request
+from kafka_reassignment_airflow.asked import fields_of_request
 from kafka_reassignment_airflow.assets import FINISHED, announce
 from kafka_reassignment_airflow.base import (
     DagRunToTrigger,
@@ -46,7 +46,7 @@ class PreflightOperator(ReassignmentStepOperator):
     be its own.
 
     :param request: fields of ``ReassignmentRequest``, such as ``{"job": "rebalance", "throttle_mb_per_second": 50}``; a
-        dict or JSON of one (templated). An unknown field is refused. Its ``kafka_conn_id`` is the task's own.
+        dict or JSON of one (templated). An unknown field is refused, and so is another ``kafka_conn_id`` than the task's own.
     :param batch_dag_id: the DAG of the batches, which must not be paused; None where the batch is run in this DAG
         (templated).
     """
@@ -67,8 +67,7 @@ class PreflightOperator(ReassignmentStepOperator):
 
     def run_step(self, run: RunContext, context: Context) -> None:
         """Check everything that can be checked before planning."""
-        fields = {**read_request("request", self.request), "kafka_conn_id": self.kafka_conn_id}
-        preflight(run, fields, requested_by(context))
+        preflight(run, fields_of_request(self.request, self.kafka_conn_id, context), requested_by(context))
 
 
 class PlanOperator(ReassignmentStepOperator):

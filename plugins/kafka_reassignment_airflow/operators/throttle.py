@@ -21,7 +21,8 @@ class KafkaThrottleOperator(ReassignmentStepOperator):
     Sets the rates of the brokers that take part, and lists the moving replicas, journal first. The moves of a reassignment
     of this project have their own throttle: ``ChangeRateOperator`` changes its rate, and this operator refuses while such
     a reassignment has the lock of the cluster. Safe to retry, and to run again with another rate; a higher one is raised to
-    in eleven seconds, so that brokers do not burst. The result says what is throttled.
+    in eleven seconds, so that brokers do not burst. Of each broker the rate that was asked for last wins, by the time of the DAG runs: a
+    retry, or a run that is cleared later, does not replace it. The result says what is throttled.
 
     Left behind, on purpose: the throttle, until its moves have landed. ``SweepThrottlesOperator`` (the DAG
     ``kafka_throttle_sweep``, every hour) then restores what was there before, by the journal in the record of this run.
@@ -71,4 +72,5 @@ class KafkaThrottleOperator(ReassignmentStepOperator):
             asked_bytes_per_second=round(megabytes * MEGABYTE),
             allow_low=read_flag("allow_low_throttle", self.allow_low_throttle),
             by=requested_by(context),
+            asked_at=context["dag_run"].run_after,
         )

@@ -1,5 +1,7 @@
 """Who has to approve a plan, and what their answers leave in the record."""
 
+from dataclasses import replace
+
 import pytest
 from tests.steps_lab import move
 
@@ -9,7 +11,7 @@ from kafka_reassignment.record.approvals import PlanApproval
 from kafka_reassignment.steps.admission import admit
 from kafka_reassignment.steps.approval import answer_within, answered, approval, not_answered
 from kafka_reassignment.steps.approval_rules import ApprovalRules, why_asked
-from kafka_reassignment.steps.batch import next_batch
+from kafka_reassignment.steps.batch import next_batch, submit_batch
 from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.waiting import Done, Failed, SizeSamples
@@ -78,6 +80,7 @@ def test_an_approval_stays_when_batches_are_cut_anew(reassignment):
 
 def test_no_answer_frees_the_cluster_of_batches_that_have_begun(reassignment):
     run = reassignment(MOVES, require_approval=True, approval_hours=8)
+    answered(run.context, approved=True, by="ann")
     run.do_all("admit", "set_throttle", "submit_batch")
     assert "Its batches have begun and go on: trigger kafka_reassignment_cancel" in not_answered(run.context)
     assert not answered(run.context, approved=False, by="bob").may_run
@@ -111,6 +114,13 @@ def test_what_was_rejected_is_not_started_by_a_rerun_until_it_is_approved(reassi
     assert approval(run.context) == "ask"
     answered(run.context, approved=True, by="bob")
     assert first_batch(run.context) == 1
+
+
+def test_a_dag_without_a_task_that_asks_is_not_told_to_rerun_it(reassignment):
+    run = reassignment(MOVES, require_approval=True)
+    with pytest.raises(NotApprovedError, match="Give the DAG a task 'approve'") as refused:
+        submit_batch(replace(run.context, has_task=lambda task_id: task_id != "approve"), 1)
+    assert refused.value.advice[-1] == Rerun("plan")
 
 
 def test_what_nobody_was_asked_about_is_not_started_though_the_task_was_marked(reassignment):
@@ -168,3 +178,17 @@ def test_a_plan_that_nobody_answers_is_given_up_and_the_cluster_is_free(reassign
 
 def test_without_hours_the_question_has_no_end(reassignment):
     assert answer_within(reassignment(MOVES, require_approval=True).context) is None
+
+
+def test_what_is_not_approved_is_not_submitted_though_no_task_before_has_looked(reassignment, cluster):
+    run = reassignment(MOVES, require_approval=True)
+    run.do("set_throttle")
+    with pytest.raises(NotApprovedError, match="the request asks for an approval"):
+        submit_batch(run.context, 1)
+    answered(run.context, approved=True, by="ann")
+    with pytest.raises(NotApprovedError, match="no approval of it by a second person"):
+        submit_batch(run.context, 1, ApprovalRules(second_approver=True))
+    assert not cluster.list_reassignments()
+    submit_batch(run.context, 1)
+    submit_batch(run.context, 1, ApprovalRules(second_approver=True))  # what has begun goes on
+    assert cluster.list_reassignments()

@@ -79,6 +79,17 @@ def test_an_older_order_that_is_cleared_does_not_replace_a_newer_one(reassignmen
     assert run.record.limits_requested().partition_movements == 4
 
 
+def test_a_run_of_a_dag_of_ones_own_goes_on_though_a_person_has_asked_for_other_limits_since_it_began(reassignment):
+    run = reassignment(MOVES)
+    began = run.clock.now
+    run.clock.sleep(60)
+    change_limits(run.context, {"partition_movements": 2}, by="ann")
+    own = replace(run.context, actor=Actor(dag_id="my_move", run_id="r"))
+    assert change_limits(own, {"partition_movements": 3}, by="cron", asked_at=began).partition_movements == 2
+    assert run.record.limits_requested().partition_movements == 2
+    assert list(run.record.audit)[-1].outcome == "skipped"
+
+
 def test_a_run_that_has_ordered_limits_by_a_later_clock_is_not_refused_when_it_is_tried_again(reassignment):
     """As an earlier version wrote it: by the time of its task, not of its run."""
     run = reassignment(MOVES)

@@ -13,7 +13,16 @@ from tests.simulation.stand_ins import in_place
 from tests.steps_lab import Run, move
 from upath import UPath
 
-from kafka_reassignment.advice import RESUME_DAG_ID, Correct, Rerun, StartBrokers, Trigger, WaitUntil, advice_from_data
+from kafka_reassignment.advice import (
+    CANCEL_DAG_ID,
+    RESUME_DAG_ID,
+    Correct,
+    Rerun,
+    StartBrokers,
+    Trigger,
+    WaitUntil,
+    advice_from_data,
+)
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     LockLostError,
@@ -30,7 +39,7 @@ from kafka_reassignment.steps.approval import answered
 from kafka_reassignment.steps.batch import next_batch, submit_batch
 from kafka_reassignment.steps.cancel import CancelScope
 from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.resume import resume
 
@@ -97,9 +106,48 @@ def test_a_lost_lock_is_retaken_by_a_resume_where_the_run_of_the_reassignment_wa
     run = reassignment(MOVES)
     run.store.release(run.cluster_id, "r")
     with pytest.raises(LockLostError, match="Its run r was deleted. Trigger kafka_reassignment_resume with") as lost:
-        submit_batch(replace(run.context, has_run=lambda: False), 1)
+        submit_batch(replace(run.context, has_run=lambda _: False), 1)
     assert lost.value.advice == (Trigger(RESUME_DAG_ID, {"reassignment_id": "r"}),)
     assert advice_from_data(list(run.record.audit)[-1].facts["advice"]) == lost.value.advice
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_run_of_a_dag_of_ones_own_is_named_and_not_taken_for_a_deleted_one(reassignment, is_there):
+    run = reassignment(MOVES)
+    began = replace(run.context, actor=Actor(dag_id="my_move", run_id="r"))
+    began.write_event("preflight", None, run.clock.now, AuditDraft())
+    run.store.release(run.cluster_id, "r")
+    runs = {"my_move"} if is_there else set()
+    with pytest.raises(LockLostError) as lost:
+        submit_batch(replace(run.context, has_run=lambda dag_id: dag_id in runs), 1)
+    own = {"reassignment_id": "r"}
+    if is_there:
+        assert "Its run r, of the DAG my_move, is there. Rerun" in str(lost.value)
+        assert isinstance(lost.value.advice[0], Rerun)
+        return
+    assert "Its run r, of the DAG my_move, was deleted. Trigger" in str(lost.value)
+    assert lost.value.advice == (Trigger(CANCEL_DAG_ID, own), Trigger(RESUME_DAG_ID, own))
+    cancel.stop(run.context, WHOLE, by="ann")
+    report_stop(run.context, WHOLE)
+    resume(run.context, by="ann", has_run=False)
+
+
+def test_in_a_run_without_start_batches_preflight_takes_the_lock_again_and_the_advice_names_it(tmp_path):
+    """A rejection has released it, or a person; a DAG of one's own may have all steps in one run."""
+    run = Run(free_cluster(), UPath(tmp_path), [MOVES], **REQUEST)
+    run.store.release(run.cluster_id, "r")
+    in_one = lambda: replace(run.context, has_task=lambda task_id: task_id != "start_batches")  # noqa: E731
+    with pytest.raises(LockLostError) as lost:
+        submit_batch(in_one(), 1)
+    assert lost.value.advice == (Rerun("preflight"),)
+    preflight(run.context, REQUEST, "ann")
+    assert run.store.lock_owner(run.cluster_id) is None, "start_batches takes it"
+    preflight(in_one(), REQUEST, "ann")
+    submit_batch(in_one(), 1)
+    run.store.release(run.cluster_id, "r")
+    run.store.acquire(run.cluster_id, ClusterLock(reassignment_id="other", since=run.clock.now, requested_by="bob"))
+    with pytest.raises(ReassignmentInProgressError, match="other"):
+        preflight(in_one(), REQUEST, "ann")
 
 
 def test_the_lock_of_another_is_waited_for_and_then_taken_by_start_batches(reassignment):

@@ -1,6 +1,7 @@
 """The rate is changed while moves run: for all, for chosen brokers, for one side; journalled, and gone at the end."""
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -18,6 +19,7 @@ from kafka_reassignment.errors import (
     UnknownBrokerError,
 )
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ConfigSource, ConfigValue
+from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.restore import adopt_debts, restore_configs
@@ -165,6 +167,18 @@ def test_a_retry_does_not_replace_what_was_asked_for_later(moving, cluster, late
     with pytest.raises(InvalidRequestError, match="Another rate was asked for later, at .* UTC: 4 MB/s. Nothing was"):
         change_rate(moving.context, asked_bytes_per_second=25_000_000, asked_at=first, **retried)
     assert rates(moving, FOLLOWER_RATE) == before
+
+
+def test_a_run_of_a_dag_of_ones_own_goes_on_though_a_person_has_asked_for_another_rate_since_it_began(moving):
+    """Its time never changes, so it would be red for good."""
+    began = moving.clock.now
+    moving.clock.sleep(60)
+    change_rate(moving.context, asked_bytes_per_second=4_000_000)
+    own = replace(moving.context, actor=Actor(dag_id="my_move", run_id="r", task_id="slow_down"))
+    assert change_rate(own, asked_bytes_per_second=25_000_000, asked_at=began).endswith(": 4 MB/s. Nothing was changed")
+    assert rates(moving, FOLLOWER_RATE) == {3: 4, 4: 4}
+    event = list(moving.record.audit)[-1]
+    assert (event.step, event.outcome) == ("change_rate", "skipped")
 
 
 def test_what_was_asked_for_later_of_other_brokers_does_not_hold_a_retry_up(moving):

@@ -1,5 +1,7 @@
 """A throttle for moves that other clients started."""
 
+from datetime import timedelta
+
 import pytest
 from tests.steps_lab import move
 
@@ -28,7 +30,7 @@ def foreign(reassignment, cluster):
     return run
 
 
-def throttle(run, *partitions, topics=(), mb=10, run_id=THROTTLE):
+def throttle(run, *partitions, topics=(), mb=10, run_id=THROTTLE, asked_at=None):
     context = run.context_of(run.store.record(run.cluster_id, run_id))
     return throttle_in_flight(
         context,
@@ -37,6 +39,7 @@ def throttle(run, *partitions, topics=(), mb=10, run_id=THROTTLE):
         asked_bytes_per_second=round(mb * 1_000_000),
         allow_low=False,
         by="ann",
+        asked_at=asked_at,
     )
 
 
@@ -157,3 +160,45 @@ def test_the_id_of_a_reassignment_is_refused_and_neither_its_lock_nor_its_rate_i
         throttle(run, mb=3)
     assert "give the operator another reassignment_id" in str(refused.value.advice[0])
     assert (run.store.lock(run.cluster_id).last(), run.configs("orders")) == (lock, configs)
+
+
+def test_a_retry_of_an_earlier_order_leaves_the_rates_that_were_asked_for_later(foreign, cluster):
+    """A try that was killed comes back late, and a run is cleared an hour later."""
+    first = foreign.clock.now
+    throttle(foreign, mb=50, asked_at=first)
+    later = first + timedelta(hours=1)
+    throttle(foreign, mb=5, run_id="later", asked_at=later)
+    text = throttle(foreign, mb=50, asked_at=first)
+    assert rates(foreign) == {5}
+    assert text.endswith("; 5 MB/s was asked for later of broker 1, 2, 3, 4, and stays")
+    throttle(foreign, mb=50, asked_at=first)
+    assert rates(foreign) == {5}, "also when the debts of the later one were taken over"
+    throttle(foreign, mb=7, run_id="later", asked_at=later)
+    assert rates(foreign) == {7}
+    cluster.catch_up_all()
+    swept(foreign)
+    assert foreign.configs("orders") == foreign.before
+
+
+def test_what_was_asked_for_later_counts_also_when_a_third_order_has_taken_its_debts_over(foreign, cluster):
+    first = foreign.clock.now
+    cluster.create_topic("payments", [(5, 6)], size_bytes=1_000_000)
+    cluster.catch_up_all()
+    moves = {ORDERS_0: (1, 2), TopicPartition("payments", 0): (5, 4)}
+    cluster.alter_reassignments(moves, allow_replication_factor_change=True)
+    throttle(foreign, "orders-0", mb=50, asked_at=first)
+    throttle(foreign, "orders-0", mb=5, run_id="later", asked_at=first + timedelta(hours=1))
+    throttle(foreign, topics=("payments",), mb=20, run_id="third", asked_at=first + timedelta(hours=2))
+    throttle(foreign, mb=50, asked_at=first)
+    assert rates(foreign) == {5, 20}
+
+
+def test_a_later_order_that_is_swept_counts_no_more(foreign, cluster):
+    first = foreign.clock.now
+    throttle(foreign, mb=5, run_id="later", asked_at=first + timedelta(hours=1))
+    throttle(foreign, mb=50, asked_at=first)
+    cluster.catch_up_all()
+    swept(foreign)
+    cluster.alter_reassignments({ORDERS_0: (1, 2)})
+    throttle(foreign, mb=50, asked_at=first)
+    assert rates(foreign) == {50}

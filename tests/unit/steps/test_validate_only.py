@@ -6,9 +6,12 @@ from datetime import timedelta
 import pytest
 from tests.steps_lab import move
 
-from kafka_reassignment.advice import Rerun
-from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError
+from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Rerun, Trigger
+from kafka_reassignment.errors import ClusterUnavailableError, InvalidRequestError, NotAuthorizedError, StoppedError
+from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.approval import approval
+from kafka_reassignment.steps.cancel_report import report_stop
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.validate_only import WOULD_DO
 
 pytestmark = pytest.mark.quick
@@ -103,3 +106,26 @@ def test_an_error_that_no_retry_helps_gives_the_cluster_back_and_another_look_ne
     assert (run.store.lock_owner(run.cluster_id) is None) is is_given_back
     assert approval(run.context) == "stop"
     assert run.store.lock_owner(run.cluster_id) is None
+
+
+@pytest.mark.parametrize("step", ["admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas"])
+def test_no_step_of_a_batch_acts_though_nothing_stands_before_it(reassignment, cluster, step):
+    """A DAG of one's own need not have the task that ends a validation, and a batch may be triggered by hand."""
+    run = reassignment(MOVES, validate_only=True)
+    with pytest.raises(InvalidRequestError, match="asks for a validation only") as refused:
+        run.do(step)
+    assert refused.value.advice == (
+        Trigger(CANCEL_DAG_ID, {"reassignment_id": "r"}),
+        Correct("trigger a new run without validate_only"),
+    )
+    assert not {"alter_configs", "alter_reassignments"} & set(cluster.calls)
+
+
+def test_what_a_refused_batch_is_advised_frees_the_cluster(reassignment):
+    run = reassignment(MOVES, validate_only=True)
+    cancel.stop(run.context, CancelScope(), by="ann")
+    cancel.clear_after_stop(run.context, CancelScope())
+    report_stop(run.context, CancelScope())
+    assert run.store.lock_owner(run.cluster_id) is None
+    with pytest.raises(StoppedError):
+        run.do("admit")

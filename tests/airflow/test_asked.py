@@ -1,0 +1,141 @@
+"""What a run asks for by its conf, of which Airflow checks only the fields that the form has."""
+
+from copy import deepcopy
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk.definitions._internal.types import ArgNotSet
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.execution_time.task_runner import _execute_task
+
+from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment_airflow import example_dags
+from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
+
+pytestmark = pytest.mark.quick
+
+REFUSES_BY_ITSELF = {"kafka_reassignment", "kafka_partition_count"}
+"""Their first task reads the whole conf as a request."""
+
+
+@pytest.fixture(scope="module")
+def examples():
+    return DagBag(str(Path(example_dags.__file__).parent)).dags
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The connections that were opened."""
+    found = []
+
+    def get_conn(hook):
+        found.append(hook.kafka_conn_id)
+        raise InvalidRequestError("the end of this test")
+
+    monkeypatch.setattr(KafkaReassignmentHook, "get_conn", get_conn)
+    return found
+
+
+def start(task, **conf):
+    """Execute a task as Airflow does, from the point at which its templates are rendered."""
+    run = SimpleNamespace(run_id="m", conf=conf, triggering_user_name="ann", run_type="manual")
+    ti = SimpleNamespace(
+        task=task, _ti_context_from_server=None, task_id=task.task_id, dag_id=task.dag_id, try_number=1
+    )
+    context = {"dag": task.dag, "task": task, "dag_run": run, "ti": ti, "params": {**task.dag.params.dump(), **conf}}
+    _execute_task(context | {"outlet_events": {}}, ti, task.log)
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "conf", "words"),
+    [
+        (
+            "kafka_reassignment_cancel",
+            {"reassignment_id": "r", "partition": ["orders-3"]},
+            r"'partition' is not a known field, 'Partitions' \(partitions\) is\. Nothing was done\. Trigger kafka_reassignment_cancel",
+        ),
+        (
+            "kafka_throttle",
+            {"throttle_mb_per_second": 5, "broker": [4]},
+            r"'broker' is not a known field, 'Brokers' \(brokers\)",
+        ),
+        ("kafka_throttle_sweep", {"xyz": "k"}, "'xyz' is not a known field. Nothing was done"),
+    ],
+    ids=["cancel", "rate", "sweep"],
+)
+def test_a_misspelt_field_is_refused_before_anything_is_opened(dags, opened, dag_id, conf, words):
+    with pytest.raises(AirflowFailException, match=words):
+        start(dags[dag_id].roots[0], **conf)
+    assert opened == []
+
+
+def test_each_first_task_refuses_the_fields_that_the_form_of_its_dag_does_not_have(dags, examples, opened):
+    for dag in (*dags.values(), examples["example_kafka_throttle"]):
+        for task in dag.roots if dag.dag_id not in REFUSES_BY_ITSELF else ():
+            with pytest.raises(AirflowFailException, match="'surprise' is not a known field"):
+                start(task, surprise=1)
+    assert opened == []
+
+
+def test_what_the_form_and_other_providers_give_is_taken(dags, opened):
+    task = dags["kafka_throttle_sweep"].roots[0]
+    task.kafka_conn_id = "k"
+    with pytest.raises(AirflowFailException, match="the end of this test"):
+        start(task, kafka_conn_id="k", openlineage={"parentRunId": "x"})
+    assert opened == ["k"]
+
+
+ASKED = {"topics": ["orders"], "brokers": [1, 3]}
+
+
+def fields_of(monkeypatch, dag, conf, *, kafka_conn_id="kafka_default"):
+    """The fields that the step gets of a run with this conf, by a task of this connection."""
+    asked = []
+    module = "partition_count.partition_count" if "count" in dag.dag_id else "reassignment"
+    monkeypatch.setattr(
+        f"kafka_reassignment_airflow.operators.{module}.preflight", lambda _run, fields, _by: asked.append(fields)
+    )
+    task = deepcopy(dag.get_task("preflight"))
+    task.kafka_conn_id = kafka_conn_id
+    shown = {k: None if isinstance(v, ArgNotSet) else v for k, v in dag.params.dump().items()} | conf
+    run = SimpleNamespace(run_id="r", conf=conf, triggering_user_name="ann", run_type="manual")
+    context = {"params": shown, "dag_run": run, "run_id": "r", "dag": dag}
+    task.request = task.render_template(task.request, context)
+    task.run_step(None, context)
+    return asked[0]
+
+
+@pytest.mark.parametrize("dag_id", ["kafka_reassignment", "kafka_partition_count", "example_kafka_reassignment"])
+def test_a_request_for_another_connection_than_the_tasks_is_refused(dags, examples, monkeypatch, dag_id):
+    """The tasks of a DAG of one's own may have a fixed connection, and Airflow need not let the conf replace params."""
+    with pytest.raises(
+        InvalidRequestError, match="asks for the Kafka connection 'kafka_berlin', expected that of the task"
+    ):
+        fields_of(monkeypatch, {**dags, **examples}[dag_id], {"kafka_conn_id": "kafka_berlin", **ASKED})
+
+
+def test_a_connection_of_the_form_that_nobody_has_filled_in_is_the_tasks(dags, monkeypatch):
+    dag = dags["kafka_reassignment"]
+    assert fields_of(monkeypatch, dag, ASKED, kafka_conn_id="kafka_berlin")["kafka_conn_id"] == "kafka_berlin"
+
+
+def test_the_example_runs_on_the_connection_that_is_asked_for(examples):
+    for dag in examples.values():
+        for task in dag.tasks:
+            assert (
+                task.render_template(task.kafka_conn_id, {"params": {"kafka_conn_id": "kafka_berlin"}})
+                == "kafka_berlin"
+            )
+
+
+def test_a_step_knows_which_tasks_the_run_of_its_reassignment_has(dags, examples):
+    own = {"dag_run": SimpleNamespace(run_id="r")}
+    admit = examples["example_kafka_reassignment"].get_task("admit")
+    assert [admit.has_task(task, "r", own) for task in ("approve", "preflight", "start_batches")] == [True, True, False]
+    assert (
+        dags["kafka_reassignment_batch"]
+        .get_task("admit")
+        .has_task("start_batches", "r", {"dag_run": SimpleNamespace(run_id="r__0001")})
+    )
