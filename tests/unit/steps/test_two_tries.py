@@ -145,3 +145,20 @@ def test_a_drop_that_arrives_when_its_batch_was_rolled_back_is_cancelled_at_once
         run.do("drop_old_replicas")
     assert not cluster.list_reassignments()
     assert moved(run) == {"orders-0": (1, 2), "orders-1": (2, 3)}
+
+
+@pytest.mark.parametrize("is_in_sync", [True, False])
+def test_an_expansion_that_would_drop_what_another_client_has_just_added_is_cancelled(run, held, cluster, is_in_sync):
+    run.do_all("admit", "set_throttle")
+
+    def another_adds() -> None:
+        cluster.another_client().alter_reassignments({ORDERS_0: (1, 2, 5)}, allow_replication_factor_change=True)
+        if is_in_sync:
+            cluster.catch_up(ORDERS_0)
+
+    held("alter_reassignments", another_adds)
+    run.do("submit_batch")
+    assert "ours was cancelled, so that no replica is lost" in run.record.submitted(1).left_out["orders-0"]
+    assert run.record.submitted(1).accepted == ("orders-1",)
+    cluster.catch_up_all()
+    assert set(moved(run)["orders-0"]) == {1, 2, 5}
