@@ -72,8 +72,10 @@ def begun_batch(recorded: RecordView, number: int) -> Batch:
     found, whole = recorded.found(number), whole_batch(recorded, number)
     if found is None:  # submitted by a version before there was this note
         return whole
-    submitted = recorded.submitted(number)
-    begun = {*found.partitions, *(submitted.accepted if submitted else ())}
+    begun = {*found.partitions}
+    came_since = without(whole, begun | found.changed_by_others.keys()).steps  # what is left was cut again after a stop
+    if came_since and (submitted := recorded.submitted(number)):
+        begun.update(submitted.accepted)
     return replace(whole, steps=tuple(s for s in whole.steps if str(s.partition) in begun))
 
 
