@@ -124,6 +124,7 @@ def _reported_status(
     if left_out is not None and status in {
         MoveStatus.NOT_SUBMITTED,
         MoveStatus.PARTIALLY_EXPANDED,
+        MoveStatus.EXPANDED,
         MoveStatus.FOREIGN,
         MoveStatus.STALE,
     }:

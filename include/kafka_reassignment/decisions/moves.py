@@ -259,6 +259,18 @@ def disturbed(batch: Batch, seen: View) -> Mapping[TopicPartition, str]:
     return found
 
 
+def changed_before(batch: Batch, seen: View) -> Mapping[TopicPartition, str]:
+    """Return which steps of a batch are half-way though nothing of them was submitted, and where another client has brought them."""
+    return {
+        s.partition: (
+            f"another client changed it: at {format_brokers(seen.partitions[s.partition].replicas)} before it was submitted, "
+            f"expected {format_brokers(s.reassignment.current)}: stale plan"
+        )
+        for s in batch.steps
+        if is_half_way(s, seen)
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Drops:
     """Which targets can be submitted safely now; ``waiting`` says of each other step why not.

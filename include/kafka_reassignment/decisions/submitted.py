@@ -31,7 +31,7 @@ def distorted(
 
     Kafka 4.3.1 overwrites the adding and the removing replicas of a move that is superseded only where the new ones are
     not empty. So an expansion that races another client's move may drop what that move was to drop (F36), and a drop
-    may never complete (F34). What is not in flight any more has completed.
+    may never complete (F34). A submission that comes after such a move removes what that one has added. What is not in flight any more has completed.
 
     Args:
         targets: what the controller accepted.
@@ -50,9 +50,11 @@ def distorted(
         if again := sorted(stayed & set(flight.adding)):
             late[partition] = f"{partition} copies to broker {format_brokers(again)} again"
             continue
-        if set(flight.target) == set(target) and not never_completes(flight):
+        replicas = set(state.replicas if state else ())
+        removes_more = bool(set(flight.removing) - (replicas - set(target)))
+        if set(flight.target) == set(target) and not never_completes(flight) and not removes_more:
             continue
-        known = {*target, *(state.replicas if state else ())}
+        known = {*target, *replicas}
         reason = (
             f"another client moved it at the same moment: in flight to {format_brokers(flight.target)} (adding "
             f"{format_brokers(flight.adding)}, removing {format_brokers(flight.removing)}), expected {format_brokers(target)}"

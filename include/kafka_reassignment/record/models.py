@@ -98,6 +98,19 @@ class PlanTry(Versioned):
     by: str
 
 
+class FoundBatch(Versioned):
+    """How a batch was found right before the first request for it. Written once.
+
+    ``partitions`` are those that it began with: from then on, what is half-way of them is this reassignment's doing.
+    ``changed_by_others`` are those that another client had brought half-way, and where it had: nothing of them is submitted, nor
+    settled by a stop.
+    """
+
+    at: datetime
+    partitions: tuple[str, ...]
+    changed_by_others: dict[str, str] = Field(default_factory=dict)
+
+
 class SubmittedBatch(Versioned):
     """Which partitions of a batch the controller accepted, and which were left out and why.
 

@@ -17,6 +17,7 @@ from kafka_reassignment.record.approvals import PlanApproval
 from kafka_reassignment.record.audit import AuditLog
 from kafka_reassignment.record.models import (
     FinishedBatch,
+    FoundBatch,
     FrozenPlan,
     PlanTry,
     ProgressNote,
@@ -413,6 +414,19 @@ class Record:
         """Replace the sizes that were noted last; a store that refuses it does not fail the task."""
         with suppress(RecordError):
             write_object(self.root / "sizes.json", note.model_dump_json().encode())
+
+    def found(self, batch: int) -> FoundBatch | None:
+        """Return how a batch was found right before its first request, or None when there was none yet."""
+        return self._written_once.read(self._batch(batch, "found"), FoundBatch)
+
+    def keep_found(self, batch: int, found: FoundBatch) -> FoundBatch:
+        """Store how a batch was found unless that is stored, and return what is."""
+        path = self._batch(batch, "found")
+        if not self._written_once.has(path) and self._written_once.create(path, found):
+            return found
+        kept = self.found(batch)
+        assert kept is not None
+        return kept
 
     def submitted(self, batch: int) -> SubmittedBatch | None:
         """Return what was submitted of a batch, or None when its submission was never recorded."""

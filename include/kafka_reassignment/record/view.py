@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from kafka_reassignment.decisions.throttle import Journal
 from kafka_reassignment.plan.store import PlanRef
-from kafka_reassignment.record.models import FrozenPlan, ProgressNote, SubmittedBatch
+from kafka_reassignment.record.models import FoundBatch, FrozenPlan, ProgressNote, SubmittedBatch
 from kafka_reassignment.record.operator_commands import Revision, RunCommand
 from kafka_reassignment.record.record import Record, revised
 
@@ -75,6 +75,10 @@ class RecordView:
     def withdrawn_partitions(self) -> frozenset[str]:
         """Return the partitions that were withdrawn."""
         return self._once("withdrawn", self.record.withdrawn_partitions)
+
+    def found(self, batch: int) -> FoundBatch | None:
+        """Return how a batch was found right before its first request."""
+        return self._once(("found", batch), lambda: self.record.found(batch))
 
     def submitted(self, batch: int) -> SubmittedBatch | None:
         """Return what was submitted of a batch."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
 
 from kafka_reassignment.advice import Correct, Rerun, WaitUntil, advice_from_data
 from kafka_reassignment.decisions.moves import (
+    Expansions,
     Phase,
     expansions_to_submit,
     phase,
@@ -34,6 +36,7 @@ from kafka_reassignment.steps.blocked import can_others_move, has_waited, not_tr
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words, estimate_of
 from kafka_reassignment.steps.finished import is_finished_batch, refuse_finished
+from kafka_reassignment.steps.found import changed_already, changed_by_others, note_found
 from kafka_reassignment.steps.idle_throttle import clear_idle_throttle, refuse_unlisted
 from kafka_reassignment.steps.inbound import as_large_as_now, note_sizes, take_sizes
 from kafka_reassignment.steps.left_open import changed_since, has_left_open, left_open_by
@@ -107,7 +110,8 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
         run.require_go_ahead()
         refuse_unapproved(run, rules or ApprovalRules())
         batch, earlier = run.batch(number), run.record.submitted(number)
-        changed = {p: earlier.left_out[p] for p in earlier.changed_by_others} if earlier else {}
+        found = run.record.found(number)
+        changed = changed_already(batch, found, earlier)
         batch = without(batch, changed)
         recorded = RecordView(run.record)
         is_repeated = has_left_open(recorded) or earlier is not None
@@ -117,6 +121,8 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
         view = freed(run, batch.steps, view, event)
         _require_open_window(run, recorded, batch, view)
         view, kept = supersede_foreign(run, batch, view, event)
+        view, others = changed_by_others(run, recorded, batch, view, found, earlier)
+        batch, changed = without(batch, others), changed | others
         wanted = expansions_to_submit(batch, view)
         left = left_to_copy(batch, view)
         if wanted.to_submit:
@@ -125,6 +131,7 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
         orders: list[int] = []
 
         def go_ahead() -> None:
+            note_found(run, batch, others, found, earlier)
             run.require_go_ahead()
             orders.append(run.record.run_commands.last_as_read()[0])
             _refuse_overtaken(run, number, earlier)
@@ -138,19 +145,12 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
                 *(to_free_controller(run, batch.partitions) or (WaitUntil("the controller has finished what it has"),)),
                 Rerun("submit_batch", batch=number),
             )
-        passing = [p for p, refusal in refused.items() if refusal.code in PASSING_REFUSALS]
-        has_got_on = bool(wanted.already) or len(refused) < len(to_submit)
-        waits = wanted.waiting and (
-            has_got_on or can_others_move(run, RecordView(run.record), number, batch.partitions)
+        retried = _retried(
+            run, batch, wanted, refused, has_got_on=bool(wanted.already) or len(refused) < len(to_submit)
         )
-        again = [*wanted.foreign, *passing] if has_got_on or number < run.plan().batches else []
-        behind = tuple(map(str, wanted.waiting)) if waits else ()
-        in_vain = wanted.waiting and not waits and has_waited(run, number)
-        if not waits and not in_vain:  # blocked since the batch was admitted
-            again += wanted.waiting
-        later = (*behind, *map(str, not_tried_often(run, number, again)))
-        left_out = as_texts({**wanted.stale, **wanted.foreign, **kept, **wanted.waiting, **refused})
+        left_out = others | as_texts({**wanted.stale, **wanted.foreign, **kept, **wanted.waiting, **refused})
         _refuse_overtaken(run, number, earlier)
+        note_found(run, batch, others, found, earlier)
         # As read before the first request: what is ordered after that may have cancelled what is submitted here.
         ordered = orders[0] if orders else run.record.run_commands.last_as_read()[0]
         run.record.write_submitted(
@@ -159,10 +159,10 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
                 submitted_at=run.now(),
                 accepted=tuple(str(p) for p in batch.partitions if str(p) not in left_out),
                 left_out=left_out | changed,
-                retried_later=later,
-                went_behind=behind,
+                retried_later=retried.later,
+                went_behind=retried.behind,
                 changed_by_others=tuple(changed),
-                given_up=tuple(map(str, wanted.waiting)) if in_vain else (),
+                given_up=retried.given_up,
                 run_command=ordered,
                 done_before=_done_before(recorded, batch, view, earlier),
             ),
@@ -176,11 +176,42 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
         event.summary = f"{len(to_submit) - len(refused)} expansions submitted" + (
             f"; left out {len(left_out)}: {name_some(f'{p}: {r}' for p, r in left_out.items())}" if left_out else ""
         )
-        if refused and len(refused) == len(batch.steps) and not passing:
+        if refused and len(refused) == len(batch.steps) and not retried.passing:
             raise _all_refused(batch, refused)
         for partition, reason in left_out.items():
             run.log.warning("Left out of batch %d: %s: %s", number, partition, reason)
         raise_to_whole(run, RecordView(run.record), left, event)
+
+
+@dataclass(frozen=True, slots=True)
+class _Retried:
+    """What a later batch tries again, what of that only lets others go first, and what was waited for in vain."""
+
+    later: tuple[str, ...]
+    behind: tuple[str, ...]
+    given_up: tuple[str, ...]
+    passing: Sequence[TopicPartition]
+
+
+def _retried(
+    run: RunContext,
+    batch: Batch,
+    wanted: Expansions,
+    refused: Mapping[TopicPartition, Refusal],
+    *,
+    has_got_on: bool,
+) -> _Retried:
+    """Decide which partitions that were not submitted a later batch tries again."""
+    number, waiting = batch.number, tuple(map(str, wanted.waiting))
+    passing = [p for p, refusal in refused.items() if refusal.code in PASSING_REFUSALS]
+    waits = waiting and (has_got_on or can_others_move(run, RecordView(run.record), number, batch.partitions))
+    again = [*wanted.foreign, *passing] if has_got_on or number < run.plan().batches else []
+    behind = waiting if waits else ()
+    in_vain = waiting and not waits and has_waited(run, number)
+    if not waits and not in_vain:  # blocked since the batch was admitted
+        again += wanted.waiting
+    later = (*behind, *map(str, not_tried_often(run, number, again)))
+    return _Retried(later, behind, waiting if in_vain else (), passing)
 
 
 def _done_before(recorded: RecordView, batch: Batch, view: View, earlier: SubmittedBatch | None) -> tuple[str, ...]:

@@ -53,14 +53,16 @@ def clear_throttle(run: RunContext, number: int) -> None:
         opened = submitted.left_open if (submitted := recorded.submitted(number)) else ()
         whole = without(whole_batch(recorded, number), opened)
         view = freed(run, whole.steps, confirmed_view(run, whole.steps, look=observe_replicas), event)
-        if ours := still_copying(whole.steps, view):
+        found = recorded.found(number)
+        of_others = found.changed_by_others if found else {}
+        if ours := still_copying(without(whole, of_others).steps, view):
             copying = [s for s in taken_out(recorded, number).steps if s.partition in ours]
             if len(copying) == len(ours):
                 raise _waits_for_a_cancel(run, number, "stays", not_settled(copying, view))
-            found = throttle_in_words(run, recorded)  # no other task may be looking after it
+            about_throttle = throttle_in_words(run, recorded)  # no other task may be looking after it
             raise ThrottleInUseError(
                 f"Refusing to clear the replication throttle: {len(ours)} of {len(whole.steps)} partitions of batch "
-                f"{number} are still reassigning ({name_some(ours)}). Without the throttle they would copy at full speed{found}",
+                f"{number} are still reassigning ({name_some(ours)}). Without the throttle they would copy at full speed{about_throttle}",
                 *_way_on(run, number),
             )
         if run.request.supersede and run.lock_of_another() is None:

@@ -10,7 +10,14 @@ from kafka_reassignment.decisions.cancel import to_free
 from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.decisions.moves import Phase, phase
 from kafka_reassignment.decisions.submitted import distorted
-from kafka_reassignment.errors import RACED, ReassignmentError, RecordUnavailableError, name_some, overtaken
+from kafka_reassignment.errors import (
+    RACED,
+    OvertakenError,
+    ReassignmentError,
+    RecordUnavailableError,
+    name_some,
+    overtaken,
+)
 from kafka_reassignment.model import Batch, InFlight, Refusal, Replicas, Step, TopicPartition, View
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.steps.context import AuditDraft, RunContext
@@ -128,7 +135,7 @@ def _undo_raced(
     """Cancel accepted submissions that became something else than was meant; return them as refused.
 
     Those that came after the batch was finished, or this reassignment had lost the go-ahead, are cancelled, and so are those that
-    copy again what was dropped.
+    copy again what was there. Another try has dropped that; where none has gone on, the topic was deleted and made anew.
 
     Raises:
         ReassignmentError: why they came too late.
@@ -137,18 +144,17 @@ def _undo_raced(
         return {}
     in_flight = run.cluster.list_reassignments(sorted(accepted))
     found = distorted(accepted, before, in_flight)
-    error = _came_too_late(run, of)
+    error = _came_too_late(run, of) or (_overtaken_since(found.late, of) if found.late else None)
     late = set(found.late)
     if error is not None:
         late |= {p for p, f in in_flight.items() if f.adding and set(f.target) == set(accepted[p])}
-    elif late:
-        error = overtaken(f"what it submitted came too late, and was cancelled: {name_some(found.late.values())}")
     not_cancelled = cancel(run, {*found.to_cancel, *late})
     _put_in_order(run, in_flight, late - not_cancelled.keys(), of)
     if error is not None:
         raise error
     raced = {p: Refusal(RACED, f"{why}; left alone") for p, why in found.foreign.items()}
-    for partition, why in found.to_cancel.items():
+    made_anew = {p: f"another client made it anew at the same moment: {why}" for p, why in found.late.items()}
+    for partition, why in {**found.to_cancel, **made_anew}.items():
         refusal = not_cancelled.get(partition)
         end = f"a cancel was refused ({refusal})" if refusal else "ours was cancelled, so that no replica is lost"
         raced[partition] = Refusal(RACED, f"{why}; {end}")
@@ -167,6 +173,20 @@ def _came_too_late(run: RunContext, of: Submitting | None) -> ReassignmentError 
         return None  # the next look sees what is in flight
     except ReassignmentError as error:
         return error
+    return None
+
+
+def _overtaken_since(late: Mapping[TopicPartition, str], of: Submitting | None) -> ReassignmentError | None:
+    """Return the error where another try may have dropped what is copied again; None where none has gone on since the look."""
+    error = overtaken(f"what it submitted came too late, and was cancelled: {name_some(late.values())}")
+    if of is None:
+        return error
+    try:
+        of.go_ahead()
+    except (OvertakenError, RecordUnavailableError):
+        return error
+    except ReassignmentError as refusal:
+        return refusal
     return None
 
 

@@ -28,7 +28,7 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words
-from kafka_reassignment.steps.stopped_steps import has_run
+from kafka_reassignment.steps.recorded_batch import begun_batch
 from kafka_reassignment.steps.supersede import give_back, left_between
 from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons, observe
 
@@ -146,6 +146,7 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
     earlier = _rolled_back(run)
     plan, plan_of = earlier.plan_in_force(), earlier.plan_refs()
     withdrawn, back = earlier.withdrawn_partitions(), _settled_where_they_were(earlier)
+    recorded = RecordView(earlier)
     begun: list[BegunBatch] = []
     taken_up: set[str] = set()
     for number in range(plan.batches if plan else 0, 0, -1):
@@ -157,10 +158,11 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
                 half_way = _half_way(*_steps_now(run, plan_of(number), number))
             begun.append(BegunBatch(number, plan_of(number), left_out, half_way))
             taken_up.update(submitted.accepted)
-        elif (number == 1 or earlier.finished(number - 1) is not None) and has_run(RecordView(earlier), number):
+        elif (number == 1 or earlier.finished(number - 1) is not None) and recorded.found(number) is not None:
             # Its task may have died after Kafka had taken the batch, and before that was recorded.
             steps, view = _steps_now(run, plan_of(number), number)
-            not_begun = {str(s.partition) for s in steps if str(s.partition) in back or not has_begun(s, view)}
+            may_have = {s.partition for s in begun_batch(recorded, number).steps} - {*map(TopicPartition.parse, back)}
+            not_begun = {str(s.partition) for s in steps if s.partition not in may_have or not has_begun(s, view)}
             if len(not_begun) < len(steps):
                 begun.append(BegunBatch(number, plan_of(number), not_begun, _half_way(steps, view)))
     description = run.cluster.describe_cluster()

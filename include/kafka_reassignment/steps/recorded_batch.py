@@ -58,6 +58,32 @@ def planned_batch(recorded: RecordView, number: int) -> Batch:
     return without(whole_batch(recorded, number), recorded.withdrawn_partitions())
 
 
+def begun_batch(recorded: RecordView, number: int) -> Batch:
+    """Return the part of a batch, withdrawn partitions included, of which something may have been submitted; none before its first request.
+
+    What another client had brought half-way before is no part of it.
+
+    Raises:
+        RecordError: there is no plan yet, or it has no such batch.
+        RecordDamagedError: how it was found is not readable.
+    """
+    if not has_begun(recorded, number):
+        return Batch(number, ())
+    found, whole = recorded.found(number), whole_batch(recorded, number)
+    if found is None:  # submitted by a version before there was this note
+        return whole
+    begun = {*found.partitions}
+    came_since = without(whole, begun | found.changed_by_others.keys()).steps  # what is left was cut again after a stop
+    if came_since and (submitted := recorded.submitted(number)):
+        begun.update(submitted.accepted)
+    return replace(whole, steps=tuple(s for s in whole.steps if str(s.partition) in begun))
+
+
+def has_begun(recorded: RecordView, number: int) -> bool:
+    """Whether something of a batch may have been submitted: its note of how it was found comes before its first request."""
+    return recorded.found(number) is not None or recorded.submitted(number) is not None
+
+
 def taking_part(recorded: RecordView, batch: Batch) -> Batch:
     """Return the batch without the partitions that were left out when it was submitted, or left open since."""
     submitted = recorded.submitted(batch.number)

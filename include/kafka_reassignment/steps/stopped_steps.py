@@ -14,13 +14,12 @@ from kafka_reassignment.errors import RecordDamagedError, name_some
 from kafka_reassignment.model import Reassignment, Replicas, Step, TopicPartition, View
 from kafka_reassignment.plan.store import read_steps_of_several, read_targets_of
 from kafka_reassignment.planner.snapshot import read_replicas, snapshot_of
-from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.left_open import left_open
-from kafka_reassignment.steps.recorded_batch import whole_batch
+from kafka_reassignment.steps.recorded_batch import begun_batch
 from kafka_reassignment.steps.view import observe
 
 
@@ -49,7 +48,7 @@ def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> 
     ours = StoppedSteps()
     if recorded.record.exists:
         ours = _own_or_superseded(run, recorded, scope)
-        moved = _taken_up(_successors(run, recorded.record))
+        moved = taken_up(_successors(run, recorded.record))
         ours = replace(ours, steps=tuple(s for s in ours.steps if str(s.partition) not in moved))
     if scope.is_whole:
         ours = _joined(run, ours, known_steps_of_superseded(run))
@@ -138,14 +137,23 @@ def steps_of_superseded(run: RunContext) -> StoppedSteps:
 def _steps_of_superseded(run: RunContext, record: Record) -> StoppedSteps:
     left = StoppedSteps()
     for earlier in record.superseded():
-        try:
-            own = _ours(run, RecordView(earlier), CancelScope(), late_too=True)
-        except RecordDamagedError as error:
-            run.log.warning("What %s has left goes back, as far as it can: %s", earlier.reassignment_id, error)
-            own = _without_batches(run, RecordView(earlier))
-        left = _joined(run, left, _joined(run, own, _steps_of_superseded(run, earlier)))
-    moved = _taken_up([record]) if left.steps else frozenset[str]()
+        left = _joined(run, left, left_by(run, earlier))
+    moved = taken_up([record]) if left.steps else frozenset[str]()
     return replace(left, steps=tuple(s for s in left.steps if str(s.partition) not in moved))
+
+
+def left_by(run: RunContext, earlier: Record) -> StoppedSteps:
+    """Return what another reassignment, and those that it has superseded, have left in flight or half-way.
+
+    Raises:
+        RecordDamagedError: nobody can tell.
+    """
+    try:
+        own = _ours(run, RecordView(earlier), CancelScope(), late_too=True)
+    except RecordDamagedError as error:
+        run.log.warning("What %s has left goes back, as far as it can: %s", earlier.reassignment_id, error)
+        own = _without_batches(run, RecordView(earlier))
+    return _joined(run, own, _steps_of_superseded(run, earlier))
 
 
 def _successors(run: RunContext, record: Record) -> Iterator[Record]:
@@ -157,8 +165,8 @@ def _successors(run: RunContext, record: Record) -> Iterator[Record]:
         yield record
 
 
-def _taken_up(records: Iterable[Record]) -> frozenset[str]:
-    """The partitions that these reassignments have submitted: from their batch on they are theirs."""
+def taken_up(records: Iterable[Record]) -> frozenset[str]:
+    """Return the partitions that these reassignments have submitted: from their batch on they are theirs."""
     found: set[str] = set()
     for record in records:
         plan = RecordView(record).plan_in_force()
@@ -365,23 +373,15 @@ def _ours(run: RunContext, recorded: RecordView, scope: CancelScope, *, late_too
 def steps_under_way(recorded: RecordView) -> list[Step]:
     """Return the steps of the first batch that is not finished, and those left open: no others can have moves in flight.
 
-    A batch of which no step has run has none: what is there of its partitions is another client's.
+    A batch before its first request has none: what is there of its partitions is another client's.
+
+    Raises:
+        RecordDamagedError: how the batch was found is not readable.
     """
     plan = recorded.plan_in_force()
     finished = recorded.finished_batches()
     number = next((n for n in range(1, (plan.batches if plan else 0) + 1) if n not in finished), None)
     steps = {partition: it.step for partition, it in left_open(recorded).items()}
-    if number is not None and has_run(recorded, number):
-        steps |= {s.partition: s for s in whole_batch(recorded, number).steps}
+    if number is not None:
+        steps |= {s.partition: s for s in begun_batch(recorded, number).steps}
     return list(steps.values())
-
-
-def has_run(recorded: RecordView, number: int) -> bool:
-    """Whether a step of a batch has run, as far as that can be told. The first one to end leaves an event before any submission."""
-    trail = recorded.record.audit
-    try:
-        if recorded.submitted(number) is not None:
-            return True
-        return trail.last_number() > LATEST_EVENTS or any(e.batch == number for e in trail.latest(LATEST_EVENTS))
-    except RecordDamagedError:
-        return True

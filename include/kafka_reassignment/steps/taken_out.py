@@ -9,19 +9,19 @@ from kafka_reassignment.decisions.moves import Phase, is_half_way, phase
 from kafka_reassignment.decisions.throttle import needed_replicas, replicas_listed
 from kafka_reassignment.model import Batch, Step, TopicPartition, View
 from kafka_reassignment.record.view import RecordView
-from kafka_reassignment.steps.recorded_batch import taking_part, whole_batch
+from kafka_reassignment.steps.recorded_batch import begun_batch, taking_part
 
 
 def taken_out(recorded: RecordView, number: int) -> Batch:
-    """Return the part of a batch that was withdrawn, and was not left out or left open before.
+    """Return the part of a batch that was withdrawn since its first request, and was not left out or left open before.
 
     Raises:
         RecordError: there is no plan yet, or it has no such batch.
     """
     if not (withdrawn := recorded.withdrawn_partitions()):
         return Batch(number, ())
-    whole = whole_batch(recorded, number)
-    return taking_part(recorded, replace(whole, steps=tuple(s for s in whole.steps if str(s.partition) in withdrawn)))
+    begun = begun_batch(recorded, number)
+    return taking_part(recorded, replace(begun, steps=tuple(s for s in begun.steps if str(s.partition) in withdrawn)))
 
 
 def still_copying(steps: Collection[Step], view: View) -> tuple[TopicPartition, ...]:

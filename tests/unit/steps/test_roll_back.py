@@ -220,7 +220,7 @@ def test_a_step_that_another_client_has_made_is_taken_back_with_the_steps_after_
     run = reassignment([move("orders", 0, (1, 2), (3, 2))], [move("orders", 0, (3, 2), (3, 4))])
     run.do_all("admit", "set_throttle", "submit_batch")
     partition = TopicPartition("orders", 0)
-    cluster.another_client().alter_reassignments({partition: (4, 3)}, allow_replication_factor_change=True)
+    cluster.another_client().alter_reassignments({partition: (3, 4)}, allow_replication_factor_change=True)
     cluster.catch_up_all()
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     assert run.record.submitted(1).changed_by_others == ("orders-0",)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from tests.steps_lab import ProcessDiedError, StillWaiting
+from tests.steps_lab import ProcessDiedError, StillWaiting, move
 from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1
 
 from kafka_reassignment.decisions.throttle import LATEST_ARRIVAL
 from kafka_reassignment.errors import BatchIncompleteError, OvertakenError
+from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.steps.sweep import sweep
 
 pytestmark = pytest.mark.quick
@@ -165,3 +166,38 @@ def test_a_drop_that_arrives_when_its_batch_was_rolled_back_is_cancelled_at_once
         run.do("drop_old_replicas")
     assert not cluster.list_reassignments()
     assert moved(run) == {"orders-0": (1, 2), "orders-1": (2, 3)}
+
+
+@pytest.mark.parametrize("is_in_sync", [True, False])
+def test_an_expansion_that_would_drop_what_another_client_has_just_added_is_cancelled(run, held, cluster, is_in_sync):
+    run.do_all("admit", "set_throttle")
+
+    def another_adds() -> None:
+        cluster.another_client().alter_reassignments({ORDERS_0: (1, 2, 5)}, allow_replication_factor_change=True)
+        if is_in_sync:
+            cluster.catch_up(ORDERS_0)
+
+    held("alter_reassignments", another_adds)
+    run.do("submit_batch")
+    assert "ours was cancelled, so that no replica is lost" in run.record.submitted(1).left_out["orders-0"]
+    assert run.record.submitted(1).accepted == ("orders-1",)
+    cluster.catch_up_all()
+    assert set(moved(run)["orders-0"]) == {1, 2, 5}
+
+
+def test_a_topic_that_is_made_anew_during_the_submission_is_left_out_and_the_rest_goes_on(reassignment, cluster, held):
+    cluster.create_topic("payments", [(1, 2)], size_bytes=1_000_000)
+    cluster.catch_up_all()
+    run = reassignment([move("payments", 0, (1, 2), (1, 3)), *MOVES])
+    run.do_all("admit", "set_throttle")
+
+    def made_anew() -> None:
+        cluster.delete_topic("payments")
+        cluster.create_topic("payments", [(4,)], size_bytes=1_000_000)
+
+    held("alter_reassignments", made_anew)
+    run.do("submit_batch")
+    assert run.record.submitted(1).accepted == ("orders-0", "orders-1")
+    assert "another client made it anew at the same moment" in run.record.submitted(1).left_out["payments-0"]
+    assert TopicPartition("payments", 0) not in cluster.list_reassignments()
+    assert run.replicas()["payments-0"] == (4,)
