@@ -87,6 +87,10 @@ class InfeasiblePlanError(InvalidRequestError):
     """No plan meets the constraints; the message says which constraint, where, and what would relax it."""
 
 
+class ConnectionNotFoundError(InvalidRequestError):
+    """A connection was not found: there is none of its id, or what keeps connections did not answer. Retrying may help."""
+
+
 class ClusterUnavailableError(ReassignmentError):
     """The cluster, or the part of it a step needs, did not answer. Retrying may help."""
 
@@ -288,6 +292,7 @@ def error_of(refusal: Refusal, doing: str, *advice: Advice) -> ReassignmentError
 
 PASSING: Mapping[type[ReassignmentError], bool] = {
     ClusterUnavailableError: True,
+    ConnectionNotFoundError: True,
     ControllerBusyError: True,
     LockedForSecondsError: True,
     NotSettledError: True,
@@ -316,7 +321,7 @@ def is_worth_a_retry(error: BaseException) -> bool:
     return next((PASSING[kind] for kind in type(error).__mro__ if kind in PASSING), False)
 
 
-RERUN_ONCE_CORRECTED = (NotAuthorizedError, UnsupportedClusterError, RecordsMissingError)
+RERUN_ONCE_CORRECTED = (ConnectionNotFoundError, NotAuthorizedError, UnsupportedClusterError, RecordsMissingError)
 """Errors whose advice asks to correct the cluster, the connection or the store, and not the request."""
 
 

@@ -4,15 +4,21 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+from airflow.sdk.execution_time import supervisor
+from airflow.secrets import BaseSecretsBackend
 from tests.fakes.cluster import FakeCluster
 
-from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.advice import Correct, Rerun
+from kafka_reassignment.errors import ConnectionNotFoundError, InvalidRequestError
 from kafka_reassignment_airflow.hooks import reassignment
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.hooks.spark import SparkCluster, spark_cluster
+from kafka_reassignment_airflow.operators.batch import SetThrottleOperator
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID
 
 pytestmark = pytest.mark.longer
 
@@ -108,6 +114,28 @@ def test_a_name_that_is_no_function_is_refused_with_what_to_do(of_function, monk
         of_function(name)
     assert f"'oauth_cb' names '{name}', which {why}" in str(refused.value)
     assert str(refused.value).endswith("Install its package on every worker and triggerer, or correct the name")
+
+
+class Away(BaseSecretsBackend):
+    """A secrets backend that does not answer for a moment; Airflow passes its errors over."""
+
+    def get_connection(self, conn_id, team_name=None):
+        raise ConnectionError("503")
+
+
+@pytest.mark.parametrize("backends", [[Away()], []], ids=["a backend is away", "there is none"])
+def test_a_connection_that_is_not_found_may_be_there_at_the_next_try(monkeypatch, backends):
+    monkeypatch.setattr(supervisor, "ensure_secrets_backend_loaded", lambda: backends)
+    task = SetThrottleOperator(task_id="set_throttle", reassignment_id="r", batch=2, kafka_conn_id="kafka_berlin")
+    ti = SimpleNamespace(dag_id=BATCH_DAG_ID, task_id="set_throttle", try_number=1)
+    dag_run = SimpleNamespace(run_id="r__0002", triggering_user_name="ann", run_type="manual")
+    with pytest.raises(ConnectionNotFoundError) as failed:  # and not AirflowFailException, which ends the task
+        task.execute({"ti": ti, "dag_run": dag_run})
+    assert "Kafka connection 'kafka_berlin' was not found" in str(failed.value)
+    assert "secrets backend did not answer" in str(failed.value)
+    correct, rerun = failed.value.advice
+    assert isinstance(correct, Correct)
+    assert rerun == Rerun("set_throttle", batch=2)
 
 
 @pytest.mark.parametrize("conn_id", [None, ""])

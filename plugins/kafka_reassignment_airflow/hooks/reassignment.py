@@ -42,7 +42,8 @@ class KafkaReassignmentHook(BaseHook):
     def get_conn(self) -> ClusterPort:
         """Return an open cluster; the caller closes it.
 
-        :raises InvalidRequestError: there is no such connection, or it cannot be used.
+        :raises ConnectionNotFoundError: there is no such connection.
+        :raises InvalidRequestError: it cannot be used.
         :raises ClusterUnavailableError: no broker answers.
         :raises UnsupportedClusterError: the cluster has no API for reassignments.
         """

@@ -36,7 +36,8 @@ def spark_cluster(spark_conn_id: str | None) -> SparkCluster:
     """Return where the planner runs: the connection's host, with its port where it has one, and the settings of its extra.
 
     :param spark_conn_id: id of a connection of type ``spark``; None or empty means this worker, all its cores.
-    :raises InvalidRequestError: there is no such connection, it has no host, or its extra has a key that would have no effect.
+    :raises ConnectionNotFoundError: there is no such connection.
+    :raises InvalidRequestError: it has no host, or its extra has a key that would have no effect.
     """
     if not spark_conn_id:
         return SparkCluster()

@@ -10,6 +10,7 @@ from airflow.sdk import Context
 from kafka_reassignment.advice import Correct, Trigger
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
+    ConnectionNotFoundError,
     InvalidRequestError,
     ReassignmentError,
     ReassignmentInProgressError,
@@ -118,7 +119,7 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
 
     def _sweep_cluster(self, store: RecordStore, known: Debts, context: Context) -> Sweep:
         reasons: list[str] = []
-        passing = False
+        passing = not_found = False
         for kafka_conn_id in known.connection_ids:
             try:
                 with open_run(
@@ -132,6 +133,9 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
                     reasons.append(f"connection '{kafka_conn_id}' leads to cluster {run.record.cluster_id} now")
             except (RecordError, ReassignmentInProgressError):
                 raise  # about the record or its lock: another connection to the cluster would meet the same
+            except ConnectionNotFoundError as error:
+                not_found = True
+                reasons.append(str(error).rstrip("."))
             except ReassignmentError as error:
                 passing = passing or is_worth_a_retry(error)
                 reasons.append(str(error).rstrip("."))
@@ -144,7 +148,8 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
         )
         if passing:
             raise ClusterUnavailableError(problem, Trigger(SWEEP_DAG_ID))
-        raise InvalidRequestError(
+        kind = ConnectionNotFoundError if not_found else InvalidRequestError
+        raise kind(
             problem,
             Correct(
                 f"create an Airflow connection to cluster {known.cluster_id}, and trigger {SWEEP_DAG_ID} with it as "
