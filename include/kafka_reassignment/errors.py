@@ -91,6 +91,10 @@ class ConnectionNotFoundError(InvalidRequestError):
     """A connection was not found: there is none of its id, or what keeps connections did not answer. Retrying may help."""
 
 
+class VariableNotFoundError(InvalidRequestError):
+    """A variable was not found: it is not set, or what keeps variables did not answer. Retrying may help."""
+
+
 class ClusterUnavailableError(ReassignmentError):
     """The cluster, or the part of it a step needs, did not answer. Retrying may help."""
 
@@ -299,6 +303,7 @@ PASSING: Mapping[type[ReassignmentError], bool] = {
     OvertakenError: True,
     RecordUnavailableError: True,
     ThrottleMissingError: True,
+    VariableNotFoundError: True,
 }
 """Which errors can pass without a person. The nearest class of an error counts, so that a kind can be final though its
 base passes; what is not here is final. A waiting step waits for a passing one to pass; other tasks are retried by Airflow.
