@@ -1,5 +1,6 @@
 """Which requests a maintenance window starts: each cluster by itself."""
 
+import copy
 import json
 import logging
 from datetime import UTC, datetime
@@ -150,6 +151,25 @@ def test_nothing_is_asked_for_where_the_variable_says_so(monkeypatch, nothing):
 def test_the_request_that_cannot_be_read_is_named_and_nothing_is_started():
     with pytest.raises(AirflowFailException, match="Maintenance request 2"):
         chosen([*asked("kafka_a"), *asked("kafka_b", throttle_mb_per_second=-1)])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"throttle_mb_per_second": "50"},
+        {"require_approval": "true"},
+        {"validate_only": None},
+        {"batch_minutes": "20"},
+        {"windows": ["Sat 01:00-02:00"], "time_zone": "Europe/Berlin"},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_the_form_of_the_run_takes_whatever_a_request_as_json_may_have(dags, fields):
+    """Else the task that triggers the run would fail on each try, with Airflow's words about one field."""
+    [item] = to_trigger(asked("kafka_a", **fields))
+    params = copy.deepcopy(dags[DAG_ID].params)
+    params.update(item["conf"])
+    params.validate()
 
 
 def test_one_reassignment_at_a_time_in_a_cluster():

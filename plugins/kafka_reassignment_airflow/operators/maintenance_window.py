@@ -115,8 +115,8 @@ def _run_id(run_id: str, position: int) -> str:
     return f"maintenance__{run_id}__{position}"
 
 
-def _checked(requests: object) -> list[Mapping[str, Any]]:
-    """Return the requests, each of them one that can be read, at most one per connection."""
+def _checked(requests: object) -> list[dict[str, Any]]:
+    """Return the requests with their fields as the form's schema takes them, which is stricter; at most one per connection."""
     if isinstance(requests, str):
         requests = written_requests(requests)
     if not isinstance(requests, list) or not all(isinstance(r, Mapping) for r in requests):
@@ -124,10 +124,8 @@ def _checked(requests: object) -> list[Mapping[str, Any]]:
             f"The maintenance requests are {str(requests)[:60]!r}, expected a JSON list of objects such as "
             '[{"job": "rebalance", "throttle_mb_per_second": 50}]'
         )
-    connections = [
-        parse_request(dict(r), subject=f"Maintenance request {number}").kafka_conn_id
-        for number, r in enumerate(requests, 1)
-    ]
+    parsed = [parse_request(dict(r), subject=f"Maintenance request {number}") for number, r in enumerate(requests, 1)]
+    connections = [request.kafka_conn_id for request in parsed]
     for conn_id in connections:
         if connections.count(conn_id) > 1:
             raise InvalidRequestError(
@@ -135,4 +133,4 @@ def _checked(requests: object) -> list[Mapping[str, Any]]:
                 "one reassignment runs at a time per cluster",
                 Correct("keep one of them"),
             )
-    return requests
+    return [request.as_fields() for request in parsed]
