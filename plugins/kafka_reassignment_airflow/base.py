@@ -68,6 +68,8 @@ class ReassignmentStepOperator(BaseOperator):
     operator_extra_links: Collection[BaseOperatorLink] = LINKS
     opened: Opened | None = None
     """What this try is about, once the cluster has answered."""
+    is_of_reassignment: ClassVar[bool] = True
+    """Whether its record is that of a reassignment, which has a page."""
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.sdk import Context
 
@@ -52,6 +52,8 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
     :param reassignment_id: the name by which it locks a cluster (templated). A run id alone would not do: Airflow makes that of a
         scheduled run from its time, so a reassignment may have the same one.
     """
+
+    is_of_reassignment: ClassVar[bool] = False
 
     def __init__(
         self,
