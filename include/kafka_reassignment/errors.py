@@ -87,7 +87,11 @@ class InfeasiblePlanError(InvalidRequestError):
     """No plan meets the constraints; the message says which constraint, where, and what would relax it."""
 
 
-class ConnectionNotFoundError(InvalidRequestError):
+class InvalidSetupError(InvalidRequestError):
+    """A connection or a setting cannot be used as it is; the request may be right."""
+
+
+class ConnectionNotFoundError(InvalidSetupError):
     """A connection was not found: there is none of its id, or what keeps connections did not answer. Retrying may help."""
 
 
@@ -326,8 +330,8 @@ def is_worth_a_retry(error: BaseException) -> bool:
     return next((PASSING[kind] for kind in type(error).__mro__ if kind in PASSING), False)
 
 
-RERUN_ONCE_CORRECTED = (ConnectionNotFoundError, NotAuthorizedError, UnsupportedClusterError, RecordsMissingError)
-"""Errors whose advice asks to correct the cluster, the connection or the store, and not the request."""
+RERUN_ONCE_CORRECTED = (InvalidSetupError, NotAuthorizedError, UnsupportedClusterError, RecordsMissingError)
+"""Errors whose advice asks to correct the cluster, the connection, a setting or the store, and not the request."""
 
 
 def advise_rerun(error: BaseException, task: str, batch: int | None = None) -> None:

@@ -14,7 +14,13 @@ from airflow.sdk import BaseOperator, BaseOperatorLink, Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
 from kafka_reassignment.advice import Correct, Rerun
-from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, advise_rerun, is_worth_a_retry
+from kafka_reassignment.errors import (
+    InvalidRequestError,
+    InvalidSetupError,
+    ReassignmentError,
+    advise_rerun,
+    is_worth_a_retry,
+)
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps.context import RunContext
@@ -46,7 +52,9 @@ def translate_errors(log: Any) -> Iterator[None]:
     try:
         yield
     except ReassignmentError as error:
-        text = in_form_words(str(error)) if isinstance(error, InvalidRequestError) else str(error)
+        # A setting may have the name of a field, and is no field.
+        is_of_form = isinstance(error, InvalidRequestError) and not isinstance(error, InvalidSetupError)
+        text = in_form_words(str(error)) if is_of_form else str(error)
         log.error("%s", text)
         if is_worth_a_retry(error):
             raise
