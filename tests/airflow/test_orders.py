@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import DAG
+from tests.airflow.lab import move_json
 
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.record.models import ClusterLock
@@ -13,6 +14,7 @@ from kafka_reassignment_airflow.operators.cancel import StopOperator
 from kafka_reassignment_airflow.operators.describe import DescribeReassignmentOperator, ListReassignmentsOperator
 from kafka_reassignment_airflow.operators.limits import ChangeLimitsOperator
 from kafka_reassignment_airflow.operators.rate import ChangeRateOperator
+from kafka_reassignment_airflow.operators.reassignment import VerifyOperator
 
 pytestmark = pytest.mark.quick
 
@@ -86,3 +88,27 @@ def test_limits_that_are_cleared_later_have_the_time_at_which_they_were_asked_fo
     with pytest.raises(InvalidRequestError, match="Other limits were asked for later"):
         order(first, 2)
     assert run.record.limits_requested().partition_movements == 3
+
+
+def natively(task, **context):
+    with DAG("own", render_template_as_native_obj=True, schedule=None) as dag:
+        dag.add_task(task)
+    task.render_template_fields({"dag": dag, **context})
+    return task
+
+
+def test_a_dag_of_ones_own_may_have_native_templates(run):
+    """They make a number of a ticket, an object of JSON, and of some run ids the number of another run."""
+    run.start()
+    own = SimpleNamespace(run_id="2026_11_26", triggering_user_name="ann", run_type="manual", run_after=run.clock.now)
+    context = {"dag_run": own}
+    stop = natively(StopOperator(task_id="stop", reassignment_id="r", reason="{{ '4711' }}"))
+    assert stop.run_step(run.context, context) == "r"
+    assert run.record.stopped().reason == "4711"
+    whole = move_json("orders", {0: (1, 3)})
+    describe = DescribeReassignmentOperator(task_id="describe", reassignment_json="{{ json }}", watch_seconds=0)
+    assert natively(describe, json=whole).run_step(run.context, context)["partitions"]
+    verify = natively(VerifyOperator(task_id="verify"), run_id="2026_11_26")
+    assert verify.which_reassignment(run.store, run.cluster_id, context) == "2026_11_26"
+    named = natively(StopOperator(task_id="stop_named", reassignment_id="{{ '0' }}"))
+    assert named.which_reassignment(run.store, run.cluster_id, context) == "0"

@@ -19,7 +19,7 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.settle import refuse_resumed
 from kafka_reassignment.steps.waiting import SizeSamples, WaitResult
-from kafka_reassignment_airflow.arguments import read_flag, read_texts
+from kafka_reassignment_airflow.arguments import read_flag, read_text, read_texts
 from kafka_reassignment_airflow.assets import STOPPED, announce
 from kafka_reassignment_airflow.base import (
     DagRunToTrigger,
@@ -87,7 +87,7 @@ class StopOperator(CancelStepOperator, OrderOperator):
     def run_step(self, run: RunContext, context: Context) -> str:
         """Order it, and return the id of the reassignment."""
         roll_back = read_flag("roll_back", self.roll_back)
-        cancel.stop(run, self.scope, by=requested_by(context), reason=self.reason, roll_back=roll_back)
+        cancel.stop(run, self.scope, by=requested_by(context), reason=read_text(self.reason), roll_back=roll_back)
         return run.record.reassignment_id
 
 
@@ -229,9 +229,9 @@ class ResumeOperator(RunningReassignmentOperator, TriggerReassignmentRunOperator
 
     def which_run(self, run: RunContext, context: Context) -> DagRunToTrigger:
         """Lift the stop, and return the run of the reassignment."""
-        by, reassignment_id = requested_by(context), run.record.reassignment_id
+        by, reassignment_id, reason = requested_by(context), run.record.reassignment_id, read_text(self.reason)
         has_run = bool(context["ti"].get_dr_count(dag_id=self.trigger_dag_id, run_ids=[reassignment_id]))
-        resume(run, by=by, reason=self.reason, has_run=has_run, dag_id=self.trigger_dag_id)
-        text = f"Resumed by {by}{f': {self.reason}' if self.reason else ''}"
+        resume(run, by=by, reason=reason, has_run=has_run, dag_id=self.trigger_dag_id)
+        text = f"Resumed by {by}{f': {reason}' if reason else ''}"
         tell(run.record, context, Happened.RESUMED, text, once=f"by {context['dag_run'].run_id}")
         return DagRunToTrigger(self.trigger_dag_id, reassignment_id, None if has_run else run.request.as_fields())
