@@ -14,7 +14,8 @@ from kafka_reassignment_airflow.operators.cancel import StopOperator
 from kafka_reassignment_airflow.operators.describe import DescribeReassignmentOperator, ListReassignmentsOperator
 from kafka_reassignment_airflow.operators.limits import ChangeLimitsOperator
 from kafka_reassignment_airflow.operators.rate import ChangeRateOperator
-from kafka_reassignment_airflow.operators.reassignment import VerifyOperator
+from kafka_reassignment_airflow.operators.reassignment import PreflightOperator, VerifyOperator
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID
 
 pytestmark = pytest.mark.quick
 
@@ -112,3 +113,22 @@ def test_a_dag_of_ones_own_may_have_native_templates(run):
     assert verify.which_reassignment(run.store, run.cluster_id, context) == "2026_11_26"
     named = natively(StopOperator(task_id="stop_named", reassignment_id="{{ '0' }}"))
     assert named.which_reassignment(run.store, run.cluster_id, context) == "0"
+
+
+def test_an_id_from_which_airflow_could_not_make_those_of_later_runs_is_refused_before_anything_is_done(run):
+    """Postgres refuses them: after the lock was taken and the plan approved, or the reassignment stopped."""
+
+    def of(run_id):
+        return {"dag_run": SimpleNamespace(run_id=run_id, triggering_user_name="ann", run_type="manual")}
+
+    run.start()
+    stop = StopOperator(task_id="stop", reassignment_id="r", roll_back=True)
+    with pytest.raises(InvalidRequestError, match="has 234 characters, expected at most 233"):
+        stop.run_step(run.context, of("x" * 234))
+    assert run.record.stopped() is None
+    stop.run_step(run.context, of("x" * 233))
+    assert run.record.stopped() is not None
+    long = run.context_of(run.store.record(run.cluster_id, "x" * 245))
+    preflight = PreflightOperator(task_id="preflight", request={}, batch_dag_id=BATCH_DAG_ID)
+    with pytest.raises(InvalidRequestError, match="has 245 characters, expected at most 244"):
+        preflight.run_step(long, of("x" * 245))

@@ -28,7 +28,7 @@ from kafka_reassignment_airflow.base import (
     requested_by,
 )
 from kafka_reassignment_airflow.running import OrderOperator, RunningReassignmentOperator
-from kafka_reassignment_airflow.runs import DAG_ID, roll_back_conf
+from kafka_reassignment_airflow.runs import DAG_ID, batch_run_id, refuse_long_id, roll_back_conf, roll_back_run_id
 from kafka_reassignment_airflow.told import Happened, tell
 from kafka_reassignment_airflow.triggers.cancel import SettleTrigger
 
@@ -86,7 +86,9 @@ class StopOperator(CancelStepOperator, OrderOperator):
 
     def run_step(self, run: RunContext, context: Context) -> str:
         """Order it, and return the id of the reassignment."""
-        roll_back = read_flag("roll_back", self.roll_back)
+        roll_back, own = read_flag("roll_back", self.roll_back), str(context["dag_run"].run_id)
+        if roll_back:
+            refuse_long_id(own, batch_run_id(roll_back_run_id(own), 1))
         cancel.stop(run, self.scope, by=requested_by(context), reason=read_text(self.reason), roll_back=roll_back)
         return run.record.reassignment_id
 
@@ -194,7 +196,7 @@ class StartRollBackOperator(RunningReassignmentOperator, TriggerReassignmentRunO
         Raises:
             InvalidRequestError: the reassignment was resumed since.
         """
-        reassignment_id, run_id = run.record.reassignment_id, f"{context['dag_run'].run_id}__roll_back"
+        reassignment_id, run_id = run.record.reassignment_id, roll_back_run_id(context["dag_run"].run_id)
         with run.audited("start_roll_back") as event:
             refuse_resumed(run, RecordView(run.record), CancelScope())
             conf = roll_back_conf(

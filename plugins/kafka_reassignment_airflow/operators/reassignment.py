@@ -32,7 +32,7 @@ from kafka_reassignment_airflow.base import (
     translate_errors,
 )
 from kafka_reassignment_airflow.hooks.spark import spark_cluster
-from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_note, batch_run_id
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_note, batch_run_id, refuse_long_id
 from kafka_reassignment_airflow.settings import approval_rules
 from kafka_reassignment_airflow.told import Happened, tell
 from kafka_reassignment_airflow.urls import page_url, report_url
@@ -76,6 +76,9 @@ class PreflightOperator(ReassignmentStepOperator):
 
     def run_step(self, run: RunContext, context: Context) -> None:
         """Check everything that can be checked before planning."""
+        if self.batch_dag_id:
+            own = run.record.reassignment_id
+            refuse_long_id(own, batch_run_id(own, 1))
         fields = {**read_request("request", self.request), "kafka_conn_id": self.kafka_conn_id}
         preflight(run, fields, requested_by(context))
 
