@@ -87,6 +87,18 @@ class InfeasiblePlanError(InvalidRequestError):
     """No plan meets the constraints; the message says which constraint, where, and what would relax it."""
 
 
+class InvalidSetupError(InvalidRequestError):
+    """A connection or a setting cannot be used as it is; the request may be right."""
+
+
+class ConnectionNotFoundError(InvalidSetupError):
+    """A connection was not found: there is none of its id, or what keeps connections did not answer. Retrying may help."""
+
+
+class VariableNotFoundError(InvalidRequestError):
+    """A variable was not found: it is not set, or what keeps variables did not answer. Retrying may help."""
+
+
 class ClusterUnavailableError(ReassignmentError):
     """The cluster, or the part of it a step needs, did not answer. Retrying may help."""
 
@@ -292,6 +304,7 @@ def error_of(refusal: Refusal, doing: str, *advice: Advice) -> ReassignmentError
 
 PASSING: Mapping[type[ReassignmentError], bool] = {
     ClusterUnavailableError: True,
+    ConnectionNotFoundError: True,
     ControllerBusyError: True,
     LockedForSecondsError: True,
     NotSettledError: True,
@@ -299,6 +312,7 @@ PASSING: Mapping[type[ReassignmentError], bool] = {
     RecordUnavailableError: True,
     ThrottleMissingError: True,
     ThrottleRefusedError: False,
+    VariableNotFoundError: True,
 }
 """Which errors can pass without a person. The nearest class of an error counts, so that a kind can be final though its
 base passes; what is not here is final. A waiting step waits for a passing one to pass; other tasks are retried by Airflow.
@@ -329,8 +343,8 @@ def is_worth_a_retry(error: BaseException) -> bool:
     return next((PASSING[kind] for kind in type(error).__mro__ if kind in PASSING), False)
 
 
-RERUN_ONCE_CORRECTED = (NotAuthorizedError, UnsupportedClusterError, RecordsMissingError)
-"""Errors whose advice asks to correct the cluster, the connection or the store, and not the request."""
+RERUN_ONCE_CORRECTED = (InvalidSetupError, NotAuthorizedError, UnsupportedClusterError, RecordsMissingError)
+"""Errors whose advice asks to correct the cluster, the connection, a setting or the store, and not the request."""
 
 
 def advise_rerun(error: BaseException, task: str, batch: int | None = None) -> None:

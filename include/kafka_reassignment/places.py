@@ -36,7 +36,7 @@ def place(uri: str) -> UPath:
 
     Raises:
         RecordStoreUnusableError: the client library of the store is missing, or nothing here knows Airflow's connections.
-        InvalidRequestError: there is no such connection.
+        ConnectionNotFoundError: there is no such connection.
     """
     if names_connection(uri):
         return _opened(uri)

@@ -1,7 +1,7 @@
 """The arguments of operators as they are after templating: Python values, or their text.
 
 A template gives text unless its DAG has ``render_template_as_native_obj``, which takes a reassignment id of digits for a
-number. So numbers and flags are read from their text, and lists and objects from JSON:
+number. So numbers and flags are read from their text, lists and objects from JSON, and texts from whatever they have become:
 ``"{{ params.brokers | tojson }}"``.
 """
 
@@ -46,6 +46,18 @@ def read_number(name: str, value: object) -> float:
 def read_flag(name: str, value: object) -> bool:
     """Read a flag; nothing given means false."""
     return value not in NOTHING and _read(name, value, _FLAG, "true or false")
+
+
+def read_text(value: object) -> str:
+    """Read a text; nothing given means an empty one."""
+    return "" if value in NOTHING else str(value)
+
+
+def read_json_text(value: object) -> str | None:
+    """Read a text that is JSON, which a native template makes an object of; nothing given means None."""
+    if value in NOTHING:
+        return None
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def read_texts(name: str, value: object) -> tuple[str, ...]:

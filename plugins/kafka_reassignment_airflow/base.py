@@ -14,7 +14,13 @@ from airflow.sdk import BaseOperator, BaseOperatorLink, Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
 from kafka_reassignment.advice import Correct, Rerun
-from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, advise_rerun, is_worth_a_retry
+from kafka_reassignment.errors import (
+    InvalidRequestError,
+    InvalidSetupError,
+    ReassignmentError,
+    advise_rerun,
+    is_worth_a_retry,
+)
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps.context import RunContext
@@ -35,6 +41,9 @@ LONGER_WHEN_CLOSE = 3
 SHORTEST_PAUSE_SECONDS = 0.25
 """Between two looks of a task whose wait is expected to end at once. It is a second, or half of the time that is expected, otherwise."""
 
+OWN_RUN = "{{ run_id }}"
+"""The id (a template) of the reassignment that the task's own run is."""
+
 RECORD_OF_NO_REASSIGNMENT = "{{ dag.dag_id }}__{{ run_id }}"
 """The id (a template) of a run that has a record and a lock of its own. A run id alone would not do: Airflow makes that of a scheduled
 run from its time, so a reassignment may have the same one."""
@@ -46,7 +55,9 @@ def translate_errors(log: Any) -> Iterator[None]:
     try:
         yield
     except ReassignmentError as error:
-        text = in_form_words(str(error)) if isinstance(error, InvalidRequestError) else str(error)
+        # A setting may have the name of a field, and is no field.
+        is_of_form = isinstance(error, InvalidRequestError) and not isinstance(error, InvalidSetupError)
+        text = in_form_words(str(error)) if is_of_form else str(error)
         log.error("%s", text)
         if is_worth_a_retry(error):
             raise
@@ -68,17 +79,20 @@ class ReassignmentStepOperator(BaseOperator):
     operator_extra_links: Collection[BaseOperatorLink] = LINKS
     opened: Opened | None = None
     """What this try is about, once the cluster has answered."""
+    is_of_reassignment: ClassVar[bool] = True
+    """Whether its record is that of a reassignment, which has a page."""
 
     def __init__(
         self,
         *,
         kafka_conn_id: str = KafkaReassignmentHook.default_conn_name,
-        reassignment_id: str = "{{ run_id }}",
+        reassignment_id: str = OWN_RUN,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.kafka_conn_id = kafka_conn_id
         self.reassignment_id = reassignment_id
+        self._is_of_own_run = reassignment_id == OWN_RUN
 
     def execute(self, context: Context) -> Any:
         """Open the run and execute the step; its result goes to XCom."""
@@ -142,7 +156,9 @@ class ReassignmentStepOperator(BaseOperator):
 
     def which_reassignment(self, store: RecordStore, cluster_id: str, context: Context) -> str:
         """Return the reassignment this step belongs to."""
-        return str(self.reassignment_id)  # a native template makes a number of digits
+        if self._is_of_own_run and not isinstance(self.reassignment_id, str):
+            return str(context["dag_run"].run_id)  # a native template made a number of it: of 2026_11_26 it is 20261126
+        return str(self.reassignment_id)
 
 
 class BatchStepOperator(ReassignmentStepOperator):

@@ -10,7 +10,7 @@ from typing import Any
 from airflow.sdk import BaseOperatorLink
 
 from kafka_reassignment_airflow.runs import reassignment_of_run
-from kafka_reassignment_airflow.urls import audit_url, page_url, report_url
+from kafka_reassignment_airflow.urls import audit_url, list_url, page_url, report_url
 
 
 class ReassignmentLink(BaseOperatorLink):
@@ -19,7 +19,12 @@ class ReassignmentLink(BaseOperatorLink):
     name = "Reassignment"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Return the address; by the run's id where the task has not come so far as to know the reassignment."""
+        """Return the address; by the run's id where the task has not come so far as to know the reassignment.
+
+        A step of no reassignment has the list of all.
+        """
+        if not _is_of_reassignment(operator):
+            return list_url()
         opened = getattr(operator, "opened", None)
         if opened:
             return page_url(opened.reassignment_id, opened.cluster_id)
@@ -32,8 +37,8 @@ class PlanReportLink(BaseOperatorLink):
     name = "Report of the plan"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Return the address; nothing where the task has not come so far."""
-        opened = getattr(operator, "opened", None)
+        """Return the address; nothing where the task has not come so far, or is of no reassignment."""
+        opened = getattr(operator, "opened", None) if _is_of_reassignment(operator) else None
         return report_url(opened.cluster_id, opened.reassignment_id) if opened else ""
 
 
@@ -43,9 +48,13 @@ class AuditLink(BaseOperatorLink):
     name = "Record: audit trail"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Return the address; nothing where the task has not come so far."""
-        opened = getattr(operator, "opened", None)
+        """Return the address; nothing where the task has not come so far, or is of no reassignment."""
+        opened = getattr(operator, "opened", None) if _is_of_reassignment(operator) else None
         return audit_url(opened.cluster_id, opened.reassignment_id) if opened else ""
+
+
+def _is_of_reassignment(operator: Any) -> bool:
+    return bool(getattr(operator, "is_of_reassignment", True))
 
 
 LINKS: tuple[BaseOperatorLink, ...] = (ReassignmentLink(), PlanReportLink(), AuditLink())

@@ -29,7 +29,7 @@ class RunningReassignmentOperator(ReassignmentStepOperator):
     @property
     def is_named(self) -> bool:
         """Whether an id is given, rather than whatever runs."""
-        return bool(self.reassignment_id) and self.reassignment_id != RUNNING
+        return self.reassignment_id not in (None, "", RUNNING)  # a native template makes a number of digits, such as 0
 
     @property
     def named_id(self) -> str | None:

@@ -15,7 +15,9 @@ from kafka_reassignment.advice import (
     RESUME_DAG_ID,
     SWEEP_DAG_ID,
     THROTTLE_DAG_ID,
+    Correct,
 )
+from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.request import LOWEST_RATE_MB, MEGABYTE, Job, Limits, ReassignmentRequest
 
 __all__ = [
@@ -36,7 +38,9 @@ __all__ = [
     "batch_run_id",
     "reassignment_of",
     "reassignment_of_run",
+    "refuse_long_id",
     "roll_back_conf",
+    "roll_back_run_id",
 ]
 
 ABOUT_OTHERS = frozenset(
@@ -53,6 +57,9 @@ ABOUT_OTHERS = frozenset(
 )
 """DAGs whose runs are no reassignments themselves: the id of such a run leads to no page."""
 
+LONGEST_RUN_ID = 250
+"""Characters of the column in Airflow's database; SQLite does not look at it."""
+
 BATCH_SEPARATOR = "__"
 """Between the id of a reassignment and the number of a batch in the id of the batch's run."""
 
@@ -60,6 +67,29 @@ BATCH_SEPARATOR = "__"
 def batch_run_id(reassignment_id: str, batch: int) -> str:
     """Return the run id of a batch: the same for each try, so that no batch is started twice."""
     return f"{reassignment_id}{BATCH_SEPARATOR}{batch:04d}"
+
+
+def roll_back_run_id(run_id: str) -> str:
+    """Return the id of the run that rolls back what the run of a cancel has stopped."""
+    return f"{run_id}__roll_back"
+
+
+def refuse_long_id(asked: str, longest: str) -> None:
+    """Make sure that Airflow takes the ids of all runs that a run leads to.
+
+    Args:
+        asked: id of the run that a person has triggered.
+        longest: of those that it leads to.
+
+    Raises:
+        InvalidRequestError: it is too long.
+    """
+    if (over := len(longest) - LONGEST_RUN_ID) > 0:
+        raise InvalidRequestError(
+            f"The id of this run has {len(asked)} characters, expected at most {len(asked) - over}: a later run would have the id "
+            f"{asked[:20]}…{longest.removeprefix(asked)}, and Airflow takes {LONGEST_RUN_ID} characters. Nothing was done",
+            Correct("trigger a new run with a shorter id"),
+        )
 
 
 def reassignment_of(run_id: str) -> str | None:

@@ -6,9 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowConfigException
 
 from kafka_reassignment.advice import Correct
-from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.errors import InvalidSetupError
 from kafka_reassignment.steps.approval_rules import ApprovalRules
 from kafka_reassignment_airflow.provider_info import OPTIONS, SECTION
 
@@ -55,12 +56,12 @@ def approval_rules() -> ApprovalRules:
     """Return when a person is asked to approve a plan.
 
     Raises:
-        InvalidRequestError: a setting is no number; the message names it.
+        InvalidSetupError: a setting is no number, or no flag; the message names it.
     """
     return ApprovalRules(
         from_gb=_number("approve_from_gb"),
         from_hours=_number("approve_from_hours"),
-        second_approver=conf.getboolean(SECTION, "second_approver", fallback=False),
+        second_approver=_flag("second_approver"),
     )
 
 
@@ -69,8 +70,17 @@ def _number(key: str) -> float | None:
     try:
         return float(value) if value else None
     except ValueError:
-        raise InvalidRequestError(
+        raise InvalidSetupError(
             f"[{SECTION}] {key} is {value[:60]!r}, expected a number, or nothing", Correct("correct the setting")
+        ) from None
+
+
+def _flag(key: str) -> bool:
+    try:
+        return bool(conf.getboolean(SECTION, key, fallback=False))
+    except AirflowConfigException:
+        raise InvalidSetupError(
+            f"[{SECTION}] {key} is {setting(key)[:60]!r}, expected true or false", Correct("correct the setting")
         ) from None
 
 

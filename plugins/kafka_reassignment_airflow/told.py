@@ -6,11 +6,14 @@ changes nothing of the step; what nobody could be told is told again when the ta
 
 from __future__ import annotations
 
+import contextvars
 import json
 import logging
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from threading import Thread
 from typing import Any
 
 from airflow.sdk import BaseNotifier, Context
@@ -37,6 +40,10 @@ log = logging.getLogger(__name__)
 
 LONGEST_TEXT = 2_000
 """Characters of a text that are sent."""
+
+
+SEND_SECONDS = 30
+"""How long a notifier may take for one message: some have no timeout of their own, and a step waits for them."""
 
 
 class Happened(StrEnum):
@@ -97,13 +104,14 @@ def tell(record: Record, context: Context, event: Happened, text: str, *, what: 
         what: it has happened to; by default the reassignment.
         once: names this event among those of its kind, such as ``batch 3``.
     """
-    if not setting("notifiers"):
+    given = configured()
+    if not given:
         return
     name = f"told {event} {once}".strip()
     try:
         if record.has_file(name):
             return
-        if _send(context, message_of(event, Opened(record.cluster_id, record.reassignment_id), text, what)):
+        if _send(given, context, message_of(event, Opened(record.cluster_id, record.reassignment_id), text, what)):
             record.write_file(name, text.encode())
     except (RecordError, InvalidRequestError) as error:
         log.warning("Nobody is told that %s %s: %s", record.reassignment_id, event, error)
@@ -111,7 +119,7 @@ def tell(record: Record, context: Context, event: Happened, text: str, *, what: 
 
 def was_told(record: Record, event: Happened, once: str) -> bool:
     """Whether people were told of it."""
-    return bool(setting("notifiers")) and record.has_file(f"told {event} {once}".strip())
+    return bool(configured()) and record.has_file(f"told {event} {once}".strip())
 
 
 def tell_failure(context: Context) -> None:
@@ -121,7 +129,8 @@ def tell_failure(context: Context) -> None:
     is no failure: neither what ends because of it, nor that the batch's throttle is not cleared, or the batch not at its target. Nor
     is the last task of a batch that only repeats what failed before it.
     """
-    if not setting("notifiers"):
+    given = configured()
+    if not given:
         return
     error = context.get("exception")
     cause = error.__context__ if isinstance(error, AirflowFailException) else error
@@ -136,7 +145,7 @@ def tell_failure(context: Context) -> None:
     what = f"{ti.dag_id}.{ti.task_id} of {run_id}"
     text = str(error or "the task ended without an error of its own: see its log")
     try:
-        _send(context, message_of(Happened.FAILED, about, text, what))
+        _send(given, context, message_of(Happened.FAILED, about, text, what))
     except InvalidRequestError as wrong:
         log.warning("Nobody is told that %s has failed: %s", what, wrong)
 
@@ -159,8 +168,8 @@ def _about(context: Context) -> Opened:
     has the id of its first task's result there.
     """
     dag_id, task = context["ti"].dag_id, context.get("task")
-    if dag_id == MAINTENANCE_DAG_ID:
-        return Opened("", "")  # it opens reassignments, and is none
+    if dag_id == MAINTENANCE_DAG_ID or not getattr(task, "is_of_reassignment", True):
+        return Opened("", "")  # it opens reassignments, or looks after what is none
     if (opened := getattr(task, "opened", None)) is not None:
         return Opened(*opened)
     for named in (getattr(task, "reassignment_id", ""), (context.get("params") or {}).get("reassignment_id")):
@@ -176,15 +185,23 @@ def message_of(event: Happened, about: Opened, text: str, what: str = "") -> Mes
     return Message(event, about.reassignment_id, subject, text[:LONGEST_TEXT], link)
 
 
-def entries() -> list[dict[str, Any]]:
+def configured() -> str:
+    """Return the setting; empty, with a warning, where it cannot be read: its command or secrets backend may be away."""
+    try:
+        return setting("notifiers")
+    except Exception as error:  # noqa: BLE001 - of a backend of any kind; its text may have what the command has printed
+        log.warning("Nobody is told: [%s] notifiers cannot be read (%s)", SECTION, type(error).__name__)
+        return ""
+
+
+def entries(given: str) -> list[dict[str, Any]]:
     """Return what the setting has, an entry for each notifier.
 
     Raises:
         InvalidRequestError: it is no list of these.
     """
-    given = setting("notifiers")
     try:
-        return _ENTRIES.validate_python(json.loads(given)) if given else []
+        return _ENTRIES.validate_python(json.loads(given))
     except ValueError as error:
         raise _not_usable(error) from error
 
@@ -214,18 +231,38 @@ def _not_usable(error: Exception, which: str = "") -> InvalidRequestError:
     )
 
 
-def _send(context: Context, message: Message) -> bool:
-    """Send a message through every notifier; return whether all took it. One that cannot be made keeps no other one from it.
+def _send(given: str, context: Context, message: Message) -> bool:
+    """Send a message through every notifier; return whether all took it. One that fails or hangs keeps no other one from it.
 
     Raises:
         InvalidRequestError: the setting cannot be read.
     """
     sent = True
-    for entry in entries():
+    for entry in entries(given):
         try:
-            if (notifier := notifier_of(entry, message.event)) is not None:
-                notifier({**context, "told": asdict(message)})
+            _send_in_time(entry, context, message)
         except Exception:
             sent = False
             log.exception("%s did not take the message %r", entry.get("classpath"), message.subject)
     return sent
+
+
+def _send_in_time(entry: Mapping[str, Any], context: Context, message: Message) -> None:
+    """Send a message through one notifier.
+
+    Raises:
+        TimeoutError: it has not taken it in time; its thread goes on, and ends with the process at the latest.
+    """
+    done: Future[None] = Future()
+
+    def send() -> None:
+        try:
+            if (notifier := notifier_of(entry, message.event)) is not None:
+                notifier({**context, "told": asdict(message)})
+            done.set_result(None)
+        except Exception as error:  # noqa: BLE001 - it is raised where the end is waited for
+            done.set_exception(error)
+
+    # A daemon: the threads of a pool are waited for when the process ends.
+    Thread(target=contextvars.copy_context().run, args=(send,), daemon=True).start()
+    done.result(timeout=SEND_SECONDS)

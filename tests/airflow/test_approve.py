@@ -1,15 +1,18 @@
 """The question that Airflow asks, and what its answers do to the task."""
 
-from contextlib import nullcontext
+import logging
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
 from airflow.providers.standard.operators import hitl
-from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 
-from kafka_reassignment.errors import NotApprovedError
+from kafka_reassignment.advice import Rerun
+from kafka_reassignment.errors import ClusterUnavailableError, NotApprovedError
 from kafka_reassignment.steps.approval_rules import ApprovalRules
+from kafka_reassignment_airflow.base import translate_errors
 from kafka_reassignment_airflow.operators import reassignment
 from kafka_reassignment_airflow.operators.reassignment import ApprovePlanOperator, StartBatchesOperator
 
@@ -20,7 +23,8 @@ except ImportError:  # Airflow 3.2 waits in a trigger instead
 
 pytestmark = pytest.mark.quick
 
-CONTEXT = {"task_instance": SimpleNamespace(id="ti-1"), "ti": SimpleNamespace(id="ti-1")}
+TI = SimpleNamespace(id="ti-1", try_number=1)
+CONTEXT = {"task_instance": TI, "ti": TI}
 
 
 @pytest.fixture
@@ -90,6 +94,66 @@ def test_no_answer_in_time_fails_the_run_for_good_and_frees_the_cluster(asking):
     with pytest.raises(AirflowFailException, match="nobody answered within 8 hours"):
         task.execute_complete(CONTEXT, {"error": "timed out", "error_type": "timeout"})
     assert run.store.lock_owner(run.cluster_id) is None
+
+
+@pytest.fixture
+def away(monkeypatch):
+    """Let a task find no cluster for so many times; time passes by sleeping."""
+    clock = [0.0]
+    monkeypatch.setattr(reassignment.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(reassignment.time, "sleep", lambda seconds: clock.append(clock.pop() + seconds))
+
+    def let(task, run, times):
+        left = iter(range(times))
+
+        @contextmanager
+        def opened(_context):
+            with translate_errors(logging.getLogger("task")):
+                if next(left, None) is not None:
+                    raise ClusterUnavailableError("no broker answers", Rerun("approve"))
+                yield run.context
+
+        monkeypatch.setattr(task, "run_context", opened)
+
+    return let
+
+
+NO_ANSWER = {"error": "timed out", "error_type": "timeout"}
+
+
+@pytest.mark.parametrize("sent", [answer("Reject"), NO_ANSWER], ids=["a rejection", "no answer in time"])
+def test_an_answer_that_comes_while_the_cluster_is_away_is_kept_by_the_same_try(asking, away, sent):
+    """Airflow gives it to no other try, which would ask again: a rejection would count for nothing."""
+    run, task, questions = asking(approval_hours=8)
+    away(task, run, times=20)
+    with pytest.raises(AirflowFailException, match="The plan was "):
+        task.execute_complete(CONTEXT, sent)
+    assert run.store.lock_owner(run.cluster_id) is None
+    assert questions == []
+
+
+def test_an_approval_that_comes_while_the_cluster_is_away_is_kept_by_the_same_try(asking, away):
+    run, task, _ = asking()
+    away(task, run, times=20)
+    assert task.execute_complete(CONTEXT, answer("Approve"))["chosen_options"] == ["Approve"]
+    assert run.record.approved_by(run.context.plan().plan_hash) == {"ann"}
+
+
+def test_an_answer_that_could_not_be_kept_is_said_and_the_question_is_told_anew(asking, away, monkeypatch):
+    run, task, questions = asking()
+    told = []
+    monkeypatch.setattr(reassignment, "tell", lambda *_, once: told.append(once))
+    with pytest.raises(TaskAwaitingInput):
+        task.execute(CONTEXT)
+    away(task, run, times=1000)
+    with pytest.raises(AirflowException, match="The answer of ann could not be kept.*has to be answered again") as lost:
+        task.execute_complete(CONTEXT, answer("Reject"))
+    assert not isinstance(lost.value, AirflowFailException), "the next try asks again"
+    assert str(lost.value).endswith("Rerun approve and what follows")
+    away(task, run, times=0)
+    with pytest.raises(TaskAwaitingInput):
+        task.execute({name: SimpleNamespace(id="ti-1", try_number=2) for name in CONTEXT})
+    assert len(questions) == len(set(told)) == 2
 
 
 def test_an_answer_needs_no_reason(asking):

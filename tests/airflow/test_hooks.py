@@ -4,15 +4,25 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.execution_time import supervisor
+from airflow.secrets import BaseSecretsBackend
 from tests.fakes.cluster import FakeCluster
 
-from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.advice import Correct, Rerun
+from kafka_reassignment.errors import ConnectionNotFoundError, InvalidRequestError
+from kafka_reassignment_airflow import context
 from kafka_reassignment_airflow.hooks import reassignment
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.hooks.spark import SparkCluster, spark_cluster
+from kafka_reassignment_airflow.operators.batch import SetThrottleOperator
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID
+from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
 
 pytestmark = pytest.mark.longer
 
@@ -108,6 +118,66 @@ def test_a_name_that_is_no_function_is_refused_with_what_to_do(of_function, monk
         of_function(name)
     assert f"'oauth_cb' names '{name}', which {why}" in str(refused.value)
     assert str(refused.value).endswith("Install its package on every worker and triggerer, or correct the name")
+
+
+class Away(BaseSecretsBackend):
+    """A secrets backend that does not answer for a moment; Airflow passes its errors over."""
+
+    def get_connection(self, conn_id, team_name=None):
+        raise ConnectionError("503")
+
+
+@pytest.mark.parametrize("backends", [[Away()], []], ids=["a backend is away", "there is none"])
+def test_a_connection_that_is_not_found_may_be_there_at_the_next_try(monkeypatch, backends):
+    monkeypatch.setattr(supervisor, "ensure_secrets_backend_loaded", lambda: backends)
+    task = SetThrottleOperator(task_id="set_throttle", reassignment_id="r", batch=2, kafka_conn_id="kafka_berlin")
+    ti = SimpleNamespace(dag_id=BATCH_DAG_ID, task_id="set_throttle", try_number=1)
+    dag_run = SimpleNamespace(run_id="r__0002", triggering_user_name="ann", run_type="manual")
+    with pytest.raises(ConnectionNotFoundError) as failed:  # and not AirflowFailException, which ends the task
+        task.execute({"ti": ti, "dag_run": dag_run})
+    assert "Kafka connection 'kafka_berlin' was not found" in str(failed.value)
+    assert "secrets backend did not answer" in str(failed.value)
+    correct, rerun = failed.value.advice
+    assert isinstance(correct, Correct)
+    assert rerun == Rerun("set_throttle", batch=2)
+
+
+@pytest.fixture
+def admit(monkeypatch, two_batches):
+    """Run the first task of a batch, on a cluster of its own or on that of a connection."""
+    run = two_batches()
+    monkeypatch.setattr(context, "record_store", lambda: run.store)
+
+    def admitted(batch, **arguments):
+        if not arguments:
+            monkeypatch.setattr(KafkaReassignmentHook, "get_conn", lambda _: nullcontext(run.cluster))
+        task = AdmitBatchSensor(task_id="admit", reassignment_id="r", batch=batch, **arguments)
+        ti = SimpleNamespace(dag_id=BATCH_DAG_ID, task_id="admit", try_number=1)
+        dag_run = SimpleNamespace(run_id=f"r__000{batch}", triggering_user_name="ann", run_type="manual")
+        return task.execute({"ti": ti, "dag_run": dag_run})
+
+    return run, admitted
+
+
+@pytest.mark.parametrize(("key", "wrong"), [("APPROVE_FROM_GB", "500 GB"), ("SECOND_APPROVER", "ja")])
+def test_a_setting_that_cannot_be_read_says_what_is_rerun_once_it_is_corrected(admit, monkeypatch, key, wrong):
+    run, admitted = admit
+    monkeypatch.setenv(f"AIRFLOW__KAFKA_REASSIGNMENT__{key}", wrong)
+    with pytest.raises(AirflowFailException) as failed:
+        admitted(1)
+    assert f"{key.lower()} is '{wrong}', expected" in str(failed.value)
+    assert str(failed.value).endswith("Correct the setting, then rerun admit of batch 1 and what follows")
+    run.start()
+    run.do_all(batch=1)
+    assert "batch 2 admitted" in admitted(2), "a plan that has begun needs no approval any more"
+
+
+def test_a_connection_that_cannot_be_used_says_what_is_rerun_once_it_is_corrected(admit, connection):
+    _, admitted = admit
+    extra = {"bootstrap.servers": "broker-1:9092", "security.protocol": "SASL_SSLL"}
+    with pytest.raises(AirflowFailException, match="'security.protocol' cannot be used here") as failed:
+        admitted(2, kafka_conn_id=connection("kafka_mistyped", conn_type="kafka", extra=json.dumps(extra)))
+    assert str(failed.value).endswith("then rerun admit of batch 2 and what follows")
 
 
 @pytest.mark.parametrize("conn_id", [None, ""])

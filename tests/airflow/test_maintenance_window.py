@@ -1,15 +1,20 @@
 """Which requests a maintenance window starts: each cluster by itself."""
 
+import copy
+import json
 import logging
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, DagRunTriggerException
+from airflow.sdk.execution_time import supervisor
+from airflow.secrets import BaseSecretsBackend
 from airflow.utils.types import DagRunType
 from tests.fakes.cluster import FakeCluster
 
-from kafka_reassignment.errors import ClusterUnavailableError
+from kafka_reassignment.advice import Rerun
+from kafka_reassignment.errors import ClusterUnavailableError, VariableNotFoundError
 from kafka_reassignment.record.models import ClusterLock, RecordedRequest
 from kafka_reassignment.request import parse_request
 from kafka_reassignment_airflow.hooks.record import record_store
@@ -114,9 +119,57 @@ def test_a_cluster_that_does_not_answer_keeps_no_other_waiting_and_its_own_run_s
     assert chosen(asked("kafka_a", "kafka_b")) == ["kafka_a", "kafka_b"]
 
 
+class Backend(BaseSecretsBackend):
+    """Has one variable; without a value it does not answer, which Airflow passes over."""
+
+    def __init__(self, value=None):
+        self.value = value
+
+    def get_variable(self, key, team_name=None):
+        if self.value is None:
+            raise ConnectionError("503")
+        return self.value
+
+
+@pytest.mark.parametrize("backends", [[Backend()], []], ids=["a backend is away", "it is not set"])
+def test_a_window_whose_variable_is_not_found_is_tried_again_and_not_green(monkeypatch, backends):
+    """In green a week's window would be lost, and nobody told."""
+    monkeypatch.setattr(supervisor, "ensure_secrets_backend_loaded", lambda: backends)
+    with pytest.raises(VariableNotFoundError, match="secrets backend did not answer") as failed:
+        to_trigger("null")
+    assert failed.value.advice[-1] == Rerun("choose_requests")
+    monkeypatch.setattr(supervisor, "ensure_secrets_backend_loaded", lambda: [Backend(json.dumps(asked("kafka_a")))])
+    assert chosen("null") == ["kafka_a"]
+
+
+@pytest.mark.parametrize("nothing", ["[]", ""])
+def test_nothing_is_asked_for_where_the_variable_says_so(monkeypatch, nothing):
+    monkeypatch.setattr(supervisor, "ensure_secrets_backend_loaded", lambda: [Backend(nothing)])
+    assert to_trigger("null") == []
+
+
 def test_the_request_that_cannot_be_read_is_named_and_nothing_is_started():
     with pytest.raises(AirflowFailException, match="Maintenance request 2"):
         chosen([*asked("kafka_a"), *asked("kafka_b", throttle_mb_per_second=-1)])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"throttle_mb_per_second": "50"},
+        {"require_approval": "true"},
+        {"validate_only": None},
+        {"batch_minutes": "20"},
+        {"windows": ["Sat 01:00-02:00"], "time_zone": "Europe/Berlin"},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_the_form_of_the_run_takes_whatever_a_request_as_json_may_have(dags, fields):
+    """Else the task that triggers the run would fail on each try, with Airflow's words about one field."""
+    [item] = to_trigger(asked("kafka_a", **fields))
+    params = copy.deepcopy(dags[DAG_ID].params)
+    params.update(item["conf"])
+    params.validate()
 
 
 def test_one_reassignment_at_a_time_in_a_cluster():

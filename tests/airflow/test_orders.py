@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import DAG
+from tests.airflow.lab import move_json
 
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.record.models import ClusterLock
@@ -14,7 +15,9 @@ from kafka_reassignment_airflow.operators.cancel import StopOperator
 from kafka_reassignment_airflow.operators.describe import DescribeReassignmentOperator, ListReassignmentsOperator
 from kafka_reassignment_airflow.operators.limits import ChangeLimitsOperator
 from kafka_reassignment_airflow.operators.rate import ChangeRateOperator
+from kafka_reassignment_airflow.operators.reassignment import PreflightOperator, VerifyOperator
 from kafka_reassignment_airflow.operators.throttle import KafkaThrottleOperator
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID
 
 pytestmark = pytest.mark.quick
 
@@ -97,3 +100,46 @@ def test_the_rate_of_moves_of_others_is_asked_for_at_the_time_of_the_run_so_that
     run = SimpleNamespace(run_id="m", run_after=at, triggering_user_name="ann")
     KafkaThrottleOperator(task_id="throttle", throttle_mb_per_second=5).run_step(None, {"dag_run": run})
     assert asked == [at]
+
+
+def natively(task, **context):
+    with DAG("own", render_template_as_native_obj=True, schedule=None) as dag:
+        dag.add_task(task)
+    task.render_template_fields({"dag": dag, **context})
+    return task
+
+
+def test_a_dag_of_ones_own_may_have_native_templates(run):
+    """They make a number of a ticket, an object of JSON, and of some run ids the number of another run."""
+    run.start()
+    own = SimpleNamespace(run_id="2026_11_26", triggering_user_name="ann", run_type="manual", run_after=run.clock.now)
+    context = {"dag_run": own}
+    stop = natively(StopOperator(task_id="stop", reassignment_id="r", reason="{{ '4711' }}"))
+    assert stop.run_step(run.context, context) == "r"
+    assert run.record.stopped().reason == "4711"
+    whole = move_json("orders", {0: (1, 3)})
+    describe = DescribeReassignmentOperator(task_id="describe", reassignment_json="{{ json }}", watch_seconds=0)
+    assert natively(describe, json=whole).run_step(run.context, context)["partitions"]
+    verify = natively(VerifyOperator(task_id="verify"), run_id="2026_11_26")
+    assert verify.which_reassignment(run.store, run.cluster_id, context) == "2026_11_26"
+    named = natively(StopOperator(task_id="stop_named", reassignment_id="{{ '0' }}"))
+    assert named.which_reassignment(run.store, run.cluster_id, context) == "0"
+
+
+def test_an_id_from_which_airflow_could_not_make_those_of_later_runs_is_refused_before_anything_is_done(run):
+    """Postgres refuses them: after the lock was taken and the plan approved, or the reassignment stopped."""
+
+    def of(run_id):
+        return {"dag_run": SimpleNamespace(run_id=run_id, triggering_user_name="ann", run_type="manual")}
+
+    run.start()
+    stop = StopOperator(task_id="stop", reassignment_id="r", roll_back=True)
+    with pytest.raises(InvalidRequestError, match="has 234 characters, expected at most 233"):
+        stop.run_step(run.context, of("x" * 234))
+    assert run.record.stopped() is None
+    stop.run_step(run.context, of("x" * 233))
+    assert run.record.stopped() is not None
+    long = run.context_of(run.store.record(run.cluster_id, "x" * 245))
+    preflight = PreflightOperator(task_id="preflight", request={}, batch_dag_id=BATCH_DAG_ID)
+    with pytest.raises(InvalidRequestError, match="has 245 characters, expected at most 244"):
+        preflight.run_step(long, of("x" * 245))

@@ -219,10 +219,9 @@ def test_killing_airflow_in_the_middle_of_a_batch_and_starting_it_again_complete
         ),
         ({"job": "rebalance", "rate": 5}, "'rate' is not a known field; check its spelling"),
         ({"job": "apply_json", "reassignment_json": "{"}, "reassignment"),
-        ({"job": "rebalance", "kafka_conn_id": "nowhere"}, "Kafka connection 'nowhere' does not exist in this Airflow"),
         ({"job": "rebalance", "throttle_mb_per_second": 0.5}, "throttle_mb_per_second is 0.5, expected at least 1"),
     ],
-    ids=["unknown broker", "unknown topic", "unknown field", "broken JSON", "unknown connection", "low rate"],
+    ids=["unknown broker", "unknown topic", "unknown field", "broken JSON", "low rate"],
 )
 def test_a_request_that_cannot_be_carried_out_fails_at_preflight_with_one_message(
     reassignments, port, conf, message, request

@@ -2,6 +2,9 @@
 
 import json
 import logging
+import os
+import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -22,9 +25,20 @@ from kafka_reassignment_airflow import told as told_module
 from kafka_reassignment_airflow.base import translate_errors
 from kafka_reassignment_airflow.links import LINKS
 from kafka_reassignment_airflow.operators.batch import SubmitBatchOperator
+from kafka_reassignment_airflow.operators.sweep import SweepThrottlesOperator
+from kafka_reassignment_airflow.operators.throttle import KafkaThrottleOperator
 from kafka_reassignment_airflow.runs import MAINTENANCE_DAG_ID
 from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
-from kafka_reassignment_airflow.told import Happened, Message, entries, message_of, notifier_of, tell, tell_failure
+from kafka_reassignment_airflow.told import (
+    Happened,
+    Message,
+    configured,
+    entries,
+    message_of,
+    notifier_of,
+    tell,
+    tell_failure,
+)
 from kafka_reassignment_airflow.urls import Opened, list_url
 
 pytestmark = pytest.mark.quick
@@ -142,9 +156,57 @@ def test_a_setting_that_cannot_be_used_stops_no_step(monkeypatch, two_batches, c
     assert caplog.text.count("[kafka_reassignment] notifiers cannot be used") == 4
 
 
+def test_a_setting_whose_command_fails_stops_no_step_and_is_read_again_by_a_rerun(
+    told, two_batches, monkeypatch, tmp_path, caplog
+):
+    """As one that asks a secrets backend which is away."""
+    sent, run = told(), two_batches()
+    given = tmp_path / "notifiers.json"
+    given.write_text(os.environ[SETTING])
+    monkeypatch.delenv(SETTING)
+    monkeypatch.setenv(f"{SETTING}_CMD", f"cat {tmp_path / 's3cret'}")
+    sensor, context = AdmitBatchSensor(task_id="admit", batch=1), {"ti": Ti("admit")}
+    sensor.held(run.context, context, Waiting("window closed", until=run.clock.now))
+    sensor.over(run.context, context, Done("batch 1 admitted"))
+    tell(run.record, {}, Happened.FINISHED, "done", once="")
+    tell_failure(failure("submit_batch", ClusterUnavailableError("no answer")))
+    assert sent == []
+    assert "notifiers cannot be read (AirflowConfigException)" in caplog.text
+    assert "s3cret" not in caplog.text
+    monkeypatch.setenv(f"{SETTING}_CMD", f"cat {given}")
+    tell(run.record, {}, Happened.FINISHED, "done", once="")
+    assert sent == [("Finished: r", "done")]
+
+
+class Hangs(BaseNotifier):
+    """As one whose server takes the connection and says nothing."""
+
+    template_fields = ()
+    until = threading.Event()
+
+    def __init__(self, **_):
+        super().__init__()
+
+    def notify(self, context):
+        Hangs.until.wait(20)
+
+
+def test_a_notifier_that_hangs_holds_no_step_and_no_other_notifier(told, two_batches, monkeypatch, caplog):
+    sent, run = told(), two_batches()
+    monkeypatch.setattr(told_module, "SEND_SECONDS", 0.2, raising=False)
+    monkeypatch.setenv(SETTING, json.dumps([{"classpath": f"{__name__}.{kind}"} for kind in ("Hangs", "Kept")]))
+    began = time.monotonic()
+    tell(run.record, {}, Happened.FINISHED, "done", once="")
+    Hangs.until.set()
+    assert time.monotonic() - began < 10
+    assert sent == [("Finished: r", "done")]
+    assert "Hangs did not take the message 'Finished: r'" in caplog.text
+    assert not run.record.has_file("told finished"), "it is told again when the task runs again"
+
+
 def test_a_notifier_may_be_for_some_events_and_have_templates_of_its_own(told):
     told(events=["failed"], kwargs={"subject": "{{ told.reassignment_id }}"})
-    (entry,) = entries()
+    (entry,) = entries(configured())
     assert type(notifier_of(entry, Happened.FAILED)).__name__ == "Kept"
     assert notifier_of(entry, Happened.HELD) is None
 
@@ -202,6 +264,26 @@ def test_the_failure_of_a_stop_of_what_runs_leads_to_what_it_stops_and_not_to_it
     tell_failure(context)
     [(subject, _)] = sent
     assert subject == f"{'' if link == '/' else 'r'} {list_url().rstrip('/')}{link}"
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        SweepThrottlesOperator(task_id="sweep_throttles", kafka_conn_id="kafka_default"),
+        KafkaThrottleOperator(task_id="throttle", throttle_mb_per_second=50),
+    ],
+    ids=lambda task: task.task_id,
+)
+def test_what_is_of_no_reassignment_leads_to_the_list_of_all(told, task):
+    """Its record, by which it locks the cluster, has no request, and so no page."""
+    sent = told(kwargs={"subject": "{{ told.link }}"})
+    task.opened = Opened("c", "my_dag__scheduled__1")
+    key = SimpleNamespace(dag_id="my_dag", run_id="scheduled__1")
+    assert [link.get_link(task, ti_key=key) for link in LINKS] == [list_url(), "", ""]
+    context = failure(task.task_id, ClusterUnavailableError("no answer")) | {"task": task}
+    context["ti"].dag_id, context["dag_run"].run_id = "my_dag", "scheduled__1"
+    tell_failure(context)
+    assert [subject for subject, _ in sent] == [list_url()]
 
 
 def test_what_is_told_of_a_record_leads_to_its_cluster(told, two_batches):

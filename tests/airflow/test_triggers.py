@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.fakes.cluster import FakeCluster
 
-from kafka_reassignment.errors import CatchUpTimeoutError, ClusterUnavailableError
+from kafka_reassignment.errors import CatchUpTimeoutError, ClusterUnavailableError, ConnectionNotFoundError
 from kafka_reassignment.steps.waiting import Done, Failed, Waiting
 from kafka_reassignment_airflow import context
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
@@ -81,18 +81,23 @@ def test_it_outlives_a_store_that_is_away_whatever_its_client_raises():
     assert reason(Scripted(*away, WAITING, *away, Done("done"))) == "done"
 
 
-def test_errors_that_do_not_pass_wake_the_task_after_half_an_hour_so_that_they_are_seen(monkeypatch):
+@pytest.mark.parametrize(
+    "error", [KeyError("a bug"), ConnectionNotFoundError("was not found")], ids=["a bug", "a connection"]
+)
+def test_errors_that_need_not_pass_wake_the_task_after_half_an_hour_so_that_they_are_seen(monkeypatch, error):
     looks = []
 
     class Broken(Scripted):
         def look(self):
             looks.append(clock[0])
             clock[0] += timedelta(minutes=5)
-            raise KeyError("a bug")
+            if len(looks) > 20:
+                return Done("looked on")
+            raise error
 
     clock = [datetime(2026, 1, 1, tzinfo=UTC)]
     monkeypatch.setattr(base, "utc_now", lambda: clock[0])
-    assert reason(Broken()) == "for 0:30:00 every look failed, at last with KeyError('a bug')"
+    assert reason(Broken()) == f"for 0:30:00 every look failed, at last with {error!r}"
     assert looks[-1] - looks[0] == MAX_FAILING
 
 

@@ -1,10 +1,14 @@
 """The page and the list where something of the records cannot be read, or all of them."""
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event
 
 import pytest
+from fastapi import FastAPI
+from httpx import ASGITransport, AsyncClient
 from tests.airflow.test_web import client_of
 
 from kafka_reassignment.errors import (
@@ -91,3 +95,31 @@ def test_without_records_the_page_says_why(run, monkeypatch, error, status):
     monkeypatch.setattr(web, "record_store", failing)
     shown = client.get("/")
     assert (shown.status_code, str(error) in shown.text) == (status, True)
+
+
+def test_a_record_store_that_hangs_leaves_the_api_server_its_threads(run, monkeypatch):
+    """Tasks would miss their heartbeats: the api-server has 40 threads for all of its own endpoints."""
+    until, client = Event(), client_of(run, monkeypatch)
+    monkeypatch.setattr(web, "record_store", lambda: until.wait(30))
+    server = FastAPI()
+    server.mount("/kafka-reassignment", client.app)
+
+    @server.get("/heartbeat")
+    def heartbeat() -> str:
+        return "taken"
+
+    async def beat():
+        transport = ASGITransport(app=server, raise_app_exceptions=False)
+        async with AsyncClient(transport=transport, base_url="http://airflow") as browser:
+            tabs = [
+                asyncio.create_task(browser.get(f"/kafka-reassignment{page}"))
+                for page in ["/", "/audit.jsonl?cluster=c&id=r"] * 25
+            ]
+            try:
+                await asyncio.sleep(0.5)
+                return await asyncio.wait_for(browser.get("/heartbeat"), 5)
+            finally:
+                until.set()
+                await asyncio.gather(*tabs, return_exceptions=True)
+
+    assert asyncio.run(beat()).json() == "taken"

@@ -18,6 +18,7 @@ from kafka_reassignment.advice import (
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     InvalidRequestError,
+    InvalidSetupError,
     NotAuthorizedError,
     ReassignmentError,
     StalePlanError,
@@ -76,10 +77,13 @@ def test_neither_a_refused_request_nor_another_advice_is_to_be_rerun():
 
 
 def test_what_is_corrected_outside_of_the_request_is_to_be_rerun_after_it():
-    error = NotAuthorizedError("no ACL", Correct("grant ALTER"))
-    advise_rerun(error, "submit_batch", 2)
-    advise_rerun(error, "another")
-    assert error.advice == (Correct("grant ALTER"), Rerun("submit_batch", batch=2))
+    for error, correct in (
+        (NotAuthorizedError("no ACL", Correct("grant ALTER")), Correct("grant ALTER")),
+        (InvalidSetupError("no number", Correct("correct the setting")), Correct("correct the setting")),
+    ):
+        advise_rerun(error, "submit_batch", 2)
+        advise_rerun(error, "another")
+        assert error.advice == (correct, Rerun("submit_batch", batch=2))
 
 
 def test_no_error_of_a_step_is_without_advice():

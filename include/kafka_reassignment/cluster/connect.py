@@ -9,7 +9,7 @@ from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
 from kafka_reassignment.cluster.kafka.errors import NothingSentError
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.cluster.zookeeper.cluster import ZookeeperCluster
-from kafka_reassignment.errors import InvalidRequestError, UnsupportedClusterError
+from kafka_reassignment.errors import InvalidSetupError, UnsupportedClusterError
 from kafka_reassignment.ports import ClusterPort
 
 _PROBE_SECONDS = 1.0
@@ -22,7 +22,7 @@ def open_cluster(settings: ClusterSettings) -> ClusterPort:
     Raises:
         ClusterUnavailableError: no broker answers.
         NotAuthorizedError: the credentials are refused.
-        InvalidRequestError: 'bootstrap.servers' names a ZooKeeper.
+        InvalidSetupError: 'bootstrap.servers' names a ZooKeeper.
         UnsupportedClusterError: the cluster is older than Kafka 2.4, and its ZooKeeper is not in the connection.
     """
     cluster = KafkaCluster(settings)
@@ -57,7 +57,7 @@ def _recognise_zookeeper(settings: ClusterSettings) -> None:
         except OSError:
             continue
         if answer.startswith((b"imok", b"ruok is not executed")):
-            raise InvalidRequestError(
+            raise InvalidSetupError(
                 f"{settings.subject}: 'bootstrap.servers' names {server.strip()}, which is a ZooKeeper, "
                 "expected Kafka brokers",
                 Correct(

@@ -20,7 +20,7 @@ from kafka_reassignment.cluster.client_logs import client_logger
 from kafka_reassignment.cluster.kafka.tls import TlsOptions
 from kafka_reassignment.cluster.kafka.tokens import OAuthToken, OidcTokens, TokensOfCallback, TokenSource
 from kafka_reassignment.cluster.zookeeper.settings import ZookeeperSettings, is_milliseconds, number_as_text
-from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.errors import InvalidSetupError
 
 REQUEST_SECONDS = 15.0
 """How long one request may take when the connection does not say (``socket.timeout.ms``)."""
@@ -110,7 +110,7 @@ class ClusterSettings:
         """Read the ``extra`` of a connection; ``oauth_cb`` may be a function, as confluent-kafka takes it, not the name of one.
 
         Raises:
-            InvalidRequestError: a key is missing, unknown, or cannot be said to every client.
+            InvalidSetupError: a key is missing, unknown, or cannot be said to every client.
         """
         given = {key: value for key, value in extra.items() if key != "zookeeper" and key not in _CALLBACKS}
         config = {
@@ -205,7 +205,7 @@ class ClusterSettings:
         """The same connection as arguments of kafka-python.
 
         Raises:
-            InvalidRequestError: the mechanism is GSSAPI, and this machine has no package ``gssapi``.
+            InvalidSetupError: the mechanism is GSSAPI, and this machine has no package ``gssapi``.
         """
         config: dict[str, Any] = {
             "bootstrap_servers": [s.strip() for s in self.bootstrap_servers.split(",")],
@@ -237,7 +237,7 @@ class ClusterSettings:
         try:
             import_module("gssapi")
         except (ImportError, OSError) as missing:
-            raise InvalidRequestError(
+            raise InvalidSetupError(
                 f"{self.subject} asks for GSSAPI, for which this machine lacks the package gssapi: {missing}. Nothing was sent",
                 GSSAPI_NEEDS,
             ) from None
@@ -293,7 +293,7 @@ class ClusterSettings:
 
     def _check_servers(self) -> None:
         if not self.bootstrap_servers:
-            raise InvalidRequestError(
+            raise InvalidSetupError(
                 f"{self.subject} has no 'bootstrap.servers', expected host:port of at least one broker, "
                 f"found the keys {sorted(self.librdkafka) or 'none'}",
                 self.correction,
@@ -301,7 +301,7 @@ class ClusterSettings:
         for server in self.bootstrap_servers.split(","):
             found = _SERVER.fullmatch(server.strip())
             if found is None or not 0 < int(found["port"]) < 2**16:
-                raise InvalidRequestError(
+                raise InvalidSetupError(
                     f"{self.subject}: 'bootstrap.servers' expects host:port, found {server.strip()!r}",
                     self.correction,
                 )
@@ -320,15 +320,15 @@ class ClusterSettings:
             needed = ("sasl.username", "sasl.password")
         for key in needed:
             if not self.librdkafka.get(key):
-                raise InvalidRequestError(
+                raise InvalidSetupError(
                     f"{self.subject} has no '{key}', which {mechanism} needs",
                     self.correction,
                 )
 
-    def _refused(self, key: str, why: str) -> InvalidRequestError:
+    def _refused(self, key: str, why: str) -> InvalidSetupError:
         found = self.redact(repr(self.librdkafka.get(key)))
         shown = f", found {found}" if not _is_secret(key) and len(found) < 100 else ""
-        return InvalidRequestError(
+        return InvalidSetupError(
             f"{self.subject}: '{key}' cannot be used here{shown}: {why}",
             self.correction,
         )

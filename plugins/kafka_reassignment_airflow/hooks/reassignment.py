@@ -11,7 +11,7 @@ from airflow.sdk.configuration import conf
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
-from kafka_reassignment.errors import InvalidRequestError, ReassignmentError
+from kafka_reassignment.errors import InvalidSetupError, ReassignmentError
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.request.names import DEFAULT_KAFKA_CONNECTION_ID
 from kafka_reassignment_airflow.hooks.connection import find_connection
@@ -42,7 +42,8 @@ class KafkaReassignmentHook(BaseHook):
     def get_conn(self) -> ClusterPort:
         """Return an open cluster; the caller closes it.
 
-        :raises InvalidRequestError: there is no such connection, or it cannot be used.
+        :raises ConnectionNotFoundError: there is no such connection.
+        :raises InvalidSetupError: it cannot be used.
         :raises ClusterUnavailableError: no broker answers.
         :raises UnsupportedClusterError: the cluster has no API for reassignments.
         """
@@ -56,7 +57,7 @@ class KafkaReassignmentHook(BaseHook):
         Only a function that the configuration allows is imported, whatever the version of the provider: who may edit a
         connection may not for that reason run any function of the workers.
 
-        :raises InvalidRequestError: the name is not allowed, or not that of a function.
+        :raises InvalidSetupError: the name is not allowed, or not that of a function.
         """
         name = extra.get(CALLBACK)
         if not isinstance(name, str):
@@ -77,8 +78,8 @@ class KafkaReassignmentHook(BaseHook):
             raise self._refused(f"'{name}', which is a {type(function).__name__}, expected a function", correct)
         return {**extra, CALLBACK: function}
 
-    def _refused(self, found: str, correct: str) -> InvalidRequestError:
-        return InvalidRequestError(
+    def _refused(self, found: str, correct: str) -> InvalidSetupError:
+        return InvalidSetupError(
             f"Kafka connection '{self.kafka_conn_id}': '{CALLBACK}' names {found}", Correct(correct)
         )
 

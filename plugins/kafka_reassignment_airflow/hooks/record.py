@@ -24,7 +24,7 @@ def record_store() -> RecordStore:
     The URI may name an Airflow connection, as ``s3://my_conn@bucket/path``.
 
     :raises RecordStoreUnusableError: the client library of the store is missing.
-    :raises InvalidRequestError: the URI names a connection that does not exist.
+    :raises ConnectionNotFoundError: the URI names a connection that was not found.
     """
     home = Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
     return RecordStore(place(setting("record_uri") or f"file://{home}/kafka_reassignments"))
@@ -39,7 +39,7 @@ def open_place(uri: str) -> UPath:
 
     :param uri: such as ``s3://my_conn@bucket/path``.
     :raises RecordStoreUnusableError: the provider of the store is not installed, or too old.
-    :raises InvalidRequestError: there is no such connection.
+    :raises ConnectionNotFoundError: there is no such connection.
     """
     path = ObjectStoragePath(uri)
     # Looked up first: where there is none, Airflow's S3 client goes on with other credentials, such as the machine's.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafka_reassignment.advice import Correct
-from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.errors import InvalidSetupError
 from kafka_reassignment_airflow.hooks.connection import find_connection
 
 _SETTING_OF = {
@@ -36,13 +36,14 @@ def spark_cluster(spark_conn_id: str | None) -> SparkCluster:
     """Return where the planner runs: the connection's host, with its port where it has one, and the settings of its extra.
 
     :param spark_conn_id: id of a connection of type ``spark``; None or empty means this worker, all its cores.
-    :raises InvalidRequestError: there is no such connection, it has no host, or its extra has a key that would have no effect.
+    :raises ConnectionNotFoundError: there is no such connection.
+    :raises InvalidSetupError: it has no host, or its extra has a key that would have no effect.
     """
     if not spark_conn_id:
         return SparkCluster()
     connection = find_connection(spark_conn_id, "Spark")
     if not connection.host:
-        raise InvalidRequestError(
+        raise InvalidSetupError(
             f"Spark connection '{spark_conn_id}' has no host, expected a master such as 'local[*]' or "
             "'spark://host:7077' there",
             Correct("fill it in"),
@@ -61,7 +62,7 @@ def _settings(spark_conn_id: str, extra: Mapping[str, object]) -> dict[str, str]
         elif key in _SETTING_OF:
             settings[_SETTING_OF[key]] = str(value)
         elif value != (expected := _DRIVER_IS_THE_TASK.get(key)):
-            raise InvalidRequestError(
+            raise InvalidSetupError(
                 f"Spark connection '{spark_conn_id}' has {key!r} in its extra, expected "
                 + (f"'{expected}': the task is Spark's driver" if expected else "a setting of Spark, 'spark.…'"),
                 Correct("correct the connection"),

@@ -19,7 +19,7 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.settle import refuse_resumed
 from kafka_reassignment.steps.waiting import SizeSamples, WaitResult
-from kafka_reassignment_airflow.arguments import read_flag, read_texts
+from kafka_reassignment_airflow.arguments import read_flag, read_text, read_texts
 from kafka_reassignment_airflow.assets import STOPPED, announce
 from kafka_reassignment_airflow.base import (
     DagRunToTrigger,
@@ -28,7 +28,7 @@ from kafka_reassignment_airflow.base import (
     requested_by,
 )
 from kafka_reassignment_airflow.running import OrderOperator, RunningReassignmentOperator
-from kafka_reassignment_airflow.runs import DAG_ID, roll_back_conf
+from kafka_reassignment_airflow.runs import DAG_ID, batch_run_id, refuse_long_id, roll_back_conf, roll_back_run_id
 from kafka_reassignment_airflow.told import Happened, tell
 from kafka_reassignment_airflow.triggers.cancel import SettleTrigger
 
@@ -86,8 +86,10 @@ class StopOperator(CancelStepOperator, OrderOperator):
 
     def run_step(self, run: RunContext, context: Context) -> str:
         """Order it, and return the id of the reassignment."""
-        roll_back = read_flag("roll_back", self.roll_back)
-        cancel.stop(run, self.scope, by=requested_by(context), reason=self.reason, roll_back=roll_back)
+        roll_back, own = read_flag("roll_back", self.roll_back), str(context["dag_run"].run_id)
+        if roll_back:
+            refuse_long_id(own, batch_run_id(roll_back_run_id(own), 1))
+        cancel.stop(run, self.scope, by=requested_by(context), reason=read_text(self.reason), roll_back=roll_back)
         return run.record.reassignment_id
 
 
@@ -194,7 +196,7 @@ class StartRollBackOperator(RunningReassignmentOperator, TriggerReassignmentRunO
         Raises:
             InvalidRequestError: the reassignment was resumed since.
         """
-        reassignment_id, run_id = run.record.reassignment_id, f"{context['dag_run'].run_id}__roll_back"
+        reassignment_id, run_id = run.record.reassignment_id, roll_back_run_id(context["dag_run"].run_id)
         with run.audited("start_roll_back") as event:
             refuse_resumed(run, RecordView(run.record), CancelScope())
             conf = roll_back_conf(
@@ -229,9 +231,9 @@ class ResumeOperator(RunningReassignmentOperator, TriggerReassignmentRunOperator
 
     def which_run(self, run: RunContext, context: Context) -> DagRunToTrigger:
         """Lift the stop, and return the run of the reassignment."""
-        by, reassignment_id = requested_by(context), run.record.reassignment_id
+        by, reassignment_id, reason = requested_by(context), run.record.reassignment_id, read_text(self.reason)
         has_run = bool(context["ti"].get_dr_count(dag_id=self.trigger_dag_id, run_ids=[reassignment_id]))
-        resume(run, by=by, reason=self.reason, has_run=has_run, dag_id=self.trigger_dag_id)
-        text = f"Resumed by {by}{f': {self.reason}' if self.reason else ''}"
+        resume(run, by=by, reason=reason, has_run=has_run, dag_id=self.trigger_dag_id)
+        text = f"Resumed by {by}{f': {reason}' if reason else ''}"
         tell(run.record, context, Happened.RESUMED, text, once=f"by {context['dag_run'].run_id}")
         return DagRunToTrigger(self.trigger_dag_id, reassignment_id, None if has_run else run.request.as_fields())

@@ -5,7 +5,7 @@ No audit event is written and no lock is needed: they may run beside a reassignm
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.sdk import Context
@@ -14,7 +14,7 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.views.describe import describe
 from kafka_reassignment.views.listing import list_reassignments
 from kafka_reassignment.views.selection import DescribeQuery
-from kafka_reassignment_airflow.arguments import is_given, read_integer, read_texts
+from kafka_reassignment_airflow.arguments import read_integer, read_json_text, read_texts
 from kafka_reassignment_airflow.running import RunningReassignmentOperator
 
 
@@ -43,7 +43,7 @@ class DescribeReassignmentOperator(RunningReassignmentOperator):
     :param topics: topics by name or pattern whose partitions in reassignment are described; a list or JSON of one
         (templated).
     :param reassignment_json: content of a kafka-reassign-partitions file: reports the status of each partition and broker
-        in it (templated).
+        in it; a dict or JSON of one (templated).
     :param watch_seconds: how long speeds are measured, in seconds; at least 20, or 0 for no speeds (templated).
     """
 
@@ -60,7 +60,7 @@ class DescribeReassignmentOperator(RunningReassignmentOperator):
         *,
         partitions: Sequence[str] | str = (),
         topics: Sequence[str] | str = (),
-        reassignment_json: str | None = None,
+        reassignment_json: Mapping[str, Any] | str | None = None,
         watch_seconds: int | str = 20,
         **kwargs: Any,
     ) -> None:
@@ -76,7 +76,7 @@ class DescribeReassignmentOperator(RunningReassignmentOperator):
             reassignment_id=self.named_id,
             partitions=read_texts("partitions", self.partitions),
             topics=read_texts("topics", self.topics),
-            reassignment_json=self.reassignment_json if is_given(self.reassignment_json) else None,
+            reassignment_json=read_json_text(self.reassignment_json),
         )
         found = describe(
             run.cluster,

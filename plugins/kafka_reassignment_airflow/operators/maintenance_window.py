@@ -8,8 +8,13 @@ from typing import Any
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import BaseOperator, Context, Variable
 
-from kafka_reassignment.advice import Correct
-from kafka_reassignment.errors import InvalidRequestError, ReassignmentError, RecordUnavailableError
+from kafka_reassignment.advice import Correct, Rerun
+from kafka_reassignment.errors import (
+    InvalidRequestError,
+    ReassignmentError,
+    RecordUnavailableError,
+    VariableNotFoundError,
+)
 from kafka_reassignment.request import parse_request, written_requests
 from kafka_reassignment_airflow.arguments import read_json
 from kafka_reassignment_airflow.base import refuse_paused, translate_errors
@@ -28,8 +33,8 @@ class ChooseRequestsOperator(BaseOperator):
     left behind. The result is ``conf`` and ``trigger_run_id`` of the runs to trigger.
 
     :param requests: requests, each with the fields of ``kafka_reassignment``, at most one per connection; a list, JSON of
-        one, or a text as :func:`~kafka_reassignment.request.written_requests` reads it (templated). When empty, those of the
-        Airflow variable ``kafka_maintenance_requests``, which is JSON or such a text.
+        one, or a text as :func:`~kafka_reassignment.request.written_requests` reads it (templated). When None, those of the
+        Airflow variable ``kafka_maintenance_requests``, which is JSON or such a text; it has to be there, and may be empty.
     """
 
     template_fields: Sequence[str] = ("requests",)
@@ -42,16 +47,32 @@ class ChooseRequestsOperator(BaseOperator):
         """Return the requests to open, each with the id of its run: the same one when this is run again."""
         with translate_errors(self.log):
             given = read_json(self.requests)
-            requests = given if given is not None else read_json(Variable.get(REQUESTS_VARIABLE, None))
+            requests = given if given is not None else self._kept()
             if not requests:
                 self.log.info("Nothing is asked for: fill the Airflow variable '%s'", REQUESTS_VARIABLE)
                 return []
             run_id = context["dag_run"].run_id
             return [
-                {"conf": dict(fields), "trigger_run_id": _run_id(run_id, position)}
+                {"conf": fields, "trigger_run_id": _run_id(run_id, position)}
                 for position, fields in enumerate(_checked(requests))
                 if self._is_free(fields)
             ]
+
+    def _kept(self) -> object:
+        """Return what the variable has.
+
+        Raises:
+            VariableNotFoundError: it is not set, or what keeps variables did not answer: Airflow does not tell which.
+        """
+        kept = Variable.get(REQUESTS_VARIABLE, None)
+        if kept is None:
+            raise VariableNotFoundError(
+                f"Airflow variable '{REQUESTS_VARIABLE}' was not found, expected the requests of this window. It is not set, or "
+                "Airflow's API server or secrets backend did not answer",
+                Correct("set it if it is not there; an empty list, [], asks for nothing"),
+                Rerun(self.task_id),
+            )
+        return read_json(kept)
 
     def _is_free(self, fields: Mapping[str, Any]) -> bool:
         conn_id, store = parse_request(dict(fields)).kafka_conn_id, record_store()
@@ -94,8 +115,8 @@ def _run_id(run_id: str, position: int) -> str:
     return f"maintenance__{run_id}__{position}"
 
 
-def _checked(requests: object) -> list[Mapping[str, Any]]:
-    """Return the requests, each of them one that can be read, at most one per connection."""
+def _checked(requests: object) -> list[dict[str, Any]]:
+    """Return the requests with their fields as the form's schema takes them, which is stricter; at most one per connection."""
     if isinstance(requests, str):
         requests = written_requests(requests)
     if not isinstance(requests, list) or not all(isinstance(r, Mapping) for r in requests):
@@ -103,10 +124,8 @@ def _checked(requests: object) -> list[Mapping[str, Any]]:
             f"The maintenance requests are {str(requests)[:60]!r}, expected a JSON list of objects such as "
             '[{"job": "rebalance", "throttle_mb_per_second": 50}]'
         )
-    connections = [
-        parse_request(dict(r), subject=f"Maintenance request {number}").kafka_conn_id
-        for number, r in enumerate(requests, 1)
-    ]
+    parsed = [parse_request(dict(r), subject=f"Maintenance request {number}") for number, r in enumerate(requests, 1)]
+    connections = [request.kafka_conn_id for request in parsed]
     for conn_id in connections:
         if connections.count(conn_id) > 1:
             raise InvalidRequestError(
@@ -114,4 +133,4 @@ def _checked(requests: object) -> list[Mapping[str, Any]]:
                 "one reassignment runs at a time per cluster",
                 Correct("keep one of them"),
             )
-    return requests
+    return [request.as_fields() for request in parsed]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context, Param
 from airflow.sdk.definitions.param import ParamsDict
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from kafka_reassignment.plan.score_card import headline
 from kafka_reassignment.plan.store import read_summary
-from kafka_reassignment.steps.approval import Approval, answer_within, answered, approval, not_answered
+from kafka_reassignment.steps.approval import Answered, Approval, answer_within, answered, approval, not_answered
 from kafka_reassignment.steps.approval_rules import why_asked
 from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.context import RunContext
@@ -31,12 +32,20 @@ from kafka_reassignment_airflow.base import (
     translate_errors,
 )
 from kafka_reassignment_airflow.hooks.spark import spark_cluster
-from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_note, batch_run_id
+from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_note, batch_run_id, refuse_long_id
 from kafka_reassignment_airflow.settings import approval_rules
 from kafka_reassignment_airflow.told import Happened, tell
 from kafka_reassignment_airflow.urls import page_url, report_url
 
+T = TypeVar("T")
+
 STARTED = ("queued", "running")
+
+KEEP_ANSWER_SECONDS = 360
+"""How long a try goes on to record an answer, as long as a step is retried: Airflow gives the answer to no other try."""
+
+KEEP_ANSWER_PAUSE_SECONDS = 5
+"""Between two of its attempts."""
 
 
 class PreflightOperator(ReassignmentStepOperator):
@@ -67,6 +76,9 @@ class PreflightOperator(ReassignmentStepOperator):
 
     def run_step(self, run: RunContext, context: Context) -> None:
         """Check everything that can be checked before planning."""
+        if self.batch_dag_id:
+            own = run.record.reassignment_id
+            refuse_long_id(own, batch_run_id(own, 1))
         preflight(run, fields_of_request(self.request, self.kafka_conn_id, context), requested_by(context))
 
 
@@ -99,7 +111,7 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
 
     With a second approver the question stays until two different people have approved. Rejecting fails the task, so that
     nothing after it runs, and so does an answer that does not come in time; both release the cluster's lock. Left behind when
-    it dies half-way: the lock.
+    it dies half-way: the lock. An answer that comes just then is lost with it: the next try asks, and tells people, again.
 
     :param subject: the question (templated), as in Airflow's ``ApprovalOperator``, whose other parameters it has as well.
     :param body: what is to be approved, in Markdown (templated).
@@ -137,7 +149,8 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
 
     def _tell(self, run: RunContext, context: Context, before: str = "") -> None:
         text = f"{before}{headline(read_summary(run.record.plan_ref()))}. Approve or reject it in Airflow: Browse, Required Actions"
-        once = f"{run.plan().plan_hash[:16]}{' second' if before else ''}"
+        # With the try: another one asks again, and a question that nobody hears of waits for ever.
+        once = f"{run.plan().plan_hash[:16]}{' second' if before else ''} {context['ti'].try_number}"
         tell(run.record, context, Happened.APPROVAL_WANTED, text, once=once)
 
     def _question(self, run: RunContext, why: Sequence[str]) -> str:
@@ -155,25 +168,47 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
         """Take the answer; ask again where a second person has to approve.
 
         A rejection, and no answer in time, give the cluster back and fail the run; another try would only ask again.
+
+        Raises:
+            AirflowException: the answer could not be recorded for six minutes; the next try asks again.
         """
         if event.get("error_type") == "timeout":
-            with self.run_context(context) as run:
-                raise AirflowFailException(
-                    f"The plan was not approved: {not_answered(run)}. To plan again, trigger a new run"
-                )
+            words = self._keep(context, "That nobody answered in time", not_answered)
+            raise AirflowFailException(f"The plan was not approved: {words}. To plan again, trigger a new run")
         answer, by = event.get("chosen_options") or ["no answer"], _responder(event)
         reason = str((event.get("params_input") or {}).get("reason") or "")
         approved = answer[0] == self.APPROVE
-        with self.run_context(context) as run:
-            answer_is = answered(run, approved=approved, by=by, reason=reason, rules=approval_rules())
-            if approved and not answer_is.may_run:
+
+        def take(run: RunContext) -> Answered:
+            taken = answered(run, approved=approved, by=by, reason=reason, rules=approval_rules())
+            if approved and not taken.may_run:
                 self.response_timeout = answer_within(run)
                 self._tell(run, context, f"{by} has approved, and another person has to approve as well. ")
+            return taken
+
+        answer_is = self._keep(context, f"The answer of {by}", take)
         if not approved:
             raise AirflowFailException(f"The plan was {answer_is.words}")
         if not answer_is.may_run:
             return ApprovalOperator.execute(self, context)
         return ApprovalOperator.execute_complete(self, context, event)
+
+    def _keep(self, context: Context, what: str, record: Callable[[RunContext], T]) -> T:
+        """Record an answer, and go on trying while what that needs is away; ``what`` begins the error's text."""
+        until = time.monotonic() + KEEP_ANSWER_SECONDS
+        while True:
+            try:
+                with self.run_context(context) as run:
+                    return record(run)
+            except Exception as error:
+                is_final = isinstance(error, AirflowFailException)
+                if is_final or time.monotonic() >= until:
+                    kind = AirflowFailException if is_final else AirflowException
+                    raise kind(
+                        f"{what} could not be kept, so the question is asked again, and has to be answered again: {error}"
+                    ) from error
+                self.log.warning("%s is not kept yet, trying again in %d s", what, KEEP_ANSWER_PAUSE_SECONDS)
+            time.sleep(KEEP_ANSWER_PAUSE_SECONDS)
 
 
 class StartBatchesOperator(TriggerReassignmentRunOperator):

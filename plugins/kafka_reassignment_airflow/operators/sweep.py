@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.sdk import Context
 
 from kafka_reassignment.advice import Correct, Trigger
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
+    ConnectionNotFoundError,
     InvalidRequestError,
     ReassignmentError,
     ReassignmentInProgressError,
@@ -51,6 +52,8 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
     :param reassignment_id: the name by which it locks a cluster (templated). A run id alone would not do: Airflow makes that of a
         scheduled run from its time, so a reassignment may have the same one.
     """
+
+    is_of_reassignment: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -118,7 +121,7 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
 
     def _sweep_cluster(self, store: RecordStore, known: Debts, context: Context) -> Sweep:
         reasons: list[str] = []
-        passing = False
+        passing = not_found = False
         for kafka_conn_id in known.connection_ids:
             try:
                 with open_run(
@@ -132,6 +135,9 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
                     reasons.append(f"connection '{kafka_conn_id}' leads to cluster {run.record.cluster_id} now")
             except (RecordError, ReassignmentInProgressError):
                 raise  # about the record or its lock: another connection to the cluster would meet the same
+            except ConnectionNotFoundError as error:
+                not_found = True
+                reasons.append(str(error).rstrip("."))
             except ReassignmentError as error:
                 passing = passing or is_worth_a_retry(error)
                 reasons.append(str(error).rstrip("."))
@@ -144,7 +150,8 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
         )
         if passing:
             raise ClusterUnavailableError(problem, Trigger(SWEEP_DAG_ID))
-        raise InvalidRequestError(
+        kind = ConnectionNotFoundError if not_found else InvalidRequestError
+        raise kind(
             problem,
             Correct(
                 f"create an Airflow connection to cluster {known.cluster_id}, and trigger {SWEEP_DAG_ID} with it as "

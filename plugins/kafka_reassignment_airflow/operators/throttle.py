@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.sdk import Context
 
@@ -45,6 +45,7 @@ class KafkaThrottleOperator(ReassignmentStepOperator):
         "topics",
         "allow_low_throttle",
     )
+    is_of_reassignment: ClassVar[bool] = False
 
     def __init__(
         self,

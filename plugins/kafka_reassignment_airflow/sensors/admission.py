@@ -30,7 +30,9 @@ class AdmitBatchSensor(DeferringBatchOperator):
 
     def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
         """Look once at the reasons."""
-        return admit(run, self.batch_number, samples, started_at, approval_rules())
+        # What has begun was approved by the rules of then: a setting that cannot be read now is no matter of it.
+        rules = None if run.record.submitted(1) is not None else approval_rules()
+        return admit(run, self.batch_number, samples, started_at, rules)
 
     def held(self, run: RunContext, context: Context, waiting: Waiting) -> None:
         """Tell people, once for each batch, that it is held and why."""

@@ -17,7 +17,7 @@ from typing import Any, TypedDict
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from kafka_reassignment.errors import is_worth_a_retry
+from kafka_reassignment.errors import ConnectionNotFoundError, is_worth_a_retry
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.steps.context import RunContext, utc_now
 from kafka_reassignment.steps.waiting import Done, Failed, Waiting, WaitResult
@@ -72,7 +72,8 @@ class WaitTrigger(BaseTrigger):
             try:
                 result = await in_a_thread(self.look)
             except Exception as error:
-                if is_worth_a_retry(error):
+                # A connection that was deleted looks like one that cannot be read now: a person has to hear of it some time.
+                if is_worth_a_retry(error) and not isinstance(error, ConnectionNotFoundError):
                     failing_since = None
                     self.log.warning("Looking again in %.0f s: %s", self.poll_seconds, error)
                     continue

@@ -1,19 +1,24 @@
 """The pages, behind Airflow's own login and its permission to read runs of ``kafka_reassignment``.
 
 Airflow mounts them under ``/kafka-reassignment``. Everything shown is escaped; nothing of a request becomes a path. Every
-request reads: no page changes anything.
+request reads: no page changes anything. The threads that read are the page's own: a record store that hangs would else take
+those with which the api-server answers tasks.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from functools import partial, wraps
 from hashlib import sha256
 from http import HTTPStatus
 from secrets import token_urlsafe
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlencode
 
+import anyio.to_thread
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.core_api.security import requires_access_dag
+from anyio import CapacityLimiter
 from fastapi import Depends, FastAPI, Header, Query
 from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
@@ -41,6 +46,13 @@ Number = Annotated[str, Query(pattern=r"^\d{0,6}$")]
 Part = Literal["", "live"]
 Known = Annotated[str | None, Header(alias="If-None-Match", max_length=100)]
 
+T = TypeVar("T")
+
+MOST_THREADS = 8
+"""In which pages read records at a time, in one api-server; further requests wait without a thread."""
+
+_THREADS = CapacityLimiter(MOST_THREADS)
+
 _NOWHERE = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'self'"
 
 PAGE_POLICY = f"{_NOWHERE}; form-action 'self'; script-src 'nonce-{{nonce}}'; connect-src 'self'"
@@ -66,10 +78,11 @@ def create_app() -> FastAPI:
     app = FastAPI(title="Kafka reassignments", dependencies=[Depends(may_read)], docs_url=None, openapi_url=None)
 
     @app.exception_handler(ReassignmentError)
-    def unreadable(_: object, error: ReassignmentError) -> Response:
+    async def unreadable(_: object, error: ReassignmentError) -> Response:
         return _html("error.html.j2", status=_status_of(error), text=str(error), part="", again=0)
 
     @app.get("/")
+    @_in_own_thread
     def reassignments(
         page: PageNumber = 1,
         state: Shown | Literal[""] = "",
@@ -83,6 +96,7 @@ def create_app() -> FastAPI:
         return _html("list.html.j2", known=known, part=part, again=LIVE_SECONDS, listed=listed, states=list(Shown))
 
     @app.get("/reassignment")
+    @_in_own_thread
     def reassignment(
         cluster: ClusterId,
         reassignment_id: ReassignmentId,
@@ -98,6 +112,7 @@ def create_app() -> FastAPI:
         return shown(cluster, reassignment_id, query, part, known)
 
     @app.get("/run")
+    @_in_own_thread
     def run(run_id: ReassignmentId, part: Part = "", known: Known = None) -> Response:
         store = record_store()
         found = views.find(store, run_id)
@@ -116,30 +131,51 @@ def create_app() -> FastAPI:
         return _html("reassignment.html.j2", known=known, part=part, again=again, **values_of(page))
 
     @app.get("/form")
+    @_in_own_thread
     def form(cluster: ClusterId, reassignment_id: ReassignmentId, do: Word) -> Response:
         page = pages.page(record_store(), cluster, reassignment_id)
         filled = form_of(page.found, do, page.advice, page.row.roll_back)
         return _html("form.html.j2", part="", again=0, found=page.found, form=filled)
 
     @app.get("/audit.jsonl")
+    @_in_own_thread
     def audit(cluster: ClusterId, reassignment_id: ReassignmentId) -> Response:
         lines = views.audit_lines(record_store(), cluster, reassignment_id)
-        return StreamingResponse(lines, media_type="application/jsonl", headers=_headers(_NOWHERE))
+        return StreamingResponse(_each(lines), media_type="application/jsonl", headers=_headers(_NOWHERE))
 
     @app.get("/plan.json")
+    @_in_own_thread
     def plan_json(
         cluster: ClusterId, reassignment_id: ReassignmentId, side: Literal["target", "current"] = "target"
     ) -> Response:
         parts = views.plan_json(record_store(), cluster, reassignment_id, side)
-        return StreamingResponse(parts, media_type="application/json", headers=_headers(_NOWHERE))
+        return StreamingResponse(_each(parts), media_type="application/json", headers=_headers(_NOWHERE))
 
     @app.get("/plan")
+    @_in_own_thread
     def plan(cluster: ClusterId, reassignment_id: ReassignmentId) -> Response:
         nonce = token_urlsafe()
         report = views.plan_report(record_store(), cluster, reassignment_id, nonce)
         return HTMLResponse(report, headers=_headers(REPORT_POLICY.format(nonce=nonce)))
 
     return app
+
+
+async def _run(call: Callable[[], T]) -> T:
+    return await anyio.to_thread.run_sync(call, limiter=_THREADS)
+
+
+def _in_own_thread(page: Callable[..., T]) -> Callable[..., Coroutine[Any, Any, T]]:
+    @wraps(page)
+    async def endpoint(**given: Any) -> T:
+        return await _run(partial(page, **given))
+
+    return endpoint
+
+
+async def _each(parts: Iterator[T]) -> AsyncIterator[T]:
+    while (part := await _run(partial(next, parts, None))) is not None:
+        yield part
 
 
 def _status_of(error: ReassignmentError) -> HTTPStatus:

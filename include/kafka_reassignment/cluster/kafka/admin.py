@@ -21,7 +21,7 @@ from kafka_reassignment.cluster.kafka.errors import NothingSentError, credential
 from kafka_reassignment.cluster.settings import GSSAPI_NEEDS, ClusterSettings
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
-    InvalidRequestError,
+    InvalidSetupError,
     ReassignmentError,
     UnsupportedClusterError,
     name_some,
@@ -65,7 +65,7 @@ class AdminConversation:
         try:
             self._client = AdminClient(config)
         except KafkaException as failed:
-            raise InvalidRequestError(
+            raise InvalidSetupError(
                 f"{settings.subject}: confluent-kafka cannot use it: "
                 f"{settings.redact(failed.args[0].str())}. Nothing was sent",
                 settings.correction,

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION
 from kafka_reassignment.cluster.settings import ClusterSettings
-from kafka_reassignment.errors import InvalidRequestError, NotAuthorizedError, ReassignmentError
+from kafka_reassignment.errors import InvalidSetupError, NotAuthorizedError, ReassignmentError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.ports import LONGEST_PRODUCE_SECONDS
 
@@ -55,7 +55,7 @@ class CanaryConversation:
         try:
             self._producer = Producer(config)
         except KafkaException as failed:
-            raise InvalidRequestError(
+            raise InvalidSetupError(
                 f"{settings.subject}: confluent-kafka makes no producer of it: "
                 f"{settings.redact(failed.args[0].str())}. Nothing was sent",
                 Correct("correct the connection's extra, or ask for no canary topic"),

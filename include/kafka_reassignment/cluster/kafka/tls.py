@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from kafka_reassignment.advice import Correct
-from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.errors import InvalidSetupError
 
 
 class _WrongPasswordError(ValueError):
@@ -73,7 +73,7 @@ class TlsOptions:
         """Build a new context each time, so that rotated certificate files are seen.
 
         Raises:
-            InvalidRequestError: a file is missing, or holds no such thing as its key says.
+            InvalidSetupError: a file is missing, or holds no such thing as its key says.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -125,7 +125,7 @@ class TlsOptions:
         except (OSError, ValueError) as problem:  # ssl.SSLError is an OSError
             told = getattr(problem, "reason", None) or getattr(problem, "strerror", None)
             reason = told or (str(problem) if type(problem) is _WrongPasswordError else type(problem).__name__)
-            raise InvalidRequestError(
+            raise InvalidSetupError(
                 f"{self.connection}: {keys} cannot be used: {reason}. Expected PEM, readable by this process",
                 Correct("correct the connection, or put the file where every worker and the triggerer see it"),
             ) from None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from kafka_reassignment.advice import Correct
-from kafka_reassignment.errors import InvalidRequestError
+from kafka_reassignment.errors import InvalidSetupError
 
 _KEYS = frozenset(
     {
@@ -74,13 +74,13 @@ class ZookeeperSettings:
             correction: what is to be done where a key is wrong.
 
         Raises:
-            InvalidRequestError: a key is missing, unknown, or has no such value.
+            InvalidSetupError: a key is missing, unknown, or has no such value.
         """
         if isinstance(section, str):
             section = {"connect": section}
 
-        def refused(key: str, expected: str) -> InvalidRequestError:
-            return InvalidRequestError(
+        def refused(key: str, expected: str) -> InvalidSetupError:
+            return InvalidSetupError(
                 f"{subject}, section 'zookeeper': '{key}' expected {expected}",
                 correction,
             )
