@@ -67,7 +67,7 @@ def test_a_plain_path_is_a_place_too(tmp_path):
 
 
 def test_a_connection_that_does_not_exist_is_named_by_airflows_part():
-    with pytest.raises(InvalidRequestError, match="Record store connection 'no_such_one' does not exist"):
+    with pytest.raises(InvalidRequestError, match="Record store connection 'no_such_one' was not found"):
         places.place("s3://no_such_one@bucket/folder")
 
 
