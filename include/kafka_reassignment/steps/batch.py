@@ -31,6 +31,7 @@ from kafka_reassignment.record.models import ProgressNote, SubmittedBatch
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.blocked import can_others_move, has_waited, not_tried_often
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.cut_again import cut_around_dead
 from kafka_reassignment.steps.estimates import end_in_words, estimate_of
 from kafka_reassignment.steps.finished import is_finished_batch, refuse_finished
 from kafka_reassignment.steps.idle_throttle import clear_idle_throttle, refuse_unlisted
@@ -131,11 +132,12 @@ def submit_batch(run: RunContext, number: int) -> None:
             )
         passing = [p for p, refusal in refused.items() if refusal.code in PASSING_REFUSALS]
         has_got_on = bool(wanted.already) or len(refused) < len(to_submit)
+        cut = cut_around_dead(run, [s for s in batch.steps if s.partition in wanted.waiting], view)
         waits = wanted.waiting and (
-            has_got_on or can_others_move(run, RecordView(run.record), number, batch.partitions)
+            bool(cut) or has_got_on or can_others_move(run, RecordView(run.record), number, batch.partitions)
         )
-        again = [*wanted.foreign, *passing] if has_got_on or number < run.plan().batches else []
-        behind = tuple(map(str, wanted.waiting)) if waits else ()
+        again = [*cut, *([*wanted.foreign, *passing] if has_got_on or number < run.plan().batches else ())]
+        behind = tuple(str(p) for p in wanted.waiting if p not in cut) if waits else ()
         in_vain = wanted.waiting and not waits and has_waited(run, number)
         if not waits and not in_vain:  # blocked since the batch was admitted
             again += wanted.waiting
