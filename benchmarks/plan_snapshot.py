@@ -64,7 +64,8 @@ def read_snapshot(folder: Path, job: dict[str, Any]) -> Snapshot:
 def read_partitions(session: SparkSession, folder: Path) -> DataFrame:
     """The bench's partitions as the planner's input."""
     rows = session.read.parquet(str(folder / "partitions.parquet"))
-    return rows.select("topic", "partition", "replicas", sql.col("size").alias("size_bytes"))
+    kept = sql.lit(None).cast("int").alias("factor")
+    return rows.select("topic", "partition", "replicas", kept, sql.col("size").alias("size_bytes"))
 
 
 def write_steps(plan_dir: str, batches: int, out: Path) -> None:

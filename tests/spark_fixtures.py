@@ -42,6 +42,7 @@ class SnapshotBuilder:
         self.topics: dict[str, TopicFacts] = {}
         self.dirs: list[LogDir] = []
         self.silent: dict[int, str] = {}
+        self.factors: dict[TopicPartition, int] = {}
 
     def broker(self, broker_id: int, rack: str | None = None, *, alive: bool = True) -> SnapshotBuilder:
         self.brokers[broker_id] = Broker(broker_id, rack, alive)
@@ -78,9 +79,8 @@ class SnapshotBuilder:
             if b not in self.silent
         )
         report = LogDirsReport(tuple(self.dirs), replicas, self.silent)
-        write_snapshot(
-            ClusterDescription("cluster", self.brokers), self.partitions, report, self.topics, str(directory)
-        )
+        description = ClusterDescription("cluster", self.brokers)
+        write_snapshot(description, self.partitions, report, self.topics, str(directory), factors=self.factors)
         return str(directory)
 
 

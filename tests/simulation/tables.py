@@ -16,16 +16,17 @@ class Snapshot:
     partitions: dict[Any, Any]
     log_dirs: Any
     facts: Any
+    factors: dict[Any, int]
 
 
 SNAPSHOTS: dict[str, Snapshot] = {}
 """By URI; emptied for each world."""
 
 
-def write_snapshot(description: Any, partitions: Any, log_dirs: Any, facts: Any, uri: str) -> None:
+def write_snapshot(description: Any, partitions: Any, log_dirs: Any, facts: Any, uri: str, *, factors: Any) -> None:
     """Keep the snapshot."""
     before_call("write_snapshot", writes=True)
-    SNAPSHOTS[uri] = Snapshot(description, dict(partitions), log_dirs, facts)
+    SNAPSHOTS[uri] = Snapshot(description, dict(partitions), log_dirs, facts, dict(factors))
     after_call(writes=True)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kafka_reassignment.decisions.moves import (
     Drops,
@@ -15,6 +15,9 @@ from kafka_reassignment.decisions.moves import (
 )
 from kafka_reassignment.model import Batch, InFlight, Reassignment, Replicas, Step, TopicPartition, View
 from kafka_reassignment.text import format_brokers
+
+ALL_THERE = frozenset({Phase.EXPANDED, Phase.CAUGHT_UP})
+"""Phases in which a step has every replica of its target, and is not in flight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,8 @@ class Settling:
 
     ``cancels`` are about moves in flight. ``to_submit`` are partitions in between: back to the original replicas when all
     of these are there and in sync, else on to the target when all of that is. The latter also ends moves that are carried
-    on. ``stranded`` says why neither is safe now; that may change later. ``left`` are partitions that stay in between,
+    on. ``stranded`` says why neither is safe now; that may change later. ``without_brokers`` are those of them that nothing but
+    brokers that are down keeps from either end, and what to say where they stay so. ``left`` are partitions that stay in between,
     because either end would take copies. ``settled`` need nothing. ``above`` says for each partition, in flight or not,
     which replication factor remains above the one before the reassignment (KIP-455).
     """
@@ -108,6 +112,7 @@ class Settling:
     cancels: Cancels = field(default_factory=Cancels)
     to_submit: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
     stranded: Mapping[TopicPartition, str] = field(default_factory=dict)
+    without_brokers: Mapping[TopicPartition, str] = field(default_factory=dict)
     left: Mapping[TopicPartition, str] = field(default_factory=dict)
     settled: tuple[TopicPartition, ...] = ()
     above: Mapping[TopicPartition, str] = field(default_factory=dict)
@@ -121,6 +126,17 @@ class Settling:
     def ends(self, seen: View) -> dict[TopicPartition, Replicas]:
         """Return where the settled partitions are, but for deleted ones, in the view on which this was decided."""
         return {p: seen.partitions[p].replicas for p in self.settled if p in seen.partitions}
+
+    @property
+    def waits_for_brokers_alone(self) -> bool:
+        """Whether nothing is left to do but what waits for brokers that are down; nothing of that is in flight."""
+        return bool(self.without_brokers) and self.unsettled.keys() == self.without_brokers.keys()
+
+    def leaving(self) -> Settling:
+        """Return it with what waits for brokers that are down left in between, where there is nothing else to wait for."""
+        if not self.waits_for_brokers_alone:
+            return self
+        return replace(self, stranded={}, left={**self.left, **self.without_brokers})
 
     @property
     def complete(self) -> bool:
@@ -152,6 +168,7 @@ def settling(
     in_flight: list[Step] = []
     to_submit: dict[TopicPartition, Replicas] = {}
     stranded: dict[TopicPartition, str] = {}
+    without_brokers: dict[TopicPartition, str] = {}
     left: dict[TopicPartition, str] = {}
     settled: list[TopicPartition] = []
     whole_of = dict(wholes or {})
@@ -166,6 +183,11 @@ def settling(
         elif way := _way_out(step, whole, seen, onward=onward, wanted=(ends or {}).get(step.partition)):
             to_submit.update(way.to_submit)
             stranded.update(way.waiting)
+            if way.waiting and (down := _down_at_each_end(step, whole, seen)):
+                without_brokers[step.partition] = (
+                    f"replicas {format_brokers(state.replicas)}; broker {format_brokers(down)} of them is down: "
+                    f"{way.waiting[step.partition]}"
+                )
         else:
             left[step.partition] = _between(state.replicas, whole)
         if state is not None:
@@ -182,7 +204,7 @@ def settling(
         for p, replicas in remains.items()
         if p not in decided.foreign and (factor := _factor_above(len(replicas), len(whole_of[p].current)))
     }
-    return Settling(decided, to_submit, stranded, left, tuple(settled), above)
+    return Settling(decided, to_submit, stranded, without_brokers, left, tuple(settled), above)
 
 
 def _way_out(step: Step, whole: Reassignment, seen: View, *, onward: bool, wanted: Replicas | None) -> Drops | None:
@@ -190,21 +212,32 @@ def _way_out(step: Step, whole: Reassignment, seen: View, *, onward: bool, wante
 
     None when either end would take copies.
     """
+    ends = _ends(step, whole, seen)
+    if onward:
+        ends = [*ends[1::2], *ends[::2]]
+    ends.sort(key=lambda end: end.reassignment.target != wanted)
+    ways = [drops_to_submit(Batch(1, (end,)), seen) for end in ends if phase(end, seen).phase in ALL_THERE]
+    if not ways:
+        return None
+    waits = "; ".join(dict.fromkeys(why for way in ways for why in way.waiting.values()))
+    return next((way for way in ways if way.to_submit), Drops(waiting={step.partition: waits}))
+
+
+def _ends(step: Step, whole: Reassignment, seen: View) -> list[Step]:
     ends = [Step(whole.inverse()), Step(whole)]
     if step.reassignment != whole and seen.partitions[step.partition].replicas not in {
         step.reassignment.current,
         step.reassignment.target,
     }:
         ends += [Step(step.reassignment.inverse()), step]
-    if onward:
-        ends = [*ends[1::2], *ends[::2]]
-    ends.sort(key=lambda end: end.reassignment.target != wanted)
-    there = {Phase.EXPANDED, Phase.CAUGHT_UP}
-    ways = [drops_to_submit(Batch(1, (end,)), seen) for end in ends if phase(end, seen).phase in there]
-    if not ways:
-        return None
-    waits = "; ".join(dict.fromkeys(why for way in ways for why in way.waiting.values()))
-    return next((way for way in ways if way.to_submit), Drops(waiting={step.partition: waits}))
+    return ends
+
+
+def _down_at_each_end(step: Step, whole: Reassignment, seen: View) -> Replicas:
+    """The brokers of the ends that are down; none where an end does not need any of these: it is reached without them."""
+    ends = [end.reassignment.target for end in _ends(step, whole, seen) if phase(end, seen).phase in ALL_THERE]
+    down = [[b for b in end if b not in seen.live_brokers] for end in ends]
+    return tuple(dict.fromkeys(b for brokers in down for b in brokers)) if all(down) else ()
 
 
 def _between(here: Replicas, whole: Reassignment) -> str:

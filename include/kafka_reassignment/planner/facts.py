@@ -29,9 +29,9 @@ def sized_partitions(partitions: DataFrame, log_replicas: DataFrame) -> DataFram
     """Join the size to each partition; null where no broker that hosts it reported one.
 
     In:  ``PARTITIONS``, ``LOG_REPLICAS``
-    Out: topic string, partition int, replicas array<int>, size_bytes long
+    Out: topic string, partition int, replicas array<int>, factor int, size_bytes long
     """
-    return partitions.select("topic", "partition", "replicas").join(
+    return partitions.select("topic", "partition", "replicas", "factor").join(
         partition_sizes(log_replicas), ["topic", "partition"], "left"
     )
 
@@ -41,14 +41,15 @@ def with_request(
 ) -> DataFrame:
     """Add what the request wants for each partition.
 
-    In:  topic string, partition int, replicas array<int>, size_bytes long
+    In:  topic string, partition int, replicas array<int>, factor int, size_bytes long
     Out: ``FACTS``
 
     Args:
         session: where the topic names are joined.
         sized: the partitions.
         topics_in_scope: topics the request is about; None for all.
-        wanted_replicas: replication factor of the partitions in scope; None leaves it as it is.
+        wanted_replicas: replication factor of the partitions in scope; None leaves it as it is, or gives a partition back the
+            factor that it is to keep.
     """
     if topics_in_scope is None:
         scoped = sized.withColumn("in_scope", sql.lit(True))
@@ -57,6 +58,6 @@ def with_request(
         scoped = sized.join(sql.broadcast(names.withColumn("named", sql.lit(True))), "topic", "left").withColumn(
             "in_scope", sql.coalesce("named", sql.lit(False))
         )
-    now = sql.size("replicas")
+    now = sql.coalesce("factor", sql.size("replicas"))
     wanted = now if wanted_replicas is None else sql.when(sql.col("in_scope"), wanted_replicas).otherwise(now)
     return scoped.select("topic", "partition", "replicas", "size_bytes", wanted.alias("wanted"), "in_scope")

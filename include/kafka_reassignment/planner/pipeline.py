@@ -79,7 +79,7 @@ def plan_sized(
 ) -> PlanSummary:
     """Plan from partitions whose sizes are known already; see ``plan``. ``on_driver`` only when one shard takes them all.
 
-    In: topic string, partition int, replicas array<int>, size_bytes long
+    In: topic string, partition int, replicas array<int>, factor int, size_bytes long
     """
     resolved = resolve(request, snapshot)
     wanted = with_request(session, sized, resolved.topics, request.replication_factor)

@@ -22,6 +22,7 @@ PARTITIONS = pa.schema(
         replicas_column("replicas", REPLICAS),
         replicas_column("isr", "brokers in sync, ascending"),
         column("leader", pa.int32(), "broker that leads now; null when offline", nullable=True),
+        column("factor", pa.int32(), "replicas it is to keep; null: as many as it has", nullable=True),
     ]
 )
 """snapshot/partitions: one row per partition."""

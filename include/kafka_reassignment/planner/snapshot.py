@@ -44,6 +44,8 @@ def write_snapshot(
     log_dirs: LogDirsReport,
     topics: Mapping[str, TopicFacts],
     directory: str,
+    *,
+    factors: Mapping[TopicPartition, int] | None = None,
 ) -> tuple[str, ...]:
     """Write the snapshot's tables and return the assumptions.
 
@@ -53,6 +55,7 @@ def write_snapshot(
         log_dirs: what the brokers reported of their disks.
         topics: facts of each topic; topics that are missing here count as unknown.
         directory: path or URL; its tables are replaced.
+        factors: of partitions that have more replicas than they are to keep, how many that are.
     """
     hosting = {b for state in partitions.values() for b in state.replicas}
     known = {i: (b.rack, b.alive) for i, b in cluster.brokers.items()}
@@ -64,7 +67,7 @@ def write_snapshot(
     )
     ids = sorted(known)
     _write(directory, "brokers", schemas.BROKERS, [ids, [known[i][0] for i in ids], [known[i][1] for i in ids]])
-    write_table(f"{directory}/partitions", schemas.PARTITIONS, _partition_parts(partitions))
+    write_table(f"{directory}/partitions", schemas.PARTITIONS, _partition_parts(partitions, factors or {}))
     write_table(f"{directory}/log_replicas", schemas.LOG_REPLICAS, _log_replica_parts(log_dirs.replicas))
     dirs = sorted(log_dirs.log_dirs, key=lambda d: (d.broker, d.path))
     _write(
@@ -183,7 +186,9 @@ def _write(directory: str, name: str, schema: pa.Schema, columns: Sequence[Seque
     write_table(f"{directory}/{name}", schema, [pa.table(arrays, schema=schema)])
 
 
-def _partition_parts(partitions: Mapping[TopicPartition, PartitionState]) -> Iterator[pa.RecordBatch]:
+def _partition_parts(
+    partitions: Mapping[TopicPartition, PartitionState], factors: Mapping[TopicPartition, int]
+) -> Iterator[pa.RecordBatch]:
     schema = schemas.PARTITIONS
     rest = iter(sorted(partitions))
     while part := list(islice(rest, SNAPSHOT_ROWS_AT_ONCE)):
@@ -194,6 +199,7 @@ def _partition_parts(partitions: Mapping[TopicPartition, PartitionState]) -> Ite
             [s.replicas for s in states],
             [sorted(s.isr) for s in states],
             [s.leader for s in states],
+            [factors.get(p) for p in part],
         ]
         yield pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 

@@ -67,7 +67,7 @@ def admit(
     """Let the batch in when there is no reason to wait; ``Waiting`` names every reason.
 
     A batch of which no partition can be moved now is let in all the same while a later one can move on: its partitions are
-    left for the end. When none can, it waits for as long as a batch may take, from ``started_at`` (by default now), and is
+    left for the end. So is one of which a partition can go on by other steps, around a dead broker. When none can, it waits for as long as a batch may take, from ``started_at`` (by default now), and is
     let in then. With ``rules`` (the first look of a try) a plan that has to be approved, and is not, is refused: this run
     may have been triggered by hand while people were asked.
 
@@ -104,7 +104,7 @@ def admit(
         recorded,
         batch,
         samples,
-        goes_without_blocked=lambda: may_go_without(run, recorded, number, batch.partitions, since("blocked_since")),
+        goes_without_blocked=lambda view: may_go_without(run, recorded, batch, view, since("blocked_since")),
     )
     if not held.reasons:
         return Done(
@@ -164,7 +164,7 @@ def why_held(
     batch: Batch,
     samples: SizeSamples,
     *,
-    goes_without_blocked: Callable[[], bool] = lambda: False,
+    goes_without_blocked: Callable[[View], bool] = lambda _: False,
 ) -> Held:
     """Look at the batch, at moves of other clients, at disks, at what is written, and at the clock; return why it cannot start now.
 
@@ -173,7 +173,7 @@ def why_held(
         recorded: what its record shows.
         batch: to start.
         samples: of earlier looks.
-        goes_without_blocked: whether to start although none of its partitions can be moved now; asked only then.
+        goes_without_blocked: whether to start although none of its partitions can be moved now, as is seen; asked only then.
 
     Raises:
         InfeasiblePlanError: it can never start within the request's maintenance windows.
@@ -186,7 +186,7 @@ def why_held(
     hung = hung_moves(foreign, view.live_brokers)
     throttled = under_our_throttle(run, recorded, foreign.keys() - hung.keys())
     is_blocked = expansions_to_submit(batch, view).none_can_move
-    goes_without = is_blocked and goes_without_blocked()
+    goes_without = is_blocked and goes_without_blocked(view)
     receivers = {b for s in batch.steps for b in s.reassignment.adding} & view.live_brokers
     beginning = to_begin(batch, view, supersede=request.supersede)
     if is_moving and (submitted := recorded.submitted(batch.number)):

@@ -34,6 +34,7 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.approval_rules import ApprovalRules, refuse_unapproved
 from kafka_reassignment.steps.blocked import can_others_move, has_waited, not_tried_often
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.cut_again import cut_around_dead
 from kafka_reassignment.steps.estimates import end_in_words, estimate_of
 from kafka_reassignment.steps.finished import is_finished_batch, refuse_finished
 from kafka_reassignment.steps.found import changed_already, changed_by_others, note_found
@@ -146,7 +147,7 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
                 Rerun("submit_batch", batch=number),
             )
         retried = _retried(
-            run, batch, wanted, refused, has_got_on=bool(wanted.already) or len(refused) < len(to_submit)
+            run, batch, view, wanted, refused, has_got_on=bool(wanted.already) or len(refused) < len(to_submit)
         )
         left_out = others | as_texts({**wanted.stale, **wanted.foreign, **kept, **wanted.waiting, **refused})
         _refuse_overtaken(run, number, earlier)
@@ -196,6 +197,7 @@ class _Retried:
 def _retried(
     run: RunContext,
     batch: Batch,
+    view: View,
     wanted: Expansions,
     refused: Mapping[TopicPartition, Refusal],
     *,
@@ -204,9 +206,12 @@ def _retried(
     """Decide which partitions that were not submitted a later batch tries again."""
     number, waiting = batch.number, tuple(map(str, wanted.waiting))
     passing = [p for p, refusal in refused.items() if refusal.code in PASSING_REFUSALS]
-    waits = waiting and (has_got_on or can_others_move(run, RecordView(run.record), number, batch.partitions))
-    again = [*wanted.foreign, *passing] if has_got_on or number < run.plan().batches else []
-    behind = waiting if waits else ()
+    cut = cut_around_dead(run, [s for s in batch.steps if s.partition in wanted.waiting], view)
+    waits = waiting and (
+        bool(cut) or has_got_on or can_others_move(run, RecordView(run.record), number, batch.partitions)
+    )
+    again = [*cut, *([*wanted.foreign, *passing] if has_got_on or number < run.plan().batches else ())]
+    behind = tuple(str(p) for p in wanted.waiting if p not in cut) if waits else ()
     in_vain = waiting and not waits and has_waited(run, number)
     if not waits and not in_vain:  # blocked since the batch was admitted
         again += wanted.waiting

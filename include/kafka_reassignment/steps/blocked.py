@@ -1,7 +1,7 @@
 """Partitions that cannot move now: how often and for how long they are taken up again.
 
 They go behind all other batches while one of those can move on. When nothing that is left can move, the batch waits at its
-admission for the time of the request. After that it is given up, and so is what is blocked behind it, without a wait of its
+admission for the time of the request. What a dead broker holds up that only leaves later is cut again, and waits for nothing. After that it is given up, and so is what is blocked behind it, without a wait of its
 own. So a reassignment ends, however many batches its blocked partitions are in.
 """
 
@@ -11,11 +11,12 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from kafka_reassignment.decisions.moves import Phase, phase, reason_blocked
-from kafka_reassignment.model import Step, TopicPartition, View
+from kafka_reassignment.model import Batch, Step, TopicPartition, View
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.cut_again import cut_around_dead
 from kafka_reassignment.steps.moves import SLICE
 from kafka_reassignment.steps.recorded_batch import later_steps
 from kafka_reassignment.steps.view import observe
@@ -30,19 +31,21 @@ WAITED = "waited"
 """In the event of a batch's admission: nothing that is left can move, and the time for that to pass is over."""
 
 
-def may_go_without(
-    run: RunContext, recorded: RecordView, number: int, own: Collection[TopicPartition], started_at: datetime
-) -> bool:
+def may_go_without(run: RunContext, recorded: RecordView, batch: Batch, view: View, started_at: datetime) -> bool:
     """Whether a batch of which no partition can move now starts all the same.
 
     Args:
         run: of the reassignment.
         recorded: what its record shows.
-        number: of the batch.
-        own: its partitions.
+        batch: which none can move of.
+        view: what is seen of it.
         started_at: when it began to wait.
     """
-    return wait_is_over(run, recorded, number, started_at) or can_others_move(run, recorded, number, own)
+    return (
+        wait_is_over(run, recorded, batch.number, started_at)
+        or bool(cut_around_dead(run, batch.steps, view))
+        or can_others_move(run, recorded, batch.number, batch.partitions)
+    )
 
 
 def wait_is_over(run: RunContext, recorded: RecordView, number: int, started_at: datetime) -> bool:

@@ -24,7 +24,16 @@ from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
 from kafka_reassignment.steps.rate import rates_to_raise
 from kafka_reassignment.steps.restore import restore_configs
-from kafka_reassignment.steps.settle import CancelResult, act, decide, refuse_resumed, to_free_controller, what_settles
+from kafka_reassignment.steps.settle import (
+    WAITS_FOR_BROKERS,
+    CancelResult,
+    act,
+    ending,
+    goes_without_at,
+    refuse_resumed,
+    to_free_controller,
+    what_settles,
+)
 from kafka_reassignment.steps.stopped_steps import moves_of_others, stopped_steps
 from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.view import observe
@@ -139,7 +148,9 @@ def cancel_moves(run: RunContext, scope: CancelScope) -> CancelResult:
 def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> WaitResult:
     """Wait until everything in scope is settled, at its current or at its target replicas.
 
-    Each look cancels and submits what can be settled now, with an audit event of its own.
+    Each look cancels and submits what can be settled now, with an audit event of its own. When nothing of a whole reassignment is left
+    but what waits for brokers that are down, and none of that is in flight, it waits ``wait_for_broker_minutes`` more: that stays
+    between two assignments then, so that another reassignment can replace these brokers.
 
     ``Failed`` with:
         InvalidRequestError: the reassignment was resumed; its moves are not for this step to cancel.
@@ -156,6 +167,12 @@ def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> W
         run.write_event("cancel_moves", None, run.now(), event)
     waiting = decided.unsettled
     deadline = started_at + _time_to_settle(run)
+    ends_at = _goes_without_at(run, recorded, scope, decided) if run.record.exists else None
+    if ends_at is not None:
+        if run.now() >= ends_at:
+            return Done(_settled_text(decided.leaving()), facts=vars(result))
+        text = f"{_waiting_text(decided)}; they stay so from {ends_at:%H:%M:%S} UTC on{about_throttle}"
+        return Waiting(text, until=ends_at)
     if run.now() >= deadline:
         raise UnsafeDropError(
             f"{len(waiting)} partitions did not settle in time: {format_reasons(waiting)}. They stay under the throttle",
@@ -163,6 +180,18 @@ def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> W
             scope.again(run.record),
         )
     return Waiting(_waiting_text(decided) + about_throttle, until=deadline)
+
+
+def _goes_without_at(run: RunContext, recorded: RecordView, scope: CancelScope, decided: Settling) -> datetime | None:
+    """When a stop ends without what waits for brokers that are down; None where it waits for anything else, or is not of the whole."""
+    if not (scope.is_whole and recorded.stopped() is not None and decided.waits_for_brokers_alone):
+        return None
+    known = goes_without_at(run, recorded)
+    if known is not None:
+        return known
+    summary = f"only brokers that are down are waited for: {format_reasons(decided.stranded)}"
+    run.write_event(WAITS_FOR_BROKERS, None, run.now(), AuditDraft(summary=summary))
+    return goes_without_at(run, recorded)
 
 
 def clear_after_stop(run: RunContext, scope: CancelScope) -> None:
@@ -179,7 +208,7 @@ def clear_after_stop(run: RunContext, scope: CancelScope) -> None:
             event.outcome, event.summary = "skipped", "the rest of the reassignment goes on under its throttle"
             return
         stopped = stopped_steps(run, recorded, scope)
-        decided = decide(run.controller, stopped, confirmed_view(run, stopped.steps), scope)
+        decided = ending(run, recorded, stopped, confirmed_view(run, stopped.steps), scope)
         waiting = {**decided.cancels.to_cancel, **decided.cancels.carry_on, **decided.stranded}
         restored = restore_configs(run, event)
         if waiting:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafka_reassignment.advice import Advice, advice_as_data, sentence
+from kafka_reassignment.advice import Advice, StartBrokers, advice_as_data, sentence
 from kafka_reassignment.decisions.admission import hung_moves
 from kafka_reassignment.decisions.cancel import Settling
 from kafka_reassignment.decisions.moves import Phase
 from kafka_reassignment.errors import InvalidRequestError, UnsafeDropError, name_some
 from kafka_reassignment.model import TopicPartition, View
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.request import Job
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.left_over import to_end_moves
+from kafka_reassignment.steps.left_over import to_end_moves, to_replace_brokers
 from kafka_reassignment.steps.moves import DOUBTFUL, confirmed_view, format_reasons
-from kafka_reassignment.steps.settle import decide, refuse_resumed, to_free_controller
+from kafka_reassignment.steps.settle import ending, refuse_resumed, to_free_controller
 from kafka_reassignment.steps.stopped_steps import note_settled, stopped_and_superseded, stopped_steps
+from kafka_reassignment.text import format_brokers
 
 
 def report_stop(run: RunContext, scope: CancelScope) -> str:
@@ -32,12 +34,13 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
         lines = [f"Reassignment {run.record.reassignment_id} of cluster {run.record.cluster_id}"]
         each: list[str] = []
         about_hung: list[str] = []
+        about_down: list[str] = []
         advice: tuple[Advice, ...] = ()
         if run.record.exists:
             orders = stopped_and_superseded(run, recorded) if scope.is_whole else ()
             stopped = stopped_steps(run, recorded, scope)
             view = confirmed_view(run, stopped.steps, DOUBTFUL - {Phase.NOT_SUBMITTED})
-            decided = decide(run.controller, stopped, view, scope)
+            decided = ending(run, recorded, stopped, view, scope)
             _require_settled(run, decided, scope)
             note_settled(run, recorded, scope, orders, decided.ends(view))
             if scope.is_whole and not decided.left and not decided.cancels.foreign:
@@ -45,6 +48,7 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
             each = _each(decided, view)
             lines += _where_it_stands(run, scope, decided)
             about_hung, advice = _hung(run, decided, view)
+            about_down = _down(run, scope, decided, view)
         else:
             left = run.cluster.list_reassignments()
             lines.append(
@@ -59,7 +63,7 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
                 if owner is None
                 else f"reassignment {owner.reassignment_id} has the cluster"
             )
-        lines += about_hung
+        lines += [*about_hung, *about_down]
         event.summary = "; ".join(lines[1:])
         event.facts = {"not_as_before": each} | ({"advice": advice_as_data(advice)} if advice else {})
         return "\n".join((*lines, *each))
@@ -132,6 +136,21 @@ def _hung(run: RunContext, decided: Settling, view: View) -> tuple[list[str], tu
     advice = run.for_this_cluster(to_end_moves(foreign, view.live_brokers))
     what = f"moves of others do not end by themselves, and keep what they need of the throttle: {format_reasons(hung)}"
     return [f"{what}. {sentence(advice)}"], advice
+
+
+def _down(run: RunContext, scope: CancelScope, decided: Settling, view: View) -> list[str]:
+    """A line about partitions that stay half-way because a broker is down, and what ends that."""
+    waiting = decided.left.keys() & decided.without_brokers.keys()
+    if not waiting:
+        return []
+    down = sorted({b for p in waiting for b in view.partitions[p].replicas} - view.live_brokers)
+    back = sentence((StartBrokers(tuple(down)), *run.for_this_cluster((scope.again(run.record),))))
+    (never,) = run.for_this_cluster((to_replace_brokers(run, down),))
+    where = (
+        f"{len(waiting)} partitions wait for broker {format_brokers(down)}, which is down: {name_some(sorted(waiting))}"
+    )
+    factor = f"the job {Job.REPLICATION_FACTOR}, for the topics that have more replicas than before"
+    return [f"{where}. {back}. If it never comes back, {never}, and then {factor}"]
 
 
 def _each(decided: Settling, view: View) -> list[str]:

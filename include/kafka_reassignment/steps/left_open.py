@@ -16,6 +16,7 @@ from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.blocked import can_others_move, not_tried_often
 from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.cut_again import cut_around_dead
 from kafka_reassignment.steps.left_out import submission
 from kafka_reassignment.steps.moves import as_texts, format_reasons
 from kafka_reassignment.steps.recorded_batch import whole_batch, without
@@ -41,7 +42,7 @@ def leave_open(
     """Return the batch without the partitions that it goes on without from now on, and when it goes on without others.
 
     It waits for the time of the request once nothing but dead brokers holds it up. Then it goes on without these partitions,
-    if that lets anything get on: the rest of the batch, or a later one. None is left open more than twice, so that a broker
+    if that lets anything get on: the rest of the batch, a later one, or a later step of these, cut again without the dead broker. None is left open more than twice, so that a broker
     that comes and goes does not keep the reassignment from ending. A controller that takes one batch at a time would take no
     other meanwhile, so nothing is left open there.
 
@@ -70,7 +71,7 @@ def leave_open(
     if run.now() < until:
         _note_since(run, batch.number, submitted, since)
         return batch, until
-    if not _worth_leaving(run, now, batch, blocked):
+    if not _worth_leaving(run, now, batch, blocked, view):
         return batch, None
     event, began = AuditDraft(facts={"left_open": as_texts(blocked)}), run.now()
     run.record.write_submitted(
@@ -158,7 +159,11 @@ def changed_since(run: RunContext, batch: Batch, view: View) -> dict[str, str]:
 
     def is_submitted(step: Step) -> bool:
         left = opened.get(step.partition)
-        return str(step.partition) in accepted or (left is not None and submission(recorded, left.batch) is not None)
+        if str(step.partition) in accepted:
+            return True
+        # One that was cut again since is submitted by this batch.
+        is_same = left is not None and left.step.reassignment == step.reassignment
+        return is_same and left is not None and submission(recorded, left.batch) is not None
 
     return as_texts(disturbed(replace(batch, steps=tuple(filter(is_submitted, batch.steps))), view))
 
@@ -169,8 +174,14 @@ def has_left_open(recorded: RecordView) -> bool:
     return revision is not None and bool(revision.left_open)
 
 
-def _worth_leaving(run: RunContext, recorded: RecordView, batch: Batch, blocked: Mapping[TopicPartition, str]) -> bool:
-    helps = len(blocked) < len(batch.steps) or can_others_move(run, recorded, batch.number, blocked)
+def _worth_leaving(
+    run: RunContext, recorded: RecordView, batch: Batch, blocked: Mapping[TopicPartition, str], view: View
+) -> bool:
+    helps = (
+        len(blocked) < len(batch.steps)
+        or bool(cut_around_dead(run, batch.steps, view))
+        or can_others_move(run, recorded, batch.number, blocked)
+    )
     # Last, because it reads what was submitted of every earlier batch.
     return helps and len(not_tried_often(run, batch.number, list(blocked))) == len(blocked)
 

@@ -97,6 +97,11 @@ def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Repli
     )
 
 
+def to_replace_brokers(run: RunContext, brokers: Collection[int]) -> Trigger:
+    """Return the advice by which a new reassignment moves what brokers host that never come back."""
+    return Trigger(DAG_ID, {"job": str(Job.DECOMMISSION), "brokers": sorted(brokers), **_how(run.request)})
+
+
 def to_end_moves(
     in_flight: Mapping[TopicPartition, InFlight], live_brokers: Collection[int], *, also_down: Collection[int] = ()
 ) -> tuple[Advice, ...]:

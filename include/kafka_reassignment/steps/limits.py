@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 
 from kafka_reassignment.advice import LIMITS_DAG_ID, Correct
 from kafka_reassignment.decisions.batching import BatchRates, to_need_fewer_batches
-from kafka_reassignment.decisions.partition_steps import steps_from_now
 from kafka_reassignment.decisions.single_batch_controller import controller_of
 from kafka_reassignment.decisions.throttle import without_slowdowns
 from kafka_reassignment.errors import InfeasiblePlanError, InvalidRequestError
 from kafka_reassignment.model import ClusterDescription, Step, View
 from kafka_reassignment.plan.rebatch import RemainingPlan, fewest_left, rebatch
-from kafka_reassignment.plan.store import read_summary, read_targets_of
 from kafka_reassignment.record.operator_commands import LimitsCommand, Revision
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import PACES, Limits, parse_limits
 from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.cut_again import cut_around_dead, cut_from_now
 from kafka_reassignment.steps.left_open import has_left_open, left_open
 from kafka_reassignment.steps.left_out import submission
 from kafka_reassignment.steps.moves import confirmed_view
@@ -136,9 +135,13 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
     again = _retried_partitions(record, after)
     opened, newly_opened = _left_open_steps(record, after)
     without = (*again, *map(_name, opened))
+    around_dead = _around_dead(run, recorded, after, again, opened)
+    again = tuple(p for p in again if p not in around_dead)
+    opened = tuple(step for step in opened if _name(step) not in around_dead)
     begun = _begun_before_stop(run, recorded, after + 1, without=without) if was_submitted else ()
     without = (*without, *begun)
-    unhealthy = _steps_of_unhealthy(run, after + 1, asked, without=without, is_cut_again=new_limits is not None)
+    unhealthy = _steps_of_unhealthy(run, after + 1, without=without, is_cut_again=new_limits is not None)
+    unhealthy = (*chain.from_iterable(around_dead.values()), *unhealthy)
     if new_limits is None and not again and not newly_opened and not unhealthy:
         return
     remaining = RemainingPlan(
@@ -224,38 +227,44 @@ def _rebatched(run: RunContext, last: int, remaining: RemainingPlan, limits: Lim
 
 
 def _steps_of_unhealthy(
-    run: RunContext, number: int, limits: Limits, *, without: Collection[str], is_cut_again: bool
+    run: RunContext, number: int, *, without: Collection[str], is_cut_again: bool
 ) -> tuple[Step, ...]:
     """The steps of the next batch's partitions from what is in sync now, where these differ from the planned ones.
 
-    Where all steps are cut again, also those that do not differ: they would be cut as if all were in sync.
+    Where all steps are cut again, also those that do not differ, and last ones: they would be cut as if all were in sync.
     """
     if number > run.plan().batches:
         return ()
-    several = [s.reassignment for s in run.batch(number).steps if not s.is_last and str(s.partition) not in without]
+    several = [s for s in run.batch(number).steps if (is_cut_again or not s.is_last) and _name(s) not in without]
     if not several:
         return ()
-    view = observe(run.cluster, [move.partition for move in several])
-    targets = read_targets_of(run.record.plan_ref(), [move.partition for move in several])
-    rack_of = read_summary(run.record.plan_ref()).rack_of
-    found: list[Step] = []
-    for move in several:
-        state, partition = view.partitions.get(move.partition), move.partition
-        if state is None or partition in view.in_flight or set(state.replicas) != set(move.current):
-            continue
-        if set(state.replicas) <= view.in_sync(partition):
-            continue
-        steps = steps_from_now(
-            replace(targets[partition], current=move.current),
-            replica_movements=limits.replica_movements,
-            isr=state.isr,
-            live_brokers=view.live_brokers,
-            min_insync=view.min_insync_replicas.get(partition.topic, 1),
-            rack_of=rack_of,
-        )
-        if steps and (is_cut_again or steps[0].reassignment.target != move.target):
-            found += steps
-    return tuple(found)
+    view = observe(run.cluster, [s.partition for s in several])
+    there = [s for s in several if s.partition in view.partitions]
+    out_of_sync = {s.partition: s for s in there if not _is_in_sync(s, view)}
+    cut = cut_from_now(run, list(out_of_sync.values()), view)
+    differing = (
+        its
+        for p, its in cut.items()
+        if is_cut_again or its[0].reassignment.target != out_of_sync[p].reassignment.target
+    )
+    return tuple(chain.from_iterable(differing))
+
+
+def _is_in_sync(step: Step, view: View) -> bool:
+    return view.in_sync(step.partition).issuperset(view.partitions[step.partition].replicas)
+
+
+def _around_dead(
+    run: RunContext, recorded: RecordView, batch: int, again: Collection[str], opened: Collection[Step]
+) -> dict[str, tuple[Step, ...]]:
+    """By partition, the steps around a dead broker of what a batch has left for later or left open.
+
+    What is in flight stays as the controller has it.
+    """
+    retried = [s for s in whole_batch(recorded, batch).steps if _name(s) in again] if again else []
+    steps = (*retried, *opened)
+    view = observe(run.cluster, [s.partition for s in steps]) if steps else View(frozenset(), {})
+    return {str(p): its for p, its in cut_around_dead(run, steps, view).items()}
 
 
 def _begun_before_stop(

@@ -29,7 +29,7 @@ from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words
 from kafka_reassignment.steps.recorded_batch import begun_batch
-from kafka_reassignment.steps.supersede import give_back, left_between
+from kafka_reassignment.steps.supersede import LeftBetween, give_back, left_between
 from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons, observe
 
 TOPIC_KEYS = (MIN_ISR, REMOTE_STORAGE)
@@ -217,8 +217,8 @@ def take_snapshot(run: RunContext, uri: str, *, as_if_cancelled: bool = False) -
     """Write what the planner needs to know of the cluster into a folder.
 
     With ``as_if_cancelled`` a partition in flight counts as being where a cancel leaves it (KIP-236), and what the superseded
-    reassignment has left between two assignments as being at one of them: that is where the batches will find it. Where the
-    controller cannot cancel, a move in flight ends at its target, and its original replicas are not known.
+    reassignment has left between two assignments as being at one of them: that is where the batches will find it. What can reach
+    neither is to have as many replicas as before. Where the controller cannot cancel, a move in flight ends at its target, and its original replicas are not known.
     """
     description = run.cluster.describe_cluster()
     partitions = run.cluster.describe_partitions()
@@ -227,14 +227,15 @@ def take_snapshot(run: RunContext, uri: str, *, as_if_cancelled: bool = False) -
             partitions[partition] = replace(
                 partitions[partition], replicas=flight.original if run.controller.can_cancel else flight.target
             )
-    for partition, replicas in left_between(run).items() if as_if_cancelled else ():
+    left = left_between(run) if as_if_cancelled else LeftBetween()
+    for partition, replicas in left.to.items():
         partitions[partition] = replace(partitions[partition], replicas=replicas)
     run.log.info("%d partitions on %d live brokers", len(partitions), len(description.live_brokers))
     log_dirs = log_dirs_and_cordons(run.cluster, sorted(description.live_brokers))
     topics = sorted({p.topic for p in partitions})
     configs = run.cluster.describe_configs([ConfigResource.topic(t) for t in topics], TOPIC_KEYS)
     facts = {resource.name: _topic_facts(values) for resource, values in configs.items()}
-    write_snapshot(description, partitions, log_dirs, facts, uri)
+    write_snapshot(description, partitions, log_dirs, facts, uri, factors=left.factors)
 
 
 def _topic_facts(values: Mapping[str, ConfigValue]) -> TopicFacts:

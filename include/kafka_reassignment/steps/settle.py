@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 from kafka_reassignment.advice import Advice, StartBrokers, WaitUntil
 from kafka_reassignment.decisions.cancel import Settling, settling
@@ -11,6 +12,7 @@ from kafka_reassignment.decisions.controller import Controller
 from kafka_reassignment.errors import InvalidRequestError, ReassignmentInProgressError
 from kafka_reassignment.model import Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.ports import in_slices
+from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
@@ -18,6 +20,9 @@ from kafka_reassignment.steps.left_over import to_end_moves, to_lower_min_insync
 from kafka_reassignment.steps.moves import as_texts, cancel, confirmed_view, submit
 from kafka_reassignment.steps.stopped_steps import StoppedSteps, stopped_steps
 from kafka_reassignment.steps.view import observe
+
+WAITS_FOR_BROKERS = "wait_for_brokers"
+"""The event of a stop from which on it waits for nothing but brokers that are down."""
 
 
 @dataclass
@@ -111,6 +116,27 @@ def decide(controller: Controller, stopped: StoppedSteps, view: View, scope: Can
     decided = controller.settle(settles, view)
     foreign = {**decided.cancels.foreign, **stopped.of_owner}
     return replace(decided, cancels=replace(decided.cancels, foreign=foreign))
+
+
+def ending(run: RunContext, recorded: RecordView, stopped: StoppedSteps, view: View, scope: CancelScope) -> Settling:
+    """Return, as ``decide``, how steps are settled at the end of a stop: of a whole one ``settle_moves`` may have left some."""
+    decided = decide(run.controller, stopped, view, scope)
+    if not (scope.is_whole and decided.waits_for_brokers_alone):
+        return decided
+    ends_at = goes_without_at(run, recorded)
+    return decided if ends_at is None or run.now() < ends_at else decided.leaving()
+
+
+def goes_without_at(run: RunContext, recorded: RecordView) -> datetime | None:
+    """Return when a stop that waits for brokers that are down, and for nothing else, ends without them; None where none waits so.
+
+    What is taken out of a batch alone waits with the batch.
+    """
+    latest, order = run.record.audit.latest(LATEST_EVENTS), recorded.stopped()
+    last = next((e for e in latest if e.step in {WAITS_FOR_BROKERS, "cancel_moves"}), None)
+    if order is None or last is None or last.step != WAITS_FOR_BROKERS or last.started_at < order.at:
+        return None
+    return last.started_at + timedelta(minutes=run.request.wait_for_broker_minutes)
 
 
 def refuse_resumed(run: RunContext, recorded: RecordView, scope: CancelScope) -> None:

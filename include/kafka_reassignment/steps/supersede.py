@@ -8,7 +8,7 @@ again at the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from kafka_reassignment.advice import CANCEL_DAG_ID, RESUME_DAG_ID
 from kafka_reassignment.decisions.cancel import Settling, settling
@@ -62,17 +62,35 @@ def supersede_foreign(
     return view, {**kept, **{p: str(refusal) for p, refusal in refused.items()}}
 
 
-def left_between(run: RunContext) -> dict[TopicPartition, Replicas]:
-    """Return what the superseded reassignment has left between two assignments, and which of these each goes to.
+@dataclass(frozen=True, slots=True)
+class LeftBetween:
+    """What the superseded reassignment has left between two assignments: ``to`` which of these each goes.
 
-    To the target where that is safe, so that no copy is lost, else back. What can reach neither now is not among them, and is
-    logged.
+    What can reach neither stays so: ``factors`` has the number of replicas that it had before.
+    """
+
+    to: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
+    factors: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+def left_between(run: RunContext) -> LeftBetween:
+    """Return what the superseded reassignment has left between two assignments, and where each goes.
+
+    To the target where that is safe, so that no copy is lost, else back. What can reach neither now is logged.
 
     Raises:
         RecordDamagedError: nobody can tell what it has left.
     """
     left = steps_of_superseded(run)
-    return dict(_settling(run, left, confirmed_view(run, left.steps)).to_submit) if left.steps else {}
+    if not left.steps:
+        return LeftBetween()
+    view = confirmed_view(run, left.steps)
+    decided = _settling(run, left, view)
+    wholes = {s.partition: left.wholes.get(s.partition, s.reassignment) for s in left.steps}
+    staying = [p for p in (*decided.stranded, *decided.left) if p in view.partitions]
+    # What another client has made of a partition has the number of replicas that it is to have.
+    ours = [p for p in staying if set(view.partitions[p].replicas) <= set(wholes[p].expanded)]
+    return LeftBetween(decided.to_submit, {p: len(wholes[p].current) for p in ours})
 
 
 def give_back(run: RunContext) -> tuple[str, str]:

@@ -385,11 +385,14 @@ def _require_verified(run: RunContext) -> None:
 
 
 def _left_out(run: RunContext) -> dict[str, str]:
-    """By partition, why it was left out of the last batch that had it."""
+    """By partition, why it was left out for good: the steps that follow one that was not made are stale, which says nothing."""
     plan = run.plan()
     left_out: dict[str, str] = {}
+    tried_again: set[str] = set()
     for number in range(1, plan.batches + 1):
         submitted = run.record.submitted(number)
         if submitted is not None:
-            left_out = {p: why for p, why in left_out.items() if p not in submitted.accepted} | submitted.left_out
+            over = {*submitted.accepted, *(tried_again & submitted.left_out.keys())}
+            left_out = submitted.left_out | {p: why for p, why in left_out.items() if p not in over}
+            tried_again = (tried_again - over) | {*submitted.retried_later}
     return left_out

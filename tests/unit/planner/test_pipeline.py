@@ -13,6 +13,7 @@ from kafka_reassignment.errors import (
     UnknownBrokerError,
     UnknownTopicOrPartitionError,
 )
+from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.plan.store import read_batch, read_batches, read_target
 from kafka_reassignment.planner.pipeline import plan
@@ -171,6 +172,18 @@ def test_a_lower_replication_factor_copies_nothing(spark, six_brokers, tmp_path)
     assert summary.bytes_to_copy == 0
     assert summary.leader_changes == 0
     assert all(300 <= b.bytes_after <= 500 for b in summary.brokers)
+
+
+def test_a_partition_with_a_replica_too_many_gives_that_of_the_leaving_broker_up_and_copies_nothing(
+    spark, six_brokers, tmp_path
+):
+    six_brokers.topic("late", [1, 2, 4])
+    six_brokers.factors[TopicPartition("late", 0)] = 2
+    request = request_for(Job.DECOMMISSION, brokers=(1,), topics=("late",))
+    summary = plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
+
+    assert {p: set(target) for p, target in targets(str(tmp_path / "p")).items()} == {"late-0": {2, 4}}
+    assert summary.bytes_to_copy == 0
 
 
 def test_a_lower_replication_factor_needs_no_broker_that_takes_replicas_and_a_higher_one_does(

@@ -8,13 +8,14 @@ from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import StillWaiting, move
 from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1
 
+from kafka_reassignment.decisions.partition_steps import steps_for
 from kafka_reassignment.errors import (
     NotSubmittedError,
     OvertakenError,
     PolicyViolationError,
     VerificationError,
 )
-from kafka_reassignment.model import Refusal, TopicPartition
+from kafka_reassignment.model import Reassignment, Refusal, TopicPartition
 from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.record.view import RecordView
@@ -57,6 +58,16 @@ def test_a_partition_the_controller_refuses_is_left_out_and_reported(reassignmen
         VerificationError,
         match=r"orders-1, but replica set is 2,3 rather than 4,3 \(left out: POLICY_VIOLATION: not on a Friday\)",
     ):
+        run.finish()
+
+
+def test_a_partition_is_named_with_the_reason_why_its_first_step_was_not_made(reassignment, policed):
+    first, second = steps_for(Reassignment(ORDERS_1, (2, 3), (4, 5), 1_000_000), replica_movements=1)
+    run = reassignment([first, MOVES[0]], [second])
+    policed.refused = frozenset({ORDERS_1})
+    run.run_batches()
+    assert "stale plan" in run.record.finished(2).left_out["orders-1"]
+    with pytest.raises(VerificationError, match=r"orders-1, .* \(left out: POLICY_VIOLATION: not on a Friday\)"):
         run.finish()
 
 

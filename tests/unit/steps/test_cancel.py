@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from tests.steps_lab import StillWaiting, move
 
-from kafka_reassignment.advice import THROTTLE_DAG_ID, Rerun, StartBrokers, Trigger
+from kafka_reassignment.advice import THROTTLE_DAG_ID, Rerun, Trigger
 from kafka_reassignment.errors import (
     InvalidRequestError,
     NotSettledError,
@@ -24,6 +24,8 @@ from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import AuditDraft
 from kafka_reassignment.steps.finished import REPORT
+from kafka_reassignment.steps.left_over import to_replace_brokers
+from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.waiting import Done, Waiting
 
@@ -106,6 +108,85 @@ def test_what_cannot_be_settled_keeps_its_throttle_and_is_reported(reassignment,
         run.settle(WHOLE)
     with pytest.raises(UnsafeDropError, match="did not settle in time: .*stay under the throttle"):
         run.settle(WHOLE, started_at=run.clock.now - timedelta(days=2))
+
+
+@pytest.fixture
+def half_way(reassignment, cluster):
+    """Expanded, when the broker dies that both ends keep."""
+    run = reassignment(MOVES)
+    run.before = run.configs("orders")
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    cluster.kill(1)
+    return run
+
+
+def test_a_stop_ends_without_what_waits_for_dead_brokers_and_another_reassignment_replaces_these(half_way, cluster):
+    run = half_way
+    cancel.stop(run.context, WHOLE, by="bob")
+    began = run.clock.now
+    cancel.cancel_moves(run.context, WHOLE)
+    with pytest.raises(
+        StillWaiting, match=r"orders-0 \(broker 1 of the target 1,2 is not in sync; .*; they stay so from .* UTC on"
+    ):
+        run.settle(WHOLE, started_at=began)
+    run.clock.sleep(9 * 60)
+    with pytest.raises(StillWaiting):
+        run.settle(WHOLE, started_at=began)
+    run.clock.sleep(2 * 60)
+    run.settle(WHOLE, started_at=began)
+    cancel.clear_after_stop(run.context, WHOLE)
+    report = report_stop(run.context, WHOLE)
+    assert run.replicas() == BEFORE | {"orders-0": (1, 2, 3)}, "nothing is dropped that an end needs"
+    assert "orders-0: replicas 1,2,3; broker 1 of them is down" in report
+    assert "replication factor 3, 1 above the 2 before the reassignment" in report
+    assert (
+        "which is down: orders-0. Bring broker 1 back, then trigger kafka_reassignment_cancel with reassignment_id r"
+        in report
+    )
+    assert (
+        "If it never comes back, trigger kafka_reassignment with job decommission, brokers [1], throttle_mb" in report
+    )
+    assert run.store.lock_owner(run.cluster_id) is None
+    topic = ConfigResource.topic("orders")
+    assert run.configs("orders")[topic] == run.before[topic], "nothing copies"
+    second = run.context_of(run.store.record(run.cluster_id, "second"))
+    preflight(second, to_replace_brokers(run.context, {1}).params, "bob")
+
+
+def test_a_broker_that_is_back_in_time_leaves_nothing_half_way(half_way, cluster):
+    run = half_way
+    cancel.stop(run.context, WHOLE, by="bob")
+    began = run.clock.now
+    for _ in range(9):
+        with pytest.raises(StillWaiting):
+            run.settle(WHOLE, started_at=began)
+        run.clock.sleep(60)
+    cluster.restart(1)
+    cluster.catch_up_all()
+    run.until_settled(WHOLE)
+    assert run.replicas() == BEFORE
+
+
+def test_what_a_stop_has_left_half_way_is_settled_by_the_next_one_once_its_broker_is_back(half_way, cluster):
+    run = half_way
+    run.when_waiting = lambda: run.clock.sleep(60)
+    stop_all(run)
+    cluster.restart(1)
+    cluster.catch_up_all()
+    stop_all(run)
+    assert run.replicas() == BEFORE
+
+
+def test_what_is_taken_out_of_a_batch_waits_for_its_dead_broker_with_the_batch(half_way):
+    run, scope = half_way, CancelScope(partitions=("orders-0",))
+    cancel.stop(run.context, scope, by="bob")
+    began = run.clock.now
+    for _ in range(3):
+        with pytest.raises(StillWaiting):
+            run.settle(scope, started_at=began)
+        run.clock.sleep(600)
+    with pytest.raises(UnsafeDropError, match="are not settled"):
+        report_stop(run.context, scope)
 
 
 def test_after_a_stop_no_step_does_anything_and_says_who_stopped_it(reassignment):
@@ -380,7 +461,9 @@ def test_what_stays_between_two_assignments_is_reported_with_what_is_missing(thr
     )
 
 
-def test_a_replica_too_many_that_cannot_go_now_is_told_and_keeps_the_lock(three_steps, cluster):
+def test_a_replica_too_many_that_cannot_go_now_is_told_and_keeps_the_lock_until_the_stop_ends_without_its_broker(
+    three_steps, cluster
+):
     run = three_steps
     run.do_all()
     cluster.kill(2)
@@ -393,9 +476,10 @@ def test_a_replica_too_many_that_cannot_go_now_is_told_and_keeps_the_lock(three_
         report_stop(run.context, WHOLE)
     assert raised.value.advice == (Trigger("kafka_reassignment_cancel", {"reassignment_id": "r"}),)
     assert run.store.lock_owner(run.cluster_id).reassignment_id == "r"
-    with pytest.raises(UnsafeDropError) as raised:
-        run.settle(WHOLE, started_at=run.clock.now - timedelta(days=2))
-    assert raised.value.advice[0] == StartBrokers((2,))
+    run.clock.sleep(600)
+    run.settle(WHOLE)
+    assert "replication factor 4, 1 above the 3 before the reassignment" in report_stop(run.context, WHOLE)
+    assert run.store.lock_owner(run.cluster_id) is None
 
 
 def test_a_partition_taken_back_by_a_stop_is_moved_from_the_start_when_resumed(three_steps):

@@ -363,3 +363,111 @@ def test_a_controller_that_takes_one_batch_at_a_time_leaves_nothing_open(tmp_pat
 def test_how_long_a_dead_broker_is_waited_for_is_asked_in_minutes():
     request = parse_request({"job": "rebalance", "throttle_mb_per_second": 10})
     assert request.wait_for_broker_minutes == 10
+
+
+WIDE_0 = TopicPartition("wide", 0)
+TWO_STEPS = steps_for(Reassignment(WIDE_0, (2, 1, 3), (4, 5, 3), 1_000_000), replica_movements=1)
+"""Broker 1 leaves with the second step only, so the first one waits for it."""
+
+
+@pytest.fixture
+def wide(chain, cluster):
+    cluster.create_topic("wide", [(2, 1, 3), (3, 5, 6)], size_bytes=1_000_000)
+    cluster.catch_up_all()
+    assert [s.reassignment.target for s in TWO_STEPS] == [(4, 3, 1), (4, 5, 3)]
+    return chain
+
+
+def ends_at_the_target(run, batch):
+    """Broker 1 comes back at the end only, for its throttle to be restored."""
+    while (batch := next_batch(run.context, batch)) is not None:
+        run.do_all(batch=batch)
+    assert run.replicas()["wide-0"] == (4, 5, 3)
+    run.cluster.restart(1)
+    run.finish()
+    run.record.audit.verify()
+
+
+@pytest.mark.quick
+def test_a_step_goes_on_around_a_dead_broker_that_only_a_later_step_removes(wide, cluster):
+    run = wide([TWO_STEPS[0], TO_5], [TWO_STEPS[1]], [LATER])
+    submitted_then_dead(run, cluster, 1)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.record.submitted(1).left_open == {"wide-0": "broker 1 of the target 4,3,1 is down"}
+    assert next_batch(run.context, 1) == 2
+    (step,) = whole_batch(RecordView(run.record), 2).steps
+    assert (step.reassignment.current, step.reassignment.target) == ((2, 1, 3), (4, 5, 3)), (
+        "a stop leads back to (2, 1, 3)"
+    )
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    assert cluster.list_reassignments()[WIDE_0].adding == (5,), "not more than R at once"
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle", batch=2)
+    ends_at_the_target(run, 2)
+
+
+@pytest.mark.quick
+def test_it_is_no_other_clients_doing_that_a_step_was_cut_again_while_others_are_left_open(wide, cluster):
+    run = wide([TWO_STEPS[0], move("orders", 0, (2, 3), (2, 6)), TO_5], [TWO_STEPS[1]])
+    cluster.alter_reassignments({ORDERS_0: (2, 3)})
+    cluster.catch_up_all()
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.kill(1)
+    cluster.kill(6)
+    run.when_waiting()
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.record.submitted(1).left_open.keys() == {"wide-0", "orders-0"}
+    assert next_batch(run.context, 1) == 2
+    run.do_all(batch=2)
+    assert run.record.finished(2).left_out == {}
+    cluster.restart(6)
+    ends_at_the_target(run, 2)
+
+
+@pytest.mark.quick
+def test_where_nothing_else_can_get_on_it_goes_on_around_the_dead_broker_all_the_same(wide, cluster):
+    run = wide([TWO_STEPS[0]], [TWO_STEPS[1]])
+    submitted_then_dead(run, cluster, 1)
+    died = run.clock.now
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert run.clock.now - died <= WAIT + timedelta(minutes=2)
+    ends_at_the_target(run, 1)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("others", [[], [[LATER]]], ids=["alone", "with a later batch"])
+def test_what_a_dead_broker_holds_up_that_only_leaves_does_not_wait_at_the_admission(wide, cluster, others):
+    run = wide([TWO_STEPS[0]], [TWO_STEPS[1]], *others)
+    run.start()
+    cluster.kill(1)
+    began = run.clock.now
+    run.do_all()
+    assert run.record.submitted(1).retried_later == ("wide-0",)
+    assert run.clock.now - began <= timedelta(minutes=2)
+    ends_at_the_target(run, 1)
+
+
+@pytest.mark.quick
+def test_other_limits_do_not_bring_the_dead_broker_back_into_the_steps(wide, cluster):
+    run = wide([TWO_STEPS[0], TO_5], [TWO_STEPS[1]], [LATER])
+    submitted_then_dead(run, cluster, 1)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    next_batch(run.context, 1)
+    change_limits(run.context, {"partition_movements": 1}, by="bob")
+    assert next_batch(run.context, 1) == 2
+    steps = [s for n in (2, 3) for s in whole_batch(RecordView(run.record), n).steps if s.partition == WIDE_0]
+    assert [s.reassignment.target for s in steps] == [(4, 5, 3)]
+    ends_at_the_target(run, 1)
+
+
+@pytest.mark.quick
+def test_a_stop_takes_back_what_goes_on_around_a_dead_broker_once_that_is_back(wide, cluster):
+    run = wide([TWO_STEPS[0], TO_5], [TWO_STEPS[1]], [LATER])
+    submitted_then_dead(run, cluster, 1)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    next_batch(run.context, 1)
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", batch=2)
+    cluster.restart(1)
+    cluster.catch_up_all()
+    cancel.stop(run.context, CancelScope(), by="bob")
+    run.until_settled(CancelScope())
+    assert run.replicas()["wide-0"] == (2, 1, 3)

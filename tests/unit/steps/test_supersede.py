@@ -155,6 +155,22 @@ def test_what_was_superseded_right_before_its_drop_keeps_no_replica_too_many(rea
     assert then.replicas()["orders-0"] == (1, 4), "a rerun brings nothing back"
 
 
+def test_what_stays_half_way_because_of_a_dead_broker_is_planned_with_as_many_replicas_as_before(reassignment, cluster):
+    first = reassignment([move("orders", 0, (1, 2), (1, 4))])
+    first.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
+    cluster.kill(1)
+    asked = REQUEST | {"job": "decommission", "brokers": [1], "allowed_unhealthy_partitions": 9}
+    preflight(second(first), asked, "bob")
+    take_snapshot(second(first), uri := first.record.uri_of("snapshot"), as_if_cancelled=True)
+    rows = {f"{r['topic']}-{r['partition']}": r for r in read_table(f"{uri}/partitions").to_pylist()}
+    assert (rows["orders-0"]["replicas"], rows["orders-0"]["factor"]) == ([1, 2, 4], 2)
+    assert rows["orders-1"]["factor"] is None
+    planned = [move("orders", 0, (1, 2, 4), (2, 4))]
+    then = reassignment(planned, reassignment_id="second", **asked)
+    then.run_batches()
+    assert then.replicas()["orders-0"] == (2, 4)
+
+
 def test_what_was_superseded_goes_back_where_its_target_is_not_in_sync(reassignment, cluster):
     first = expanded(reassignment)
     cluster.fall_behind(TopicPartition("orders", 1), 4)
