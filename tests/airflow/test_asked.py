@@ -103,7 +103,7 @@ def fields_of(monkeypatch, dag, conf, *, kafka_conn_id="kafka_default"):
     run = SimpleNamespace(run_id="r", conf=conf, triggering_user_name="ann", run_type="manual")
     context = {"params": shown, "dag_run": run, "run_id": "r", "dag": dag}
     task.request = task.render_template(task.request, context)
-    task.run_step(None, context)
+    task.run_step(SimpleNamespace(record=SimpleNamespace(reassignment_id="r")), context)
     return asked[0]
 
 

@@ -398,7 +398,10 @@ def test_what_the_openlineage_provider_puts_into_the_conf_is_no_field_of_a_reque
     asked = []
     monkeypatch.setattr(f"kafka_reassignment_airflow.operators.{step}", lambda _run, fields, _by: asked.append(fields))
     preflight = rendered(dags[dag_id].get_task("preflight"), dags[dag_id], topic="t", openlineage={"parentRunId": "x"})
-    preflight.run_step(None, {"dag_run": SimpleNamespace(triggering_user_name="ann", run_id="r", run_type="manual")})
+    step_run = SimpleNamespace(record=SimpleNamespace(reassignment_id="r"))
+    preflight.run_step(
+        step_run, {"dag_run": SimpleNamespace(triggering_user_name="ann", run_id="r", run_type="manual")}
+    )
     assert asked[0]["topic"] == "t"
     assert "openlineage" not in asked[0]
 
