@@ -39,7 +39,7 @@ from kafka_reassignment.steps.left_over import (
     to_move_what_is_left,
 )
 from kafka_reassignment.steps.moves import SLICE, as_texts
-from kafka_reassignment.steps.restore import Restored, restore_configs
+from kafka_reassignment.steps.restore import Restored, restore_configs, split_owed
 from kafka_reassignment.steps.settle import what_settles
 from kafka_reassignment.steps.stopped_steps import known_steps_of_superseded
 from kafka_reassignment.steps.supersede import left_half_way, settle_superseded
@@ -55,8 +55,8 @@ def verify(run: RunContext) -> None:
     """Compare the cluster with the plan, and the throttle journal with what is still owed.
 
     What may pass within a minute (a replica out of sync, an election that was refused, a move in flight) is looked at again
-    until then. A failure releases the cluster's lock when nothing of this reassignment is in flight, so that the
-    reassignment that it advises can run.
+    until then. What brokers that are down still have of the throttle is told, and left to the sweep. A failure releases the
+    cluster's lock when nothing of this reassignment is in flight, so that the reassignment that it advises can run.
 
     Raises:
         VerificationError: something is not as planned; the message names it and the next step.
@@ -76,11 +76,14 @@ def verify(run: RunContext) -> None:
         came_since = [p for p in leaving.hosted if p not in planned and str(p) not in withdrawn]
         withdrawn_there = [p for p in leaving.hosted if str(p) in withdrawn]
         # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go at this point.
-        restored = Restored(()) if run.record.journal().is_over else _restored(run, event)
+        restored, owed_by_down = Restored(()), tuple[str, ...]()
+        if not run.record.journal().is_over:
+            restored, owed_by_down = _restored(run, event)
         of_superseded, damage = _settled_of_superseded(run, event)
         event.summary = f"{found.at_target} partitions at their target"
         event.summary += f", {len(found.gone)} deleted since the plan" if found.gone else ""
         event.summary += f", {len(withdrawn)} withdrawn" if withdrawn else ""
+        event.summary += "".join(f"; {text}" for text in owed_by_down)
         event.facts |= {
             "at_target": found.at_target,
             "gone": len(found.gone),
@@ -92,6 +95,7 @@ def verify(run: RunContext) -> None:
             "hidden": [str(p) for p in sorted(leaving.hidden)],
             "silent": dict(leaving.silent),
             "throttle_owed": list(restored.owed),
+            "throttle_owed_by_down_brokers": list(owed_by_down),
             "left_by_superseded": as_texts(of_superseded),
         }
         # Brokers that are to be empty tell by what they host whether it is done, wherever the rest is.
@@ -330,10 +334,11 @@ def _to_lead(run: RunContext, found: _Found) -> tuple[Advice, ...]:
     return to_elect(leaderless_though_up(seen), seen)
 
 
-def _restored(run: RunContext, event: AuditDraft) -> Restored:
-    """Restore what can be; return what is in place still, also where it has to be."""
+def _restored(run: RunContext, event: AuditDraft) -> tuple[Restored, tuple[str, ...]]:
+    """Restore what can be; return what is in place still, also where it has to be, and apart what brokers that are down have."""
     restored = restore_configs(run, event)
-    return replace(restored, owed=run.record.journal().owed_texts())
+    owed, owed_by_down = split_owed(run.cluster, run.record)
+    return replace(restored, owed=owed), owed_by_down
 
 
 def write_report(run: RunContext) -> str:
@@ -354,6 +359,7 @@ def write_report(run: RunContext) -> str:
         batches = [b for n in range(1, plan.batches + 1) if (b := run.record.finished(n)) is not None]
         elapsed = run.now() - recorded.started_at
         moved = sum(b.bytes_copied for b in batches)
+        _, owed_by_down = split_owed(run.cluster, run.record)
         lines = [
             f"Reassignment {recorded.reassignment_id} of cluster {recorded.cluster_id}",
             f"asked for by {recorded.requested_by}: {recorded.request.job}",
@@ -364,6 +370,7 @@ def write_report(run: RunContext) -> str:
             *(f"left out on the way: {partition}: {reason}" for partition, reason in _left_out(run).items()),
             *(f"withdrawn: {partition}" for partition in sorted(run.record.withdrawn_partitions())),
             *(f"left as what was superseded has left it: {p}: {why}" for p, why in left_half_way(run).items()),
+            *owed_by_down,
         ]
         text = "\n".join(lines)
         run.record.write_file(REPORT, text.encode())
