@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from kafka_reassignment.advice import Advice, Rerun, StartBrokers, advice_as_data
@@ -81,6 +82,8 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
         return Done(f"batch {number}: {len(seen.in_sync)} partitions have their whole target in sync")
     now = run.now()
     copied = _progress(run, recorded, batch, view, samples)
+    if seen.blocked:  # the whole batch waits for it, however little is left to copy
+        copied = replace(copied, seconds_left=None)
     nowhere = copies_nothing(copied, _lowest_rate(recorded))
     if now >= deadline:
         nowhere |= {(p, b) for p in seen.held_up_by_kept for b in seen.waiting[p]}
@@ -99,7 +102,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     text = f"batch {number}: {copied}" + (f"; blocked: {format_reasons(seen.blocked)}" if seen.blocked else "")
     text += goes_on_in_words(goes_on_at) + about_throttle + about_auto_rate
     held_up = [r for r in copied.replicas if r.motion in HELD_UP]
-    end = ExpectedEnd() if held_up else expected_end(recorded, run.request, run.now())
+    end = ExpectedEnd() if held_up or seen.blocked else expected_end(recorded, run.request, run.now())
     advice: tuple[Advice, ...] = (*to_let_catch_up(seen.waiting, view), *_to_end_stuck(run, seen.waiting, view))
     if stuck or any(r.motion is Motion.WILL_NEVER_FINISH for r in held_up):
         advice += to_get_on(run, recorded, seen.waiting, view, stuck, blocked=seen.blocked)
@@ -116,6 +119,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             bytes_per_second=copied.bytes_per_second,
             seconds_left=copied.seconds_left,
             partitions_waiting=len(seen.waiting),
+            partitions_blocked=len(seen.blocked),
             copied=copied_so_far(run, recorded, batch, copied.bytes_left),
             watch=watch,
             ends_at=end.at,

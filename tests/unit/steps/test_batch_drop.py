@@ -322,6 +322,20 @@ def test_a_log_dir_that_has_failed_is_to_be_repaired_and_no_rate_is_raised(reass
     assert run.record.progress().advice == tuple(advice_as_data((REPAIR_4,)))
 
 
+def test_no_end_is_promised_while_a_replica_that_stays_holds_the_batch_up(reassignment, cluster):
+    """It was "0 bytes left, about 0 s; blocked: ...; all is expected to be over 12:10 UTC", for hours."""
+    run = reassignment([move("orders", 1, (2, 3), (4, 3))])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.catch_up_all()
+    cluster.fall_behind(MOVES[1].partition, 3)
+    waiting = run.look("sense_isr_catch_up")
+    note = run.record.progress()
+    assert "0 bytes left, time left unknown; blocked: orders-1 (broker 3, which stays, is out of sync" in note.text
+    assert "is expected to be over" not in note.text
+    assert (note.ends_at, note.seconds_left, waiting.seconds_left) == (None, None, None)
+    assert note.partitions_blocked == 1
+
+
 def test_a_replica_that_copies_nothing_is_to_be_looked_at_and_the_rate_of_the_others_is_raised(reassignment, cluster):
     run = reassignment(MOVES, catch_up_timeout_minutes=2)
     run.do_all("admit", "set_throttle", "submit_batch")
