@@ -34,6 +34,8 @@ from kafka_reassignment.steps.left_over import (
     MOST_AT_ONCE,
     keep_what_is_left,
     leaderless_though_up,
+    split_by_factor,
+    to_ask_anew,
     to_decommission_again,
     to_elect,
     to_move_what_is_left,
@@ -256,12 +258,10 @@ def _what_is_wrong(
     if came_since or withdrawn_there:
         return _still_hosts(run, brokers, came_since, withdrawn_there)
     if unmoved:
-        keep_what_is_left(run, unmoved)
-        return VerificationError(
-            f"Nothing was moved: every planned partition was withdrawn, and {len(unmoved)} are not at their target. "
-            f"The record's {LEFT} has them",
-            *to_move_what_is_left(run, unmoved),
+        problem = (
+            f"Nothing was moved: every planned partition was withdrawn, and {len(unmoved)} are not at their target"
         )
+        return _left_elsewhere(run, problem, (), unmoved)
     return None
 
 
@@ -320,12 +320,19 @@ def _not_as_planned(
     if found.ours_in_flight:
         advice.append(WaitUntil("the moves in flight have ended"))
     elif found.elsewhere:
-        keep_what_is_left(run, found.elsewhere)
-        problem += f". The record's {LEFT} has the {len(found.elsewhere)} that are not at their target"
-        return VerificationError(problem, *advice, *to_move_what_is_left(run, found.elsewhere))
+        return _left_elsewhere(run, problem, advice, found.elsewhere)
     # The lock is released, and an election needs it: the first task that takes it leads there.
     advice.append(Rerun("start_batches" if found.led_by_others else "verify"))
     return VerificationError(problem, *advice)
+
+
+def _left_elsewhere(
+    run: RunContext, problem: str, advice: Sequence[Advice], targets: Mapping[TopicPartition, Replicas]
+) -> VerificationError:
+    left, others = split_by_factor(run, targets)
+    keep_what_is_left(run, left)
+    problem += f". The record's {LEFT} has the {len(left)} that are not at their target" if left else ""
+    return VerificationError(problem, *advice, *to_ask_anew(others), *to_move_what_is_left(run, left))
 
 
 def _to_lead(run: RunContext, found: _Found) -> tuple[Advice, ...]:
