@@ -9,7 +9,7 @@ from datetime import datetime
 from kafka_reassignment.advice import Advice, Rerun, StartBrokers, advice_as_data
 from kafka_reassignment.decisions.catch_up import catch_up
 from kafka_reassignment.decisions.controller import Unfinished
-from kafka_reassignment.decisions.moves import never_completes
+from kafka_reassignment.decisions.moves import never_completes, producers_wait_in_words
 from kafka_reassignment.decisions.progress import HELD_UP, Motion, Progress, progress
 from kafka_reassignment.decisions.progress_shown import progress_shown
 from kafka_reassignment.decisions.quota_use import quota_uses
@@ -100,7 +100,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
         )
     correct_rates(run, recorded, batch, view, samples)
     text = f"batch {number}: {copied}" + (f"; blocked: {format_reasons(seen.blocked)}" if seen.blocked else "")
-    text += goes_on_in_words(goes_on_at) + about_throttle + about_auto_rate
+    text += goes_on_in_words(goes_on_at) + about_throttle + about_auto_rate + producers_wait_in_words(batch, view)
     held_up = [r for r in copied.replicas if r.motion in HELD_UP]
     end = ExpectedEnd() if held_up or seen.blocked else expected_end(recorded, run.request, run.now())
     advice: tuple[Advice, ...] = (*to_let_catch_up(seen.waiting, view), *_to_end_stuck(run, seen.waiting, view))
