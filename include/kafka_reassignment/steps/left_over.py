@@ -17,11 +17,11 @@ from kafka_reassignment.advice import (
     WaitUntil,
 )
 from kafka_reassignment.decisions.moves import never_completes, waits_for
-from kafka_reassignment.decisions.verification import has_another_factor
+from kafka_reassignment.decisions.verification import has_another_factor, verification
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import InFlight, Replicas, TopicPartition, View
 from kafka_reassignment.plan.reassignment_json import render_plan
-from kafka_reassignment.plan.store import read_targets_of
+from kafka_reassignment.plan.store import read_target, read_targets_of
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
@@ -122,6 +122,19 @@ def split_by_factor(
     return {p: target for p, target in targets.items() if p not in others}, others
 
 
+def withdrawn_and_elsewhere(run: RunContext) -> dict[TopicPartition, Replicas]:
+    """Return the target of each planned partition that is not there: another reassignment may have moved it since.
+
+    What has another factor than the plan knows was withdrawn as advised.
+    """
+    left: dict[TopicPartition, Replicas] = {}
+    for moves in in_slices(read_target(run.record.plan_ref()), SLICE):
+        result = verification(moves, observe(run.cluster, [m.partition for m in moves]))
+        done = {*result.at_target, *result.gone}
+        left |= {m.partition: m.target for m in moves if m.partition not in done}
+    return split_by_factor(run, left)[0]
+
+
 def _heading_for(partition: TopicPartition, seen: View) -> Replicas:
     """The replicas that a partition has, or gets by the move in flight; none where it does not exist."""
     if (flight := seen.in_flight.get(partition)) is not None:
@@ -130,17 +143,19 @@ def _heading_for(partition: TopicPartition, seen: View) -> Replicas:
     return state.replicas if state is not None else ()
 
 
-def to_ask_anew(others: Mapping[TopicPartition, Replicas]) -> tuple[Correct, ...]:
-    """Return the advice about partitions that have another factor than the plan knows; nothing when there are none."""
+def to_withdraw(run: RunContext, others: Mapping[TopicPartition, Replicas]) -> tuple[Advice, ...]:
+    """Return the advice to take partitions that have another factor than the plan knows out of it; nothing when there are none."""
     if not others:
         return ()
+    shown = name_some(f"{p} (at {format_brokers(here)})" for p, here in others.items())
+    named = list(map(str, islice(others, MOST_AT_ONCE)))
     return (
         Correct(
-            f"decide whether {name_some(f'{p} (at {format_brokers(here)})' for p, here in others.items())} shall be moved: another "
-            "client has changed the replication factor since the plan was made, or made the topic anew, and the target of this "
-            "plan would undo that. Ask for them in a request of their own, and withdraw them from this one "
-            f"({CANCEL_DAG_ID} with partitions)"
+            f"decide where {shown} belong, and ask for that in a request of its own where they are to be moved: another client "
+            "has changed the replication factor since the plan was made, or made the topic anew, and the target of this plan "
+            "would undo that"
         ),
+        Trigger(CANCEL_DAG_ID, {"reassignment_id": run.record.reassignment_id, "partitions": named}),
     )
 
 

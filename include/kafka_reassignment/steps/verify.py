@@ -35,10 +35,11 @@ from kafka_reassignment.steps.left_over import (
     keep_what_is_left,
     leaderless_though_up,
     split_by_factor,
-    to_ask_anew,
     to_decommission_again,
     to_elect,
     to_move_what_is_left,
+    to_withdraw,
+    withdrawn_and_elsewhere,
 )
 from kafka_reassignment.steps.moves import SLICE, as_texts
 from kafka_reassignment.steps.restore import Restored, restore_configs, split_owed
@@ -102,7 +103,7 @@ def verify(run: RunContext) -> None:
         }
         # Brokers that are to be empty tell by what they host whether it is done, wherever the rest is.
         is_told = planned or not withdrawn or run.request.job is Job.DECOMMISSION
-        unmoved = {} if is_told else _withdrawn_and_elsewhere(run)
+        unmoved = {} if is_told else withdrawn_and_elsewhere(run)
         event.facts["unmoved"] = [str(p) for p in unmoved]
         error: ReassignmentError | None = _what_is_wrong(
             run, found, restored, of_superseded, leaving, came_since, withdrawn_there, unmoved
@@ -285,16 +286,6 @@ def _still_hosts(
     )
 
 
-def _withdrawn_and_elsewhere(run: RunContext) -> dict[TopicPartition, Replicas]:
-    """Return the target of each planned partition that is not there: another reassignment may have moved it since."""
-    left: dict[TopicPartition, Replicas] = {}
-    for moves in in_slices(read_target(run.record.plan_ref()), SLICE):
-        result = verification(moves, observe(run.cluster, [m.partition for m in moves]))
-        done = {*result.at_target, *result.gone}
-        left |= {m.partition: m.target for m in moves if m.partition not in done}
-    return left
-
-
 def _not_as_planned(
     run: RunContext, found: _Found, restored: Restored, of_superseded: Mapping[TopicPartition, str]
 ) -> VerificationError:
@@ -332,7 +323,7 @@ def _left_elsewhere(
     left, others = split_by_factor(run, targets)
     keep_what_is_left(run, left)
     problem += f". The record's {LEFT} has the {len(left)} that are not at their target" if left else ""
-    return VerificationError(problem, *advice, *to_ask_anew(others), *to_move_what_is_left(run, left))
+    return VerificationError(problem, *advice, *to_withdraw(run, others), *to_move_what_is_left(run, left))
 
 
 def _to_lead(run: RunContext, found: _Found) -> tuple[Advice, ...]:

@@ -86,15 +86,29 @@ def test_a_topic_that_was_made_anew_with_another_factor_is_not_to_be_moved_to_th
     cluster.create_topic("anew", [(4, 5, 6)])
     cluster.alter_reassignments({ORDERS_0: None})
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
-    decide, again, *_ = failed(run).advice
-    assert decide.what.startswith("decide whether anew-0 (at 4,5,6) shall be moved: another client has changed")
+    decide, withdraw, again, *_ = failed(run).advice
+    assert decide.what.startswith("decide where anew-0 (at 4,5,6) belong, and ask for that in a request of its own")
+    assert withdraw == Trigger("kafka_reassignment_cancel", {"reassignment_id": "r", "partitions": ["anew-0"]})
     assert parse_plan(again.params["reassignment_json"]) == {ORDERS_0: (1, 3)}
     assert parse_plan(run.record.read_file("left.json").decode()) == {ORDERS_0: (1, 3)}
     cluster.alter_reassignments({ORDERS_0: (1, 3)})
     cluster.catch_up_all()
     with pytest.raises(VerificationError) as error:
         verify(run.context)
-    assert error.value.advice == (decide, Rerun("verify"))
+    assert error.value.advice == (decide, withdraw, Rerun("verify"))
+    stop(run.context, CancelScope(("anew-0",)), by="bob")
+    verify(run.context)
+
+
+def test_what_was_withdrawn_because_it_has_another_factor_keeps_nothing_red_where_it_was_all_that_was_planned(
+    reassignment, cluster
+):
+    cluster.create_topic("anew", [(1, 2)])
+    run = reassignment([move("anew", 0, (1, 2), (1, 4))])
+    cluster.delete_topic("anew")
+    cluster.create_topic("anew", [(4, 5, 6)])
+    run.do_all()
+    assert failed(run).advice[-1] == Rerun("verify")
     stop(run.context, CancelScope(("anew-0",)), by="bob")
     verify(run.context)
 
