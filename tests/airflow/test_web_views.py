@@ -91,6 +91,17 @@ def test_when_a_broker_dies_the_first_screen_says_which_and_what_to_do(run):
     assert said["When is it done?"] == "Not known, because replicas do not get on"
 
 
+def test_no_end_is_told_while_a_replica_that_stays_holds_the_batch_up(run):
+    run.do_all()
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    run.cluster.catch_up_all()
+    run.cluster.fall_behind(TopicPartition("orders", 1), 3)
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up", batch=2)
+    said, _ = words(run)
+    assert said["When is it done?"] == "Not known, because replicas do not get on"
+
+
 def test_when_nobody_looks_any_more_the_first_screen_says_so(run):
     run.do_all("admit", "set_throttle", "submit_batch")
     run.cluster.hold_back(TopicPartition("orders", 0), 3)

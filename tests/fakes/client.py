@@ -57,6 +57,7 @@ class Kafka:
     disk_bytes: int
     has_api: bool
     has_guard: bool
+    failed_log_dirs: set[int] = field(default_factory=set)
     produce_seconds: dict[TopicPartition, float] = field(default_factory=dict)
     committed: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     lock: RLock = field(default_factory=RLock)
@@ -218,6 +219,9 @@ class FakeClient:
             for broker in sorted(brokers):
                 if not self._answers(broker):
                     unreachable[broker] = f"Broker {broker} did not answer: it is not among the live brokers"
+                    continue
+                if broker in self._kafka.failed_log_dirs:
+                    dirs.append(LogDir(broker, self.LOG_DIR, error="KAFKA_STORAGE_ERROR"))
                     continue
                 hosted = [s for s in self._kafka.controller.partitions.values() if broker in s.copied_bytes]
                 used = sum(int(s.copied_bytes[broker]) for s in hosted)

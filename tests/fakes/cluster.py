@@ -165,7 +165,7 @@ class FakeCluster(FakeClient):
     def catch_up(self, partition: TopicPartition, *brokers: int) -> None:
         """Let these replicas join the ISR, all of the partition's when none is named; completes what is complete."""
         state = self._controller.partitions[partition]
-        for broker in brokers or state.replicas:
+        for broker in set(brokers or state.replicas) - self._kafka.failed_log_dirs:
             state.held_back.discard(broker)
             self._controller.join(state, broker)
         self._controller.settle(state)
@@ -181,6 +181,19 @@ class FakeCluster(FakeClient):
         state = self._follower(partition, broker)
         state.held_back.add(broker)
         self._controller.leave(state, broker)
+        self._replication.changed()
+
+    def fail_log_dir(self, broker: int) -> None:
+        """Let the only log dir of a live broker fail: it reports an error and no replica, leads nothing, and leaves every ISR.
+
+        What has no other replica in sync is not modelled.
+        """
+        self._kafka.failed_log_dirs.add(broker)
+        for state in self._controller.partitions.values():
+            if state.isr == {broker}:
+                raise ValueError(f"{state.key} has no replica in sync but that of broker {broker}")
+            state.held_back.add(broker)
+            self._controller.change(state, isr=state.isr - {broker}, never_leads=broker)
         self._replication.changed()
 
     # ---------------------------------------------------------------- brokers

@@ -129,7 +129,9 @@ class ScenarioRun:
                 if plan and self.record.journal().owed_texts():
                     self._until_done("clear_throttle", plan.batches)
             else:
-                return
+                if not self.record.journal().owed_texts():
+                    return
+                self.world.wait_until_mended()  # a broker is down: the next look pays what is owed to it
 
     def _until_done(self, step: str, batch: int | None, **arguments: Any) -> Any:
         """A task outside of a batch; an operator clears it as often as it takes."""

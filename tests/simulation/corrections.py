@@ -39,6 +39,10 @@ def correct(play: Play, what: str) -> bool:
     if what.startswith("unpause "):
         play.airflow.pause(what.split()[1], paused=False)
         return True
+    if what.startswith("look at the log of broker"):  # there is nothing to be seen: its log dirs are well
+        return True
+    if what.startswith("decide where "):  # they stay where they are
+        return True
     # Partitions of this world are placed by name: a cordon changes nothing.
     return what.startswith("cordon the log dirs")
 

@@ -32,6 +32,7 @@ class CatchUp:
     cancelled_by_other: tuple[TopicPartition, ...] = ()
     stale: Mapping[TopicPartition, str] = field(default_factory=dict)
     gone: tuple[TopicPartition, ...] = ()
+    held_up_by_kept: tuple[TopicPartition, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -54,6 +55,7 @@ def catch_up(batch: Batch, seen: View, *, submitted: bool, controller: Controlle
     waiting: dict[TopicPartition, Replicas] = {}
     blocked: dict[TopicPartition, str] = {}
     stale: dict[TopicPartition, str] = {}
+    held_up: list[TopicPartition] = []
     for step in batch.steps:
         at = phase(step, seen)
         missing = tuple(b for b in step.reassignment.target if b not in seen.in_sync(step.partition))
@@ -76,10 +78,13 @@ def catch_up(batch: Batch, seen: View, *, submitted: bool, controller: Controlle
                 in_sync.append(step.partition)
             case _:
                 waiting[step.partition] = missing
-                if why := reason_blocked(step.reassignment, seen) or _held_up_by_kept(step.reassignment, missing):
+                if why := reason_blocked(step.reassignment, seen):
                     blocked[step.partition] = why
+                elif why := _held_up_by_kept(step.reassignment, missing):
+                    blocked[step.partition] = why
+                    held_up.append(step.partition)
     cancelled, not_submitted = (tuple(unsubmitted), ()) if submitted else ((), tuple(unsubmitted))
-    return CatchUp(tuple(in_sync), waiting, blocked, not_submitted, cancelled, stale, tuple(gone))
+    return CatchUp(tuple(in_sync), waiting, blocked, not_submitted, cancelled, stale, tuple(gone), tuple(held_up))
 
 
 def _held_up_by_kept(move: Reassignment, missing: Replicas) -> str | None:

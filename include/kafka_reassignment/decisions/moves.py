@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import (
     Batch,
     InFlight,
@@ -365,3 +366,26 @@ def reason_blocked(move: Reassignment, seen: View) -> str | None:
         return "the partition is offline: it has no leader"
     least = seen.min_insync_replicas.get(move.partition.topic)
     return _below_min_insync(move, seen) if move.removing and least is not None else None
+
+
+def producers_wait_in_words(batch: Batch, seen: View) -> str:
+    """Say for which topics producers with acks=all wait while the batch copies; empty where they do not.
+
+    Brokers ask for ``min.insync.replicas`` in sync, at most for as many as there are, and a new replica counts from the submission
+    on: so producers wait for the copy of what has fewer replicas than that.
+    """
+    topics: set[str] = set()
+    for step in batch.steps:
+        move, state = step.reassignment, seen.partitions.get(step.partition)
+        least = seen.min_insync_replicas.get(step.partition.topic, 1)
+        if state is None or not move.adding or reason_blocked(move, seen):
+            continue
+        before = set(state.replicas) - set(move.adding)
+        if len(before) < least and len(seen.in_sync(step.partition)) < min(least, len(before | set(move.adding))):
+            topics.add(step.partition.topic)
+    if not topics:
+        return ""
+    return (
+        f"; producers with acks=all of {name_some(sorted(topics))} wait from the submission until the new replicas are in sync: "
+        "there are fewer replicas than min.insync.replicas. Lower that for this time"
+    )

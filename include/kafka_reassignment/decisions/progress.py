@@ -187,6 +187,9 @@ def _blocked(partition: TopicPartition, broker: int, seen: View, measure: Replic
         return "the partition is offline: no leader to copy from"
     if flight is not None and never_completes(flight):
         return "the move never completes: a broker is both added and removed; cancel it"
+    if measure.failed_log_dirs:
+        failed = name_some(f"{path} ({error})" for path, error in measure.failed_log_dirs.items())
+        return f"a log dir of broker {broker} has failed: {failed}"
     return f"broker {broker} does not report its log dirs: {measure.unreachable}" if measure.unreachable else None
 
 

@@ -28,6 +28,7 @@ class Sample:
     known ones of replicas that were not reported now, as those of a broker that is down. ``end_offsets`` are the
     leaders' log ends. ``unreachable`` says why for brokers that did not answer. ``rates_set`` are the values of the
     rates that were set last, by broker and side, ``leaders`` the leaders of partitions, where they were known.
+    ``failed_log_dirs`` are the errors of log dirs, by broker and path.
     """
 
     at_seconds: float
@@ -38,6 +39,11 @@ class Sample:
     rates_set: Mapping[tuple[int, Side], int] = field(default_factory=dict)
     earlier_sizes: Mapping[TopicPartition, Mapping[int, int]] = field(default_factory=dict)
     leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
+    failed_log_dirs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+
+    def failed_log_dirs_of(self, partition: TopicPartition, broker: int) -> Mapping[str, str]:
+        """Return the errors of a broker's log dirs by path, where it does not report the replica; none where it does."""
+        return {} if broker in self.sizes.get(partition, {}) else self.failed_log_dirs.get(broker, {})
 
     def is_lost(self, partition: TopicPartition, broker: int) -> bool:
         """Whether a replica was seen earlier and is not reported now."""
@@ -60,6 +66,10 @@ def sample_of(
         if not replica.is_future:
             sizes.setdefault(replica.partition, {})[replica.broker] = replica.size_bytes
             lags.setdefault(replica.partition, {})[replica.broker] = replica.offset_lag
+    failed: dict[int, dict[str, str]] = {}
+    for log_dir in report.log_dirs:
+        if log_dir.error is not None:
+            failed.setdefault(log_dir.broker, {})[log_dir.path] = log_dir.error
     return Sample(
         at_seconds,
         sizes,
@@ -69,6 +79,7 @@ def sample_of(
         rates_set or {},
         _not_reported(before, sizes),
         leaders or {},
+        failed,
     )
 
 
@@ -100,6 +111,7 @@ class ReplicaMeasurement:
     """What the samples say about one adding replica. ``pace`` is None until the window is long enough.
 
     ``messages_behind`` is the measured offset lag, else estimated from the bytes, None when neither is known.
+    ``failed_log_dirs`` are the errors of its broker's log dirs by path, where it is not reported any more, or for a whole window.
     """
 
     bytes_left: int
@@ -107,6 +119,7 @@ class ReplicaMeasurement:
     messages_behind: int | None = None
     pace: Pace | None = None
     unreachable: str | None = None
+    failed_log_dirs: Mapping[str, str] = field(default_factory=dict)
 
 
 def measure_replica(step: Step, broker: int, leader: int | None, samples: Sequence[Sample]) -> ReplicaMeasurement:
@@ -121,9 +134,11 @@ def measure_replica(step: Step, broker: int, leader: int | None, samples: Sequen
     if behind is not None and (behind < 0 or (behind == 0 and left > 0)):  # not measured against the leader
         behind = round(leader_end * left / complete) if leader_end is not None and complete else None
     end = leader_end - behind if leader_end is not None and behind is not None else None
-    return ReplicaMeasurement(
-        left, end, behind, _pace(step, broker, leader, first, last, left, have), last.unreachable.get(broker)
-    )
+    pace = _pace(step, broker, leader, first, last, left, have)
+    # A broker whose log dir failed long ago takes a moment to make the replica in another one.
+    is_missed = pace is not None or last.is_lost(step.partition, broker)
+    failed = last.failed_log_dirs_of(step.partition, broker) if is_missed else {}
+    return ReplicaMeasurement(left, end, behind, pace, last.unreachable.get(broker), failed)
 
 
 def _pace(

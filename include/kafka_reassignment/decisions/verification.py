@@ -76,6 +76,13 @@ def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verificat
     )
 
 
+def has_another_factor(move: Reassignment, replicas: Replicas) -> bool:
+    """Whether a partition has neither as many replicas as it had nor as it was to get, and is not half-way between the two."""
+    before, after = len(move.current), len(move.target)
+    is_half_way = len(replicas) >= min(before, after) and set(replicas) <= set(move.expanded)
+    return len(replicas) not in {before, after} and not is_half_way
+
+
 def _where(partition: TopicPartition, replicas: Replicas, target: Replicas) -> str:
     if more := [b for b in replicas if b not in target] if set(target) < set(replicas) else []:
         # Between expansion and drop that is as it should be; Kafka's sentence would read like a loss.

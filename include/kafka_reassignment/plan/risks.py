@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafka_reassignment.errors import name_some
 from kafka_reassignment.plan.summary import LogDirSummary, PlanSummary
 from kafka_reassignment.request import Job, ReassignmentRequest
 
@@ -23,7 +24,21 @@ def risks(summary: PlanSummary, request: ReassignmentRequest) -> tuple[str, ...]
         summary: of the plan.
         request: that it was made for.
     """
-    return (*_of_disks(summary), *_of_brokers(summary), *_of_request(summary, request))
+    return (*_of_min_insync(summary), *_of_disks(summary), *_of_brokers(summary), *_of_request(summary, request))
+
+
+def _of_min_insync(summary: PlanSummary) -> Iterator[str]:
+    if summary.producers_wait:
+        yield (
+            "Producers wait: those with acks=all stop from the submission until the new replicas are in sync, for as long as the copy "
+            f"takes, where a topic has fewer replicas than min.insync.replicas: {name_some(summary.producers_wait)}. Lower "
+            "min.insync.replicas of these for that time"
+        )
+    if summary.below_min_insync:
+        yield (
+            "Not moved: what would have fewer replicas than min.insync.replicas stays where it is, and the end is red: "
+            f"{name_some(summary.below_min_insync)}. First lower min.insync.replicas of these, or raise their replication factor"
+        )
 
 
 def _of_disks(summary: PlanSummary) -> Iterator[str]:

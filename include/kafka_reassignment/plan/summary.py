@@ -95,6 +95,7 @@ class PlanSummary(Versioned):
     ``lower_bound_bytes``: no plan that reaches the goal copies less (racks and sizes left aside).
     ``biggest_moves``: those that copy most, in that order.
     ``racks`` are those of the brokers in a plan that no planner made: it has no ``brokers``.
+    ``producers_wait`` are topics whose producers with acks=all wait for their copies, ``below_min_insync`` those of which nothing moves.
     ``outside_before`` and ``outside_after`` count brokers outside the tolerance around their fair share.
     """
 
@@ -119,6 +120,8 @@ class PlanSummary(Versioned):
     assumptions: tuple[str, ...]
     left_unbalanced: tuple[str, ...]
     factor_changes: tuple[str, ...] = ()
+    producers_wait: tuple[str, ...] = ()
+    below_min_insync: tuple[str, ...] = ()
     racks: dict[int, str | None] = Field(default_factory=dict)
 
     @property
@@ -194,6 +197,40 @@ def factor_changes(changes: pa.Table) -> tuple[str, ...]:
             mixed = f"its partitions will have different replication factors: {', '.join(map(str, sorted(after)))}"
             found.setdefault(topic, []).append(mixed)
     return tuple(f"{topic}: {'; '.join(texts)}" for topic, texts in sorted(found.items()))
+
+
+def short_of_min_insync(changes: pa.Table, least: Mapping[str, int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Say by topic where producers with acks=all wait for the copies, and what is not moved, because of ``min.insync.replicas``.
+
+    Brokers ask for that many replicas in sync, at most for as many as there are; and a new replica counts from the submission on
+    (``Partition.effectiveMinIsr``, 4.3.1). So producers wait for the copy of a partition that has fewer replicas than that. Where
+    replicas are taken away, and fewer than that are left, nothing is moved at all.
+
+    Args:
+        changes: ``TARGET``.
+        least: ``min.insync.replicas`` by topic, where known.
+    """
+    topics = [topic for topic, minimum in least.items() if minimum > 1]
+    minimum = pa.array([least[t] for t in topics], pa.int64()).take(
+        pc.index_in(changes["topic"].combine_chunks(), pa.array(topics, pa.string()))
+    )
+    fewest = pc.min_element_wise(*(pc.list_value_length(changes[side]) for side in ("current", "target")))
+    wait: dict[str, list[int]] = {}
+    stay: dict[str, list[int]] = {}
+    for row in changes.filter(pc.less(fewest, minimum)).to_pylist():
+        current, target = set(row["current"]), set(row["target"])
+        if current - target and len(target) < least[row["topic"]]:
+            stay.setdefault(row["topic"], []).append(len(target))
+        elif target - current and len(current) < least[row["topic"]]:
+            wait.setdefault(row["topic"], []).append(len(current))
+    return _each_topic(wait, least), _each_topic(stay, least)
+
+
+def _each_topic(found: Mapping[str, list[int]], least: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(
+        f"{topic} ({len(numbers)} partitions with {' or '.join(map(str, sorted(set(numbers))))} of {least[topic]})"
+        for topic, numbers in sorted(found.items())
+    )
 
 
 def batch_summaries(steps: StepColumns, numbers: Longs, batch_hashes: tuple[str, ...]) -> tuple[BatchSummary, ...]:

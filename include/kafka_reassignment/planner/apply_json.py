@@ -58,7 +58,7 @@ def assignment_from_json(
             for topic, partition, replicas in zip(*(named[name].to_pylist() for name in names), strict=True)
         },
         live_brokers=frozenset(fleet.ids[fleet.alive].tolist()),
-        min_insync_replicas=_min_insync_replicas(snapshot),
+        min_insync_replicas=snapshot.min_insync_replicas,
         asks_about=request.asks_about,
         excluded_brokers=request.exclude_brokers,
         # This job names no brokers, so a live one takes replicas unless it is excluded, which was refused before, or cordoned.
@@ -78,11 +78,6 @@ def assignment_from_json(
 def _json_table(targets: Mapping[TopicPartition, Replicas]) -> pa.Table:
     columns = [[p.topic for p in targets], [p.partition for p in targets], list(targets.values())]
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, JSON_TARGETS, strict=True)], schema=JSON_TARGETS)
-
-
-def _min_insync_replicas(snapshot: Snapshot) -> dict[str, int]:
-    topics, minimums = (snapshot.topics[name].to_pylist() for name in ("topic", "min_insync_replicas"))
-    return {topic: minimum for topic, minimum in zip(topics, minimums, strict=True) if minimum is not None}
 
 
 def _check_space(named: pa.Table, resolved: ResolvedRequest) -> None:

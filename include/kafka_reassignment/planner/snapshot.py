@@ -249,3 +249,9 @@ class Snapshot:
     def broker_ids(self) -> np.ndarray:
         """Ids of all brokers, ascending."""
         return longs(self.brokers["broker"])
+
+    @property
+    def min_insync_replicas(self) -> dict[str, int]:
+        """``min.insync.replicas`` by topic, where known."""
+        topics, minimums = (self.topics[name].to_pylist() for name in ("topic", "min_insync_replicas"))
+        return {topic: minimum for topic, minimum in zip(topics, minimums, strict=True) if minimum is not None}

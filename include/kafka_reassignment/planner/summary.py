@@ -18,6 +18,7 @@ from kafka_reassignment.plan.summary import (
     PlanSummary,
     factor_changes,
     seconds_at_rate,
+    short_of_min_insync,
 )
 from kafka_reassignment.planner.goals import LEADER_TOLERANCE, leader_room
 from kafka_reassignment.planner.resolve import ResolvedRequest
@@ -70,6 +71,7 @@ def summarize(
         for b in range(fleet.size)
     )
     copied = size * copies.sum(axis=1)
+    producers_wait, below_min_insync = short_of_min_insync(changes, snapshot.min_insync_replicas)
     return PlanSummary(
         job=request.job,
         mode=request.mode,
@@ -89,6 +91,8 @@ def summarize(
         biggest_moves=_biggest(changes, copied),
         assumptions=snapshot.assumptions + _assumptions(assignment, resolved),
         factor_changes=factor_changes(changes),
+        producers_wait=producers_wait,
+        below_min_insync=below_min_insync,
         left_unbalanced=_outside_tolerance(resolved, assignment) + _leading_too_much(resolved, assignment),
     )
 

@@ -192,7 +192,7 @@ class ProgressNote(Versioned):
     the present one began that producers write faster than the rate, ``hung_since`` that a move of another client does not end by
     itself, ``blocked_since`` that nothing of the batch can be moved. ``quota_uses`` is what brokers count in their quotas
     when the batch has ended: the next one begins by it. ``partitions_measured`` is of how many partitions ``bytes_left`` is: what leaves
-    the batch was not copied.
+    the batch was not copied. ``partitions_blocked`` is how many do not get on by themselves, so that nobody knows the end.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -205,6 +205,7 @@ class ProgressNote(Versioned):
     bytes_per_second: float | None = None
     seconds_left: float | None = None
     partitions_waiting: int | None = None
+    partitions_blocked: int = 0
     copied: Copied = Copied()
     watch: Watch | None = None
     ends_at: datetime | None = None

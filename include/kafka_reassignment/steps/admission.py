@@ -14,6 +14,7 @@ from kafka_reassignment.decisions.moves import (
     expansions_to_submit,
     never_completes,
     phase,
+    producers_wait_in_words,
     to_begin,
 )
 from kafka_reassignment.decisions.throttle import Needed, Side
@@ -108,7 +109,7 @@ def admit(
     )
     if not held.reasons:
         return Done(
-            f"batch {number} admitted: {len(batch.steps)} partitions, {batch.bytes_to_copy / 1e6:.1f} MB to copy",
+            f"batch {number} admitted: {len(batch.steps)} partitions, {batch.bytes_to_copy / 1e6:.1f} MB to copy{held.about_producers}",
             {WAITED: True} if held.goes_without and wait_is_over(run, recorded, number, since("blocked_since")) else {},
         )
     now = run.now()
@@ -120,7 +121,7 @@ def admit(
     if outpaced_since is not None and now >= deadline_of(run, outpaced_since):
         raise outpaced_too_long(run, recorded, batch, held.outpaced, held.new_writes)
     clear_idle_throttle(run, recorded, number)
-    text = f"batch {number} waits: {'; '.join(held.reasons)}{about_throttle}"
+    text = f"batch {number} waits: {'; '.join(held.reasons)}{about_throttle}{held.about_producers}"
     end = expected_end(recorded, run.request, now)
     text += f"; {end.words}" if end.words else ""
     run.record.write_progress(
@@ -145,6 +146,7 @@ class Held:
     ``is_blocked``: none of its partitions can be moved now; ``goes_without``: and that is no reason. ``outpaced`` has the reasons why a rate
     can never finish, by side and broker, and ``new_writes`` what each would have to copy of new writes alone, in bytes per second.
     ``throttled`` is what moves of other clients copy that this reassignment began: its rate decides how long they take.
+    ``about_producers`` says whose producers wait for the copies; that is no reason to wait.
     """
 
     reasons: tuple[str, ...]
@@ -156,6 +158,7 @@ class Held:
     foreign: Mapping[TopicPartition, InFlight]
     throttled: Needed
     live_brokers: frozenset[int]
+    about_producers: str
 
 
 def why_held(
@@ -214,7 +217,18 @@ def why_held(
         allowed_unhealthy_partitions=request.allowed_unhealthy_partitions if request.pause_while_unhealthy else None,
         other_reasons=(*about_window, *too_slow.values()),
     ).reasons
-    return Held(reasons, too_slow, written, is_blocked, goes_without, hung, foreign, throttled, view.live_brokers)
+    return Held(
+        reasons,
+        too_slow,
+        written,
+        is_blocked,
+        goes_without,
+        hung,
+        foreign,
+        throttled,
+        view.live_brokers,
+        producers_wait_in_words(batch, view),
+    )
 
 
 def _health(run: RunContext, recorded: RecordView) -> Health:

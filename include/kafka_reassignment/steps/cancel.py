@@ -8,6 +8,8 @@ from itertools import chain
 
 from kafka_reassignment.advice import Advice, Correct, WaitUntil
 from kafka_reassignment.decisions.cancel import Settling
+from kafka_reassignment.decisions.samples import sample_of
+from kafka_reassignment.decisions.stuck import stuck_brokers
 from kafka_reassignment.errors import (
     InvalidRequestError,
     ThrottleInUseError,
@@ -22,7 +24,6 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
-from kafka_reassignment.steps.rate import rates_to_raise
 from kafka_reassignment.steps.restore import restore_configs
 from kafka_reassignment.steps.settle import (
     WAITS_FOR_BROKERS,
@@ -35,6 +36,7 @@ from kafka_reassignment.steps.settle import (
     what_settles,
 )
 from kafka_reassignment.steps.stopped_steps import moves_of_others, stopped_steps
+from kafka_reassignment.steps.stuck import to_get_on
 from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.view import observe
 from kafka_reassignment.steps.waiting import Done, Waiting, WaitResult, waiting_step
@@ -263,7 +265,9 @@ def _to_settle(
     advice = list(what_settles(stopped_steps(run, recorded, scope), seen))
     if not advice and run.record.exists:
         behind = {p: out for p, s in seen.partitions.items() if (out := tuple(b for b in s.replicas if b not in s.isr))}
-        advice += rates_to_raise(run, recorded, behind, seen)
+        brokers = seen.live_brokers.intersection(b for out in behind.values() for b in out)
+        sample = sample_of(run.cluster.describe_log_dirs(sorted(brokers), tuple(behind)), at_seconds=0.0)
+        advice += to_get_on(run, recorded, behind, seen, stuck_brokers(behind, seen, sample))
     return (*advice, *to_free_controller(run, partitions))
 
 

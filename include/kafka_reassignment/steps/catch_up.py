@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from kafka_reassignment.advice import Advice, Rerun, StartBrokers, advice_as_data
 from kafka_reassignment.decisions.catch_up import catch_up
 from kafka_reassignment.decisions.controller import Unfinished
-from kafka_reassignment.decisions.moves import never_completes
+from kafka_reassignment.decisions.moves import never_completes, producers_wait_in_words
 from kafka_reassignment.decisions.progress import HELD_UP, Motion, Progress, progress
 from kafka_reassignment.decisions.progress_shown import progress_shown
 from kafka_reassignment.decisions.quota_use import quota_uses
 from kafka_reassignment.decisions.rate import rate_in_force
+from kafka_reassignment.decisions.stuck import copies_nothing, stuck_brokers
 from kafka_reassignment.errors import CatchUpTimeoutError
 from kafka_reassignment.model import Batch, Replicas, TopicPartition, View
 from kafka_reassignment.record.models import ProgressNote
@@ -29,8 +31,9 @@ from kafka_reassignment.steps.left_over import leaderless_though_up, to_elect
 from kafka_reassignment.steps.moves import confirmed_view, format_reasons
 from kafka_reassignment.steps.progress_note import write_note
 from kafka_reassignment.steps.raising import finish_raise
-from kafka_reassignment.steps.rate import adjust_rate_to_health, rates_to_raise
+from kafka_reassignment.steps.rate import adjust_rate_to_health
 from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part
+from kafka_reassignment.steps.stuck import to_get_on
 from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.view import tiered_topics
 from kafka_reassignment.steps.waiting import Done, SizeSamples, Waiting, WaitResult, bounded_step, deadline_of
@@ -78,25 +81,31 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     if seen.complete:
         return Done(f"batch {number}: {len(seen.in_sync)} partitions have their whole target in sync")
     now = run.now()
+    copied = _progress(run, recorded, batch, view, samples)
+    if seen.blocked:  # the whole batch waits for it, however little is left to copy
+        copied = replace(copied, seconds_left=None)
+    nowhere = copies_nothing(copied, _lowest_rate(recorded))
+    if now >= deadline:
+        nowhere |= {(p, b) for p in seen.held_up_by_kept for b in seen.waiting[p]}
+    stuck = stuck_brokers(seen.waiting, view, samples.seen[-1], nowhere)
     if now >= deadline:
         waiting = {p: seen.blocked.get(p, f"waits for broker {format_brokers(b)}") for p, b in seen.waiting.items()}
         raise CatchUpTimeoutError(
             f"Batch {number}: {len(seen.waiting)} of {len(batch.steps)} partitions did not catch up within "
             f"{run.request.catch_up_timeout_minutes} min: {format_reasons(waiting)}. They continue under the throttle",
             *to_let_catch_up(seen.waiting, view),
-            *rates_to_raise(run, recorded, seen.waiting, view, blocked=seen.blocked),
+            *to_get_on(run, recorded, seen.waiting, view, stuck, blocked=seen.blocked),
             *_to_end_stuck(run, seen.waiting, view),
             Rerun("sense_isr_catch_up", batch=number),
         )
-    copied = _progress(run, recorded, batch, view, samples)
     correct_rates(run, recorded, batch, view, samples)
     text = f"batch {number}: {copied}" + (f"; blocked: {format_reasons(seen.blocked)}" if seen.blocked else "")
-    text += goes_on_in_words(goes_on_at) + about_throttle + about_auto_rate
+    text += goes_on_in_words(goes_on_at) + about_throttle + about_auto_rate + producers_wait_in_words(batch, view)
     held_up = [r for r in copied.replicas if r.motion in HELD_UP]
-    end = ExpectedEnd() if held_up else expected_end(recorded, run.request, run.now())
+    end = ExpectedEnd() if held_up or seen.blocked else expected_end(recorded, run.request, run.now())
     advice: tuple[Advice, ...] = (*to_let_catch_up(seen.waiting, view), *_to_end_stuck(run, seen.waiting, view))
-    if any(r.motion is Motion.WILL_NEVER_FINISH for r in held_up):
-        advice += rates_to_raise(run, recorded, seen.waiting, view, blocked=seen.blocked)
+    if stuck or any(r.motion is Motion.WILL_NEVER_FINISH for r in held_up):
+        advice += to_get_on(run, recorded, seen.waiting, view, stuck, blocked=seen.blocked)
     text += f"; {end.words}" if end.words else ""
     earlier = recorded.progress()
     history = earlier.shown.history if earlier and earlier.batch == number and earlier.shown else ()
@@ -110,6 +119,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
             bytes_per_second=copied.bytes_per_second,
             seconds_left=copied.seconds_left,
             partitions_waiting=len(seen.waiting),
+            partitions_blocked=len(seen.blocked),
             copied=copied_so_far(run, recorded, batch, copied.bytes_left),
             watch=watch,
             ends_at=end.at,
@@ -160,6 +170,12 @@ def _to_end_stuck(run: RunContext, waiting: Collection[TopicPartition], view: Vi
     """Return the advice about moves of ours that Kafka never completes (F34): no wait ends them."""
     stuck = [str(p) for p in sorted(waiting) if (flight := view.in_flight.get(p)) and never_completes(flight)]
     return (CancelScope(partitions=tuple(stuck)).again(run.record),) if stuck else ()
+
+
+def _lowest_rate(recorded: RecordView) -> int | None:
+    """Of those that are in force because of us, or of another client that has a lower one."""
+    journal = recorded.journal()
+    return min((*journal.rates_set.values(), *(r.bytes_per_second for r in journal.lower_rates)), default=None)
 
 
 def _progress(run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples) -> Progress:

@@ -17,12 +17,16 @@ from kafka_reassignment.advice import (
     WaitUntil,
 )
 from kafka_reassignment.decisions.moves import never_completes, waits_for
+from kafka_reassignment.decisions.verification import has_another_factor, verification
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import InFlight, Replicas, TopicPartition, View
 from kafka_reassignment.plan.reassignment_json import render_plan
+from kafka_reassignment.plan.store import read_target, read_targets_of
+from kafka_reassignment.ports import in_slices
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.view import observe
+from kafka_reassignment.steps.moves import SLICE
+from kafka_reassignment.steps.view import observe, observe_replicas
 from kafka_reassignment.text import format_brokers
 
 LEFT = "left.json"
@@ -100,6 +104,64 @@ def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Repli
 def to_replace_brokers(run: RunContext, brokers: Collection[int]) -> Trigger:
     """Return the advice by which a new reassignment moves what brokers host that never come back."""
     return Trigger(DAG_ID, {"job": str(Job.DECOMMISSION), "brokers": sorted(brokers), **_how(run.request)})
+
+
+def split_by_factor(
+    run: RunContext, targets: Mapping[TopicPartition, Replicas]
+) -> tuple[dict[TopicPartition, Replicas], dict[TopicPartition, Replicas]]:
+    """Return the targets that are still to be reached, and the replicas of partitions that have another factor than the plan knows.
+
+    The topic was made anew, or another client has changed its replication factor: the target would undo that, which nobody asked for.
+
+    Args:
+        run: of the reassignment that leaves them.
+        targets: where the partitions belong.
+    """
+    others: dict[TopicPartition, Replicas] = {}
+    moves = read_targets_of(run.record.plan_ref(), targets)
+    for some in in_slices(moves.values(), SLICE):
+        seen = observe_replicas(run.cluster, [m.partition for m in some])
+        for move in some:
+            if (here := _heading_for(move.partition, seen)) and has_another_factor(move, here):
+                others[move.partition] = here
+    return {p: target for p, target in targets.items() if p not in others}, others
+
+
+def withdrawn_and_elsewhere(run: RunContext) -> dict[TopicPartition, Replicas]:
+    """Return the target of each planned partition that is not there: another reassignment may have moved it since.
+
+    What has another factor than the plan knows was withdrawn as advised.
+    """
+    left: dict[TopicPartition, Replicas] = {}
+    for moves in in_slices(read_target(run.record.plan_ref()), SLICE):
+        result = verification(moves, observe(run.cluster, [m.partition for m in moves]))
+        done = {*result.at_target, *result.gone}
+        left |= {m.partition: m.target for m in moves if m.partition not in done}
+    return split_by_factor(run, left)[0]
+
+
+def _heading_for(partition: TopicPartition, seen: View) -> Replicas:
+    """The replicas that a partition has, or gets by the move in flight; none where it does not exist."""
+    if (flight := seen.in_flight.get(partition)) is not None:
+        return flight.target
+    state = seen.partitions.get(partition)
+    return state.replicas if state is not None else ()
+
+
+def to_withdraw(run: RunContext, others: Mapping[TopicPartition, Replicas]) -> tuple[Advice, ...]:
+    """Return the advice to take partitions that have another factor than the plan knows out of it; nothing when there are none."""
+    if not others:
+        return ()
+    shown = name_some(f"{p} (at {format_brokers(here)})" for p, here in others.items())
+    named = list(map(str, islice(others, MOST_AT_ONCE)))
+    return (
+        Correct(
+            f"decide where {shown} belong, and ask for that in a request of its own where they are to be moved: another client "
+            "has changed the replication factor since the plan was made, or made the topic anew, and the target of this plan "
+            "would undo that"
+        ),
+        Trigger(CANCEL_DAG_ID, {"reassignment_id": run.record.reassignment_id, "partitions": named}),
+    )
 
 
 def to_end_moves(

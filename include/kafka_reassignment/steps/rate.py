@@ -91,6 +91,7 @@ def rates_to_raise(
     view: View,
     *,
     blocked: Collection[TopicPartition] = (),
+    nowhere: Collection[tuple[TopicPartition, int]] = (),
 ) -> tuple[Advice, ...]:
     """Return the advice about rates that are too low for what is waited for.
 
@@ -104,7 +105,9 @@ def rates_to_raise(
         waiting: by partition, the brokers whose replicas are waited for.
         view: what was seen of them.
         blocked: those of them that something else holds up.
+        nowhere: replicas that get on at no rate, by partition and broker.
     """
+    waiting = {p: left for p, bs in waiting.items() if (left := tuple(b for b in bs if (p, b) not in nowhere))}
     sides = {(b, Side.FOLLOWER) for brokers in waiting.values() for b in brokers}
     sides |= {(s.leader, Side.LEADER) for p, s in view.partitions.items() if p in waiting and s.leader is not None}
     journal = recorded.journal()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from kafka_reassignment.advice import Advice, advice_as_data, sentence
+from kafka_reassignment.advice import SWEEP_DAG_ID, Advice, advice_as_data, sentence
 from kafka_reassignment.decisions.admission import hung_moves
 from kafka_reassignment.decisions.throttle import (
     LATEST_ARRIVAL,
@@ -27,6 +27,7 @@ from kafka_reassignment.decisions.throttle import (
 )
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ConfigValue, Refusal, TopicPartition
+from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.left_over import to_end_moves
@@ -131,6 +132,22 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
     for text in changed_by_others:
         run.log.warning("Left alone: %s", text)
     return restored
+
+
+def split_owed(cluster: ClusterPort, record: Record) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return in words what a reassignment owes to what is there, and apart what brokers that are down have still of it."""
+    journal = record.journal()
+    if not journal.rates:
+        return journal.owed_texts(), ()
+    of_down = journal.of_down_brokers(cluster.describe_cluster().live_brokers)
+    keys: dict[int, list[str]] = {}
+    for rate in of_down.rates:
+        keys.setdefault(rate.broker, []).append(rate.side.rate_key)
+    return journal.without(of_down).owed_texts(), tuple(
+        f"broker {broker} is down and still has our {' and '.join(rates)}; {SWEEP_DAG_ID} restores what was there before "
+        "as soon as the broker is back"
+        for broker, rates in sorted(keys.items())
+    )
 
 
 def _settle(run: RunContext, journal: Journal, keep: Needed, made: Collection[ConfigChange]) -> None:

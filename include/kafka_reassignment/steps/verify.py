@@ -34,12 +34,15 @@ from kafka_reassignment.steps.left_over import (
     MOST_AT_ONCE,
     keep_what_is_left,
     leaderless_though_up,
+    split_by_factor,
     to_decommission_again,
     to_elect,
     to_move_what_is_left,
+    to_withdraw,
+    withdrawn_and_elsewhere,
 )
 from kafka_reassignment.steps.moves import SLICE, as_texts
-from kafka_reassignment.steps.restore import Restored, restore_configs
+from kafka_reassignment.steps.restore import Restored, restore_configs, split_owed
 from kafka_reassignment.steps.settle import what_settles
 from kafka_reassignment.steps.stopped_steps import known_steps_of_superseded
 from kafka_reassignment.steps.supersede import left_half_way, settle_superseded
@@ -55,8 +58,8 @@ def verify(run: RunContext) -> None:
     """Compare the cluster with the plan, and the throttle journal with what is still owed.
 
     What may pass within a minute (a replica out of sync, an election that was refused, a move in flight) is looked at again
-    until then. A failure releases the cluster's lock when nothing of this reassignment is in flight, so that the
-    reassignment that it advises can run.
+    until then. What brokers that are down still have of the throttle is told, and left to the sweep. A failure releases the
+    cluster's lock when nothing of this reassignment is in flight, so that the reassignment that it advises can run.
 
     Raises:
         VerificationError: something is not as planned; the message names it and the next step.
@@ -76,11 +79,14 @@ def verify(run: RunContext) -> None:
         came_since = [p for p in leaving.hosted if p not in planned and str(p) not in withdrawn]
         withdrawn_there = [p for p in leaving.hosted if str(p) in withdrawn]
         # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go at this point.
-        restored = Restored(()) if run.record.journal().is_over else _restored(run, event)
+        restored, owed_by_down = Restored(()), tuple[str, ...]()
+        if not run.record.journal().is_over:
+            restored, owed_by_down = _restored(run, event)
         of_superseded, damage = _settled_of_superseded(run, event)
         event.summary = f"{found.at_target} partitions at their target"
         event.summary += f", {len(found.gone)} deleted since the plan" if found.gone else ""
         event.summary += f", {len(withdrawn)} withdrawn" if withdrawn else ""
+        event.summary += "".join(f"; {text}" for text in owed_by_down)
         event.facts |= {
             "at_target": found.at_target,
             "gone": len(found.gone),
@@ -92,11 +98,12 @@ def verify(run: RunContext) -> None:
             "hidden": [str(p) for p in sorted(leaving.hidden)],
             "silent": dict(leaving.silent),
             "throttle_owed": list(restored.owed),
+            "throttle_owed_by_down_brokers": list(owed_by_down),
             "left_by_superseded": as_texts(of_superseded),
         }
         # Brokers that are to be empty tell by what they host whether it is done, wherever the rest is.
         is_told = planned or not withdrawn or run.request.job is Job.DECOMMISSION
-        unmoved = {} if is_told else _withdrawn_and_elsewhere(run)
+        unmoved = {} if is_told else withdrawn_and_elsewhere(run)
         event.facts["unmoved"] = [str(p) for p in unmoved]
         error: ReassignmentError | None = _what_is_wrong(
             run, found, restored, of_superseded, leaving, came_since, withdrawn_there, unmoved
@@ -252,12 +259,10 @@ def _what_is_wrong(
     if came_since or withdrawn_there:
         return _still_hosts(run, brokers, came_since, withdrawn_there)
     if unmoved:
-        keep_what_is_left(run, unmoved)
-        return VerificationError(
-            f"Nothing was moved: every planned partition was withdrawn, and {len(unmoved)} are not at their target. "
-            f"The record's {LEFT} has them",
-            *to_move_what_is_left(run, unmoved),
+        problem = (
+            f"Nothing was moved: every planned partition was withdrawn, and {len(unmoved)} are not at their target"
         )
+        return _left_elsewhere(run, problem, (), unmoved)
     return None
 
 
@@ -279,16 +284,6 @@ def _still_hosts(
         *advice,
         *to_decommission_again(run, (*came_since, *withdrawn)),
     )
-
-
-def _withdrawn_and_elsewhere(run: RunContext) -> dict[TopicPartition, Replicas]:
-    """Return the target of each planned partition that is not there: another reassignment may have moved it since."""
-    left: dict[TopicPartition, Replicas] = {}
-    for moves in in_slices(read_target(run.record.plan_ref()), SLICE):
-        result = verification(moves, observe(run.cluster, [m.partition for m in moves]))
-        done = {*result.at_target, *result.gone}
-        left |= {m.partition: m.target for m in moves if m.partition not in done}
-    return left
 
 
 def _not_as_planned(
@@ -316,12 +311,19 @@ def _not_as_planned(
     if found.ours_in_flight:
         advice.append(WaitUntil("the moves in flight have ended"))
     elif found.elsewhere:
-        keep_what_is_left(run, found.elsewhere)
-        problem += f". The record's {LEFT} has the {len(found.elsewhere)} that are not at their target"
-        return VerificationError(problem, *advice, *to_move_what_is_left(run, found.elsewhere))
+        return _left_elsewhere(run, problem, advice, found.elsewhere)
     # The lock is released, and an election needs it: the first task that takes it leads there.
     advice.append(Rerun("start_batches" if found.led_by_others else "verify"))
     return VerificationError(problem, *advice)
+
+
+def _left_elsewhere(
+    run: RunContext, problem: str, advice: Sequence[Advice], targets: Mapping[TopicPartition, Replicas]
+) -> VerificationError:
+    left, others = split_by_factor(run, targets)
+    keep_what_is_left(run, left)
+    problem += f". The record's {LEFT} has the {len(left)} that are not at their target" if left else ""
+    return VerificationError(problem, *advice, *to_withdraw(run, others), *to_move_what_is_left(run, left))
 
 
 def _to_lead(run: RunContext, found: _Found) -> tuple[Advice, ...]:
@@ -330,10 +332,11 @@ def _to_lead(run: RunContext, found: _Found) -> tuple[Advice, ...]:
     return to_elect(leaderless_though_up(seen), seen)
 
 
-def _restored(run: RunContext, event: AuditDraft) -> Restored:
-    """Restore what can be; return what is in place still, also where it has to be."""
+def _restored(run: RunContext, event: AuditDraft) -> tuple[Restored, tuple[str, ...]]:
+    """Restore what can be; return what is in place still, also where it has to be, and apart what brokers that are down have."""
     restored = restore_configs(run, event)
-    return replace(restored, owed=run.record.journal().owed_texts())
+    owed, owed_by_down = split_owed(run.cluster, run.record)
+    return replace(restored, owed=owed), owed_by_down
 
 
 def write_report(run: RunContext) -> str:
@@ -354,6 +357,7 @@ def write_report(run: RunContext) -> str:
         batches = [b for n in range(1, plan.batches + 1) if (b := run.record.finished(n)) is not None]
         elapsed = run.now() - recorded.started_at
         moved = sum(b.bytes_copied for b in batches)
+        _, owed_by_down = split_owed(run.cluster, run.record)
         lines = [
             f"Reassignment {recorded.reassignment_id} of cluster {recorded.cluster_id}",
             f"asked for by {recorded.requested_by}: {recorded.request.job}",
@@ -364,6 +368,7 @@ def write_report(run: RunContext) -> str:
             *(f"left out on the way: {partition}: {reason}" for partition, reason in _left_out(run).items()),
             *(f"withdrawn: {partition}" for partition in sorted(run.record.withdrawn_partitions())),
             *(f"left as what was superseded has left it: {p}: {why}" for p, why in left_half_way(run).items()),
+            *owed_by_down,
         ]
         text = "\n".join(lines)
         run.record.write_file(REPORT, text.encode())

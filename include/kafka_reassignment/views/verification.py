@@ -29,6 +29,7 @@ from kafka_reassignment.record.catalogue import RecordedReassignment, find_reass
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps.leaving import leaving_brokers
 from kafka_reassignment.steps.moves import SLICE
+from kafka_reassignment.steps.restore import split_owed
 from kafka_reassignment.steps.view import observe_twice
 
 SHOWN = 20
@@ -43,6 +44,7 @@ class Verified:
     their target with another leader than the preferred one, which an election changes without a copy. ``still_hosted`` is what the
     brokers that a decommission empties host, whether or not the plan moves it. ``silent`` says why of brokers that do not tell: what they
     host, or, without a reassignment, which rates they have.
+    ``owed_by_down`` is what is left of throttles on brokers that are down: the sweep pays it, and it is complete without that.
     """
 
     cluster_id: str
@@ -55,6 +57,7 @@ class Verified:
     throttles: list[str] = field(default_factory=list)
     still_hosted: list[str] = field(default_factory=list)
     silent: dict[int, str] = field(default_factory=dict)
+    owed_by_down: tuple[str, ...] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -70,6 +73,7 @@ class Verified:
             "at_target": self.at_target,
             "wrong": self.wrong,
             "throttles": self.throttles,
+            "owed_by_down": list(self.owed_by_down),
             "gone": self.gone,
             "withdrawn": self.withdrawn,
             "led_by_others": self.led_by_others,
@@ -90,7 +94,7 @@ class Verified:
             yield f"The brokers to be emptied still host {len(self.still_hosted)} partitions: {name_some(self.still_hosted)}"
         asked = "what it hosts" if self.reassignment_id else "whether it has a rate"
         yield from (f"Broker {broker} does not tell {asked}: {why}" for broker, why in self.silent.items())
-        yield from (f"Throttle left: {text}" for text in self.throttles)
+        yield from (f"Throttle left: {text}" for text in (*self.throttles, *self.owed_by_down))
         for partitions, what in (
             (self.gone, "deleted since the plan was made"),
             (self.withdrawn, "withdrawn from the reassignment"),
@@ -129,7 +133,8 @@ def verify_reassignment(
     leaving = leaving_brokers(cluster, found.record.recorded_request().request, sleep=sleep)
     verified.still_hosted = [str(p) for p in sorted({*leaving.hosted, *leaving.hidden})]
     verified.silent = dict(leaving.silent)
-    verified.throttles += found.record.journal().owed_texts()
+    owed, verified.owed_by_down = split_owed(cluster, found.record)
+    verified.throttles += owed
     return verified
 
 

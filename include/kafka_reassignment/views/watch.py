@@ -282,7 +282,11 @@ def _from_note(seen: Progress | None, note: ProgressNote | None, now: datetime) 
     if seen is None:
         return None, None
     speed, seconds = seen.bytes_per_second, seen.seconds_left
-    if speed is None and note is not None and (now - note.at).total_seconds() <= LONGEST_BETWEEN_LOOKS:
+    if note is None or (now - note.at).total_seconds() > LONGEST_BETWEEN_LOOKS:
+        return speed, seconds
+    if note.partitions_blocked:  # the batch waits for these, however little is left to copy
+        return note.bytes_per_second if speed is None else speed, None
+    if speed is None:
         return note.bytes_per_second, note.seconds_left if note.seconds_left is not None else seconds
     return speed, seconds
 

@@ -252,7 +252,8 @@ def _done(page: Page) -> Answer:
     elif note is not None and note.waits:
         why = "the batch is held"
     else:
-        why = "replicas do not get on" if _held_number(page) else "no batch was measured yet"
+        is_held_up = _held_number(page) or (note is not None and note.partitions_blocked)
+        why = "replicas do not get on" if is_held_up else "no batch was measured yet"
     return Answer(DONE, f"Not known, because {why}", "warn", more)
 
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_reassignment.plan.schemas import TARGET
-from kafka_reassignment.plan.summary import factor_changes
+from kafka_reassignment.plan.summary import factor_changes, short_of_min_insync
 
 pytestmark = pytest.mark.quick
 
@@ -36,3 +36,22 @@ def test_each_topic_says_how_its_factor_changes_and_where_it_is_not_the_same_for
 def test_nothing_is_said_where_no_factor_changes():
     assert factor_changes(changes(("quiet", (1, 2), (3, 2)))) == ()
     assert factor_changes(changes()) == ()
+
+
+def test_what_min_insync_replicas_lets_wait_or_stay_is_told_by_topic():
+    """Producers stopped for the whole copy, and what was not moved waited for a day before anybody said so."""
+    found = changes(
+        ("raised", (1,), (1, 4)),
+        ("raised", (2,), (2, 4)),
+        ("moved", (1,), (4,)),
+        ("enough", (1, 2), (1, 4)),
+        ("unknown", (1,), (1, 4)),
+        ("lower", (1, 2, 3), (1,)),
+        ("reordered", (1,), (1,)),
+    )
+    least = {"raised": 2, "moved": 2, "enough": 2, "lower": 2, "reordered": 2, "one": 1}
+    assert short_of_min_insync(found, least) == (
+        ("raised (2 partitions with 1 of 2)",),
+        ("lower (1 partitions with 1 of 2)", "moved (1 partitions with 1 of 2)"),
+    )
+    assert short_of_min_insync(found, {}) == short_of_min_insync(changes(), least) == ((), ())

@@ -66,6 +66,18 @@ def test_what_the_request_gives_up_is_a_risk():
     ]
 
 
+def test_producers_that_wait_for_the_copies_and_what_is_not_moved_come_first():
+    plan = summary(
+        producers_wait=("raised (2 partitions with 1 of 2)",), below_min_insync=("moved (1 partitions with 1 of 2)",)
+    )
+    waits, stays = risks(plan, ASKED)
+    assert waits.startswith("Producers wait: those with acks=all stop")
+    assert "min.insync.replicas: raised (2 partitions with 1 of 2). Lower" in waits
+    assert stays.startswith("Not moved: ")
+    assert "moved (1 partitions with 1 of 2)" in stays
+    assert f"**Risk.** {waits}" in score_card(plan, ASKED)
+
+
 def test_a_broker_that_is_down_many_leaders_and_fewer_replicas_are_risks():
     down = broker(3, "a", 10, 0).model_copy(update={"alive": False})
     plan = summary(

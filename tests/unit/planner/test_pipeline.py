@@ -403,3 +403,10 @@ def test_leaders_that_no_reorder_can_spread_are_in_the_summary(spark, cluster, t
         "2 brokers still lead more than 1.10 times the mean (broker 1 leads 6, broker 2 leads 5)"
         in summary.left_unbalanced[-1]
     )
+
+
+def test_topics_with_fewer_replicas_than_min_insync_replicas_are_in_the_summary(spark, cluster, tmp_path):
+    cluster.broker(1, "a").broker(2, "b").topic("few", [1], [2], min_insync_replicas=2).topic("one", [1])
+    request = request_for(Job.REPLICATION_FACTOR, topics=("*",), replication_factor=2)
+    summary = plan(spark, cluster.write(tmp_path / "s"), request, str(tmp_path / "p"))
+    assert (summary.producers_wait, summary.below_min_insync) == (("few (2 partitions with 1 of 2)",), ())

@@ -20,6 +20,7 @@ from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.moves import cancel
 from kafka_reassignment.steps.rate import change_rate
+from kafka_reassignment.steps.waiting import SizeSamples, Waiting
 
 pytestmark = pytest.mark.quick
 
@@ -288,6 +289,75 @@ def test_the_advised_rate_is_one_that_is_accepted(reassignment):
     advised = error.value.advice[0].params["throttle_mb_per_second"]
     assert advised == 1
     change_rate(run.context, asked_bytes_per_second=round(advised * 1_000_000))
+
+
+def late(run):
+    """Look each 20 s until the time that the request allows is over; return the error."""
+    started, samples = run.clock.now, SizeSamples.by_clock_of(run.context)
+    while isinstance(result := run.look("sense_isr_catch_up", started_at=started, samples=samples), Waiting):
+        run.clock.sleep(20)
+    return result.error
+
+
+REPAIR_4 = Correct(
+    "repair the log dirs of broker 4 that have failed, /data (KAFKA_STORAGE_ERROR), and restart it; or trigger "
+    "kafka_reassignment_cancel, and ask again for a plan without broker 4 (in exclude_brokers where it was to get replicas, by "
+    "the job decommission where it has them)"
+)
+
+
+@pytest.mark.parametrize(
+    "moved", [move("orders", 0, (1, 2), (1, 4)), move("more", 0, (1, 4), (5, 4))], ids=["new", "stays"]
+)
+def test_a_log_dir_that_has_failed_is_to_be_repaired_and_no_rate_is_raised(reassignment, cluster, moved):
+    """The rate was to be doubled again and again, and nothing was copied at any."""
+    cluster.create_topic("more", [(1, 4)], size_bytes=1_000_000)
+    cluster.catch_up_all()
+    run = reassignment([moved], catch_up_timeout_minutes=2)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.fail_log_dir(4)
+    cluster.catch_up_all()
+    error = late(run)
+    assert error.advice == (REPAIR_4, Rerun("sense_isr_catch_up", batch=1))
+    assert run.record.progress().advice == tuple(advice_as_data((REPAIR_4,)))
+
+
+def test_no_end_is_promised_while_a_replica_that_stays_holds_the_batch_up(reassignment, cluster):
+    """It was "0 bytes left, about 0 s; blocked: ...; all is expected to be over 12:10 UTC", for hours."""
+    run = reassignment([move("orders", 1, (2, 3), (4, 3))])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.catch_up_all()
+    cluster.fall_behind(MOVES[1].partition, 3)
+    waiting = run.look("sense_isr_catch_up")
+    note = run.record.progress()
+    assert "0 bytes left, time left unknown; blocked: orders-1 (broker 3, which stays, is out of sync" in note.text
+    assert "is expected to be over" not in note.text
+    assert (note.ends_at, note.seconds_left, waiting.seconds_left) == (None, None, None)
+    assert note.partitions_blocked == 1
+
+
+def test_a_replica_that_copies_nothing_is_to_be_looked_at_and_the_rate_of_the_others_is_raised(reassignment, cluster):
+    run = reassignment(MOVES, catch_up_timeout_minutes=2)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    began = run.clock.now
+    run.clock.on_sleep.append(lambda: cluster.copy(ORDERS_0, 3, round(1000 * (run.clock.now - began).total_seconds())))
+    assert late(run).advice == (
+        Trigger("kafka_throttle", {"reassignment_id": "r", "throttle_mb_per_second": 20}),
+        Correct(
+            "look at the log of broker 4, whose replicas of orders-1 do not get into sync: its log dir may be offline, or it "
+            "needs a restart"
+        ),
+        Rerun("sense_isr_catch_up", batch=1),
+    )
+
+
+def test_a_rate_at_which_a_replica_may_wait_for_its_turn_is_to_be_raised(reassignment):
+    run = reassignment(
+        MOVES[:1], catch_up_timeout_minutes=2, throttle_mb_per_second=0.01, allow_low_throttle=True, keep_free_share=0
+    )
+    run.do_all("set_throttle", "submit_batch")
+    rate = Trigger("kafka_throttle", {"reassignment_id": "r", "throttle_mb_per_second": 1})
+    assert late(run).advice == (rate, Rerun("sense_isr_catch_up", batch=1))
 
 
 def test_replicas_that_never_catch_up_end_the_wait(reassignment, cluster):

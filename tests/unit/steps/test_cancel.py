@@ -362,6 +362,18 @@ def test_a_move_that_is_carried_on_under_too_low_a_rate_is_red_with_the_rate_to_
     assert error.value.advice == (faster, WHOLE.again(run.record))
 
 
+def test_a_move_that_is_carried_on_to_a_log_dir_that_has_failed_asks_for_no_rate(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.fail_log_dir(3)
+    cluster.fall_behind(ORDERS_0, 2)
+    cancel.stop(run.context, WHOLE, by="bob")
+    cancel.cancel_moves(run.context, WHOLE)
+    with pytest.raises(UnsafeDropError, match="did not settle in time") as error:
+        run.settle(WHOLE, started_at=run.clock.now - timedelta(days=2))
+    assert "repair the log dirs of broker 3 that have failed, /data (KAFKA_STORAGE_ERROR)" in str(error.value.advice)
+
+
 def test_a_name_that_fits_nothing_is_refused(reassignment):
     with pytest.raises(UnknownTopicOrPartitionError, match="'partitions' names 'orders-9', which is no partition"):
         cancel.stop(reassignment(MOVES).context, CancelScope(("orders-9",)), by="bob")

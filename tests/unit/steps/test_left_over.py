@@ -8,13 +8,14 @@ from tests.unit.steps.throttle_lab import MOVES, ORDERS_0
 from tests.unit.steps.verify_lab import failed, leader, set_min_insync
 
 from kafka_reassignment.advice import Rerun, StartBrokers, Trigger, WaitUntil, advice_as_data
+from kafka_reassignment.decisions.verification import has_another_factor
 from kafka_reassignment.errors import VerificationError
-from kafka_reassignment.model import (
-    TopicPartition,
-)
+from kafka_reassignment.model import Reassignment, TopicPartition
 from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.request import ReassignmentRequest, parse_request
+from kafka_reassignment.steps.cancel import stop
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.left_over import HOW
 from kafka_reassignment.steps.verify import verify
 
@@ -72,6 +73,59 @@ def test_what_can_be_moved_is_asked_for_without_what_min_insync_replicas_forbids
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     again = failed(run).advice[0]
     assert parse_plan(again.params["reassignment_json"]) == {ORDERS_0: (1, 3)}
+
+
+def test_a_topic_that_was_made_anew_with_another_factor_is_not_to_be_moved_to_the_target_of_its_predecessor(
+    reassignment, cluster
+):
+    """The advice was to take it from three replicas to two, which nobody had asked for."""
+    cluster.create_topic("anew", [(1, 2)])
+    run = reassignment([move("anew", 0, (1, 2), (1, 4)), *MOVES])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.delete_topic("anew")
+    cluster.create_topic("anew", [(4, 5, 6)])
+    cluster.alter_reassignments({ORDERS_0: None})
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    decide, withdraw, again, *_ = failed(run).advice
+    assert decide.what.startswith("decide where anew-0 (at 4,5,6) belong, and ask for that in a request of its own")
+    assert withdraw == Trigger("kafka_reassignment_cancel", {"reassignment_id": "r", "partitions": ["anew-0"]})
+    assert parse_plan(again.params["reassignment_json"]) == {ORDERS_0: (1, 3)}
+    assert parse_plan(run.record.read_file("left.json").decode()) == {ORDERS_0: (1, 3)}
+    cluster.alter_reassignments({ORDERS_0: (1, 3)})
+    cluster.catch_up_all()
+    with pytest.raises(VerificationError) as error:
+        verify(run.context)
+    assert error.value.advice == (decide, withdraw, Rerun("verify"))
+    stop(run.context, CancelScope(("anew-0",)), by="bob")
+    verify(run.context)
+
+
+def test_what_was_withdrawn_because_it_has_another_factor_keeps_nothing_red_where_it_was_all_that_was_planned(
+    reassignment, cluster
+):
+    cluster.create_topic("anew", [(1, 2)])
+    run = reassignment([move("anew", 0, (1, 2), (1, 4))])
+    cluster.delete_topic("anew")
+    cluster.create_topic("anew", [(4, 5, 6)])
+    run.do_all()
+    assert failed(run).advice[-1] == Rerun("verify")
+    stop(run.context, CancelScope(("anew-0",)), by="bob")
+    verify(run.context)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "is_another"),
+    [
+        ((1, 2), False),
+        ((1, 2, 4), False),
+        ((4, 5), False),
+        ((4, 5, 6), True),
+        ((1, 2, 4, 5), True),
+        ((1,), True),
+    ],
+)
+def test_a_partition_half_way_has_no_other_factor(replicas, is_another):
+    assert has_another_factor(Reassignment(ORDERS_0, (1, 2), (1, 4)), replicas) is is_another
 
 
 def test_a_hung_move_of_another_client_is_to_be_cancelled_before_a_new_reassignment(reassignment, cluster):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from tests.fakes.cluster import FakeCluster
-from tests.steps_lab import Run, move
+from tests.steps_lab import OWN_STEPS, Run, move
 from tests.unit.steps.throttle_lab import MOVES, ORDERS_0, ORDERS_1, ORDERS_2
 from tests.unit.steps.verify_lab import failed, leader, set_min_insync
 from upath import UPath
@@ -28,6 +28,7 @@ from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import AuditDraft
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.left_over import LEFT
+from kafka_reassignment.steps.sweep import sweep
 from kafka_reassignment.steps.throttle import put_in_place
 from kafka_reassignment.steps.verify import verify, write_report
 
@@ -46,6 +47,13 @@ class RefusingCluster(FakeCluster):
             self.refusals -= 1
             return dict.fromkeys(partitions, Refusal("PREFERRED_LEADER_NOT_AVAILABLE", "not now"))
         return super().elect_preferred_leaders(partitions)
+
+
+class RefusingConfigsCluster(FakeCluster):
+    """Its brokers refuse every change of a config."""
+
+    def alter_configs(self, changes):
+        return {c.resource: Refusal("POLICY_VIOLATION", "not now") for c in changes}
 
 
 class KeepingTheLastCluster(FakeCluster):
@@ -541,3 +549,38 @@ def test_a_throttle_that_a_move_which_never_ends_needs_is_not_waited_for_before_
         Trigger("kafka_throttle_sweep"),
         Rerun("verify"),
     )
+
+
+def test_what_a_broker_that_is_gone_still_has_of_the_throttle_is_told_and_left_to_the_sweep(reassignment, cluster):
+    """It was emptied and shut down before the throttle was cleared: no advice would end that, and all that was asked is done."""
+    run = reassignment([move("orders", 0, (1, 2), (1, 4))])
+    before = run.configs("orders")
+    run.do_all(*OWN_STEPS[:-1])
+    cluster.kill(2)
+    run.do("clear_throttle")
+    run.finish()
+    told = (
+        "broker 2 is down and still has our leader.replication.throttled.rate; kafka_throttle_sweep restores what was there "
+        "before as soon as the broker is back"
+    )
+    verified = [e for e in run.record.audit if e.step == "verify"][-1]
+    assert verified.outcome == "succeeded"
+    assert verified.summary == f"1 partitions at their target; {told}"
+    assert verified.facts["throttle_owed_by_down_brokers"] == [told]
+    assert told in run.record.read_file("report.txt").decode()
+    cluster.restart(2)
+    sweeping = run.context_of(run.store.record(run.cluster_id, "sweep"))
+    assert sweep(sweeping, by="cron").left == ()
+    assert run.configs("orders") == before
+
+
+def test_what_a_live_broker_still_has_of_the_throttle_is_not_as_planned(reassignment, cluster):
+    run = reassignment([move("orders", 0, (1, 2), (1, 4))])
+    run.do_all(*OWN_STEPS[:-1])
+    cluster.kill(2)
+    cluster.__class__ = RefusingConfigsCluster
+    run.do("clear_throttle")
+    error = failed(run)
+    assert "broker 4: follower.replication.throttled.rate" in str(error)
+    assert "broker 2" not in str(error)
+    assert error.advice == (Trigger("kafka_throttle_sweep"), Rerun("verify"))

@@ -68,6 +68,20 @@ def test_admission_is_done_waiting_or_failed(reassignment, cluster):
     assert run.record.progress().text == waiting.reason
 
 
+def test_producers_that_wait_for_the_copies_are_told_of_before_and_meanwhile(reassignment, cluster):
+    """Brokers ask for min.insync.replicas in sync as soon as there are as many replicas, the new ones included."""
+    cluster.create_topic("few", [(1,)], size_bytes=1_000_000, configs={"min.insync.replicas": "2"})
+    run = reassignment([move("few", 0, (1,), (1, 4)), MOVES[0]])
+    assert cluster.blocked_producers() == frozenset()
+    told = "producers with acks=all of few wait from the submission until the new replicas are in sync"
+    assert told in run.look("admit").message
+    run.do_all("set_throttle", "submit_batch")
+    assert cluster.blocked_producers() == {TopicPartition("few", 0)}
+    assert told in run.look("sense_isr_catch_up").reason
+    cluster.catch_up(TopicPartition("few", 0))
+    assert "producers" not in run.look("sense_isr_catch_up").reason
+
+
 def test_a_trigger_notices_a_stop_and_a_lock_of_another_reassignment(reassignment):
     run = reassignment(MOVES)
     run.store.release(run.cluster_id, "r")

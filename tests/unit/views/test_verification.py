@@ -46,6 +46,16 @@ def test_it_is_complete_only_at_the_very_end_and_looking_changes_nothing(reassig
     )
 
 
+def test_what_a_broker_that_is_down_has_of_the_throttle_is_told_and_it_is_complete_all_the_same(reassignment, cluster):
+    run = reassignment([move("orders", 0, (1, 2), (1, 4))])
+    run.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up", "drop_old_replicas")
+    cluster.kill(2)
+    run.do("clear_throttle")
+    found = verified(run)
+    assert (found.is_complete, found.throttles) == (True, [])
+    assert any(text.startswith("Throttle left: broker 2 is down and still has our leader") for text in found.lines())
+
+
 def test_a_replica_out_of_sync_is_not_complete(reassignment, cluster):
     run = reassignment(FIRST)
     run.do_all()

@@ -62,6 +62,15 @@ def test_a_reassignment_is_followed_from_its_plan_to_its_end(reassignment, clust
     assert done.as_json() == json.loads(json.dumps(done.as_json()))
 
 
+def test_no_time_is_left_to_be_told_while_a_replica_that_stays_holds_the_batch_up(reassignment, cluster):
+    run = reassignment(FIRST)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.catch_up_all()
+    cluster.fall_behind(ORDERS[1], 3)
+    run.look("sense_isr_catch_up")
+    assert watch(run).look().seconds_left is None
+
+
 def test_speeds_are_measured_between_looks_and_until_then_they_are_those_of_the_note(reassignment, cluster):
     run = reassignment(FIRST)
     run.do_all("admit", "set_throttle", "submit_batch")

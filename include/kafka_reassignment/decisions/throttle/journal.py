@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -217,6 +218,10 @@ class Journal(Versioned):
     def owed_texts(self) -> tuple[str, ...]:
         """Return one line for each record that is still owed."""
         return tuple(str(record) for record in (*self.rates, *(r for r in self.lists if r.added)))
+
+    def of_down_brokers(self, live_brokers: Collection[int]) -> Journal:
+        """Return what is owed to brokers that are not alive: nobody can change their configs before they are back (F7)."""
+        return Journal(rates=tuple(r for r in self.rates if r.broker not in live_brokers))
 
     def without(self, taken: Journal) -> Journal:
         """Return what is left when another journal has taken these records over; those that changed since stay."""
