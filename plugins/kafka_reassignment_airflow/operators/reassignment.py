@@ -200,11 +200,12 @@ class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
             try:
                 with self.run_context(context) as run:
                     return record(run)
+            except AirflowFailException:  # its advice leads to another question
+                self.log.error("%s could not be kept, and has to be given again", what)
+                raise
             except Exception as error:
-                is_final = isinstance(error, AirflowFailException)
-                if is_final or time.monotonic() >= until:
-                    kind = AirflowFailException if is_final else AirflowException
-                    raise kind(
+                if time.monotonic() >= until:
+                    raise AirflowException(
                         f"{what} could not be kept, so the question is asked again, and has to be answered again: {error}"
                     ) from error
                 self.log.warning("%s is not kept yet, trying again in %d s", what, KEEP_ANSWER_PAUSE_SECONDS)
