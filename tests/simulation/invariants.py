@@ -263,6 +263,16 @@ def _stop_says_what_is_left(play: Play, run: Any) -> list[Violation]:
     return []
 
 
+def _of_another_factor(play: Play, reassignment_id: str) -> frozenset[str]:
+    """Return the partitions of a plan that have neither as many replicas as it found, nor as many as it wants."""
+    return frozenset(
+        str(m.partition)
+        for m in play.world.truth.moves(reassignment_id)
+        if (seen := play.state.partitions.get(m.partition)) is not None
+        and len(seen.replicas) not in (len(m.current), len(m.target))
+    )
+
+
 def reassignment_is_done(play: Play, run: Any, *, at: datetime | None = None) -> list[Violation]:
     """Return which partitions are not at their target; not those that others have touched since ``at``, or just now."""
     now, found, state = play.world.time.now, [], play.state
@@ -277,7 +287,8 @@ def reassignment_is_done(play: Play, run: Any, *, at: datetime | None = None) ->
     leaving = set(request.brokers) if request.job is Job.DECOMMISSION else set()
     later = _begun_by_later(play, run.run_id, just_now)
     if targets and withdrawn >= {str(p) for p in targets} and not leaving:
-        withdrawn = frozenset()  # green only where all of them have come to their target all the same
+        # Green only where all of them have come to their target all the same, but for what others gave another factor.
+        withdrawn = _of_another_factor(play, run.run_id) & withdrawn
     elif request.job is Job.ROLL_BACK:
         withdrawn |= play.world.truth.withdrawn(str(request.roll_back_of))
     for partition, target in sorted(targets.items()):
