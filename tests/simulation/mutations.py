@@ -202,13 +202,13 @@ def verify_leads_nowhere(patch: Patch) -> None:
 @puts_back("B7")
 def a_stop_waits_for_others(patch: Patch) -> None:
     """Takes out that the end of a stop is not held up by another client's move, and names the brokers that are down."""
-    real = cancel.decide
+    real = cancel.ending
 
-    def decide(*args: Any) -> Settling:
+    def ending(*args: Any) -> Settling:
         decided = real(*args)
         return replace(decided, stranded={**decided.stranded, **decided.cancels.foreign})
 
-    patch.setattr(cancel, "decide", decide)
+    patch.setattr(cancel, "ending", ending)
     a_stop_only_says_again(patch)
 
 
