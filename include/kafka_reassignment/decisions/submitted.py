@@ -31,7 +31,8 @@ def distorted(
 
     Kafka 4.3.1 overwrites the adding and the removing replicas of a move that is superseded only where the new ones are
     not empty. So an expansion that races another client's move may drop what that move was to drop (F36), and a drop
-    may never complete (F34). A submission that comes after such a move removes what that one has added. What is not in flight any more has completed.
+    may never complete (F34). A submission that comes after such a move removes what that one has added. What is not in flight
+    any more has completed.
 
     Args:
         targets: what the controller accepted.

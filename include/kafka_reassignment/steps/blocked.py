@@ -1,8 +1,9 @@
 """Partitions that cannot move now: how often and for how long they are taken up again.
 
 They go behind all other batches while one of those can move on. When nothing that is left can move, the batch waits at its
-admission for the time of the request. What a dead broker holds up that only leaves later is cut again, and waits for nothing. After that it is given up, and so is what is blocked behind it, without a wait of its
-own. So a reassignment ends, however many batches its blocked partitions are in.
+admission for the time of the request. After that it is given up, and so is what is blocked behind it, without a wait of its
+own. So a reassignment ends, however many batches its blocked partitions are in. What waits for a dead broker that only leaves
+later is cut again instead, and waits for nothing.
 """
 
 from __future__ import annotations

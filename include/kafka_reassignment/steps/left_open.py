@@ -42,9 +42,9 @@ def leave_open(
     """Return the batch without the partitions that it goes on without from now on, and when it goes on without others.
 
     It waits for the time of the request once nothing but dead brokers holds it up. Then it goes on without these partitions,
-    if that lets anything get on: the rest of the batch, a later one, or a later step of these, cut again without the dead broker. None is left open more than twice, so that a broker
-    that comes and goes does not keep the reassignment from ending. A controller that takes one batch at a time would take no
-    other meanwhile, so nothing is left open there.
+    if that lets anything get on: the rest of the batch, a later one, or a later step of these, cut again without the dead broker.
+    None is left open more than twice, so that a broker that comes and goes does not keep the reassignment from ending. A
+    controller that takes one batch at a time would take no other meanwhile, so nothing is left open there.
 
     Args:
         run: of the reassignment.
