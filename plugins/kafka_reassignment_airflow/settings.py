@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowConfigException
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.errors import InvalidSetupError
 from kafka_reassignment.steps.approval_rules import ApprovalRules
+from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment_airflow.provider_info import OPTIONS, SECTION
 
 RETRIES = 6
@@ -63,6 +64,11 @@ def approval_rules() -> ApprovalRules:
         from_hours=_number("approve_from_hours"),
         second_approver=_flag("second_approver"),
     )
+
+
+def approval_rules_to_begin(run: RunContext) -> ApprovalRules | None:
+    """Return the same for a batch; None once a batch has begun: that was approved by the rules of then, whatever can be read now."""
+    return None if run.record.submitted(1) is not None else approval_rules()
 
 
 def _number(key: str) -> float | None:

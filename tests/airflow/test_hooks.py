@@ -20,7 +20,7 @@ from kafka_reassignment_airflow.hooks import reassignment
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
 from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.hooks.spark import SparkCluster, spark_cluster
-from kafka_reassignment_airflow.operators.batch import SetThrottleOperator
+from kafka_reassignment_airflow.operators.batch import SetThrottleOperator, SubmitBatchOperator
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID
 from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
 
@@ -170,6 +170,11 @@ def test_a_setting_that_cannot_be_read_says_what_is_rerun_once_it_is_corrected(a
     run.start()
     run.do_all(batch=1)
     assert "batch 2 admitted" in admitted(2), "a plan that has begun needs no approval any more"
+    run.do("set_throttle", 2)
+    dag_run = SimpleNamespace(run_id="r__0002", triggering_user_name="ann", run_type="manual")
+    ti = SimpleNamespace(dag_id=BATCH_DAG_ID, task_id="submit_batch", try_number=1)
+    SubmitBatchOperator(task_id="submit_batch", reassignment_id="r", batch=2).execute({"ti": ti, "dag_run": dag_run})
+    assert run.record.submitted(2) is not None
 
 
 def test_a_connection_that_cannot_be_used_says_what_is_rerun_once_it_is_corrected(admit, connection):

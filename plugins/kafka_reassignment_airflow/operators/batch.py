@@ -20,7 +20,7 @@ from kafka_reassignment_airflow.base import (
     TriggerReassignmentRunOperator,
 )
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_note, batch_run_id
-from kafka_reassignment_airflow.settings import approval_rules
+from kafka_reassignment_airflow.settings import approval_rules_to_begin
 from kafka_reassignment_airflow.triggers.drop import DropTrigger
 
 FAILED = ("failed", "upstream_failed")
@@ -52,7 +52,7 @@ class SubmitBatchOperator(BatchStepOperator):
 
     def run_step(self, run: RunContext, context: Context) -> None:
         """Submit the expansions that are missing."""
-        submit_batch(run, self.batch_number, approval_rules())
+        submit_batch(run, self.batch_number, approval_rules_to_begin(run))
 
 
 class DropOldReplicasOperator(DeferringBatchOperator):

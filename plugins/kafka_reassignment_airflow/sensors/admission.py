@@ -11,7 +11,7 @@ from kafka_reassignment.steps.admission import admit
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.waiting import Done, SizeSamples, Waiting, WaitResult
 from kafka_reassignment_airflow.base import DeferringBatchOperator
-from kafka_reassignment_airflow.settings import approval_rules
+from kafka_reassignment_airflow.settings import approval_rules_to_begin
 from kafka_reassignment_airflow.told import Happened, tell, was_told
 from kafka_reassignment_airflow.triggers.admission import AdmissionTrigger
 
@@ -30,9 +30,7 @@ class AdmitBatchSensor(DeferringBatchOperator):
 
     def look(self, run: RunContext, started_at: datetime, samples: SizeSamples) -> WaitResult:
         """Look once at the reasons."""
-        # What has begun was approved by the rules of then: a setting that cannot be read now is no matter of it.
-        rules = None if run.record.submitted(1) is not None else approval_rules()
-        return admit(run, self.batch_number, samples, started_at, rules)
+        return admit(run, self.batch_number, samples, started_at, approval_rules_to_begin(run))
 
     def held(self, run: RunContext, context: Context, waiting: Waiting) -> None:
         """Tell people, once for each batch, that it is held and why."""
