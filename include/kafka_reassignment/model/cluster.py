@@ -91,6 +91,13 @@ class View:
         state = self.partitions.get(partition)
         return state.isr & self.live_brokers if state else frozenset()
 
+    def heading_for(self, partition: TopicPartition) -> Replicas:
+        """Return the replicas that a partition has, or gets by the move in flight; none where it does not exist."""
+        if (flight := self.in_flight.get(partition)) is not None:
+            return flight.target
+        state = self.partitions.get(partition)
+        return state.replicas if state is not None else ()
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:

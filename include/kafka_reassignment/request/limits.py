@@ -100,15 +100,7 @@ class Limits(BaseModel):
         description="How many batches a plan may have. Batches take longer where their minutes or a window would make more. If the other limits need more, the plan is refused.",
     )
 
-    _numbers = field_validator(
-        "batch_minutes",
-        "partition_movements",
-        "replica_movements",
-        "leader_movements",
-        "batch_bytes",
-        "max_batches",
-        mode="before",
-    )(no_truth_value)
+    _numbers = field_validator("*", mode="before")(no_truth_value)
 
     @model_validator(mode="before")
     @classmethod

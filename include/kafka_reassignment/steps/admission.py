@@ -69,8 +69,8 @@ def admit(
 
     A batch of which no partition can be moved now is let in all the same while a later one can move on: its partitions are
     left for the end. So is one of which a partition can go on by other steps, around a dead broker. When none can, it waits for
-    as long as a batch may take, from ``started_at`` (by default now), and is let in then. With ``rules`` (the first look of a try) a plan that has to be approved, and is not, is refused: this run
-    may have been triggered by hand while people were asked.
+    as long as a batch may take, from ``started_at`` (by default now), and is let in then. With ``rules`` (the first look of a
+    try) a plan that has to be approved, and is not, is refused: this run may have been triggered by hand while people were asked.
 
     ``Failed`` with:
         NotApprovedError: the plan has to be approved, and is not.

@@ -122,7 +122,7 @@ def split_by_factor(
     for some in in_slices(moves.values(), SLICE):
         seen = observe_replicas(run.cluster, [m.partition for m in some])
         for move in some:
-            if (here := _heading_for(move.partition, seen)) and has_another_factor(move, here):
+            if (here := seen.heading_for(move.partition)) and has_another_factor(move, here):
                 others[move.partition] = here
     return {p: target for p, target in targets.items() if p not in others}, others
 
@@ -138,14 +138,6 @@ def withdrawn_and_elsewhere(run: RunContext) -> dict[TopicPartition, Replicas]:
         done = {*result.at_target, *result.gone}
         left |= {m.partition: m.target for m in moves if m.partition not in done}
     return split_by_factor(run, left)[0]
-
-
-def _heading_for(partition: TopicPartition, seen: View) -> Replicas:
-    """The replicas that a partition has, or gets by the move in flight; none where it does not exist."""
-    if (flight := seen.in_flight.get(partition)) is not None:
-        return flight.target
-    state = seen.partitions.get(partition)
-    return state.replicas if state is not None else ()
 
 
 def to_withdraw(run: RunContext, others: Mapping[TopicPartition, Replicas]) -> tuple[Advice, ...]:

@@ -218,7 +218,8 @@ def take_snapshot(run: RunContext, uri: str, *, as_if_cancelled: bool = False) -
 
     With ``as_if_cancelled`` a partition in flight counts as being where a cancel leaves it (KIP-236), and what the superseded
     reassignment has left between two assignments as being at one of them: that is where the batches will find it. What can reach
-    neither is to have as many replicas as before. Where the controller cannot cancel, a move in flight ends at its target, and its original replicas are not known.
+    neither is to have as many replicas as before. Where the controller cannot cancel, a move in flight ends at its target, and
+    its original replicas are not known.
     """
     description = run.cluster.describe_cluster()
     partitions = run.cluster.describe_partitions()

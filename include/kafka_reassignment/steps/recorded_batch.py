@@ -67,21 +67,15 @@ def begun_batch(recorded: RecordView, number: int) -> Batch:
         RecordError: there is no plan yet, or it has no such batch.
         RecordDamagedError: how it was found is not readable.
     """
-    if not has_begun(recorded, number):
-        return Batch(number, ())
-    found, whole = recorded.found(number), whole_batch(recorded, number)
-    if found is None:  # submitted by a version before there was this note
-        return whole
+    found = recorded.found(number)
+    if found is None:  # it comes before the first request; a version before there was this note has submitted without
+        return Batch(number, ()) if recorded.submitted(number) is None else whole_batch(recorded, number)
+    whole = whole_batch(recorded, number)
     begun = {*found.partitions}
     came_since = without(whole, begun | found.changed_by_others.keys()).steps  # what is left was cut again after a stop
     if came_since and (submitted := recorded.submitted(number)):
         begun.update(submitted.accepted)
     return replace(whole, steps=tuple(s for s in whole.steps if str(s.partition) in begun))
-
-
-def has_begun(recorded: RecordView, number: int) -> bool:
-    """Whether something of a batch may have been submitted: its note of how it was found comes before its first request."""
-    return recorded.found(number) is not None or recorded.submitted(number) is not None
 
 
 def taking_part(recorded: RecordView, batch: Batch) -> Batch:

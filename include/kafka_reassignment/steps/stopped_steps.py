@@ -47,7 +47,12 @@ def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> 
     """
     ours = StoppedSteps()
     if recorded.record.exists:
-        ours = _own_or_superseded(run, recorded, scope)
+        # A damaged plan is superseded first; what was settles here by what can be told without it.
+        stop = recorded.stopped() if scope.is_whole else None
+        if stop is not None and stop.superseded_by:
+            ours = _as_far_as_known(run, recorded, late_too=False)
+        else:
+            ours = _ours(run, recorded, scope, late_too=not scope.is_whole)
         moved = taken_up(_successors(run, recorded.record))
         ours = replace(ours, steps=tuple(s for s in ours.steps if str(s.partition) not in moved))
     if scope.is_whole:
@@ -59,22 +64,6 @@ def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> 
     foreign = moves_of_others(run, recorded, scope) - {s.partition for s in ours.steps}
     flights = run.cluster.list_reassignments(sorted(foreign)) if foreign else {}
     return replace(ours, steps=(*ours.steps, *(Step(f.as_reassignment(p)) for p, f in sorted(flights.items()))))
-
-
-def _own_or_superseded(run: RunContext, recorded: RecordView, scope: CancelScope) -> StoppedSteps:
-    """The steps of this reassignment; of a damaged plan, where another one has taken its place, what can be told without it.
-
-    Raises:
-        RecordDamagedError: that cannot be told, or none has taken its place: what is damaged is superseded first.
-    """
-    try:
-        return _ours(run, recorded, scope, late_too=not scope.is_whole)
-    except RecordDamagedError as error:
-        stop = recorded.stopped()
-        if stop is None or not stop.superseded_by or not scope.is_whole:
-            raise
-        run.log.warning("What is left of it goes back, as far as it can: %s", error)
-        return _without_batches(run, recorded)
 
 
 def planned_by_owner(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
@@ -148,12 +137,21 @@ def left_by(run: RunContext, earlier: Record) -> StoppedSteps:
     Raises:
         RecordDamagedError: nobody can tell.
     """
-    try:
-        own = _ours(run, RecordView(earlier), CancelScope(), late_too=True)
-    except RecordDamagedError as error:
-        run.log.warning("What %s has left goes back, as far as it can: %s", earlier.reassignment_id, error)
-        own = _without_batches(run, RecordView(earlier))
+    own = _as_far_as_known(run, RecordView(earlier), late_too=True)
     return _joined(run, own, _steps_of_superseded(run, earlier))
+
+
+def _as_far_as_known(run: RunContext, recorded: RecordView, *, late_too: bool) -> StoppedSteps:
+    """The steps of a whole reassignment, as ``_ours``; of a damaged plan what can be told without it, which goes back.
+
+    Raises:
+        RecordDamagedError: nobody can tell.
+    """
+    try:
+        return _ours(run, recorded, CancelScope(), late_too=late_too)
+    except RecordDamagedError as error:
+        run.log.warning("What %s has left goes back, as far as it can: %s", recorded.record.reassignment_id, error)
+        return _without_batches(run, recorded)
 
 
 def _successors(run: RunContext, record: Record) -> Iterator[Record]:
@@ -268,9 +266,7 @@ def _without_batches(run: RunContext, recorded: RecordView) -> StoppedSteps:
     view = observe(run.cluster, sorted(before))
     steps: list[Step] = []
     for partition, original in sorted(before.items()):
-        flight, state = view.in_flight.get(partition), view.partitions.get(partition)
-        here = flight.target if flight is not None else state.replicas if state is not None else ()
-        if extra := tuple(b for b in here if b not in original):
+        if extra := tuple(b for b in view.heading_for(partition) if b not in original):
             steps.append(Step(Reassignment(partition, original, (*extra, *original))))
     return StoppedSteps(tuple(steps), back={s.partition: s.reassignment.current for s in steps})
 
