@@ -2,7 +2,8 @@
 
 A broker that was down when its throttle was cleared, or a run that was deleted half-way, leaves a debt in the journal; it
 is paid here, in every cluster that has a record, by the connection that its reassignments were asked for with. Nothing is
-touched while a reassignment is at work, nor what its journal does not know as ours.
+restored while a reassignment has the cluster's lock; what that one copies gets the throttle back that it lacks. What no
+journal knows as ours is left as it is.
 """
 
 from __future__ import annotations
