@@ -261,7 +261,11 @@ def write_plan(plan_dir: str, batches: list[list[Step]], *, frozen_at: datetime)
     summary = summary_of_batches(request, batch_rows, target, partitions_in_cluster=len(target))
     write_summary(plan_dir, summary)
     return FrozenPlan(
-        plan_hash=summary.plan_hash, batches=len(batches), frozen_at=frozen_at, target_hash=target_hash(target)
+        plan_hash=summary.plan_hash,
+        batches=len(batches),
+        frozen_at=frozen_at,
+        target_hash=target_hash(target),
+        notes_found=True,
     )
 
 

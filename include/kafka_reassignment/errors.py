@@ -103,6 +103,10 @@ class ClusterUnavailableError(ReassignmentError):
     """The cluster, or the part of it a step needs, did not answer. Retrying may help."""
 
 
+class NothingSentError(ClusterUnavailableError):
+    """No broker could be connected to, so the request certainly had no effect."""
+
+
 class NotAuthorizedError(ReassignmentError):
     """The principal lacks an ACL (KIP-455 wants ALTER and DESCRIBE on the cluster)."""
 

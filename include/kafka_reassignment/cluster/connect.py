@@ -6,10 +6,9 @@ import socket
 
 from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
-from kafka_reassignment.cluster.kafka.errors import NothingSentError
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.cluster.zookeeper.cluster import ZookeeperCluster
-from kafka_reassignment.errors import InvalidSetupError, UnsupportedClusterError
+from kafka_reassignment.errors import InvalidSetupError, NothingSentError, UnsupportedClusterError
 from kafka_reassignment.ports import ClusterPort
 
 _PROBE_SECONDS = 1.0

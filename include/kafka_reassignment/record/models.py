@@ -79,7 +79,8 @@ class RecordedRequest(BaseRecordedRequest):
 class FrozenPlan(Versioned):
     """The plan that may be carried out: what is not at this place, or has another hash, does not run.
 
-    ``place`` is below the record. ``target_hash`` is that of the target assignment.
+    ``place`` is below the record. ``target_hash`` is that of the target assignment. ``notes_found`` says that no batch of it is
+    submitted without a note of how it was found (``FoundBatch``); not so where an earlier version has frozen it.
     """
 
     plan_hash: str
@@ -87,6 +88,7 @@ class FrozenPlan(Versioned):
     frozen_at: datetime
     place: str = "plan"
     target_hash: str = ""
+    notes_found: bool = False
 
 
 class PlanTry(Versioned):
@@ -99,16 +101,18 @@ class PlanTry(Versioned):
 
 
 class FoundBatch(Versioned):
-    """How a batch was found right before the first request for it. Written once.
+    """How a batch was found right before a request for it; the last note of a batch is in force.
 
-    ``partitions`` are those that it began with: from then on, what is half-way of them is this reassignment's doing.
-    ``changed_by_others`` are those that another client had brought half-way, and where it had: nothing of them is submitted, nor
-    settled by a stop.
+    ``partitions`` are those of which something may have been submitted by then or is submitted now: what is half-way of them is
+    this reassignment's doing, until a stop settles it. ``changed_by_others`` are those that another client had brought half-way,
+    and where it had: nothing of them is submitted, nor settled by a stop. ``run_command`` is the number of the last order to stop or
+    to go on by then, 0 where there was none.
     """
 
     at: datetime
     partitions: tuple[str, ...]
     changed_by_others: dict[str, str] = Field(default_factory=dict)
+    run_command: int = 0
 
 
 class SubmittedBatch(Versioned):

@@ -80,6 +80,7 @@ class Record:
         self._plan_tries = Series(root / "plans", PlanTry)
         self._journals = Series(root / "throttle-journal", Journal, kept=2)
         self._written_once = ReadOnce()
+        self._found: dict[int, Series[FoundBatch]] = {}
         self._finished: set[int] | None = None
 
     def write_request(self, recorded: RecordedRequest) -> RecordedRequest:
@@ -415,18 +416,11 @@ class Record:
         with suppress(RecordError):
             write_object(self.root / "sizes.json", note.model_dump_json().encode())
 
-    def found(self, batch: int) -> FoundBatch | None:
-        """Return how a batch was found right before its first request, or None when there was none yet."""
-        return self._written_once.read(self._batch(batch, "found"), FoundBatch)
-
-    def keep_found(self, batch: int, found: FoundBatch) -> FoundBatch:
-        """Store how a batch was found unless that is stored, and return what is."""
-        path = self._batch(batch, "found")
-        if not self._written_once.has(path) and self._written_once.create(path, found):
-            return found
-        kept = self.found(batch)
-        assert kept is not None
-        return kept
+    def found_notes(self, batch: int) -> Series[FoundBatch]:
+        """Return the notes of how a batch was found right before its requests."""
+        if batch not in self._found:
+            self._found[batch] = Series(self.root / "batches" / f"{batch:04d}.found", FoundBatch, kept=2)
+        return self._found[batch]
 
     def submitted(self, batch: int) -> SubmittedBatch | None:
         """Return what was submitted of a batch, or None when its submission was never recorded."""

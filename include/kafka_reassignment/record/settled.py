@@ -67,6 +67,16 @@ class SettledNotes:
                     found |= note.ends
         return found
 
+    def lifted_since(self, order: int) -> frozenset[str]:
+        """Return the partitions that were settled by a stop which was lifted since; of stops after an order of this number."""
+        stop, found = self._stop(), set[str]()
+        for number in range(1, self._notes.last_number() + 1):
+            with suppress(RecordDamagedError):
+                note = self._notes.read(number)
+                if note.run_command not in (None, stop) and note.run_command > order:
+                    found.update(note.ends)
+        return frozenset(found)
+
     def _stop(self) -> int | None:
         """The number of the last order, where that is to stop."""
         number, command = self._run_commands.last()

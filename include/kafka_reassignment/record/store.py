@@ -9,7 +9,7 @@ Layout under the base URI::
                                   /frozen.json    which of them runs, with its hash
                                   /reassignment.json, rollback.json   for kafka-reassign-partitions
                                   /throttle-journal/000001.json …   every version; the last one holds
-                                  /batches/0001.found.json, 0001.submitted.json, 0001.done.json
+                                  /batches/0001.found/000001.json, 0001.submitted.json, 0001.done.json
                                   /run-commands/, withdraw-commands/, limits-commands/   what operators ordered
                                   /revisions/000001.json …   re-batched: which plan, with its hash
                                   /audit/000001.json …

@@ -77,8 +77,12 @@ class RecordView:
         return self._once("withdrawn", self.record.withdrawn_partitions)
 
     def found(self, batch: int) -> FoundBatch | None:
-        """Return how a batch was found right before its first request."""
-        return self._once(("found", batch), lambda: self.record.found(batch))
+        """Return how a batch was found last, right before a request for it; None when there was none yet."""
+        return self.numbered_found(batch)[1]
+
+    def numbered_found(self, batch: int) -> tuple[int, FoundBatch | None]:
+        """Return the number of the last note of how a batch was found, and the note; 0 and None when there is none."""
+        return self._once(("found", batch), self.record.found_notes(batch).last)
 
     def submitted(self, batch: int) -> SubmittedBatch | None:
         """Return what was submitted of a batch."""

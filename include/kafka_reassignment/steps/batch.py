@@ -37,19 +37,17 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.cut_again import cut_around_dead
 from kafka_reassignment.steps.estimates import end_in_words, estimate_of
 from kafka_reassignment.steps.finished import is_finished_batch, refuse_finished
-from kafka_reassignment.steps.found import changed_already, changed_by_others, note_found
+from kafka_reassignment.steps.found import Begin, begins_with, changed_already, changed_by_others, found_until_now
 from kafka_reassignment.steps.idle_throttle import clear_idle_throttle, refuse_unlisted
 from kafka_reassignment.steps.inbound import as_large_as_now, note_sizes, take_sizes
 from kafka_reassignment.steps.left_open import changed_since, has_left_open, left_open_by
 from kafka_reassignment.steps.limits import revise
 from kafka_reassignment.steps.moves import (
     DOUBTFUL,
-    Submitting,
     as_texts,
     confirmed_view,
     freed,
     left_to_copy,
-    submit,
 )
 from kafka_reassignment.steps.raising import raise_to_whole
 from kafka_reassignment.steps.recorded_batch import without
@@ -111,10 +109,10 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
         run.require_go_ahead()
         refuse_unapproved(run, rules or ApprovalRules())
         batch, earlier = run.batch(number), run.record.submitted(number)
-        found = run.record.found(number)
+        recorded = RecordView(run.record)
+        found = found_until_now(recorded, number)
         changed = changed_already(batch, found, earlier)
         batch = without(batch, changed)
-        recorded = RecordView(run.record)
         is_repeated = has_left_open(recorded) or earlier is not None
         view = confirmed_view(run, batch.steps, DOUBTFUL if is_repeated else DOUBTFUL - {Phase.NOT_SUBMITTED})
         changed |= changed_since(run, batch, view) if is_repeated else {}
@@ -122,23 +120,20 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
         view = freed(run, batch.steps, view, event)
         _require_open_window(run, recorded, batch, view)
         view, kept = supersede_foreign(run, batch, view, event)
-        view, others = changed_by_others(run, recorded, batch, view, found, earlier)
+        view, others = changed_by_others(run, recorded, batch, view, found)
         batch, changed = without(batch, others), changed | others
         wanted = expansions_to_submit(batch, view)
         left = left_to_copy(batch, view)
         if wanted.to_submit:
             ensure_throttle(run, left, event)
         to_submit = run.controller.submissions(batch, view, wanted.to_submit) if wanted.to_submit else {}
-        orders: list[int] = []
+        begin = Begin(run, batch, view, found, begins_with(batch, view, wanted, found), others)
 
-        def go_ahead() -> None:
-            note_found(run, batch, others, found, earlier)
-            run.require_go_ahead()
-            orders.append(run.record.run_commands.last_as_read()[0])
+        def check() -> None:
             _refuse_overtaken(run, number, earlier)
             refuse_unlisted(run, left)
 
-        refused = submit(run, view, to_submit, Submitting(batch, go_ahead))
+        refused = begin.submit(to_submit, check)
         # What it is busy with may be this batch: a rerun asks for what was left out before.
         if refused and not wanted.already and (busy := run.controller.busy_message(refused)):
             raise ControllerBusyError(
@@ -151,9 +146,6 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
         )
         left_out = others | as_texts({**wanted.stale, **wanted.foreign, **kept, **wanted.waiting, **refused})
         _refuse_overtaken(run, number, earlier)
-        note_found(run, batch, others, found, earlier)
-        # As read before the first request: what is ordered after that may have cancelled what is submitted here.
-        ordered = orders[0] if orders else run.record.run_commands.last_as_read()[0]
         run.record.write_submitted(
             number,
             SubmittedBatch(
@@ -164,7 +156,7 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
                 went_behind=retried.behind,
                 changed_by_others=tuple(changed),
                 given_up=retried.given_up,
-                run_command=ordered,
+                run_command=begin.run_command,
                 done_before=_done_before(recorded, batch, view, earlier),
             ),
         )

@@ -1,55 +1,72 @@
-"""How a batch was found before its first request: what another client had made of its partitions is never ours.
+"""How a batch was found before its requests: what another client had made of its partitions is never ours.
 
 A partition between the two ends of its step looks the same, whoever brought it there: another client has raised its replication
-factor, or its topic was deleted and made anew. So what is half-way before anything of the batch was submitted is noted, once, and
-left alone from then on.
+factor, or its topic was deleted and made anew. So what a request is sent for is noted before, and what is half-way though nothing of
+it was submitted is left alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
-from kafka_reassignment.decisions.moves import changed_before, is_half_way
-from kafka_reassignment.errors import overtaken
-from kafka_reassignment.model import Batch, TopicPartition, View
+from kafka_reassignment.decisions.moves import Expansions, Phase, changed_before, is_half_way, phase
+from kafka_reassignment.errors import RACED, NothingSentError, overtaken
+from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.record.models import FoundBatch, SubmittedBatch
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.left_open import left_open_by
-from kafka_reassignment.steps.moves import as_texts
-from kafka_reassignment.steps.recorded_batch import without
+from kafka_reassignment.steps.moves import Submitting, as_texts, submit
+from kafka_reassignment.steps.recorded_batch import begun_names, without
 from kafka_reassignment.steps.stopped_steps import left_by, steps_of_superseded, superseded_by, taken_up
 from kafka_reassignment.steps.view import CONFIRM_SECONDS, observe
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How tries until now have found a batch.
+
+    ``number`` is that of the last note. ``begun`` are the partitions of which something may have been submitted; None where an
+    earlier version may have submitted any of them. ``changed_by_others`` are those that it goes on without, and why.
+    """
+
+    number: int
+    begun: frozenset[str] | None
+    changed_by_others: Mapping[str, str]
+
+
+def found_until_now(recorded: RecordView, number: int) -> Found:
+    """Return how tries until now have found a batch.
+
+    Raises:
+        RecordDamagedError: the last note of it is not readable.
+    """
+    last, note = recorded.numbered_found(number)
+    return Found(last, begun_names(recorded, number), note.changed_by_others if note else {})
+
+
 def changed_by_others(
-    run: RunContext,
-    recorded: RecordView,
-    batch: Batch,
-    view: View,
-    found: FoundBatch | None,
-    earlier: SubmittedBatch | None,
+    run: RunContext, recorded: RecordView, batch: Batch, view: View, found: Found
 ) -> tuple[View, dict[str, str]]:
     """Return which partitions of a batch others had made something of before anything of it was submitted, and what; with the view.
 
-    What ``found`` has was judged already. Where a version before there was that note has submitted the batch, nobody can tell.
+    Where an earlier version has submitted the batch, nobody can tell.
 
     Args:
         run: of the reassignment.
         recorded: what its record showed when the look began.
-        batch: to submit.
+        batch: to submit, without what it goes on without already.
         view: what is seen of it.
-        found: how an earlier try has found it.
-        earlier: what an earlier try has submitted.
+        found: how tries until now have found it.
 
     Raises:
         RecordDamagedError: nobody can tell what a superseded reassignment has left.
     """
-    if found is None and earlier is not None:
+    if found.begun is None:
         return view, {}
-    judged = {*found.partitions, *found.changed_by_others, *(earlier.accepted if earlier else ())} if found else ()
-    left = without(batch, judged)
+    left = without(batch, found.begun)
     if not any(is_half_way(s, view) for s in left.steps):
         return view, {}
     run.sleep(CONFIRM_SECONDS)  # what has just been cancelled or dropped may be a broker's old news
@@ -59,38 +76,119 @@ def changed_by_others(
     return view, as_texts(changed_before(left, view))
 
 
-def changed_already(batch: Batch, found: FoundBatch | None, earlier: SubmittedBatch | None) -> dict[str, str]:
+def changed_already(batch: Batch, found: Found, earlier: SubmittedBatch | None) -> dict[str, str]:
     """Return which partitions of a batch it goes on without since an earlier try, because another client has changed them, and why."""
     before = {p: earlier.left_out[p] for p in earlier.changed_by_others} if earlier else {}
     ours = set(map(str, batch.partitions))
-    return before | {p: why for p, why in (found.changed_by_others if found else {}).items() if p in ours}
+    return before | {p: why for p, why in found.changed_by_others.items() if p in ours}
 
 
-def note_found(
-    run: RunContext,
-    batch: Batch,
-    others: dict[str, str],
-    found: FoundBatch | None,
-    earlier: SubmittedBatch | None,
-) -> None:
-    """Note how a batch was found, right before its first request; does nothing where that is noted, or was submitted without.
+def begins_with(batch: Batch, view: View, wanted: Expansions, found: Found) -> frozenset[str]:
+    """Return the partitions of a batch that are submitted now, or are in flight or half-way because of us.
+
+    What was at its target before anything was submitted is not among them, unless an earlier version may have brought it there.
+    """
+    steps = {s.partition: s for s in batch.steps}
+    begins = {*wanted.to_submit, *wanted.already, *(p for p in wanted.waiting if is_half_way(steps[p], view))}
+    return frozenset(str(p) for p in begins if found.begun is None or phase(steps[p], view).phase is not Phase.DONE)
+
+
+@dataclass
+class Begin:
+    """The requests of one try at a batch, each after a note of what it begins with.
 
     Args:
         run: of the reassignment.
         batch: what takes part in it.
-        others: what it goes on without, because another client has changed it before, and why.
-        found: how an earlier try has found it.
-        earlier: what an earlier try has submitted.
-
-    Raises:
-        OvertakenError: another try has found it otherwise, as it has submitted something since.
+        view: on the ground of which it was decided.
+        found: how tries until now have found it.
+        begins: what is submitted now, or is in flight or half-way because of us.
+        others: what the batch goes on without from now on, because another client has changed it before, and why.
     """
-    if found is not None or earlier is not None:
-        return
-    found = FoundBatch(at=run.now(), partitions=tuple(map(str, batch.partitions)), changed_by_others=others)
-    kept = run.record.keep_found(batch.number, found)
-    if kept.changed_by_others.keys() != others.keys():
-        raise overtaken(f"it began batch {batch.number} at {kept.at:%H:%M:%S} UTC; nothing is submitted")
+
+    run: RunContext
+    batch: Batch
+    view: View
+    found: Found
+    begins: frozenset[str]
+    others: Mapping[str, str]
+    requests: int = 0
+    run_command: int = 0
+    """The number of the last order to stop or to go on before the first request: a later one may have cancelled what that submits."""
+
+    def submit(
+        self, targets: Mapping[TopicPartition, Replicas], check: Callable[[], None]
+    ) -> dict[TopicPartition, Refusal]:
+        """Submit in slices and return the refusals, as ``moves.submit``.
+
+        What the controller has certainly not taken is noted as well: what others make of it from now on is theirs.
+
+        Args:
+            targets: to submit; where there are none, what the batch goes on with and without is noted all the same.
+            check: called right before each request, raises where nothing may be submitted any more.
+
+        Raises:
+            OvertakenError: another try has found the batch otherwise since, or has carried it on.
+            StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
+        """
+        fresh = self.begins - (self.found.begun or frozenset())  # no earlier try has sent anything of these
+
+        def go_ahead() -> None:
+            self.run.require_go_ahead()
+            self._take_order()
+            check()
+            self._note()
+            self.requests += 1
+
+        try:
+            refused = submit(self.run, self.view, targets, Submitting(self.batch, go_ahead))
+        except NothingSentError:
+            if self.requests == 1:
+                self._take_back(fresh, targets)
+            raise
+        self._take_back(fresh, [p for p, refusal in refused.items() if refusal.code != RACED])
+        if not targets:
+            self._take_order()
+            self._note()
+        return refused
+
+    def _take_order(self) -> None:
+        if not self.requests:
+            self.run_command = self.run.record.run_commands.last_as_read()[0]
+
+    def _note(self) -> None:
+        known, changed = self.found.begun or frozenset(), {**self.found.changed_by_others, **self.others}
+        if self.found.number and known >= self.begins and self.found.changed_by_others == changed:
+            return
+        begun, number = known | self.begins, self.found.number + 1
+        if not self._append(begun, changed):
+            number, theirs = self.run.record.found_notes(self.batch.number).last()
+            if theirs is None or not begun.issubset(theirs.partitions) or theirs.changed_by_others != changed:
+                raise overtaken(f"it has begun batch {self.batch.number} since; nothing is submitted")
+        self.found = Found(number, begun, changed)
+
+    def _take_back(self, fresh: frozenset[str], partitions: Collection[TopicPartition]) -> None:
+        """Note that nothing of partitions was submitted, where nothing was there of it before.
+
+        Not where another try has noted something since: that one may have submitted them.
+        """
+        begin_there = {
+            str(s.partition)
+            for s in self.batch.steps
+            if s.partition in partitions and phase(s, self.view).phase is Phase.NOT_SUBMITTED
+        }
+        if self.found.begun is not None and not begin_there.isdisjoint(fresh):
+            self._append(self.found.begun - (begin_there & fresh), self.found.changed_by_others)
+
+    def _append(self, begun: frozenset[str], changed: Mapping[str, str]) -> bool:
+        """Write the next note; return whether no other try had written it."""
+        note = FoundBatch(
+            at=self.run.now(),
+            partitions=tuple(sorted(begun)),
+            changed_by_others=dict(changed),
+            run_command=self.run_command,
+        )
+        return self.run.record.found_notes(self.batch.number).append_after(self.found.number, note)
 
 
 def _left_by_earlier(
@@ -112,15 +210,13 @@ def _left_by_earlier(
 
 
 def _begun_and_cut_again(recorded: RecordView, number: int) -> set[str]:
-    """The partitions that an earlier batch had begun with, and has no more: it was cut again after a stop."""
+    """The partitions that an earlier batch had begun with, and has not moved: it left them out, or was cut again after a stop."""
     if recorded.last_revision() is None:
         return set()
     moved: set[str] = set()
     for earlier in range(1, number):
-        found, submitted = recorded.record.found(earlier), recorded.submitted(earlier)
-        if found is not None:
-            ended = {*submitted.accepted, *submitted.left_out} if submitted else set[str]()
-            moved |= {*found.partitions} - ended
+        submitted = recorded.submitted(earlier)
+        moved |= (begun_names(recorded, earlier) or frozenset()) - {*(submitted.accepted if submitted else ())}
     return moved
 
 

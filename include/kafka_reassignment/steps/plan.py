@@ -105,6 +105,7 @@ def _plan_and_freeze(run: RunContext, master: str, spark_settings: Mapping[str, 
             frozen_at=run.now(),
             place=place,
             target_hash=target_hash(read_target_table(out_uri)),
+            notes_found=True,
         )
     )
 
@@ -158,7 +159,7 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
                 half_way = _half_way(*_steps_now(run, plan_of(number), number))
             begun.append(BegunBatch(number, plan_of(number), left_out, half_way))
             taken_up.update(submitted.accepted)
-        elif (number == 1 or earlier.finished(number - 1) is not None) and recorded.found(number) is not None:
+        elif number == 1 or earlier.finished(number - 1) is not None:
             # Its task may have died after Kafka had taken the batch, and before that was recorded.
             steps, view = _steps_now(run, plan_of(number), number)
             may_have = {s.partition for s in begun_batch(recorded, number).steps} - {*map(TopicPartition.parse, back)}

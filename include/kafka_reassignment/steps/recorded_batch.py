@@ -61,21 +61,37 @@ def planned_batch(recorded: RecordView, number: int) -> Batch:
 def begun_batch(recorded: RecordView, number: int) -> Batch:
     """Return the part of a batch, withdrawn partitions included, of which something may have been submitted; none before its first request.
 
-    What another client had brought half-way before is no part of it.
+    What another client has brought half-way is no part of it, and nothing that a stop has settled before it was resumed.
 
     Raises:
         RecordError: there is no plan yet, or it has no such batch.
         RecordDamagedError: how it was found is not readable.
     """
-    found = recorded.found(number)
-    if found is None:  # it comes before the first request; a version before there was this note has submitted without
-        return Batch(number, ()) if recorded.submitted(number) is None else whole_batch(recorded, number)
+    begun = begun_names(recorded, number)
+    if begun is None:
+        return whole_batch(recorded, number)
+    if not begun:
+        return Batch(number, ())
     whole = whole_batch(recorded, number)
-    begun = {*found.partitions}
-    came_since = without(whole, begun | found.changed_by_others.keys()).steps  # what is left was cut again after a stop
-    if came_since and (submitted := recorded.submitted(number)):
-        begun.update(submitted.accepted)
     return replace(whole, steps=tuple(s for s in whole.steps if str(s.partition) in begun))
+
+
+def begun_names(recorded: RecordView, number: int) -> frozenset[str] | None:
+    """Return the partitions of which something may have been submitted with a batch, also before it was cut again.
+
+    None where nobody can tell: an earlier version, which left no note, may have submitted any of them.
+
+    Raises:
+        RecordDamagedError: how it was found is not readable.
+    """
+    found, submitted = recorded.found(number), recorded.submitted(number)
+    if found is None:
+        plan = recorded.plan_in_force()
+        return frozenset() if submitted is None and plan is not None and plan.notes_found else None
+    begun = frozenset(found.partitions) - {*(submitted.changed_by_others if submitted else ())}
+    if recorded.numbered_run_command()[0] > found.run_command:
+        begun -= recorded.record.settled.lifted_since(found.run_command)
+    return begun
 
 
 def taking_part(recorded: RecordView, batch: Batch) -> Batch:

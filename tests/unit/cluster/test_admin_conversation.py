@@ -13,9 +13,8 @@ from tests.unit.cluster.scripted_broker import ScriptedBroker
 
 from kafka_reassignment.cluster.kafka.admin import AdminConversation
 from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
-from kafka_reassignment.cluster.kafka.errors import NothingSentError
 from kafka_reassignment.cluster.settings import ClusterSettings
-from kafka_reassignment.errors import ClusterUnavailableError, InvalidRequestError
+from kafka_reassignment.errors import ClusterUnavailableError, InvalidRequestError, NothingSentError
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.ports import ClusterPort
 

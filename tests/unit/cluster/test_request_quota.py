@@ -15,7 +15,7 @@ from tests.unit.cluster.scripted_broker import DESCRIBE_CONFIGS, METADATA, Answe
 
 from kafka_reassignment.cluster import ClusterSettings
 from kafka_reassignment.cluster.kafka.cluster import KafkaCluster
-from kafka_reassignment.cluster.kafka.errors import NothingSentError
+from kafka_reassignment.errors import NothingSentError
 from kafka_reassignment.model import DEFAULT_OF_BROKERS, ConfigChange, ConfigOperation, ConfigResource, TopicPartition
 from kafka_reassignment.ports import ClusterPort
 

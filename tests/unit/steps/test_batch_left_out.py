@@ -20,7 +20,7 @@ from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job
-from kafka_reassignment.steps import batch, cancel
+from kafka_reassignment.steps import cancel, found
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.left_out import submission
@@ -178,7 +178,7 @@ def test_a_try_that_stood_still_after_its_last_request_does_not_hide_what_a_late
 ):
     run = reassignment(MOVES)
     run.do_all("admit", "set_throttle")
-    made, later = batch.submit, "2026-02-03T04:05:06+00:00"
+    made, later = found.submit, "2026-02-03T04:05:06+00:00"
 
     def stands_still(*args):
         refused = made(*args)
@@ -188,7 +188,7 @@ def test_a_try_that_stood_still_after_its_last_request_does_not_hide_what_a_late
         run.record.write_submitted(1, recorded)
         return refused
 
-    monkeypatch.setattr(batch, "submit", stands_still)
+    monkeypatch.setattr(found, "submit", stands_still)
     with pytest.raises(OvertakenError):
         run.do("submit_batch")
     assert run.record.submitted(1).left_open == {"orders-0": "broker 3 is down"}

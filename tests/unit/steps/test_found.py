@@ -1,15 +1,28 @@
 """What another client had made of a partition before its batch: it looks half-way, and is nobody's but that client's."""
 
+from dataclasses import replace
+
 import pytest
-from tests.steps_lab import ProcessDiedError, Run, move
+from tests.steps_lab import ProcessDiedError, Run, StillWaiting, move
 from upath import UPath
 
-from kafka_reassignment.errors import RecordDamagedError, VerificationError, is_worth_a_retry
-from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.errors import (
+    NothingSentError,
+    ReassignmentError,
+    RecordDamagedError,
+    RecordUnavailableError,
+    VerificationError,
+    is_worth_a_retry,
+)
+from kafka_reassignment.model import Refusal, TopicPartition
 from kafka_reassignment.record.operator_commands import RunCommand
+from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.chain import first_batch
+from kafka_reassignment.steps.limits import change_limits
+from kafka_reassignment.steps.resume import resume
 
 pytestmark = pytest.mark.quick
 
@@ -30,12 +43,12 @@ def raise_factor(cluster):
     return do
 
 
-def stop_all(run: Run) -> None:
-    cancel.stop(run.context, WHOLE, by="bob")
-    cancel.cancel_moves(run.context, WHOLE)
-    run.until_settled(WHOLE)
-    cancel.clear_after_stop(run.context, WHOLE)
-    report_stop(run.context, WHOLE)
+def stop_all(run: Run, scope: CancelScope = WHOLE) -> None:
+    cancel.stop(run.context, scope, by="bob")
+    cancel.cancel_moves(run.context, scope)
+    run.until_settled(scope)
+    cancel.clear_after_stop(run.context, scope)
+    report_stop(run.context, scope)
 
 
 @pytest.mark.parametrize("done", [(), ("admit",), ("admit", "set_throttle")], ids=len)
@@ -82,14 +95,14 @@ def test_a_try_that_dies_at_its_request_leaves_behind_what_is_its_own(reassignme
     with pytest.raises(ProcessDiedError):
         run.do("submit_batch")
     del cluster.alter_reassignments
-    found = run.record.found(1)
+    _, found = run.record.found_notes(1).last()
     assert found.partitions == ("orders-1",)
     assert found.changed_by_others.keys() == {"orders-0"}
     cluster.catch_up_all()
     run.do_all()
     assert run.replicas()["orders-0"] == RAISED
     assert run.replicas()["orders-1"] == (4, 3), "what it had expanded goes on"
-    assert run.record.found(1) == found, "it is written once"
+    assert run.record.found_notes(1).last() == (1, found), "nothing new of it is noted"
 
 
 @pytest.mark.parametrize("done", [("admit",), ("admit", "set_throttle"), ("admit", "set_throttle", "submit_batch")])
@@ -121,14 +134,171 @@ def test_what_a_batch_has_left_half_way_and_a_stop_has_left_is_still_ours_when_r
     assert run.replicas()["orders-0"] == (3, 2)
 
 
-def test_a_record_of_a_version_before_goes_on_as_it_did(reassignment, cluster):
+def die_at_request(cluster, run: Run, batch: int = 1) -> None:
+    """The worker is killed once Kafka has taken the batch, and nothing of that is recorded."""
+    request = cluster.alter_reassignments
+
+    def die(*args, **options):
+        request(*args, **options)
+        raise ProcessDiedError
+
+    cluster.alter_reassignments = die
+    with pytest.raises(ProcessDiedError):
+        run.do("submit_batch", batch)
+    del cluster.alter_reassignments
+
+
+def as_an_earlier_version(run: Run) -> None:
+    """The record is one of an earlier version, which left no notes."""
+    for note in (run.record.root / "batches" / "0001.found").iterdir():
+        note.unlink()
+    frozen = run.record.root / "frozen.json"
+    frozen.write_text(frozen.read_text().replace('"notes_found": true', '"notes_found": false'))
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_what_an_earlier_version_has_submitted_goes_on(reassignment, cluster, is_recorded):
     run = reassignment(MOVES)
-    run.do_all("admit", "set_throttle", "submit_batch")
-    (run.record.root / "batches" / "0001.found.json").unlink()
+    run.do_all("admit", "set_throttle")
+    run.do("submit_batch") if is_recorded else die_at_request(cluster, run)
+    as_an_earlier_version(run)
     cluster.catch_up_all()
     run.do_all()
-    assert run.record.found(1) is None
     assert run.replicas()["orders-0"] == (3, 2)
+    run.finish()
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_stop_takes_back_what_an_earlier_version_has_submitted(reassignment, cluster, is_recorded):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle")
+    run.do("submit_batch") if is_recorded else die_at_request(cluster, run)
+    as_an_earlier_version(run)
+    stop_all(run)
+    assert not cluster.list_reassignments()
+    assert run.replicas()["orders-0"] == (1, 2)
+
+
+@pytest.fixture
+def cut_again(cluster, tmp_path):
+    """A reassignment whose first batch has other partitions since it was submitted, stopped and resumed; not submitted again yet."""
+    cluster.create_topic("more", [(3, 1), (1, 2)], size_bytes=1_000_000)
+    cluster.catch_up_all()
+    later = [move("more", 0, (3, 1), (3, 5)), move("more", 1, (1, 2), (1, 6))]
+    run = Run(cluster, UPath(tmp_path), [MOVES, later], limits={"partition_movements": 2})
+    run.when_waiting = cluster.catch_up_all
+    run.do_all("admit", "set_throttle", "submit_batch")
+    stop_all(run)
+    change_limits(run.context, {"partition_movements": 4}, by="ann")
+    resume(run.context, by="bob")
+    assert first_batch(run.context) == 1
+    assert len(run.context.batch(1).partitions) == 4
+    run.do_all("admit", "set_throttle")
+    return run
+
+
+def test_a_second_stop_takes_back_what_was_begun_after_the_batch_was_cut_again(cut_again, cluster):
+    die_at_request(cluster, cut_again)
+    stop_all(cut_again)
+    assert not cluster.list_reassignments()
+    assert cut_again.replicas()["more-0"] == (3, 1)
+
+
+def test_what_was_begun_after_the_batch_was_cut_again_is_ours_in_a_rerun(cut_again, cluster):
+    die_at_request(cluster, cut_again)
+    cluster.catch_up_all()
+    cut_again.do_all()
+    assert cut_again.record.finished(1).left_out == {}
+    cut_again.finish()
+
+
+def test_what_was_begun_after_the_batch_was_cut_again_is_settled_when_it_is_withdrawn(cut_again, cluster, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(Record, "write_submitted", store_is_away)
+        with pytest.raises(RecordUnavailableError):
+            cut_again.do("submit_batch")
+    stop_all(cut_again, CancelScope(partitions=("more-1",)))
+    cut_again.do_all()
+    assert cut_again.replicas()["more-1"] == (1, 2)
+
+
+def store_is_away(*_args: object) -> None:
+    raise RecordUnavailableError("The store does not answer")
+
+
+def test_what_others_make_of_a_partition_after_a_stop_has_settled_it_is_theirs_when_it_is_resumed(
+    reassignment, raise_factor
+):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    stop_all(run)
+    raise_factor()
+    resume(run.context, by="bob")
+    assert first_batch(run.context) == 1
+    run.do_all()
+    assert run.replicas()["orders-0"] == RAISED
+    assert run.replicas()["orders-1"] == (4, 3)
+    assert "before it was submitted" in run.record.finished(1).left_out["orders-0"]
+
+
+@pytest.mark.parametrize("kept_out_by", ["a move of another client", "a broker that is down"])
+def test_a_stop_takes_back_nothing_of_what_was_left_out(reassignment, cluster, raise_factor, kept_out_by):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle")
+    if kept_out_by == "a broker that is down":
+        cluster.kill(3)
+        run.do("submit_batch")
+        cluster.restart(3)
+        raise_factor()
+    else:
+        cluster.another_client().alter_reassignments({ORDERS_0: (2, 1, 3)}, allow_replication_factor_change=True)
+        run.do("submit_batch")
+        cluster.catch_up(ORDERS_0)
+    there = run.replicas()["orders-0"]
+    assert "orders-0" in run.record.submitted(1).left_out
+    stop_all(run)
+    assert run.replicas()["orders-0"] == there
+    assert len(there) == 3
+
+
+def test_a_stop_takes_back_nothing_that_another_client_has_taken_over_since(reassignment, cluster):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    other = cluster.another_client()
+    other.alter_reassignments({ORDERS_0: None})
+    other.alter_reassignments({ORDERS_0: (2, 1, 3)}, allow_replication_factor_change=True)
+    with pytest.raises(StillWaiting):
+        run.do("sense_isr_catch_up")
+    assert run.record.submitted(1).changed_by_others == ("orders-0",)
+    cluster.catch_up(ORDERS_0)
+    stop_all(run)
+    assert run.replicas()["orders-0"] == (2, 1, 3)
+
+
+@pytest.mark.parametrize("answer", ["busy", "refused", "nothing sent"])
+def test_what_another_client_makes_of_a_batch_that_was_not_taken_is_not_ours(
+    reassignment, cluster, raise_factor, monkeypatch, answer
+):
+    run = reassignment(MOVES)
+    run.do_all("admit", "set_throttle")
+    old = replace(cluster.describe_cluster(), has_reassignment_api=False)
+
+    def not_taken(targets, **_options):
+        if answer == "nothing sent":
+            raise NothingSentError("No broker answers. Nothing was sent. Try again.")
+        refusal = "REASSIGNMENT_IN_PROGRESS" if answer == "busy" else "INVALID_REPLICATION_FACTOR"
+        return dict.fromkeys(targets, Refusal(refusal, "payments-0 is there"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster, "alter_reassignments", not_taken)
+        if answer == "busy":
+            patched.setattr(cluster, "describe_cluster", lambda: old)
+        with pytest.raises(ReassignmentError):
+            run.do("submit_batch")
+    raise_factor(replicas=(2, 1, 3))
+    run.do_all()
+    assert run.replicas()["orders-0"] == (2, 1, 3)
+    assert "before it was submitted" in run.record.finished(1).left_out["orders-0"]
 
 
 def test_what_is_at_its_target_in_order_needs_nothing_whoever_brought_it_there(reassignment, raise_factor):
@@ -154,11 +324,11 @@ def test_a_later_step_is_judged_by_where_the_earlier_one_ends(cluster, tmp_path,
 def test_a_damaged_note_of_how_a_batch_was_found_is_final(reassignment, cluster, content):
     run = reassignment(MOVES)
     run.do_all("admit", "set_throttle", "submit_batch")
-    (run.record.root / "batches" / "0001.found.json").write_bytes(content)
+    (run.record.root / "batches" / "0001.found" / "000001.json").write_bytes(content)
     changed = len(cluster.altered)
     cancel.stop(run.context, WHOLE, by="bob")
     for step in (lambda: cancel.cancel_moves(run.context, WHOLE), lambda: report_stop(run.context, WHOLE)):
-        with pytest.raises(RecordDamagedError, match="0001.found.json is not a readable FoundBatch") as error:
+        with pytest.raises(RecordDamagedError, match=r"0001.found/000001.json is not a readable FoundBatch") as error:
             step()
         assert not is_worth_a_retry(error.value)
         assert error.value.advice

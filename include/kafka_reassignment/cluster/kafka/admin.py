@@ -17,11 +17,12 @@ from typing import Any, Self, TypeAlias, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from kafka_reassignment.cluster.kafka.errors import NothingSentError, credentials_refused, no_broker_answers
+from kafka_reassignment.cluster.kafka.errors import credentials_refused, no_broker_answers
 from kafka_reassignment.cluster.settings import GSSAPI_NEEDS, ClusterSettings
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     InvalidSetupError,
+    NothingSentError,
     ReassignmentError,
     UnsupportedClusterError,
     name_some,

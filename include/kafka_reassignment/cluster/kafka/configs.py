@@ -13,15 +13,9 @@ from confluent_kafka.admin import ConfigResource as ClientResource
 
 from kafka_reassignment.cluster.kafka.admin import AdminConversation, Answer
 from kafka_reassignment.cluster.kafka.described_configs import BROKER_SECONDS, TOPICS_PER_REQUEST
-from kafka_reassignment.cluster.kafka.errors import (
-    UNREACHABLE,
-    NothingSentError,
-    Right,
-    raise_if_general,
-    refusal_of,
-)
+from kafka_reassignment.cluster.kafka.errors import UNREACHABLE, Right, raise_if_general, refusal_of
 from kafka_reassignment.cluster.kafka.list_configs import joined, no_throttled_replicas
-from kafka_reassignment.errors import ClusterUnavailableError, ReassignmentError, name_some
+from kafka_reassignment.errors import ClusterUnavailableError, NothingSentError, ReassignmentError, name_some
 from kafka_reassignment.model import (
     ConfigChange,
     ConfigOperation,

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from kafka_reassignment.cluster.kafka.errors import NothingSentError, Right, raise_if_general, refusal_of
+from kafka_reassignment.cluster.kafka.errors import Right, raise_if_general, refusal_of
 from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
-from kafka_reassignment.errors import ClusterUnavailableError
+from kafka_reassignment.errors import ClusterUnavailableError, NothingSentError
 from kafka_reassignment.model import DEFAULT_OF_BROKERS, ConfigChange, ConfigOperation, Refusal
 
 _BROKER = 4

@@ -8,7 +8,7 @@ from enum import StrEnum
 import kafka.errors as kafka_errors
 
 from kafka_reassignment.advice import Correct
-from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError, ReassignmentError
+from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedError, NothingSentError, ReassignmentError
 from kafka_reassignment.model import Refusal
 
 # kafka-python 3.0 has names of its own for some of Kafka's error codes (org.apache.kafka.common.protocol.Errors).
@@ -46,10 +46,6 @@ class Right(StrEnum):
     DESCRIBE_CONFIGS_TOPICS = "DescribeConfigs on all topics (AlterConfigs includes it)"
     ALTER_TOPIC = "Alter on the topic"
     DESCRIBE_GROUP = "Describe on the group"
-
-
-class NothingSentError(ClusterUnavailableError):
-    """No broker could be connected to, so the request certainly had no effect."""
 
 
 def code_name(code: int) -> str:

@@ -14,14 +14,13 @@ from kafka_reassignment.advice import Correct
 from kafka_reassignment.cluster.kafka.errors import (
     NOT_CONTROLLER,
     THROTTLING_QUOTA_EXCEEDED,
-    NothingSentError,
     Right,
     raise_if_general,
     refusal_of,
     server_seconds,
 )
 from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
-from kafka_reassignment.errors import ClusterUnavailableError, InvalidRequestError
+from kafka_reassignment.errors import ClusterUnavailableError, InvalidRequestError, NothingSentError
 from kafka_reassignment.model import Refusal, Replicas
 from kafka_reassignment.ports import MAX_NEW_PARTITIONS
 

@@ -21,10 +21,11 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
 from kafka_reassignment.cluster.client_logs import client_logger
-from kafka_reassignment.cluster.kafka.errors import NothingSentError, credentials_refused, no_broker_answers
+from kafka_reassignment.cluster.kafka.errors import credentials_refused, no_broker_answers
 from kafka_reassignment.cluster.settings import ClusterSettings
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
+    NothingSentError,
     ReassignmentError,
     UnsupportedClusterError,
     name_some,

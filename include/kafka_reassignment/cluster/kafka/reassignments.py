@@ -8,18 +8,12 @@ from typing import Any
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest
 
 from kafka_reassignment.advice import Correct
-from kafka_reassignment.cluster.kafka.errors import (
-    NOT_CONTROLLER,
-    NothingSentError,
-    Right,
-    raise_for,
-    refusal_of,
-    server_seconds,
-)
+from kafka_reassignment.cluster.kafka.errors import NOT_CONTROLLER, Right, raise_for, refusal_of, server_seconds
 from kafka_reassignment.cluster.kafka.protocol import ProtocolConversation
 from kafka_reassignment.errors import (
     ClusterUnavailableError,
     InvalidRequestError,
+    NothingSentError,
     ReassignmentError,
     name_some,
 )
