@@ -90,17 +90,30 @@ class Kind:
 
 ACTIONS: dict[str, Kind] = {}
 
+ADDED: dict[str, Kind] = {}
+"""Actions that came later. Among ``ACTIONS`` they would change the scripts of all seeds, also of those that broke something once."""
 
-def action(group: str, weight: float = 1.0, **make: Callable[[random.Random], Any]) -> Callable[[Do], Do]:
+ADDED_FROM = 10_000_000
+"""The seed from which on a script may have one of ``ADDED`` as well."""
+
+
+def action(
+    group: str, weight: float = 1.0, *, among: dict[str, Kind] = ACTIONS, **make: Callable[[random.Random], Any]
+) -> Callable[[Do], Do]:
     """Register a kind of action under the name of its function; ``make`` draws each argument."""
 
     def registered(do: Do) -> Do:
-        ACTIONS[do.__name__] = Kind(
+        among[do.__name__] = Kind(
             do.__name__, group, weight, do, lambda rng: {name: draw(rng) for name, draw in make.items()}
         )
         return do
 
     return registered
+
+
+def kind_of(name: str) -> Kind:
+    """Return a kind of action by its name."""
+    return ADDED[name] if name in ADDED else ACTIONS[name]
 
 
 def number(rng: random.Random) -> int:
@@ -126,8 +139,16 @@ def random_actions(rng: random.Random, count: int) -> list[Action]:
     return sorted(made, key=lambda a: (a.at, a.name))
 
 
+def with_added(rng: random.Random, script: Sequence[Action]) -> tuple[Action, ...]:
+    """Return a script with one or two of the actions that came later, three times out of four."""
+    names = sorted(ADDED)
+    weights = [ADDED[name].weight for name in names]
+    added = [_random(rng, name) for name in rng.choices(names, weights, k=rng.choice((0, 1, 1, 2)))]
+    return (*script, *added)
+
+
 def _random(rng: random.Random, name: str) -> Action:
-    arguments = ACTIONS[name].make(rng)
+    arguments = kind_of(name).make(rng)
     if rng.random() < 0.5:
         task = rng.choice((*BATCH_STEPS, *BATCH_STEPS, *MAIN_TASKS, *LONGEST * 6))
         nth = rng.choice((1, 1, 1, 2, 3))

@@ -53,6 +53,7 @@ class Ledger:
         owner: the reassignment that has the lock of the cluster, by the record; where that is damaged, which had it before.
         limit: by reassignment, broker and side, the highest rate that was asked for; None when unthrottled.
         targets: what the plan of a reassignment asks for.
+        found: where the plan of a reassignment has found its partitions.
         may_touch_foreign: whether the code that acts now was asked to cancel or supersede others' moves.
         actor: the name of the code that acts now.
         acting_for: the Airflow and the reassignment whose batch acts now; None where it is no batch's task.
@@ -68,6 +69,7 @@ class Ledger:
         owner: Callable[[], str | None],
         limit: Callable[[str, int, str], float | None],
         targets: Callable[[str], Mapping[TopicPartition, Replicas]],
+        found: Callable[[str], Mapping[TopicPartition, Replicas]] = lambda _: {},
         may_touch_foreign: Callable[[], bool] = lambda: False,
         actor: Callable[[], str] = lambda: "",
         acting_for: Callable[[], tuple[str, str] | None] = lambda: None,
@@ -79,6 +81,7 @@ class Ledger:
         self._owner = owner
         self._limit = limit
         self._targets = targets
+        self._found = found
         self._may_touch_foreign = may_touch_foreign
         self._actor = actor
         self._acting_for = acting_for
@@ -92,6 +95,10 @@ class Ledger:
         self.copies: dict[Replica, Copy] = {}
         self.movers: dict[TopicPartition, str] = {}
         """Who started what is in flight: "ours" or another's name."""
+        self._begun: dict[TopicPartition, str] = {}
+        """Of which reassignment something was submitted of a partition."""
+        self._of_others: dict[TopicPartition, frozenset[int]] = {}
+        """Where another client has brought what nothing was submitted of: nobody may take a replica of it away."""
         self.configs = ConfigAccount(self.state().configs, self._broken, looks_like_ours)
         self.violations: list[Violation] = []
 
@@ -238,6 +245,7 @@ class Ledger:
             self._shown_now().partitions.update(answer)
         elif call == "list_reassignments":
             self._shown_now().in_flight = set(answer)
+            self._forget_ambiguous(answer)
         elif call == "describe_configs":
             self._shown_now().configs |= {
                 (r, k): values[k].value if k in values else None for r, values in answer.items() for k in THROTTLE_KEYS
@@ -264,6 +272,7 @@ class Ledger:
                 self.copies[partition, broker] = Copy(owner, self._now())
             if now.in_flight:
                 self.movers[partition] = "ours"
+            self._judge_of_others(owner, partition, was, target)
             goes = set(was.replicas) - set(target or now.replicas)
             if target is None:
                 continue
@@ -282,6 +291,8 @@ class Ledger:
             now = after.partitions.get(partition)
             if now is None or (was.replicas, was.adding, was.removing) == (now.replicas, now.adding, now.removing):
                 continue
+            if self._begun.get(partition) is None or self._begun[partition] != self._owner():
+                self._of_others[partition] = frozenset(now.replicas) - frozenset(now.removing)
             if now.in_flight:
                 self.movers[partition] = who
             else:
@@ -289,6 +300,30 @@ class Ledger:
             for copied, broker in list(self.copies):
                 if copied == partition:
                     del self.copies[copied, broker]
+
+    def _judge_of_others(self, owner: str, partition: TopicPartition, was: Seen, target: Replicas | None) -> None:
+        """Kafka does not say who has added a replica; a reassignment knows what was there before its own request."""
+        theirs = self._of_others.pop(partition, None)
+        if target is None:
+            self._begun.pop(partition, None)
+            return
+        self._begun[partition] = owner
+        if theirs is None or self._may_touch_foreign() or theirs != set(was.replicas) - set(was.removing):
+            return
+        if goes := sorted(theirs - set(target)):
+            found = self._found(owner).get(partition)
+            if found is None or set(found) != theirs:
+                self._broken(
+                    "I3", f"{partition}: we take away {goes} of {sorted(theirs)}, which others have made of it"
+                )
+
+    def _forget_ambiguous(self, in_flight: Mapping[TopicPartition, Any]) -> None:
+        """What is in flight as one of our own moves would be counts as ours from the first look on."""
+        for partition in self._of_others.keys() & in_flight.keys():
+            owner = self._owner() or ""
+            found, target = self._found(owner).get(partition, ()), self._targets(owner).get(partition, ())
+            if self._of_others[partition] <= {*found, *target}:
+                del self._of_others[partition]
 
     def _judge_bare(self, before: set[Replica], call: str) -> None:
         for (partition, broker), reason in self.bare().items():

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from tests.simulation import companions, damage, misfortunes, people, tools  # noqa: F401 - they register their actions
-from tests.simulation.actions import ACTIONS, Action
+from tests.simulation.actions import Action, kind_of
 from tests.simulation.activities import Fault
 from tests.simulation.controller_state import State
 from tests.simulation.coverage import Coverage, states_of
@@ -276,7 +276,7 @@ class Play:
     def _do(self, index: int, each: Action) -> None:
         if index in self.met:
             return
-        kind = ACTIONS[each.name]
+        kind = kind_of(each.name)
         if self.coverage is not None:
             self.coverage.before(self, each)
         self.met[index] = met = kind.do(self, **each.arguments)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 
-from tests.simulation.actions import Action, random_actions
+from tests.simulation.actions import ADDED_FROM, Action, random_actions, with_added
 from tests.simulation.clock import TooManyEventsError
 from tests.simulation.coverage import Coverage
 from tests.simulation.directed import directed, state_of
@@ -71,12 +71,16 @@ class Summary:
 
 
 def script_of(seed: int) -> tuple[Action, ...]:
-    """Return what happens in a seed: a directed script in every second one, else up to eight actions, none in one of ten."""
+    """Return what happens in a seed: a directed script in every second one, else up to eight actions, none in one of ten.
+
+    Seeds from ``ADDED_FROM`` on may have one or two of the actions that came later, too.
+    """
     if state_of(seed) is not None:
-        return directed(seed)
-    rng = random.Random(f"script {seed}")
-    count = 0 if rng.random() < 0.1 else rng.randint(1, 8)
-    return tuple(random_actions(rng, count))
+        script = directed(seed)
+    else:
+        rng = random.Random(f"script {seed}")
+        script = tuple(random_actions(rng, 0 if rng.random() < 0.1 else rng.randint(1, 8)))
+    return script if seed < ADDED_FROM else with_added(random.Random(f"added {seed}"), script)
 
 
 def run_seed(seed: int, *, twice: bool = True, coverage: Coverage | None = None) -> list[Found]:

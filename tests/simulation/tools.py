@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tests.fakes.operators import CruiseControl, OperatorError, ReassignPartitions
-from tests.simulation.actions import action, number, one_of, pick
+from tests.simulation.actions import ADDED, action, number, one_of, pick
 from tests.simulation.controller_state import FOLLOWER_RATE, LEADER_RATE
 from tests.simulation.people import FLAG
 
@@ -158,6 +158,49 @@ def cruise_control_moves(
         f"{chosen} to {list(target)}",
         lambda: other.start({chosen: target}, throttle=rate, stops_others=cancels),
     )
+
+
+@action("tools", 3, among=ADDED, partition=number, broker=number, first=FLAG, at_once=FLAG)
+def another_adds_a_replica(
+    play: Play, partition: int = 0, broker: int = 0, first: bool = False, at_once: bool = False
+) -> str | None:
+    """Another client gives a partition one more replica, perhaps so small that it is in sync at once."""
+    chosen = pick(sorted(play.state.partitions), partition)
+    if chosen is None:
+        return None
+    seen = play.state.partitions[chosen]
+    stays = tuple(b for b in seen.replicas if b not in seen.adding)
+    more = pick(sorted(play.live - {*seen.replicas}), broker)
+    if more is None:
+        return None
+    target = (more, *stays) if first else (*stays, more)
+
+    def add() -> None:
+        play.elsewhere.alter_reassignments({chosen: target}, allow_replication_factor_change=True)
+        if at_once and play.live.issuperset(target):
+            play.cluster.catch_up(chosen)
+
+    return play.other("another operator", f"{chosen} to {list(target)}" + (" at once" if at_once else ""), add)
+
+
+@action("tools", 1, among=ADDED, topic=number, first=number)
+def topic_made_larger(play: Play, topic: int = 0, first: int = 0) -> str | None:
+    """A topic is deleted and made again at once, with one replica more of each partition, on any brokers."""
+    chosen = pick(sorted({p.topic for p in play.state.partitions}), topic)
+    if chosen is None or len({p.topic for p in play.state.partitions}) == 1:
+        return None
+    before = [s for p, s in sorted(play.state.partitions.items()) if p.topic == chosen]
+    live = sorted(play.live)
+    size = len(before[0].replicas) - len(before[0].adding) + 1
+    if len(live) < size:
+        return None
+    made = [tuple(live[(first + n + k) % len(live)] for k in range(size)) for n in range(len(before))]
+    with play.ledger.another("the topic's owner"):
+        play.cluster.delete_topic(chosen)
+        partitions = play.cluster.create_topic(chosen, made, size_bytes=1_000_000, messages=100)
+    play.deleted_topics.add(chosen)
+    play.touched |= dict.fromkeys(partitions, play.world.time.now)
+    return f"{chosen} with {size} replicas"
 
 
 @action("tools", 1, topic=number, again=FLAG, later=one_of(0.0, 0.0, 45.0), fewer=one_of(False, False, True))

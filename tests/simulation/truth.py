@@ -203,6 +203,10 @@ class Truth:
 
         return self._read(("moves", reassignment_id), read) or []
 
+    def found(self, reassignment_id: str) -> dict[TopicPartition, Replicas]:
+        """Return where the frozen plan of a reassignment has found its partitions."""
+        return {move.partition: move.current for move in self.moves(reassignment_id)}
+
     def rewrite_plan(self, reassignment_id: str) -> None:
         """Replace a frozen plan by one that keeps each partition's brokers and turns their order around."""
         with self.undisturbed():

@@ -101,6 +101,7 @@ class World:
             owner=self.truth.last_owner,
             limit=self.truth.limit,
             targets=self.truth.targets,
+            found=self.truth.found,
             may_touch_foreign=self._may_touch_foreign,
             actor=lambda: current().name,
             acting_for=_acting_for,
