@@ -29,6 +29,7 @@ from kafka_reassignment.record import models, objects
 from kafka_reassignment.record.lock import LockChange
 from kafka_reassignment.record.models import FinishedBatch
 from kafka_reassignment.record.record import Record
+from kafka_reassignment.record.settled import SettledNotes
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps import (
@@ -456,3 +457,15 @@ def what_was_withdrawn_is_not_looked_for(patch: Patch) -> None:
 
     patch.setattr(verify, "_look_at_all", look)
     patch.setattr(verify, "leaving_brokers", leaving)
+
+
+@puts_back("H19")
+def what_others_have_added_before_a_batch_counts_as_its_own(patch: Patch) -> None:
+    """Takes out the look at what is half-way before anything was submitted."""
+    patch.setattr(batch, "changed_by_others", lambda run, recorded, whole, view, found: (view, {}))
+
+
+@puts_back("H20")
+def what_a_lifted_stop_has_settled_counts_as_begun(patch: Patch) -> None:
+    """Takes out that a stop ends what was begun before it, also once it is lifted."""
+    patch.setattr(SettledNotes, "lifted_since", lambda self, order: frozenset())

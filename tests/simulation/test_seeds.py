@@ -6,11 +6,13 @@ import random
 from collections.abc import Collection
 
 import pytest
+from tests.simulation.actions import ADDED_FROM
 from tests.simulation.runner import Summary, run_exhaustive, run_seeds, run_two_tries
 
 pytestmark = pytest.mark.simulation
 
 FIXED = range(1, 1001)
+WITH_ADDED = range(ADDED_FROM, ADDED_FROM + 60)
 ONCE_RED = (
     *(201402, 201827, 202036, 202721, 202836, 203101, 205384, 206292, 207473, 208377),
     *(970073, 2003071, 2008330, 2012986, 2015847, 2017546, 2201640, 2203121, 3104862, 3105634, 3107628, 3300866),
@@ -35,6 +37,10 @@ def fixed():
 
 def test_a_fixed_range_of_seeds_keeps_every_invariant(fixed):
     assert lines(fixed) == []
+
+
+def test_seeds_with_actions_that_came_later_keep_every_invariant():
+    assert lines(run_seeds(WITH_ADDED, jobs=1)) == []
 
 
 def test_seeds_that_were_red_once_keep_every_invariant():
