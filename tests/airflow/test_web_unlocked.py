@@ -3,11 +3,14 @@
 from datetime import timedelta
 
 import pytest
+from tests.browser.night import begin
 from tests.steps_lab import StillWaiting
 
-from kafka_reassignment.errors import StoppedError
+from kafka_reassignment.advice import Rerun
+from kafka_reassignment.errors import CatchUpTimeoutError, LockLostError, StoppedError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.catalogue import ReassignmentStatus
+from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
@@ -122,3 +125,28 @@ def test_what_was_withdrawn_is_neither_done_nor_left_on_the_page(two_batches):
     assert (before.bytes_done, work.bytes_done) == (0, end.bytes_copied)
     assert work.bytes_to_copy < before.bytes_to_copy
     assert work.bytes_left == page_of(run).plan.batches[1].bytes_to_copy
+
+
+def test_a_red_batch_that_has_lost_the_lock_takes_it_again_before_what_its_failed_step_advises(run):
+    """Its first step was refused, as if it had ended; and the sweep was said to restore the throttle under which it copies."""
+    run.cluster.hold_back(TopicPartition("orders", 0), 3)
+    began = run.clock.now
+    run.clock.sleep(timedelta(days=1).total_seconds())
+    with pytest.raises(CatchUpTimeoutError) as failed:
+        run.wait("sense_isr_catch_up", started_at=began)
+    run.store.release(run.cluster_id, "r", by="ann")
+    page, said = page_of(run), words(run)
+    assert page.advice == (Rerun("start_batches"), *failed.value.advice)
+    assert said["What do I do now?"].startswith("Rerun start_batches and what follows, then trigger kafka_throttle")
+    last = answers(page)[-1]
+    assert last.links[0].task_id == "start_batches"
+    assert not any("every hour" in text for text in last.more)
+    assert "trigger kafka_throttle" not in answers(page)[0].more[0].lower(), "that is the last answer"
+    other = ClusterLock(reassignment_id="other", since=run.clock.now, requested_by="bob")
+    begin(run.store, run.cluster_id, "other", run.clock.now)
+    run.store.acquire(run.cluster_id, other)
+    assert words(run)["What do I do now?"].startswith("Wait until other has ended, or was stopped with kafka_rea")
+    run.store.release(run.cluster_id, "other")
+    with pytest.raises(LockLostError) as lost:
+        run.do("sense_isr_catch_up")
+    assert page_of(run).advice == lost.value.advice

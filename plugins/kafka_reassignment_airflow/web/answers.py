@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Literal
 
-from kafka_reassignment.advice import Rerun, Trigger, sentence
+from kafka_reassignment.advice import Rerun, Trigger, advice_from_data, sentence
 from kafka_reassignment.decisions.progress import HELD_UP, Motion
 from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.catalogue import ReassignmentStatus
@@ -108,13 +108,15 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
     if page.failed:
         is_over = row.status is not ReassignmentStatus.UNLOCKED
         stands = "Nothing: it has ended" if is_over else "It stands, unlocked"
-        doing = Answer(DOING, f"{stands}, and {step_in_words(page.failed)} has failed", "bad", _why(page, page.failed))
+        doing = Answer(DOING, f"{stands}, and {step_in_words(page.failed)} has failed", "bad", _why(page.failed))
         what_now = _after_a_failure(page)
     if row.roll_back:  # also of what has ended red: what its failed step advises is overtaken
         doing = Answer(DOING, f"Nothing: {row.roll_back}", "warn", _last_event(page))
         what_now = _after_a_roll_back(page, row.roll_back)
     if page.owed:
         owed = "Throttle configs are still to be restored: kafka_throttle_sweep does that, every hour."
+        if row.status is ReassignmentStatus.UNLOCKED:
+            owed = "Its throttle is in place while it copies. kafka_throttle_sweep restores what nothing copies under."
         tone: Tone = "bad" if what_now.tone == "bad" else "warn"
         what_now = replace(what_now, tone=tone, more=(*what_now.more, owed))
     return doing, *_between(page), what_now
@@ -281,9 +283,9 @@ def _held_up(page: Page) -> Iterator[str]:
         yield f"From {note.goes_on_at:%H:%M:%S} UTC on it goes on without these, if that helps"
 
 
-def _why(page: Page, failed: AuditEvent) -> tuple[str, ...]:
+def _why(failed: AuditEvent) -> tuple[str, ...]:
     """What a failed step says, without the advice at its end: that answers another question, and would push this off the first screen."""
-    return (failed.summary.removesuffix(sentence(page.advice)).rstrip(),)
+    return (failed.summary.removesuffix(sentence(advice_from_data(failed.facts.get("advice")))).rstrip(),)
 
 
 def _new_replicas(number: int) -> str:
@@ -293,7 +295,7 @@ def _new_replicas(number: int) -> str:
 def _waits(page: Page) -> Answer:
     note = page.row.note
     if page.failed:
-        return Answer(WAITS, "A step has failed", "bad", _why(page, page.failed))
+        return Answer(WAITS, "A step has failed", "bad", _why(page.failed))
     if page.row.stopped or _needs_approval(page):
         words = "For what is in flight or half-way to be settled" if page.row.stopped else "For an approval"
         return Answer(WAITS, words, "warn")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Literal
 
-from kafka_reassignment.advice import Advice, advice_from_data
+from kafka_reassignment.advice import Advice, Rerun, advice_from_data
 from kafka_reassignment.decisions.auto_rate import auto_rate_in_words
 from kafka_reassignment.decisions.progress_shown import ProgressShown, SpeedPoint
 from kafka_reassignment.decisions.rate import latest_change_in_words, rates_in_force
@@ -40,6 +40,9 @@ SHOWN_BATCHES = 20
 BESIDE = frozenset({"keep_throttle", "reinstate_throttle", "clear_idle_throttle"})
 """Steps that go on beside the others: their events do not say how far a reassignment is."""
 
+RETAKES = (Rerun("start_batches"), Rerun("preflight"))
+"""How a reassignment takes the lock again, as its steps advise it."""
+
 SHOWN_PARTITIONS = 50
 """Partitions that are left out, left open or withdrawn, on the page; the audit trail has all."""
 
@@ -48,7 +51,8 @@ SHOWN_PARTITIONS = 50
 class Page:
     """One reassignment with all that its page shows.
 
-    ``failed`` is the step at which it stands, when it is red; ``advice`` is about that, or about what holds up replicas.
+    ``failed`` is the step at which it stands, when it is red; ``advice`` is about that, with how the lock is taken again where it was
+    lost, or about what holds up replicas.
     ``latest_of_run`` is the last event of the reassignment's own run, ``latest`` that of any step but those beside it.
     ``ends_at`` is when the last batch is expected to end; None where that is not known. ``bytes_per_second`` are the
     lowest and the highest rate that were asked for last; None when unthrottled. ``rate_changed`` says when and why that was, ``auto_rate``
@@ -144,7 +148,7 @@ class Pages:
             current=current,
             submitted=submitted,
             failed=failed,
-            advice=advice_from_data(failed.facts.get("advice") if failed else row.note.advice if row.note else None),
+            advice=_way_on(store, found, failed) if failed else advice_from_data(row.note.advice if row.note else None),
             latest=next((event for event in newest_first if event.step not in BESIDE), None),
             latest_of_run=latest_of_run(newest_first),
             ends_at=ends_at,
@@ -243,6 +247,16 @@ def _plan_of(record: Record, problems: list[str]) -> PlanSummary | None:
     except RecordError as error:
         problems.append(str(error))
         return None
+
+
+def _way_on(store: RecordStore, found: RecordedReassignment, failed: AuditEvent) -> tuple[Advice, ...]:
+    """What the failed step advises; before it, how the lock is taken again where it was lost: without it, each step is refused."""
+    advised = advice_from_data(failed.facts.get("advice"))
+    if found.status is not ReassignmentStatus.UNLOCKED or any(item in RETAKES for item in advised):
+        return advised
+    owner, cluster_id = found.lock.owner, found.record.cluster_id
+    waits = store.locked_by(owner, cluster_id).advice if owner else ()
+    return (*waits, Rerun("start_batches"), *advised)
 
 
 def _history(row: Row) -> Sequence[SpeedPoint]:
