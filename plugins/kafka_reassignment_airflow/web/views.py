@@ -17,7 +17,7 @@ from kafka_reassignment.plan.reassignment_json import reassignment_json
 from kafka_reassignment.plan.report import plan_page, title_of
 from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.plan.summary import PlanSummary
-from kafka_reassignment.record.audit import LATEST_EVENTS, AuditEvent
+from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment, find_reassignment
 from kafka_reassignment.record.models import ClusterLock, FinishedBatch, SubmittedBatch
 from kafka_reassignment.record.record import Record
@@ -36,9 +36,6 @@ from kafka_reassignment_airflow.web.rows import Row, row_of
 
 SHOWN_BATCHES = 20
 """Latest finished batches on the page."""
-
-BESIDE = frozenset({"keep_throttle", "reinstate_throttle", "clear_idle_throttle"})
-"""Steps that go on beside the others: their events do not say how far a reassignment is."""
 
 RETAKES = (Rerun("start_batches"), Rerun("preflight"))
 """How a reassignment takes the lock again, as its steps advise it."""
@@ -128,8 +125,7 @@ class Pages:
         current = next((n for n in range(1, (row.batches or 0) + 1) if n not in done), None)
         submitted = shown_submission(view, current) if current else None
         is_active = row.status is ReassignmentStatus.ACTIVE
-        latest = self._kept.events(record, max(1, last - LATEST_EVENTS + 1), last, problems)
-        newest_first = latest[::-1]
+        newest_first = self._kept.latest(record, last, problems)
         failed = None
         if row.status.may_stand:
             failed = failure_of(newest_first, current, row.note, view.last_run_command())
@@ -137,9 +133,9 @@ class Pages:
         ends = self._kept.ends(record, finished_numbers(done))
         now = self._clock()
         ends_at = row.note.ends_at if row.note else None
-        if plan and latest and row.note is None and is_active:
+        if plan and newest_first and row.note is None and is_active:
             # As of the last event, so that a page on which nothing happens stays as it is.
-            ends_at = expected_end(view, recorded.request, latest[-1].finished_at, plan).at
+            ends_at = expected_end(view, recorded.request, newest_first[0].finished_at, plan).at
         return Page(
             row=row,
             found=found,
@@ -149,7 +145,7 @@ class Pages:
             submitted=submitted,
             failed=failed,
             advice=_way_on(store, found, failed) if failed else advice_from_data(row.note.advice if row.note else None),
-            latest=next((event for event in newest_first if event.step not in BESIDE), None),
+            latest=next(iter(newest_first), None),
             latest_of_run=latest_of_run(newest_first),
             ends_at=ends_at,
             bytes_per_second=rates_in_force(recorded.request, journal),
