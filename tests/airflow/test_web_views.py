@@ -28,9 +28,11 @@ from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.models import ClusterLock, FinishedBatch, ProgressNote, SubmittedBatch
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.approval import answered, approval
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.verify import verify
+from kafka_reassignment.views.watch import Watch
 from kafka_reassignment_airflow.web.answers import answers
 from kafka_reassignment_airflow.web.drawn import STROKES, finished_numbers, time_chart
 from kafka_reassignment_airflow.web.forms import forms_of
@@ -107,33 +109,44 @@ def test_when_nobody_looks_any_more_the_first_screen_says_so(run):
     run.cluster.hold_back(TopicPartition("orders", 0), 3)
     with pytest.raises(StillWaiting):
         run.do("sense_isr_catch_up")
+    run.record.write_progress(
+        run.record.progress().model_copy(update={"ends_at": run.clock.now + timedelta(minutes=2)})
+    )
     said, more = words(run, after=timedelta(minutes=12))
     assert said["What do I do now?"] == "See whether Airflow's triggerer runs"
     assert more["What do I do now?"][0].startswith("The last look was 12 min ago")
+    assert said["When is it done?"] == "Not known, because nobody has looked for 12 min"
+    assert said["Why does it wait?"] == "Not known: nobody has looked for 12 min"
+    now = run.clock.now + timedelta(minutes=12)
+    assert Watch(run.cluster, run.store, "r", now=lambda: now).look().ends_at is None, "it is over by now"
 
 
-def test_a_plan_that_waits_for_a_person_says_so_also_between_two_of_them(run):
+@pytest.fixture
+def asking(two_batches):
+    """A plan that two people have to approve; its task has asked the first."""
+    run = two_batches(reassignment_id="r", require_approval=True, second_approver=True)
+    event(run.record, "plan", None, run.clock.now, "planned")
+    assert "Approve or reject the plan" not in words(run, after=timedelta(minutes=4))[0].values(), "it is not asked yet"
+    assert approval(run.context) == "ask"
+    return run
+
+
+def test_a_plan_that_waits_for_a_person_says_so_until_the_last_has_approved(asking):
+    """Half a minute after the last answer it said so again, while the next task waited for a worker."""
     approve = "What do I do now?", "Approve or reject the plan"
-    for step in ("plan", "approve"):
-        event(run.record, step, None, run.clock.now, "approved by ann; another person has to approve it as well")
-        assert approve not in words(run)[0].items()
-        assert approve in words(run, after=timedelta(minutes=1))[0].items()
-    event(run.record, "start_batches", None, run.clock.now, "batch 1 starts")
-    assert words(run, after=timedelta(minutes=1))[0]["What is it doing?"] == "It starts batch 1 of 2"
+    assert approve in words(asking, after=timedelta(days=1))[0].items()
+    assert not answered(asking.context, approved=True, by="ann").may_run
+    assert approve in words(asking)[0].items()
+    assert answered(asking.context, approved=True, by="bob").may_run
+    said, _ = words(asking, after=timedelta(minutes=4))
+    assert said["What is it doing?"] == "It starts batch 1 of 2"
+    assert said["What do I do now?"] == "Nothing: it goes on by itself"
 
 
-@pytest.mark.parametrize("step", ["keep_throttle", "reinstate_throttle"])
-def test_a_look_at_the_throttle_does_not_hide_that_a_plan_waits_for_a_person(run, step):
-    event(run.record, "plan", None, run.clock.now, "planned")
-    event(run.record, step, None, run.clock.now, "the throttle was missing and is in place again")
-    assert words(run, after=timedelta(minutes=1))[0]["What do I do now?"] == "Approve or reject the plan"
-
-
-@pytest.mark.parametrize("step", ["change_rate", "change_limits", "stop", "report_stop"])
-def test_an_order_does_not_hide_that_a_plan_waits_for_a_person(run, step):
-    event(run.record, "plan", None, run.clock.now, "planned")
-    event(run.record, step, None, run.clock.now, "as ann has asked")
-    assert words(run, after=timedelta(minutes=1))[0]["What do I do now?"] == "Approve or reject the plan"
+@pytest.mark.parametrize("step", ["keep_throttle", "reinstate_throttle", "change_rate", "change_limits", "stop"])
+def test_a_look_at_the_throttle_or_an_order_does_not_hide_that_a_plan_waits_for_a_person(asking, step):
+    event(asking.record, step, None, asking.clock.now, "the throttle was missing, or as ann has asked")
+    assert words(asking, after=timedelta(minutes=1))[0]["What do I do now?"] == "Approve or reject the plan"
 
 
 def test_while_a_stop_settles_nobody_is_advised_to_resume(run):
@@ -205,10 +218,9 @@ def test_what_has_ended_red_and_was_rolled_back_since_does_not_advise_what_the_r
     assert said["What do I do now?"] == "Look at the roll back"
 
 
-def test_a_plan_that_waits_for_a_person_says_how_long_it_takes_once_it_is_approved(run):
-    event(run.record, "plan", None, run.clock.now, "planned")
+def test_a_plan_that_waits_for_a_person_says_how_long_it_takes_once_it_is_approved(asking):
     for minutes in (1, 90):
-        said, _ = words(run, after=timedelta(minutes=minutes))
+        said, _ = words(asking, after=timedelta(minutes=minutes))
         assert said["When is it done?"] == "1 min after the approval"
 
 

@@ -243,7 +243,7 @@ class Watch:
             if plan
             else None,
             rates=rates_in_force(request, journal),
-            ends_at=note.ends_at if note else None,
+            ends_at=note.ends_at if note and note.ends_at and note.ends_at > self._now() else None,
             waits=waits or _held_up(seen),
             doing=_doing(found, current, failed, note, seen),
         )

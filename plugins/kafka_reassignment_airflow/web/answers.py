@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from typing import Literal
 
@@ -19,13 +19,8 @@ from kafka_reassignment.views.failure import step_in_words
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
 from kafka_reassignment_airflow.web.forms import advised_forms, forms_of
 from kafka_reassignment_airflow.web.rows import RollBack
+from kafka_reassignment_airflow.web.silence import Silence, silence_of
 from kafka_reassignment_airflow.web.views import Page
-
-STALE = timedelta(minutes=5)
-"""A look is due every 10 to 15 seconds; when there was none for that long, nobody looks."""
-
-ASKED = timedelta(seconds=30)
-"""After the plan, or the first of two answers, the next step follows within that time unless a person is waited for."""
 
 COMPLETING = ("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
 """Once one of these steps is over, a batch copies nothing any more."""
@@ -189,7 +184,7 @@ def _doing(page: Page) -> Answer:
         return Answer(DOING, f"It stands: {step_in_words(page.failed)} has failed", "bad")
     if note is not None:
         return _at_batch(page, note)
-    if _needs_approval(page):
+    if page.needs_approval:
         return Answer(DOING, "It waits for a person to approve the plan", "warn", last)
     if row.batches is None:
         words = "It makes the plan"
@@ -201,7 +196,7 @@ def _doing(page: Page) -> Answer:
         words = f"It completes batch {page.current} of {row.batches}"
     else:
         words = f"It copies batch {page.current} of {row.batches}"
-    return Answer(DOING, words, "run", last)
+    return Answer(DOING, words, "warn" if silence_of(page) else "run", last)
 
 
 def _at_batch(page: Page, note: ProgressNote) -> Answer:
@@ -219,14 +214,6 @@ def _at_batch(page: Page, note: ProgressNote) -> Answer:
     return Answer(DOING, f"It copies {batch}: {format_bytes(note.bytes_left)} left{speed}", "run", more)
 
 
-def _needs_approval(page: Page) -> bool:
-    """Whether a person is asked: who need not be asked, or has answered for all, leaves another event within seconds."""
-    latest = page.latest_of_run
-    if latest is None or latest.step not in {"plan", "approve"} or latest.outcome != "succeeded":
-        return False
-    return page.now - latest.finished_at > ASKED
-
-
 def _last_event(page: Page) -> tuple[str, ...]:
     return (f"Last step: {page.latest.step}, {page.latest.outcome}. {page.latest.summary}",) if page.latest else ()
 
@@ -237,19 +224,22 @@ def _done(page: Page) -> Answer:
         return Answer(DONE, "Not before the failed step is run again", "bad")
     if row.stopped:
         return Answer(DONE, "When its moves are settled", "warn")
-    left = note.seconds_left if note else None
+    silence = silence_of(page)
+    left = note.seconds_left if note and not silence else None
     more = (f"Batch {page.current}: about {format_seconds(left)} left",) if left is not None else ()
-    asked_at = page.latest_of_run.finished_at if page.latest_of_run and _needs_approval(page) else None
-    if page.ends_at is not None and (asked_at or page.ends_at > page.now or note is not None):
+    asked_at = page.latest_of_run.finished_at if page.latest_of_run and page.needs_approval else None
+    if page.ends_at is not None and not silence and (asked_at or page.ends_at > page.now or note is not None):
         seconds = max(0.0, (page.ends_at - (asked_at or page.now)).total_seconds())
         has_windows = page.found.recorded_request.request.maintenance.has_windows
         within = ("With the maintenance windows.",) if has_windows else ()
         if asked_at:
             return Answer(DONE, f"{format_seconds(seconds)} after the approval", "warn", within)
         return Answer(DONE, f"in {format_seconds(seconds)}", "run", (*more, *within), at=page.ends_at)
-    if page.current is None and row.batches is not None:
+    if page.current is None and row.batches is not None and not silence:
         return Answer(DONE, "In a few minutes", "run")
-    if row.batches is None:
+    if silence:
+        why = str(silence)
+    elif row.batches is None:
         why = "there is no plan yet"
     elif note is not None and note.waits:
         why = "the batch is held"
@@ -296,7 +286,7 @@ def _waits(page: Page) -> Answer:
     note = page.row.note
     if page.failed:
         return Answer(WAITS, "A step has failed", "bad", _why(page.failed))
-    if page.row.stopped or _needs_approval(page):
+    if page.row.stopped or page.needs_approval:
         words = "For what is in flight or half-way to be settled" if page.row.stopped else "For an approval"
         return Answer(WAITS, words, "warn")
     if note is not None and note.waits:
@@ -307,7 +297,8 @@ def _waits(page: Page) -> Answer:
     if page.left_open:
         those = tuple(f"{partition}: {why}" for partition, why in islice(page.left_open.items(), 3))
         return Answer(WAITS, f"It goes on without {len(page.left_open)} partitions", "warn", those)
-    return Answer(WAITS, "It does not wait", "good")
+    silence = silence_of(page)
+    return Answer(WAITS, f"Not known: {silence}" if silence else "It does not wait", "warn" if silence else "good")
 
 
 def _stop(page: Page) -> Answer:
@@ -333,24 +324,34 @@ def _stop(page: Page) -> Answer:
 
 
 def _now(page: Page) -> Answer:
-    row, note = page.row, page.row.note
-    run = Link(f"run of batch {page.current}", BATCH_DAG_ID, page.batch_run)
+    row = page.row
     if page.failed:
         return _after_a_failure(page)
     if row.stopped:
         return Answer(NOW, "Nothing: it settles by itself", "good")
-    if _needs_approval(page):
+    if page.needs_approval:
         to_approve = Link("its task", DAG_ID, row.reassignment_id, "approve")
         return Answer(NOW, "Approve or reject the plan", "warn", links=(to_approve,))
-    if note is not None and page.now - note.at > STALE:
-        ago = format_seconds((page.now - note.at).total_seconds())
-        more = (f"The last look was {ago} ago. Copies go on under the throttle.",)
-        return Answer(NOW, "See whether Airflow's triggerer runs", "warn", more, links=(run,))
+    if silence := silence_of(page):
+        return _at_silence(page, silence)
     if _held_number(page):
         links = (*_links(page), Link("Stop…", form="stop"))
         more = ("Or stop it. What is copied stays meanwhile, under the throttle.",)
         return Answer(NOW, sentence(page.advice) or "Look at the brokers that receive", "warn", more, links=links)
     return Answer(NOW, "Nothing: it goes on by itself", "good")
+
+
+def _at_silence(page: Page, silence: Silence) -> Answer:
+    """What to look at where nobody is at work: who looks, or the run of the batch and the task that was at work last."""
+    run = (Link(f"run of batch {page.current}", BATCH_DAG_ID, page.batch_run),) if page.batch_run else ()
+    more = " Copies go on under the throttle." if page.submitted is not None else ""
+    if silence.of_looks:
+        words = f"The last look was {format_seconds(silence.seconds)} ago.{more}"
+        return Answer(NOW, "See whether Airflow's triggerer runs", "warn", (words,), links=run)
+    words = f"{str(silence).capitalize()}: a task may have been killed, or wait for a worker, or Kafka be away.{more}"
+    own = Link("its run", DAG_ID, page.row.reassignment_id)
+    links = (*run, *filter(None, (_task_of(page.latest),)), own)
+    return Answer(NOW, "See whether its run goes on", "warn", (words,), links=links)
 
 
 def _links(page: Page) -> Iterator[Link]:
@@ -364,7 +365,7 @@ def _links(page: Page) -> Iterator[Link]:
 
 
 def _task(page: Page, rerun: Rerun) -> Link:
-    own, owner = _failed_task(page), rerun.reassignment_id or page.row.reassignment_id
+    own, owner = _task_of(page.failed), rerun.reassignment_id or page.row.reassignment_id
     if own is not None and rerun == Rerun(own.task_id):
         return own  # one of a cancel is in the cancel's run
     if rerun.batch is None:
@@ -372,13 +373,13 @@ def _task(page: Page, rerun: Rerun) -> Link:
     return Link(f"{rerun.task} of batch {rerun.batch}", BATCH_DAG_ID, batch_run_id(owner, rerun.batch), rerun.task)
 
 
-def _failed_task(page: Page) -> Link | None:
-    """The task that has left the failed step's event; None where nothing has failed, or it was no task's."""
-    actor = page.failed.actor if page.failed else None
+def _task_of(event: AuditEvent | None) -> Link | None:
+    """The task that has left an event; None where there is none, or it was no task's."""
+    actor = event.actor if event else None
     return Link(actor.task_id, actor.dag_id, actor.run_id, actor.task_id) if actor and actor.task_id else None
 
 
 def _after_a_failure(page: Page) -> Answer:
     """What the failed step advises; without a link that is followed by hand, beginning with its task."""
-    links = tuple(_links(page)) or tuple(filter(None, (_failed_task(page),)))
+    links = tuple(_links(page)) or tuple(filter(None, (_task_of(page.failed),)))
     return Answer(NOW, sentence(page.advice) or "Look at the failed task", "bad", links=links)

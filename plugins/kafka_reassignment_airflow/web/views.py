@@ -94,6 +94,12 @@ class Page:
         return self.row.note.shown if self.row.note else None
 
     @property
+    def needs_approval(self) -> bool:
+        """Whether a person is asked to approve the plan, as the last event of its run says."""
+        last = self.latest_of_run
+        return last is not None and (last.step, last.outcome) == ("approve", "waiting")
+
+    @property
     def batch_run(self) -> str:
         """The run of the current batch; empty when there is none yet."""
         begun = self.latest is not None and (self.latest.batch is not None or self.latest.step == "start_batches")
