@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.airflow.file_calls import file_calls
 from tests.airflow.test_web import client_of
-from tests.browser.night import AT_WORK, CLUSTER, event, night
+from tests.browser.night import AT_WORK, CLUSTER, begin, event, night
 from tests.steps_lab import StillWaiting
 from upath import UPath
 
@@ -26,11 +26,13 @@ from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.store import forget_read_plans
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.models import ClusterLock, FinishedBatch, ProgressNote, SubmittedBatch
-from kafka_reassignment.record.operator_commands import RunCommand
+from kafka_reassignment.record.operator_commands import LimitsCommand, RunCommand
+from kafka_reassignment.request import Limits
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.approval import answered, approval
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.verify import verify
 from kafka_reassignment.views.watch import Watch
 from kafka_reassignment_airflow.web.answers import answers
@@ -158,9 +160,11 @@ def test_while_a_stop_settles_nobody_is_advised_to_resume(run):
     assert said["What do I do now?"] == "Nothing: it settles by itself"
     assert said["Why does it wait?"] == "For what is in flight or half-way to be settled"
     assert said["When is it done?"] == "When its moves are settled"
+    assert said["Is it safe to stop?"] == "It was stopped already"
     with pytest.raises(UnsafeDropError):
         report_stop(run.context, CancelScope())
     said, _ = words(run)
+    assert said["What is it doing?"] == "It stands: report_stop has failed"
     assert said["Why does it wait?"] == "A step has failed"
     assert said["What do I do now?"].startswith("Trigger kafka_reassignment_cancel")
 
@@ -327,6 +331,29 @@ def test_what_was_stopped_can_be_resumed_or_rolled_back(run):
     said, _ = words(run)
     assert said["What do I do now?"] == "Resume it, or roll it back"
     assert list(forms_of(found_in(run.store, run.cluster_id, "r"))) == ["resume", "roll-back"]
+    begin(run.store, run.cluster_id, "other", run.clock.now)
+    lock = ClusterLock(reassignment_id="other", since=run.clock.now, requested_by="ann")
+    run.store.acquire(run.cluster_id, lock)
+    assert words(run)[0]["What do I do now?"] == "Wait until other has ended, then resume it, or roll it back"
+    assert forms(run) == ["roll-back"], "a resume is refused"
+
+
+def test_what_was_stopped_before_there_is_a_plan_can_be_resumed_and_has_nothing_to_roll_back(run):
+    """Both were offered, both were refused, and the page to which the refusal led had neither."""
+    (Path(run.record.root.path) / "frozen.json").unlink()
+    cancel.stop(run.context, CancelScope(), by="bob")
+    run.store.release(run.cluster_id, "r")
+    assert words(run)[0]["What do I do now?"] == "Resume it"
+    assert [it[0] for it in links(run)] == ["Resume…"]
+    assert forms(run) == ["resume"]
+    resume(run.context, by="ann")
+
+
+def test_a_roll_back_keeps_to_the_limits_that_were_asked_for_last(finished):
+    asked = Limits(partition_movements=2, leader_movements=1)
+    finished.record.limits_commands.append(LimitsCommand(at=finished.clock.now, by="bob", limits=asked))
+    params = forms_of(found_in(finished.store, finished.cluster_id, "r"))["roll-back"].params
+    assert (params["partition_movements"], params["leader_movements"]) == (2, 1)
 
 
 def test_what_was_superseded_is_not_to_be_resumed_once_its_successor_has_moved_something(run):

@@ -17,7 +17,7 @@ from kafka_reassignment.steps.context import way_on_from_stop
 from kafka_reassignment.text import format_bytes, format_seconds
 from kafka_reassignment.views.failure import step_in_words
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
-from kafka_reassignment_airflow.web.forms import advised_forms, forms_of
+from kafka_reassignment_airflow.web.forms import advised_forms, forms_of, lock_of_another
 from kafka_reassignment_airflow.web.rows import RollBack
 from kafka_reassignment_airflow.web.silence import Silence, silence_of
 from kafka_reassignment_airflow.web.views import Page
@@ -143,25 +143,43 @@ def _half_way(page: Page) -> tuple[Answer, Answer]:
     elif page.found.record.run_commands.last_number() == 0:
         words = "Nothing: it has not the lock of the cluster any more"
     start = Link("its task start_batches", DAG_ID, page.row.reassignment_id, "start_batches")
-    links = (start, Link("Resume…", form="resume"), Link("Stop…", form="stop"))
+    wait, others = _wait_for_another(page)
+    links = (*others, start, *_form_links(page, "resume", "stop"))
     how = "A resume starts its run over by itself. Where it does not, clear start_batches. Where the run was deleted, resume it."
     return (
         Answer(DOING, words, "warn", _last_event(page)),
-        Answer(NOW, "Let it go on, or stop it", "warn", (how,), links=links),
+        Answer(NOW, _sentence(f"{wait}let it go on, or stop it"), "warn", (how,), links=links),
     )
+
+
+def _wait_for_another(page: Page) -> tuple[str, tuple[Link, ...]]:
+    """Return what begins the advice where another reassignment has the lock, and the link to it; nothing where none has."""
+    other = lock_of_another(page.found)
+    return (f"wait until {other} has ended, then ", (Link(other, DAG_ID, other),)) if other else ("", ())
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _form_links(page: Page, *names: str) -> Iterator[Link]:
+    """The links to forms, as far as they are of use now."""
+    forms = forms_of(page.found, page.row.roll_back)
+    return (Link(f"{forms[name].title}…", form=name) for name in names if name in forms)
 
 
 def _after_a_stop(page: Page) -> Answer:
     """What to do with a stopped one: where another has taken its place and moved something, its plan does not fit any more."""
-    record, to_roll_back = page.found.record, Link("Roll back…", form="roll-back")
+    record = page.found.record
     stop = record.stopped() if page.row.status is ReassignmentStatus.STOPPED else None
     if stop is not None and record.has_moved_successor():
         words = "Ask again for what is still wanted of it, or roll it back"
         more = (f"{sentence(way_on_from_stop(record, stop))}.",)
         successor = Link(stop.superseded_by, DAG_ID, stop.superseded_by)
-        return Answer(NOW, words, "warn", more, links=(successor, to_roll_back))
-    links = (Link("Resume…", form="resume"), to_roll_back)
-    return Answer(NOW, "Resume it, or roll it back", "warn", links=links)
+        return Answer(NOW, words, "warn", more, links=(successor, *_form_links(page, "roll-back")))
+    wait, others = _wait_for_another(page)
+    words = "resume it, or roll it back" if record.frozen_plan() is not None else "resume it"
+    return Answer(NOW, _sentence(wait + words), "warn", links=(*others, *_form_links(page, "resume", "roll-back")))
 
 
 def _after_a_roll_back(page: Page, roll_back: RollBack) -> Answer:
@@ -169,19 +187,18 @@ def _after_a_roll_back(page: Page, roll_back: RollBack) -> Answer:
     those = Link(roll_back.by, DAG_ID, roll_back.by)
     some = "Some of its" if roll_back.is_left else "Its"
     more = (f"{some} replicas are not where this one has put them.",)
-    if not roll_back.is_left or "roll-back" not in forms_of(page.found, roll_back):
-        return Answer(NOW, "Look at the roll back", "warn", more, links=(those,))
-    links = (those, Link("Roll back…", form="roll-back"))
-    return Answer(NOW, "Look at the roll back, or roll back what is left", "warn", more, links=links)
+    links = tuple(_form_links(page, "roll-back"))
+    words = "Look at the roll back, or roll back what is left" if links else "Look at the roll back"
+    return Answer(NOW, words, "warn", more, links=(those, *links))
 
 
 def _doing(page: Page) -> Answer:
     row, note = page.row, page.row.note
     last = _last_event(page)
-    if row.stopped:
-        return Answer(DOING, f"It settles its moves: stopped {row.stopped}", "warn", last)
     if page.failed:
         return Answer(DOING, f"It stands: {step_in_words(page.failed)} has failed", "bad")
+    if row.stopped:
+        return Answer(DOING, f"It settles its moves: stopped {row.stopped}", "warn", last)
     if note is not None:
         return _at_batch(page, note)
     if page.needs_approval:
@@ -303,6 +320,8 @@ def _waits(page: Page) -> Answer:
 
 def _stop(page: Page) -> Answer:
     note = page.row.note
+    if page.row.stopped:
+        return Answer(STOP, "It was stopped already", "warn", (f"Stopped {page.row.stopped}.",))
     if page.submitted is None or page.current is None:
         more = ("Finished batches stay as they are.",) if page.row.finished else ()
         words = "its current batch is not submitted" if page.row.finished else "nothing is submitted yet"
