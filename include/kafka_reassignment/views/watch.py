@@ -214,7 +214,7 @@ class Watch:
         is_active = found.status is ReassignmentStatus.ACTIVE
         at_a_glance = Overview(found, current, {}, None)
         note = at_a_glance.note if is_active else None
-        failed = at_a_glance.failed if found.status in AT_WORK else None
+        failed = at_a_glance.failed
         journal = record.journal()
         seen = None
         if found.status in AT_WORK and not current.is_to_submit:
@@ -224,7 +224,7 @@ class Watch:
         waits: tuple[str, ...] = note.waits if note else ()
         if found.lock.error:
             waits = (str(found.lock.error),)
-        elif failed:
+        elif failed and found.status in AT_WORK:
             waits = (f"{step_in_words(failed)} has failed: {failed.summary}",)
         return Look(
             at=self._now(),
@@ -302,6 +302,8 @@ def _doing(
     note: ProgressNote | None,
     seen: Progress | None,
 ) -> str:
+    if found.status is ReassignmentStatus.ENDED and failed is not None:
+        return f"{found.reassignment_id} is ended: {step_in_words(failed)} has failed: {failed.summary}"
     if found.status is not ReassignmentStatus.ACTIVE:
         return {
             ReassignmentStatus.UNLOCKED: f"{found.reassignment_id} is not over, and has not the lock of the cluster",
