@@ -131,4 +131,6 @@ def _facts(look: Look) -> Iterator[tuple[str, str]]:
         yield "waits", reason
     if (more := len(look.waits) - SHOWN_REASONS) > 0:
         yield "", f"and {more} more"
+    for text in look.unreadable[:SHOWN_REASONS]:
+        yield "unreadable", text
     yield "looked at", f"{look.at:%Y-%m-%d %H:%M:%S} UTC"

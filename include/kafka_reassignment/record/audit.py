@@ -172,14 +172,28 @@ class AuditLog:
         """
         return self._events.read(number)
 
-    def latest(self, count: int) -> Iterator[AuditEvent]:
+    def latest(self, count: int, unreadable: list[str] | None = None) -> Iterator[AuditEvent]:
         """Yield the last ``count`` events, newest first, without those of steps ``BESIDE``; each is read when it is asked for.
 
         Of a row of those, however long it is, one is read.
+
+        Args:
+            count: how many at most.
+            unreadable: takes why an event cannot be read, which is passed over then; where None, it is an error.
+
+        Raises:
+            RecordDamagedError: an event cannot be read.
         """
         number = self._events.last_number()
         while number and count:
-            event = self._events.read(number)
+            try:
+                event = self._events.read(number)
+            except RecordDamagedError as error:
+                if unreadable is None:
+                    raise
+                unreadable.append(error.problem)
+                number, count = number - 1, count - 1
+                continue
             if event.step not in BESIDE:
                 count -= 1
                 yield event

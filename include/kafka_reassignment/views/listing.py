@@ -150,7 +150,7 @@ def list_reassignments(
     is_known = reassignment_id is not None or known.lock.error is None
     shown = find_reassignment(store, cluster_id, reassignment_id) if is_known else None
     overviews = (_overview(cluster, shown, sleep, all_remaining=all_remaining),) if shown else ()
-    unreadable: list[str] = []
+    unreadable = [text for overview in overviews for text in overview.unreadable]
     moves = tuple(_owned(cluster.list_reassignments(), known, overviews, unreadable))
     return Listing(cluster_id, moves, overviews, replace(known, unreadable=(*known.unreadable, *unreadable)))
 

@@ -88,6 +88,20 @@ def test_a_damaged_event_before_all_that_counts_keeps_nobody_from_the_listing(su
     assert one["failed"] is None
 
 
+def test_an_event_that_cannot_be_read_takes_neither_the_listing_nor_the_watch_away(submitted):
+    """Both ended as damaged, with the moves in flight, of which the cluster tells."""
+    last = submitted.record.root / "audit" / f"{submitted.record.audit.last_number():06d}.json"
+    last.write_bytes(b"")
+    found = listed(submitted)
+    assert len(found.moves) == 2
+    assert any(str(last) in text for text in found.lines())
+    assert any(str(last) in text for text in found.as_json()["unreadable"])
+    look = Watch(submitted.cluster, submitted.store, now=lambda: submitted.clock.now).look()
+    assert look.in_flight == 2
+    assert str(last) in str(look)
+    assert str(last) in look.as_json()["unreadable"][0]
+
+
 def test_a_listing_says_why_the_current_batch_waits(reassignment, cluster):
     run = reassignment(FIRST, SECOND)
     cluster.alter_reassignments({ORDERS[3]: (6, 2)})
