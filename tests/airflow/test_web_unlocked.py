@@ -12,6 +12,7 @@ from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.catalogue import ReassignmentStatus
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.approval import answered, approval
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.resume import resume
@@ -98,6 +99,29 @@ def test_a_batch_in_flight_whose_lock_was_released_is_told_and_can_be_stopped_or
 def test_what_has_not_begun_has_ended_when_its_lock_is_released(two_batches):
     run = two_batches(reassignment_id="r")
     run.store.release(run.cluster_id, "r", by="ann")
+    assert page_of(run).row.status is ReassignmentStatus.ENDED
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_plan_that_waits_for_a_person_has_not_ended_when_its_lock_is_released(two_batches, refused):
+    """Its page advised to trigger a new one; once it was approved, there were two."""
+    run = two_batches(reassignment_id="r", require_approval=True)
+    assert approval(run.context) == "ask"
+    run.store.release(run.cluster_id, "r", by="ann")
+    page, said = page_of(run), words(run)
+    assert page.row.status is ReassignmentStatus.UNLOCKED
+    assert said["What is it doing?"].endswith("has not the lock of the cluster any more, and waits for a person")
+    assert said["What do I do now?"] == "Approve or reject the plan"
+    answered(run.context, approved=not refused, by="bob")
+    assert page_of(run).row.status is (ReassignmentStatus.ENDED if refused else ReassignmentStatus.UNLOCKED)
+    if not refused:
+        assert run.start() == 1
+        assert page_of(run).row.status is ReassignmentStatus.ACTIVE
+
+
+def test_a_validation_has_ended(two_batches):
+    run = two_batches(reassignment_id="r", validate_only=True)
+    assert approval(run.context) == "stop"
     assert page_of(run).row.status is ReassignmentStatus.ENDED
 
 

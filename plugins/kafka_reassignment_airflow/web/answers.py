@@ -145,6 +145,11 @@ def _half_way(page: Page) -> tuple[Answer, Answer]:
     start = Link("its task start_batches", DAG_ID, page.row.reassignment_id, "start_batches")
     wait, others = _wait_for_another(page)
     links = (*others, start, *_form_links(page, "resume", "stop"))
+    if page.needs_approval:
+        to_approve = Link("its task", DAG_ID, page.row.reassignment_id, "approve")
+        links, how = (to_approve, *_form_links(page, "stop")), "Once it is approved, its first batch takes the lock."
+        now = Answer(NOW, _sentence(f"{wait}approve or reject the plan"), "warn", (how,), links=(*others, *links))
+        return Answer(DOING, f"{words}, and waits for a person", "warn", _last_event(page)), now
     how = "A resume starts its run over by itself. Where it does not, clear start_batches. Where the run was deleted, resume it."
     return (
         Answer(DOING, words, "warn", _last_event(page)),
