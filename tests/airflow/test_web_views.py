@@ -268,6 +268,26 @@ def test_what_was_rolled_back_does_not_pass_for_finished(finished):
     assert finished.record.rolled_back_by() == "of the rest", "the first may have been of a part"
 
 
+def test_a_roll_back_that_was_rolled_back_itself_leaves_what_was_there_before_it(finished):
+    """The page said that its replicas are not where it has put them, where they are there again."""
+    back = begin_roll_back(finished, "back")
+    back.write_file("report.txt", b"verified")
+    back.note_roll_back("forth")
+    begin(finished.store, finished.cluster_id, "forth", finished.clock.now)
+    forth = finished.store.record(finished.cluster_id, "forth")
+    forth.write_submitted(1, SubmittedBatch(submitted_at=finished.clock.now, accepted=(), left_out={}))
+    assert words(finished)[0]["What is it doing?"] == "Nothing: back has rolled it back", "the other has not ended"
+    forth.write_file("report.txt", b"verified")
+    assert words(finished)[0]["What is it doing?"] == "Nothing: it is finished"
+    assert forms(finished) == ["roll-back"]
+    forth.note_roll_back("last")
+    begin(finished.store, finished.cluster_id, "last", finished.clock.now, topics=["orders"])
+    last = finished.store.record(finished.cluster_id, "last")
+    last.write_submitted(1, SubmittedBatch(submitted_at=finished.clock.now, accepted=(), left_out={}))
+    last.write_file("report.txt", b"verified")
+    assert finished.record.rolled_back_by() is None, "only a part of that was rolled back"
+
+
 def test_a_roll_back_that_began_before_a_resume_says_nothing_of_what_was_moved_since(run):
     begin_roll_back(run, "back")
     run.clock.sleep(1)
@@ -317,6 +337,15 @@ def test_the_list_says_how_the_roll_back_of_a_finished_one_stands_and_looks_agai
     assert roll_back() == "back has rolled it back"
     begin_roll_back(finished, "of the rest")
     assert roll_back() == "of the rest began to roll it back, and has ended"
+
+
+def test_all_that_is_left_open_is_counted(run, monkeypatch):
+    run.do_all("admit", "set_throttle", "submit_batch")
+    left = {f"big-{n}": "broker 3 is down" for n in range(200)}
+    run.record.write_submitted(1, run.record.submitted(1).model_copy(update={"left_open": left}))
+    assert words(run)[0]["Why does it wait?"] == "It goes on without 200 partitions"
+    html = client_of(run, monkeypatch).get("/reassignment", params={"cluster": run.cluster_id, "id": "r"}).text
+    assert "at the end: 200</summary>" in html
 
 
 def test_before_its_submission_a_stop_takes_nothing_back(run):

@@ -318,7 +318,7 @@ def _waits(page: Page) -> Answer:
         return Answer(WAITS, words, "bad", tuple(_held_up(page)))
     if page.left_open:
         those = tuple(f"{partition}: {why}" for partition, why in islice(page.left_open.items(), 3))
-        return Answer(WAITS, f"It goes on without {len(page.left_open)} partitions", "warn", those)
+        return Answer(WAITS, f"It goes on without {page.left_open_number} partitions", "warn", those)
     silence = silence_of(page)
     return Answer(WAITS, f"Not known: {silence}" if silence else "It does not wait", "warn" if silence else "good")
 

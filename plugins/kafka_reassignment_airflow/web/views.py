@@ -54,7 +54,7 @@ class Page:
     ``ends_at`` is when the last batch is expected to end; None where that is not known. ``bytes_per_second`` are the
     lowest and the highest rate that were asked for last; None when unthrottled. ``rate_changed`` says when and why that was, ``auto_rate``
     how auto rate stands; both may be empty. ``left_out`` are partitions of the current batch with their reasons, ``left_open`` those that
-    it or an earlier one goes on without. ``plan`` is None while there is none, or it cannot be read.
+    it or an earlier one goes on without: the first of ``left_open_number``. ``plan`` is None while there is none, or it cannot be read.
     """
 
     row: Row
@@ -76,6 +76,7 @@ class Page:
     withdrawn: tuple[str, ...]
     left_out: dict[str, str]
     left_open: dict[str, str]
+    left_open_number: int
     plan: PlanSummary | None
     work: Work | None
     chart: TimeChart | None
@@ -142,6 +143,8 @@ class Pages:
         if plan and newest_first and row.note is None and is_active:
             # As of the last event, so that a page on which nothing happens stays as it is.
             ends_at = expected_end(view, recorded.request, newest_first[0].finished_at, plan).at
+        left_open = {p: f"{why} (batch {number})" for p, (number, why) in left_open_reasons(view).items()}
+        left_open |= submitted.left_open if submitted else {}
         return Page(
             row=row,
             found=found,
@@ -163,10 +166,8 @@ class Pages:
             owed=journal.owed_texts(),
             withdrawn=tuple(sorted(record.withdrawn_partitions())),
             left_out=_first(submitted.left_out) if submitted else {},
-            left_open=_first(
-                {p: f"{why} (batch {number})" for p, (number, why) in left_open_reasons(view).items()}
-                | (submitted.left_open if submitted else {})
-            ),
+            left_open=_first(left_open),
+            left_open_number=len(left_open),
             plan=plan,
             work=work_of(
                 plan,
