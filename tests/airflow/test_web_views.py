@@ -14,7 +14,7 @@ from tests.browser.night import AT_WORK, CLUSTER, begin, event, night
 from tests.steps_lab import StillWaiting
 from upath import UPath
 
-from kafka_reassignment.advice import StartBrokers
+from kafka_reassignment.advice import Rerun, StartBrokers
 from kafka_reassignment.errors import (
     RecordDamagedError,
     RecordUnavailableError,
@@ -196,6 +196,25 @@ def test_a_red_step_whose_advice_is_followed_by_hand_leads_to_its_task_and_to_no
         raise VerificationError("orders-0 is elsewhere", StartBrokers((4,)))
     assert words(run)[0]["What do I do now?"] == "Bring broker 4 back"
     assert links(run) == [("verify", "kafka_reassignment", "r", "verify")]
+
+
+def test_what_runs_in_a_dag_of_ones_own_leads_to_the_run_that_is_there(run, monkeypatch):
+    """Its links led to a run of kafka_reassignment_batch, and to one of kafka_reassignment, which never were."""
+    actor = Actor(dag_id="my/dag", run_id="r", task_id="drop_old_replicas")
+    with pytest.raises(UnsafeDropError), replace(run.context, actor=actor).audited("drop_old_replicas", 1):
+        raise UnsafeDropError("not in sync", Rerun("submit_batch", batch=1), Rerun("start_batches"))
+    assert links(run) == [
+        ("submit_batch of batch 1", "my/dag", "r", "submit_batch"),
+        ("start_batches", "my/dag", "r", "start_batches"),
+    ]
+    html = client_of(run, monkeypatch).get("/reassignment", params={"cluster": run.cluster_id, "id": "r"}).text
+    assert 'href="../dags/my%2Fdag/runs/r"' in html
+    assert "kafka_reassignment_batch/runs" not in html
+    with pytest.raises(UnsafeDropError), replace(run.context, actor=actor).audited("drop_old_replicas", 1):
+        raise UnsafeDropError("not in sync", Rerun("submit_batch", batch=1))
+    run.record.run_commands.append(RunCommand(at=run.clock.now, by="ann", stopped=False))
+    run.store.release(run.cluster_id, "r")
+    assert [it[3] for it in links(run)] == ["preflight", "submit_batch"], "it has no start_batches"
 
 
 def test_a_red_step_of_the_run_itself_is_shown_with_its_advice(run):

@@ -142,15 +142,15 @@ def _half_way(page: Page) -> tuple[Answer, Answer]:
         )
     elif page.found.record.run_commands.last_number() == 0:
         words = "Nothing: it has not the lock of the cluster any more"
-    start = Link("its task start_batches", DAG_ID, page.row.reassignment_id, "start_batches")
+    start = Link(f"its task {page.retake.task}", page.dag_id, page.row.reassignment_id, page.retake.task)
     wait, others = _wait_for_another(page)
     links = (*others, start, *_form_links(page, "resume", "stop"))
     if page.needs_approval:
-        to_approve = Link("its task", DAG_ID, page.row.reassignment_id, "approve")
+        to_approve = Link("its task", page.dag_id, page.row.reassignment_id, "approve")
         links, how = (to_approve, *_form_links(page, "stop")), "Once it is approved, its first batch takes the lock."
         now = Answer(NOW, _sentence(f"{wait}approve or reject the plan"), "warn", (how,), links=(*others, *links))
         return Answer(DOING, f"{words}, and waits for a person", "warn", _last_event(page)), now
-    how = "A resume starts its run over by itself. Where it does not, clear start_batches. Where the run was deleted, resume it."
+    how = f"A resume starts its run over by itself. Where it does not, clear {page.retake.task}. Where the run was deleted, resume it."
     return (
         Answer(DOING, words, "warn", _last_event(page)),
         Answer(NOW, _sentence(f"{wait}let it go on, or stop it"), "warn", (how,), links=links),
@@ -354,7 +354,7 @@ def _now(page: Page) -> Answer:
     if row.stopped:
         return Answer(NOW, "Nothing: it settles by itself", "good")
     if page.needs_approval:
-        to_approve = Link("its task", DAG_ID, row.reassignment_id, "approve")
+        to_approve = Link("its task", page.dag_id, row.reassignment_id, "approve")
         return Answer(NOW, "Approve or reject the plan", "warn", links=(to_approve,))
     if silence := silence_of(page):
         return _at_silence(page, silence)
@@ -373,7 +373,7 @@ def _at_silence(page: Page, silence: Silence) -> Answer:
         words = f"The last look was {format_seconds(silence.seconds)} ago.{more}"
         return Answer(NOW, "See whether Airflow's triggerer runs", "warn", (words,), links=run)
     words = f"{str(silence).capitalize()}: a task may have been killed, or wait for a worker, or Kafka be away.{more}"
-    own = Link("its run", DAG_ID, page.row.reassignment_id)
+    own = Link("its run", page.dag_id, page.row.reassignment_id)
     links = (*run, *filter(None, (_task_of(page.latest),)), own)
     return Answer(NOW, "See whether its run goes on", "warn", (words,), links=links)
 
@@ -392,8 +392,12 @@ def _task(page: Page, rerun: Rerun) -> Link:
     own, owner = _task_of(page.failed), rerun.reassignment_id or page.row.reassignment_id
     if own is not None and rerun == Rerun(own.task_id):
         return own  # one of a cancel is in the cancel's run
+    is_own = owner == page.row.reassignment_id
+    dag_id = page.dag_id if is_own else DAG_ID
     if rerun.batch is None:
-        return Link(rerun.task, DAG_ID, owner, rerun.task)
+        return Link(rerun.task, dag_id, owner, rerun.task)
+    if is_own and page.is_in_one_run:
+        return Link(f"{rerun.task} of batch {rerun.batch}", dag_id, owner, rerun.task)
     return Link(f"{rerun.task} of batch {rerun.batch}", BATCH_DAG_ID, batch_run_id(owner, rerun.batch), rerun.task)
 
 

@@ -28,7 +28,7 @@ from kafka_reassignment.steps.left_open import left_open_reasons
 from kafka_reassignment.views.current_batch import shown_submission
 from kafka_reassignment.views.failure import failure_of, latest_of_run
 from kafka_reassignment.views.work import Work, work_of
-from kafka_reassignment_airflow.runs import batch_run_id, reassignment_of
+from kafka_reassignment_airflow.runs import DAG_ID, batch_run_id, reassignment_of
 from kafka_reassignment_airflow.web.drawn import Load, TimeChart, finished_numbers, loads, time_chart
 from kafka_reassignment_airflow.web.figures import BrokerNow, brokers_now
 from kafka_reassignment_airflow.web.kept import Audit, AuditQuery, Kept
@@ -55,6 +55,7 @@ class Page:
     lowest and the highest rate that were asked for last; None when unthrottled. ``rate_changed`` says when and why that was, ``auto_rate``
     how auto rate stands; both may be empty. ``left_out`` are partitions of the current batch with their reasons, ``left_open`` those that
     it or an earlier one goes on without: the first of ``left_open_number``. ``plan`` is None while there is none, or it cannot be read.
+    ``dag_id`` is that of its run; ``is_in_one_run`` says that its batches are part of that, as in a DAG of one's own. ``retake`` is how it takes the lock again.
     """
 
     row: Row
@@ -83,6 +84,9 @@ class Page:
     finished: tuple[FinishedBatch, ...]
     audit: Audit
     problems: tuple[str, ...]
+    dag_id: str
+    is_in_one_run: bool
+    retake: Rerun
 
     @property
     def loads(self) -> tuple[Load, ...]:
@@ -102,7 +106,9 @@ class Page:
 
     @property
     def batch_run(self) -> str:
-        """The run of the current batch; empty when there is none yet."""
+        """The run of the current batch; empty when there is none yet, or none of its own."""
+        if self.is_in_one_run:
+            return ""
         begun = self.latest is not None and (self.latest.batch is not None or self.latest.step == "start_batches")
         return (
             batch_run_id(self.row.reassignment_id, self.current) if begun and self.current and self.row.batches else ""
@@ -133,6 +139,11 @@ class Pages:
         submitted = shown_submission(view, current) if current else None
         is_active = row.status is ReassignmentStatus.ACTIVE
         newest_first = self._kept.latest(record, last, problems)
+        of_its_run = [e for e in newest_first if e.actor.run_id == reassignment_id]
+        is_in_one_run = any(e.batch is not None for e in of_its_run)
+        # A DAG of one's own that has no start_batches takes the lock in preflight.
+        is_by_preflight = is_in_one_run and all(e.step != "start_batches" for e in of_its_run)
+        retake = Rerun("preflight" if is_by_preflight else "start_batches")
         failed = None
         if row.status.may_stand:
             failed = failure_of(newest_first, current, row.note, view.last_run_command())
@@ -153,7 +164,9 @@ class Pages:
             current=current,
             submitted=submitted,
             failed=failed,
-            advice=_way_on(store, found, failed) if failed else advice_from_data(row.note.advice if row.note else None),
+            advice=_way_on(store, found, failed, retake)
+            if failed
+            else advice_from_data(row.note.advice if row.note else None),
             latest=next(iter(newest_first), None),
             latest_of_run=latest_of_run(newest_first),
             ends_at=ends_at,
@@ -192,6 +205,9 @@ class Pages:
             finished=tuple(self._kept.ends(record, sorted(done)[: -SHOWN_BATCHES - 1 : -1])),
             audit=self._kept.audit(record, query or AuditQuery(), last, problems),
             problems=tuple(dict.fromkeys(problems)),
+            dag_id=next((e.actor.dag_id for e in of_its_run if e.actor.dag_id), DAG_ID),
+            is_in_one_run=is_in_one_run,
+            retake=retake,
         )
 
 
@@ -252,14 +268,14 @@ def _plan_of(record: Record, problems: list[str]) -> PlanSummary | None:
         return None
 
 
-def _way_on(store: RecordStore, found: RecordedReassignment, failed: AuditEvent) -> tuple[Advice, ...]:
+def _way_on(store: RecordStore, found: RecordedReassignment, failed: AuditEvent, retake: Rerun) -> tuple[Advice, ...]:
     """What the failed step advises; before it, how the lock is taken again where it was lost: without it, each step is refused."""
     advised = advice_from_data(failed.facts.get("advice"))
     if found.status is not ReassignmentStatus.UNLOCKED or any(item in RETAKES for item in advised):
         return advised
     owner, cluster_id = found.lock.owner, found.record.cluster_id
     waits = store.locked_by(owner, cluster_id).advice if owner else ()
-    return (*waits, Rerun("start_batches"), *advised)
+    return (*waits, retake, *advised)
 
 
 def _history(row: Row) -> Sequence[SpeedPoint]:
