@@ -3,12 +3,16 @@
 from datetime import timedelta
 
 import pytest
+from tests.browser.night import begin
 from tests.steps_lab import StillWaiting
 
-from kafka_reassignment.errors import StoppedError
+from kafka_reassignment.advice import Rerun
+from kafka_reassignment.errors import CatchUpTimeoutError, LockLostError, StoppedError
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.record.catalogue import ReassignmentStatus
+from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.approval import answered, approval
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.resume import resume
@@ -98,6 +102,29 @@ def test_what_has_not_begun_has_ended_when_its_lock_is_released(two_batches):
     assert page_of(run).row.status is ReassignmentStatus.ENDED
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_plan_that_waits_for_a_person_has_not_ended_when_its_lock_is_released(two_batches, refused):
+    """Its page advised to trigger a new one; once it was approved, there were two."""
+    run = two_batches(reassignment_id="r", require_approval=True)
+    assert approval(run.context) == "ask"
+    run.store.release(run.cluster_id, "r", by="ann")
+    page, said = page_of(run), words(run)
+    assert page.row.status is ReassignmentStatus.UNLOCKED
+    assert said["What is it doing?"].endswith("has not the lock of the cluster any more, and waits for a person")
+    assert said["What do I do now?"] == "Approve or reject the plan"
+    answered(run.context, approved=not refused, by="bob")
+    assert page_of(run).row.status is (ReassignmentStatus.ENDED if refused else ReassignmentStatus.UNLOCKED)
+    if not refused:
+        assert run.start() == 1
+        assert page_of(run).row.status is ReassignmentStatus.ACTIVE
+
+
+def test_a_validation_has_ended(two_batches):
+    run = two_batches(reassignment_id="r", validate_only=True)
+    assert approval(run.context) == "stop"
+    assert page_of(run).row.status is ReassignmentStatus.ENDED
+
+
 def test_a_filter_by_state_shows_what_was_stopped_without_the_lock_as_held(two_batches):
     run, now = two_batches(reassignment_id="r"), [0.0]
     rows = Rows(clock=lambda: now[0])
@@ -122,3 +149,28 @@ def test_what_was_withdrawn_is_neither_done_nor_left_on_the_page(two_batches):
     assert (before.bytes_done, work.bytes_done) == (0, end.bytes_copied)
     assert work.bytes_to_copy < before.bytes_to_copy
     assert work.bytes_left == page_of(run).plan.batches[1].bytes_to_copy
+
+
+def test_a_red_batch_that_has_lost_the_lock_takes_it_again_before_what_its_failed_step_advises(run):
+    """Its first step was refused, as if it had ended; and the sweep was said to restore the throttle under which it copies."""
+    run.cluster.hold_back(TopicPartition("orders", 0), 3)
+    began = run.clock.now
+    run.clock.sleep(timedelta(days=1).total_seconds())
+    with pytest.raises(CatchUpTimeoutError) as failed:
+        run.wait("sense_isr_catch_up", started_at=began)
+    run.store.release(run.cluster_id, "r", by="ann")
+    page, said = page_of(run), words(run)
+    assert page.advice == (Rerun("start_batches"), *failed.value.advice)
+    assert said["What do I do now?"].startswith("Rerun start_batches and what follows, then trigger kafka_throttle")
+    last = answers(page)[-1]
+    assert last.links[0].task_id == "start_batches"
+    assert not any("every hour" in text for text in last.more)
+    assert "trigger kafka_throttle" not in answers(page)[0].more[0].lower(), "that is the last answer"
+    other = ClusterLock(reassignment_id="other", since=run.clock.now, requested_by="bob")
+    begin(run.store, run.cluster_id, "other", run.clock.now)
+    run.store.acquire(run.cluster_id, other)
+    assert words(run)["What do I do now?"].startswith("Wait until other has ended, or was stopped with kafka_rea")
+    run.store.release(run.cluster_id, "other")
+    with pytest.raises(LockLostError) as lost:
+        run.do("sense_isr_catch_up")
+    assert page_of(run).advice == lost.value.advice

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from tests.airflow.file_calls import file_calls
 from tests.airflow.test_web import client_of
-from tests.browser.night import AT_WORK, CLUSTER, event, night
+from tests.browser.night import AT_WORK, CLUSTER, begin, event, night
 from tests.steps_lab import StillWaiting
 from upath import UPath
 
-from kafka_reassignment.advice import StartBrokers
+from kafka_reassignment.advice import Rerun, StartBrokers
 from kafka_reassignment.errors import (
     RecordDamagedError,
     RecordUnavailableError,
@@ -26,11 +26,15 @@ from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.store import forget_read_plans
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.models import ClusterLock, FinishedBatch, ProgressNote, SubmittedBatch
-from kafka_reassignment.record.operator_commands import RunCommand
+from kafka_reassignment.record.operator_commands import LimitsCommand, RunCommand
+from kafka_reassignment.request import Limits
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.approval import answered, approval
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.verify import verify
+from kafka_reassignment.views.watch import Watch
 from kafka_reassignment_airflow.web.answers import answers
 from kafka_reassignment_airflow.web.drawn import STROKES, finished_numbers, time_chart
 from kafka_reassignment_airflow.web.forms import forms_of
@@ -107,33 +111,44 @@ def test_when_nobody_looks_any_more_the_first_screen_says_so(run):
     run.cluster.hold_back(TopicPartition("orders", 0), 3)
     with pytest.raises(StillWaiting):
         run.do("sense_isr_catch_up")
+    run.record.write_progress(
+        run.record.progress().model_copy(update={"ends_at": run.clock.now + timedelta(minutes=2)})
+    )
     said, more = words(run, after=timedelta(minutes=12))
     assert said["What do I do now?"] == "See whether Airflow's triggerer runs"
     assert more["What do I do now?"][0].startswith("The last look was 12 min ago")
+    assert said["When is it done?"] == "Not known, because nobody has looked for 12 min"
+    assert said["Why does it wait?"] == "Not known: nobody has looked for 12 min"
+    now = run.clock.now + timedelta(minutes=12)
+    assert Watch(run.cluster, run.store, "r", now=lambda: now).look().ends_at is None, "it is over by now"
 
 
-def test_a_plan_that_waits_for_a_person_says_so_also_between_two_of_them(run):
+@pytest.fixture
+def asking(two_batches):
+    """A plan that two people have to approve; its task has asked the first."""
+    run = two_batches(reassignment_id="r", require_approval=True, second_approver=True)
+    event(run.record, "plan", None, run.clock.now, "planned")
+    assert "Approve or reject the plan" not in words(run, after=timedelta(minutes=4))[0].values(), "it is not asked yet"
+    assert approval(run.context) == "ask"
+    return run
+
+
+def test_a_plan_that_waits_for_a_person_says_so_until_the_last_has_approved(asking):
+    """Half a minute after the last answer it said so again, while the next task waited for a worker."""
     approve = "What do I do now?", "Approve or reject the plan"
-    for step in ("plan", "approve"):
-        event(run.record, step, None, run.clock.now, "approved by ann; another person has to approve it as well")
-        assert approve not in words(run)[0].items()
-        assert approve in words(run, after=timedelta(minutes=1))[0].items()
-    event(run.record, "start_batches", None, run.clock.now, "batch 1 starts")
-    assert words(run, after=timedelta(minutes=1))[0]["What is it doing?"] == "It starts batch 1 of 2"
+    assert approve in words(asking, after=timedelta(days=1))[0].items()
+    assert not answered(asking.context, approved=True, by="ann").may_run
+    assert approve in words(asking)[0].items()
+    assert answered(asking.context, approved=True, by="bob").may_run
+    said, _ = words(asking, after=timedelta(minutes=4))
+    assert said["What is it doing?"] == "It starts batch 1 of 2"
+    assert said["What do I do now?"] == "Nothing: it goes on by itself"
 
 
-@pytest.mark.parametrize("step", ["keep_throttle", "reinstate_throttle"])
-def test_a_look_at_the_throttle_does_not_hide_that_a_plan_waits_for_a_person(run, step):
-    event(run.record, "plan", None, run.clock.now, "planned")
-    event(run.record, step, None, run.clock.now, "the throttle was missing and is in place again")
-    assert words(run, after=timedelta(minutes=1))[0]["What do I do now?"] == "Approve or reject the plan"
-
-
-@pytest.mark.parametrize("step", ["change_rate", "change_limits", "stop", "report_stop"])
-def test_an_order_does_not_hide_that_a_plan_waits_for_a_person(run, step):
-    event(run.record, "plan", None, run.clock.now, "planned")
-    event(run.record, step, None, run.clock.now, "as ann has asked")
-    assert words(run, after=timedelta(minutes=1))[0]["What do I do now?"] == "Approve or reject the plan"
+@pytest.mark.parametrize("step", ["keep_throttle", "reinstate_throttle", "change_rate", "change_limits", "stop"])
+def test_a_look_at_the_throttle_or_an_order_does_not_hide_that_a_plan_waits_for_a_person(asking, step):
+    event(asking.record, step, None, asking.clock.now, "the throttle was missing, or as ann has asked")
+    assert words(asking, after=timedelta(minutes=1))[0]["What do I do now?"] == "Approve or reject the plan"
 
 
 def test_while_a_stop_settles_nobody_is_advised_to_resume(run):
@@ -145,9 +160,11 @@ def test_while_a_stop_settles_nobody_is_advised_to_resume(run):
     assert said["What do I do now?"] == "Nothing: it settles by itself"
     assert said["Why does it wait?"] == "For what is in flight or half-way to be settled"
     assert said["When is it done?"] == "When its moves are settled"
+    assert said["Is it safe to stop?"] == "It was stopped already"
     with pytest.raises(UnsafeDropError):
         report_stop(run.context, CancelScope())
     said, _ = words(run)
+    assert said["What is it doing?"] == "It stands: report_stop has failed"
     assert said["Why does it wait?"] == "A step has failed"
     assert said["What do I do now?"].startswith("Trigger kafka_reassignment_cancel")
 
@@ -181,6 +198,25 @@ def test_a_red_step_whose_advice_is_followed_by_hand_leads_to_its_task_and_to_no
     assert links(run) == [("verify", "kafka_reassignment", "r", "verify")]
 
 
+def test_what_runs_in_a_dag_of_ones_own_leads_to_the_run_that_is_there(run, monkeypatch):
+    """Its links led to a run of kafka_reassignment_batch, and to one of kafka_reassignment, which never were."""
+    actor = Actor(dag_id="my/dag", run_id="r", task_id="drop_old_replicas")
+    with pytest.raises(UnsafeDropError), replace(run.context, actor=actor).audited("drop_old_replicas", 1):
+        raise UnsafeDropError("not in sync", Rerun("submit_batch", batch=1), Rerun("start_batches"))
+    assert links(run) == [
+        ("submit_batch of batch 1", "my/dag", "r", "submit_batch"),
+        ("start_batches", "my/dag", "r", "start_batches"),
+    ]
+    html = client_of(run, monkeypatch).get("/reassignment", params={"cluster": run.cluster_id, "id": "r"}).text
+    assert 'href="../dags/my%2Fdag/runs/r"' in html
+    assert "kafka_reassignment_batch/runs" not in html
+    with pytest.raises(UnsafeDropError), replace(run.context, actor=actor).audited("drop_old_replicas", 1):
+        raise UnsafeDropError("not in sync", Rerun("submit_batch", batch=1))
+    run.record.run_commands.append(RunCommand(at=run.clock.now, by="ann", stopped=False))
+    run.store.release(run.cluster_id, "r")
+    assert [it[3] for it in links(run)] == ["preflight", "submit_batch"], "it has no start_batches"
+
+
 def test_a_red_step_of_the_run_itself_is_shown_with_its_advice(run):
     run.run_batches()
     run.cluster.alter_reassignments({TopicPartition("orders", 0): (1, 2)})
@@ -205,10 +241,9 @@ def test_what_has_ended_red_and_was_rolled_back_since_does_not_advise_what_the_r
     assert said["What do I do now?"] == "Look at the roll back"
 
 
-def test_a_plan_that_waits_for_a_person_says_how_long_it_takes_once_it_is_approved(run):
-    event(run.record, "plan", None, run.clock.now, "planned")
+def test_a_plan_that_waits_for_a_person_says_how_long_it_takes_once_it_is_approved(asking):
     for minutes in (1, 90):
-        said, _ = words(run, after=timedelta(minutes=minutes))
+        said, _ = words(asking, after=timedelta(minutes=minutes))
         assert said["When is it done?"] == "1 min after the approval"
 
 
@@ -250,6 +285,26 @@ def test_what_was_rolled_back_does_not_pass_for_finished(finished):
     assert forms(finished) == []
     begin_roll_back(finished, "of the rest")
     assert finished.record.rolled_back_by() == "of the rest", "the first may have been of a part"
+
+
+def test_a_roll_back_that_was_rolled_back_itself_leaves_what_was_there_before_it(finished):
+    """The page said that its replicas are not where it has put them, where they are there again."""
+    back = begin_roll_back(finished, "back")
+    back.write_file("report.txt", b"verified")
+    back.note_roll_back("forth")
+    begin(finished.store, finished.cluster_id, "forth", finished.clock.now)
+    forth = finished.store.record(finished.cluster_id, "forth")
+    forth.write_submitted(1, SubmittedBatch(submitted_at=finished.clock.now, accepted=(), left_out={}))
+    assert words(finished)[0]["What is it doing?"] == "Nothing: back has rolled it back", "the other has not ended"
+    forth.write_file("report.txt", b"verified")
+    assert words(finished)[0]["What is it doing?"] == "Nothing: it is finished"
+    assert forms(finished) == ["roll-back"]
+    forth.note_roll_back("last")
+    begin(finished.store, finished.cluster_id, "last", finished.clock.now, topics=["orders"])
+    last = finished.store.record(finished.cluster_id, "last")
+    last.write_submitted(1, SubmittedBatch(submitted_at=finished.clock.now, accepted=(), left_out={}))
+    last.write_file("report.txt", b"verified")
+    assert finished.record.rolled_back_by() is None, "only a part of that was rolled back"
 
 
 def test_a_roll_back_that_began_before_a_resume_says_nothing_of_what_was_moved_since(run):
@@ -303,6 +358,15 @@ def test_the_list_says_how_the_roll_back_of_a_finished_one_stands_and_looks_agai
     assert roll_back() == "of the rest began to roll it back, and has ended"
 
 
+def test_all_that_is_left_open_is_counted(run, monkeypatch):
+    run.do_all("admit", "set_throttle", "submit_batch")
+    left = {f"big-{n}": "broker 3 is down" for n in range(200)}
+    run.record.write_submitted(1, run.record.submitted(1).model_copy(update={"left_open": left}))
+    assert words(run)[0]["Why does it wait?"] == "It goes on without 200 partitions"
+    html = client_of(run, monkeypatch).get("/reassignment", params={"cluster": run.cluster_id, "id": "r"}).text
+    assert "at the end: 200</summary>" in html
+
+
 def test_before_its_submission_a_stop_takes_nothing_back(run):
     assert words(run)[0]["Is it safe to stop?"] == "Yes: nothing is submitted yet"
 
@@ -315,6 +379,29 @@ def test_what_was_stopped_can_be_resumed_or_rolled_back(run):
     said, _ = words(run)
     assert said["What do I do now?"] == "Resume it, or roll it back"
     assert list(forms_of(found_in(run.store, run.cluster_id, "r"))) == ["resume", "roll-back"]
+    begin(run.store, run.cluster_id, "other", run.clock.now)
+    lock = ClusterLock(reassignment_id="other", since=run.clock.now, requested_by="ann")
+    run.store.acquire(run.cluster_id, lock)
+    assert words(run)[0]["What do I do now?"] == "Wait until other has ended, then resume it, or roll it back"
+    assert forms(run) == ["roll-back"], "a resume is refused"
+
+
+def test_what_was_stopped_before_there_is_a_plan_can_be_resumed_and_has_nothing_to_roll_back(run):
+    """Both were offered, both were refused, and the page to which the refusal led had neither."""
+    (Path(run.record.root.path) / "frozen.json").unlink()
+    cancel.stop(run.context, CancelScope(), by="bob")
+    run.store.release(run.cluster_id, "r")
+    assert words(run)[0]["What do I do now?"] == "Resume it"
+    assert [it[0] for it in links(run)] == ["Resume…"]
+    assert forms(run) == ["resume"]
+    resume(run.context, by="ann")
+
+
+def test_a_roll_back_keeps_to_the_limits_that_were_asked_for_last(finished):
+    asked = Limits(partition_movements=2, leader_movements=1)
+    finished.record.limits_commands.append(LimitsCommand(at=finished.clock.now, by="bob", limits=asked))
+    params = forms_of(found_in(finished.store, finished.cluster_id, "r"))["roll-back"].params
+    assert (params["partition_movements"], params["leader_movements"]) == (2, 1)
 
 
 def test_what_was_superseded_is_not_to_be_resumed_once_its_successor_has_moved_something(run):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
@@ -30,7 +31,7 @@ def show_audit(
         if isinstance(event, UnreadableEvent):
             unreadable.append(event.sequence)
         if json_lines:
-            typer.echo(event.model_dump_json())
+            typer.echo(json.dumps(event.model_dump(mode="json")))
             continue
         if isinstance(event, UnreadableEvent):
             table.add_row(str(event.sequence), "", "", "", "", "unreadable", Text(event.unreadable))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
@@ -15,15 +16,40 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
 
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.places import names_connection, place
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.store import RecordStore
 
-console = Console()
-err = Console(stderr=True)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""What a terminal may carry out, such as the begin of a sequence that clears it; a line's end and a tab are text."""
+
+
+def plain(text: str) -> str:
+    r"""Return a text with its control characters as they are written in code, such as ``\x1b``.
+
+    People and programs type what is printed: reasons, names, ids. It must not change how the rest looks.
+    """
+    return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
+
+
+class _PlainConsole(Console):
+    """A console that carries out no control character of a text that it prints."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render as its base does; a text is made plain before it is broken into lines, so that none of it is cut off."""
+        if isinstance(renderable, Text) and _CONTROL.search(renderable.plain):
+            renderable = renderable.copy()
+            renderable.plain = plain(renderable.plain)
+        return super().render(renderable, options)
+
+
+console = _PlainConsole(emoji=False)  # ids such as drain:on:b7 are printed as they are
+err = _PlainConsole(stderr=True, emoji=False)
 
 RecordUri = Annotated[
     str,
@@ -145,6 +171,11 @@ def read_bytes(file: Path, option: str) -> bytes:
 def print_json(value: Mapping[str, Any]) -> None:
     """Print a result for programs."""
     typer.echo(json.dumps(value, indent=1))
+
+
+def say(text: str) -> None:
+    """Print a result for people, as wide as it is."""
+    typer.echo(plain(text))
 
 
 def note(lines: Iterable[str]) -> None:

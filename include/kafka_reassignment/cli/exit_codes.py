@@ -99,7 +99,7 @@ class Commands(TyperGroup):
 def _exit_codes() -> Iterator[None]:
     try:
         yield
-    except (typer.Exit, typer.Abort):
+    except typer.Exit:
         raise
     except ReassignmentError as error:
         err.print(str(error), style="red", markup=False, soft_wrap=True)
@@ -111,7 +111,8 @@ def _exit_codes() -> Iterator[None]:
         if _is_interrupt(error):
             err.print("Interrupted", style="red")
             raise typer.Exit(ExitCode.INTERRUPTED) from None
-        if not isinstance(error, Exception) or hasattr(error, "exit_code"):  # one of the command line's own
+        if not isinstance(error, Exception) or isinstance(error, typer.Abort) or hasattr(error, "exit_code"):
+            # One of the command line's own; a person who says no aborts, and so does Ctrl-C at a question.
             raise
         traceback.print_exception(error)
         raise typer.Exit(ExitCode.BUG) from None

@@ -9,7 +9,9 @@ import typer
 
 from kafka_reassignment.cli.common import AsJson, ClusterId, RecordUri, console, err, person, print_json, store_at
 from kafka_reassignment.cli.exit_codes import ExitCode
+from kafka_reassignment.errors import RecordDamagedError
 from kafka_reassignment.record.models import ClusterLock
+from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 
 lock_app = typer.Typer(no_args_is_help=True, help="Which reassignment has locked a cluster.")
@@ -69,13 +71,21 @@ def _store_of(cluster_id: str, record_uri: str) -> RecordStore:
 def _release(cluster_id: str, reassignment_id: str, record_uri: str, *, yes: bool) -> str:
     """Return why nothing was released; empty where it was."""
     store = _store_of(cluster_id, record_uri)
-    for text in store.record(cluster_id, reassignment_id).journal().owed_texts():
+    for text in _owed(store.record(cluster_id, reassignment_id)):
         err.print(f"Still owed: {text}", style="yellow", markup=False, soft_wrap=True)
     if not yes:
         typer.confirm(f"Release cluster {cluster_id} from {reassignment_id}?", abort=True, err=True)
     if store.release(cluster_id, reassignment_id, at=datetime.now(UTC), by=person()):
         return ""
     return f"{reassignment_id} has not locked cluster {cluster_id}: nothing was released"
+
+
+def _owed(record: Record) -> tuple[str, ...]:
+    """Say what is owed; a journal that cannot be read keeps nobody from the lock."""
+    try:
+        return record.journal().owed_texts()
+    except RecordDamagedError as error:
+        return (f"not known: {error.problem}",)
 
 
 def _release_by_force(cluster_id: str, record_uri: str, number: int | None, *, yes: bool) -> str:

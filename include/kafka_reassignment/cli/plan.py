@@ -23,6 +23,7 @@ from kafka_reassignment.cli.common import (
     person,
     print_json,
     read_json_object,
+    say,
 )
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.steps.dry_run import DryRun, dry_run
@@ -116,7 +117,7 @@ def _print(made: DryRun) -> None:
     if console.is_terminal:
         console.print(Markdown(made.card))
     else:
-        typer.echo(made.card)
+        say(made.card)
     typer.echo("")
     for what, path in made.files.items():
         typer.echo(f"{FILES[what]}: {path}")

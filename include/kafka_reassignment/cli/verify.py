@@ -16,6 +16,7 @@ from kafka_reassignment.cli.common import (
     opened_cluster,
     print_json,
     read_bytes,
+    say,
     store_at,
 )
 from kafka_reassignment.cli.exit_codes import ExitCode
@@ -57,6 +58,6 @@ def verify(
     if as_json:
         print_json(verified.as_json())
     else:
-        typer.echo("\n".join(verified.lines()))
+        say("\n".join(verified.lines()))
     if not verified.is_complete:
         raise typer.Exit(ExitCode.NOT_SO)

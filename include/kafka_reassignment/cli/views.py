@@ -22,6 +22,7 @@ from kafka_reassignment.cli.common import (
     optional_store,
     print_json,
     read_bytes,
+    say,
 )
 from kafka_reassignment.decisions.samples import MIN_SPEED_WINDOW_SECONDS
 from kafka_reassignment.errors import InvalidRequestError, RecordError, UnknownTopicOrPartitionError, name_some
@@ -106,9 +107,7 @@ def describe_moves(
         if as_json:
             print_json(described.as_json())
         else:
-            typer.echo(
-                "\n".join([*described.lines(), "", described.table] if described.partitions else [described.table])
-            )
+            say("\n".join([*described.lines(), "", described.table] if described.partitions else [described.table]))
         note(described.notes)
 
 

@@ -23,6 +23,7 @@ from kafka_reassignment.cli.common import (
     note,
     opened_cluster,
     optional_store,
+    say,
 )
 from kafka_reassignment.cli.exit_codes import ExitCode
 from kafka_reassignment.errors import ReassignmentError, is_worth_a_retry
@@ -89,7 +90,7 @@ def _print_changes(looks: Iterator[Look]) -> Look:
     for look in looks:
         if str(look) != shown:
             shown = str(look)
-            typer.echo(f"{look.at:%Y-%m-%d %H:%M:%S} {shown}")
+            say(f"{look.at:%Y-%m-%d %H:%M:%S} {shown}")
     return look
 
 
@@ -130,4 +131,6 @@ def _facts(look: Look) -> Iterator[tuple[str, str]]:
         yield "waits", reason
     if (more := len(look.waits) - SHOWN_REASONS) > 0:
         yield "", f"and {more} more"
+    for text in look.unreadable[:SHOWN_REASONS]:
+        yield "unreadable", text
     yield "looked at", f"{look.at:%Y-%m-%d %H:%M:%S} UTC"

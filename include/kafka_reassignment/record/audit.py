@@ -35,7 +35,10 @@ EventOutcome = Literal["succeeded", "failed", "waiting", "skipped", "refused"]
 _BEGINNING = "0" * 64
 
 LATEST_EVENTS = 40
-"""Events in which that of one step of a batch is looked for: more than a batch leaves with all its tries."""
+"""Events in which that of one step of a batch is looked for: more than a batch leaves with all its tries, but for those ``BESIDE``."""
+
+BESIDE = frozenset({"keep_throttle", "reinstate_throttle", "clear_idle_throttle"})
+"""Steps that go on beside the others, for days: their events do not say how far a reassignment is, and may be any number."""
 
 
 class Actor(BaseModel):
@@ -51,7 +54,11 @@ class Actor(BaseModel):
 
 
 class AuditEvent(Versioned):
-    """What one try of one step saw, decided and did. Times are UTC; ``facts`` depends on the step."""
+    """What one try of one step saw, decided and did. Times are UTC; ``facts`` depends on the step.
+
+    ``follows`` is the number of the last event before one of a step ``BESIDE`` that is of no such step: whoever looks for how far
+    the reassignment is goes on there. It is None in all others, and in those of earlier versions.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
@@ -68,6 +75,12 @@ class AuditEvent(Versioned):
     summary: str
     plan_hash: str | None = None
     facts: dict[str, Any] = Field(default_factory=dict)
+    follows: int | None = Field(default=None, ge=0)
+
+    @property
+    def before(self) -> int:
+        """The number of the event before this one, or before all those in a row that are of steps ``BESIDE``; 0 where there is none."""
+        return self.sequence - 1 if self.follows is None else min(self.follows, self.sequence - 1)
 
 
 class Head(Versioned):
@@ -102,12 +115,15 @@ class AuditLog:
         self._events = Series(folder, AuditEvent, "Audit event", kept=LATEST_EVENTS, largest=LARGEST_KEPT)
 
     def append(self, event: AuditEvent) -> AuditEvent:
-        """Store the event after the last one and return it; its ``sequence`` and ``previous_hash`` are replaced."""
+        """Store the event after the last one and return it; its ``sequence``, ``previous_hash`` and ``follows`` are replaced."""
 
         def linked(number: int) -> AuditEvent:
             if number == 1:  # from the first event on, a head that is missing was removed
                 create_object(self._head, Head(sequence=0, hash=_BEGINNING).model_dump_json().encode())
-            return event.model_copy(update={"sequence": number, "previous_hash": self._link_to(number - 1)})
+            follows = self._followed_by(number) if event.step in BESIDE else None
+            return event.model_copy(
+                update={"sequence": number, "previous_hash": self._link_to(number - 1), "follows": follows}
+            )
 
         stored = self._events.append_numbered(linked)
         self._bring_head_up_to(stored.sequence, hashlib.sha256(as_bytes(stored)).hexdigest())
@@ -156,10 +172,32 @@ class AuditLog:
         """
         return self._events.read(number)
 
-    def latest(self, count: int) -> Iterator[AuditEvent]:
-        """Yield the last ``count`` events, newest first; each is read when it is asked for."""
-        last = self._events.last_number()
-        return (self._events.read(number) for number in range(last, max(0, last - count), -1))
+    def latest(self, count: int, unreadable: list[str] | None = None) -> Iterator[AuditEvent]:
+        """Yield the last ``count`` events, newest first, without those of steps ``BESIDE``; each is read when it is asked for.
+
+        Of a row of those, however long it is, one is read.
+
+        Args:
+            count: how many at most.
+            unreadable: takes why an event cannot be read, which is passed over then; where None, it is an error.
+
+        Raises:
+            RecordDamagedError: an event cannot be read.
+        """
+        number = self._events.last_number()
+        while number and count:
+            try:
+                event = self._events.read(number)
+            except RecordDamagedError as error:
+                if unreadable is None:
+                    raise
+                unreadable.append(error.problem)
+                number, count = number - 1, count - 1
+                continue
+            if event.step not in BESIDE:
+                count -= 1
+                yield event
+            number = event.before
 
     def dag_that_began(self) -> str:
         """Return the DAG in which the reassignment was begun last; empty where that cannot be told."""
@@ -214,6 +252,13 @@ class AuditLog:
     def last_hash(self) -> str:
         """Return the hash of the last event, which says what the whole trail is."""
         return self._hash_of(self.last_number())
+
+    def _followed_by(self, number: int) -> int:
+        """Return what an event of a step ``BESIDE`` follows."""
+        with suppress(RecordUnavailableError, RecordDamagedError):
+            if number > 1 and (last := self._events.read(number - 1)).step in BESIDE:
+                return last.before
+        return number - 1
 
     def _link_to(self, number: int) -> str:
         """Return the hash of an event as it was written: what is stored may be damaged now, and restored later.

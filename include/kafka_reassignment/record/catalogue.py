@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafka_reassignment.errors import RecordDamagedError, RecordError
+from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.models import ClusterLock, RecordedRequest
 from kafka_reassignment.record.objects import OWN_NAMES, names_in
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import READERS, RecordStore
+
+_BEGINNING = frozenset({"preflight", "plan", "approve", "start_batches"})
+"""Steps of the run of a reassignment that come before its first batch."""
 
 
 class ReassignmentStatus(StrEnum):
@@ -27,7 +32,7 @@ class ReassignmentStatus(StrEnum):
     """An operator stopped it, and it has released its lock; it may be resumed."""
 
     UNLOCKED = "unlocked"
-    """It has begun, is not over, and has not the lock: it was resumed and not started again yet, or its lock was released."""
+    """It is planned, is not over, and has not the lock: it was resumed and not started again yet, or its lock was released."""
 
     UNKNOWN = "unknown"
     """It is not finished, and the lock of the cluster cannot be read: nobody can tell whether it is at work."""
@@ -158,12 +163,22 @@ def status_of(record: Record, reassignment_id: str, lock: SeenLock) -> Reassignm
 
 
 def _is_half_way(record: Record) -> bool:
-    """Whether some of its batches have begun, or it was resumed, and not all are finished: moves of it may be in flight."""
-    finished = record.finished_batches()
-    if not finished and record.submitted(1) is None and record.run_commands.last_number() == 0:
+    """Whether some of its batches have begun, it was resumed, or its run is about to begin the first, and not all are finished."""
+    finished, plan = record.finished_batches(), record.plan_in_force()
+    if plan is None or all(number in finished for number in range(1, plan.batches + 1)):
         return False
-    plan = record.plan_in_force()
-    return plan is not None and any(number not in finished for number in range(1, plan.batches + 1))
+    has_begun = bool(finished) or record.submitted(1) is not None or record.run_commands.last_number() > 0
+    return has_begun or _is_to_begin(record)
+
+
+def _is_to_begin(record: Record) -> bool:
+    """Whether nobody has refused the plan, and nothing has failed: then the first batch takes the lock, be it days later, once approved."""
+    last = next((e for e in record.audit.latest(LATEST_EVENTS, []) if e.batch is None and e.step in _BEGINNING), None)
+    if last is None or last.outcome in {"failed", "refused"}:
+        return False
+    with suppress(RecordDamagedError):  # that hides nothing else
+        return not record.recorded_request().request.validate_only
+    return True
 
 
 def _by_start(found: Iterable[RecordedReassignment]) -> tuple[RecordedReassignment, ...]:

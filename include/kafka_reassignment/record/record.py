@@ -321,15 +321,26 @@ class Record:
     def rolled_back_by(self) -> str | None:
         """Return the last reassignment that has begun to move back what this one has moved; None where there is none.
 
-        One that had begun before this one was resumed does not count: this one has moved on since.
+        One that had begun before this one was resumed does not count: this one has moved on since. Nor does one that was rolled
+        back to its end itself: what it had moved back is where this one has put it.
         """
         order = self.run_commands.last()[1] if (noted := self._noted_roll_backs()) else None
         resumed_at = order.at if order is not None and not order.stopped else None
         for by in reversed(noted):
             began = self.beside(by).submitted(1)
-            if began is not None and (resumed_at is None or began.submitted_at > resumed_at):
+            is_later = began is not None and (resumed_at is None or began.submitted_at > resumed_at)
+            if is_later and not self.beside(by).is_rolled_back():
                 return by
         return None
+
+    def is_rolled_back(self) -> bool:
+        """Whether all that this one has moved was moved back to the end, and that was not rolled back since."""
+        by = self.rolled_back_by()
+        if by is None or not self.beside(by).has_file("report.txt"):
+            return False
+        with suppress(RecordError):  # what cannot be read may have been of a part
+            return not self.beside(by).recorded_request().request.topics
+        return False
 
     def _noted_roll_backs(self) -> list[str]:
         return (self.read_file(ROLLED_BACK_BY) or b"").decode().splitlines()

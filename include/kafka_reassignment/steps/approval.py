@@ -25,6 +25,8 @@ Approval = Literal["go", "ask", "stop"]
 def approval(run: RunContext, rules: ApprovalRules | None = None) -> Approval:
     """Return whether to go on, to ask a person first, or to stop because only a validation was asked for.
 
+    That a person is asked is recorded too: else nobody could tell it from a plan whose next task waits for a worker.
+
     A validation releases the cluster's lock, also at an error that no retry can help: it has nothing more to do.
     """
     request, rules = run.request, rules or ApprovalRules()
@@ -45,6 +47,8 @@ def approval(run: RunContext, rules: ApprovalRules | None = None) -> Approval:
         return "go"
     why = why_asked(run, rules)
     if why and missing_approvals(run, rules):
+        with run.audited("approve") as event:
+            event.outcome, event.summary = "waiting", f"a person has to approve the plan: {'; '.join(why)}"
         return "ask"
     with run.audited("approve") as event:
         event.outcome = "skipped"
@@ -85,6 +89,7 @@ def answered(
         run.record.approvals.append(PlanApproval(by=by, at=run.now(), plan_hash=plan_hash, reason=reason))
         missing = missing_approvals(run, rules or ApprovalRules())
         if missing:
+            event.outcome = "waiting"
             event.summary += "; another person has to approve it as well"
         return Answered(not missing, event.summary)
 

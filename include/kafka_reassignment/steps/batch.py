@@ -315,7 +315,9 @@ def next_batch(run: RunContext, number: int, failed_tasks: Sequence[str] = ()) -
             event.outcome, event.summary = "skipped", f"batch {number} was the last one"
             return None
         note_sizes(run, number + 1, again=False)
-        event.summary = f"starting batch {number + 1} of {run.plan().batches}"
+        event.summary = (
+            f"batch {number + 1} of {run.plan().batches} is to start"  # Airflow is asked for its run after this
+        )
         event.summary += f"; {ends}" if (ends := end_in_words(run, RecordView(run.record))) else ""
         return number + 1
 

@@ -56,7 +56,7 @@ def first_batch(run: RunContext, rules: ApprovalRules | None = None) -> int | No
         if unfinished:
             note_sizes(run, unfinished[0])
         event.summary = f"{len(finished)} of {plan.batches} batches finished" + (
-            f"; starting batch {unfinished[0]}" if unfinished else "; nothing to start"
+            f"; batch {unfinished[0]} is to start" if unfinished else "; nothing to start"
         )
         event.summary += f"; {ends}" if unfinished and (ends := end_in_words(run, RecordView(run.record))) else ""
     return unfinished[0] if unfinished else None

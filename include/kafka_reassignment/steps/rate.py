@@ -12,6 +12,7 @@ from kafka_reassignment.advice import (
     THROTTLE_DAG_ID,
     Advice,
     Correct,
+    Rerun,
     Trigger,
     WaitUntil,
     advice_as_data,
@@ -38,6 +39,8 @@ from kafka_reassignment.errors import (
     name_some,
 )
 from kafka_reassignment.model import DEFAULT_OF_BROKERS, ConfigResource, Replicas, TopicPartition, View
+from kafka_reassignment.record.catalogue import ReassignmentStatus, SeenLock, status_of
+from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import LOWEST_RATE_MB, MEGABYTE, ReassignmentRequest
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
@@ -179,14 +182,15 @@ def change_rate(
         because: the reason, for the journal and the audit trail; empty where a person asks for it.
 
     Raises:
-        InvalidRequestError: this reassignment is not running, or another rate was asked for later, not by its own run.
+        InvalidRequestError: this reassignment has not the lock, or another rate was asked for later, not by its own run.
         InvalidThrottleError: the rate is too low, or the reassignment runs without a throttle.
         UnknownBrokerError: a broker is not part of the cluster.
         ThrottleMissingError: brokers did not take it; it is journalled, and the batch's next look sets it.
         ThrottleRefusedError: the same where a person asks, and trying again is of no use.
         OvertakenError: another reassignment has taken the rates over.
     """
-    _require_running(run, asked_bytes_per_second)
+    order = _params_of_order(asked_bytes_per_second, brokers, sides, allow_low=allow_low)
+    _require_running(run, order)
     with run.audited("change_rate") as event:
         requested = _requested_rate(run, asked_bytes_per_second)
         _check_known(run, brokers or ())
@@ -228,7 +232,7 @@ def change_rate(
         def goes_on() -> bool:
             nonlocal is_begun
             is_begun = True
-            _end_where_lost(run, asked_bytes_per_second, event)
+            _end_where_lost(run, order, event)
             return True
 
         said = _order_in_words(asked_bytes_per_second, brokers, sides, because)
@@ -309,8 +313,20 @@ def _end_of_slowdown(request: ReassignmentRequest, slow: RateChange) -> str:
     )
 
 
-def _params(asked_bytes_per_second: int | None) -> dict[str, float]:
+def _params(asked_bytes_per_second: int | None) -> dict[str, object]:
     return {} if asked_bytes_per_second is None else {"throttle_mb_per_second": asked_bytes_per_second / MEGABYTE}
+
+
+def _params_of_order(
+    asked_bytes_per_second: int | None, brokers: Collection[int] | None, sides: Collection[Side], *, allow_low: bool
+) -> dict[str, object]:
+    """Return what asks for the same change once more, without the reassignment."""
+    params = _params(asked_bytes_per_second)
+    if brokers is not None:
+        params["brokers"] = sorted(brokers)
+    if len(sides) == 1:
+        params["side"] = str(next(iter(sides)))
+    return params | ({"allow_low_throttle": True} if allow_low else {})
 
 
 def _requested_rate(run: RunContext, asked_bytes_per_second: int | None) -> int:
@@ -330,14 +346,14 @@ def _requested_rate(run: RunContext, asked_bytes_per_second: int | None) -> int:
     return requested
 
 
-def _require_running(run: RunContext, asked_bytes_per_second: int | None) -> None:
-    if (lost := _not_running(run, asked_bytes_per_second)) is not None:
-        raise InvalidRequestError(f"{lost.problem}: there is no rate to change, and nothing was changed", *lost.advice)
+def _require_running(run: RunContext, order: Mapping[str, object]) -> None:
+    if (lost := _not_running(run, order)) is not None:
+        raise InvalidRequestError(f"{lost.problem}: {lost.why}, and nothing was changed", *lost.advice)
 
 
-def _end_where_lost(run: RunContext, asked_bytes_per_second: int | None, event: AuditDraft) -> None:
-    """End a change that has begun where the reassignment has ended since: something was changed, and no other part of it may be."""
-    if (lost := _not_running(run, asked_bytes_per_second)) is None:
+def _end_where_lost(run: RunContext, order: Mapping[str, object], event: AuditDraft) -> None:
+    """End a change that has begun where the lock was lost since: something was changed, and no other part of it may be."""
+    if (lost := _not_running(run, order)) is None:
         return
     event.facts["advice"] = advice_as_data(lost.advice)
     problem = lost.problem[:1].lower() + lost.problem[1:]
@@ -346,36 +362,54 @@ def _end_where_lost(run: RunContext, asked_bytes_per_second: int | None, event: 
 
 @dataclass(frozen=True, slots=True)
 class _NotRunning:
-    """Why there is no rate to change, and what to do instead."""
+    """Why no rate is changed, and what to do instead."""
 
     problem: str
     advice: tuple[Advice, ...]
+    why: str = "there is no rate to change"
 
 
-def _not_running(run: RunContext, asked_bytes_per_second: int | None) -> _NotRunning | None:
-    """Return why there is no rate to change; this reassignment has the lock of the cluster until it ends or is stopped."""
+def _not_running(run: RunContext, order: Mapping[str, object]) -> _NotRunning | None:
+    """Return why no rate is changed; this reassignment has the lock of the cluster until it ends or is stopped.
+
+    Who has named this one has not asked for the rate of another one that has the lock.
+    """
     own, cluster_id = run.record.reassignment_id, run.record.cluster_id
     owner = run.store.lock_owner(cluster_id)
-    if owner is not None and owner.reassignment_id == own and run.record.exists:
-        return None
-    if (
-        owner is not None
-        and owner.reassignment_id != own
-        and run.store.record(cluster_id, owner.reassignment_id).exists
-    ):
-        problem = f"Reassignment {own} is not running: cluster {cluster_id} is locked by {owner.reassignment_id}"
-        params = {"reassignment_id": owner.reassignment_id, **_params(asked_bytes_per_second)}
-        advice: tuple[Advice, ...] = (Trigger(THROTTLE_DAG_ID, params),)
-    elif run.record.exists and (command := run.record.stopped()) is not None:
-        problem = f"Reassignment {own} of cluster {cluster_id} was stopped"
-        advice = way_on_from_stop(run.record, command)
-    elif run.record.exists:
-        problem = f"Reassignment {own} of cluster {cluster_id} has ended"
-        advice = (NEXT_TIME,)
+    if run.record.exists:
+        is_own = owner is not None and owner.reassignment_id == own
+        return None if is_own else _without_the_lock(run, owner, order)
+    if owner is None or not run.store.record(cluster_id, owner.reassignment_id).exists:
+        return _NotRunning(f"No reassignment is running on cluster {cluster_id}", (NEXT_TIME,))
+    problem = f"Reassignment {own} is not running: cluster {cluster_id} is locked by {owner.reassignment_id}"
+    if run.is_its_own_order:  # none was named: the one that runs is meant
+        return _NotRunning(problem, (Trigger(THROTTLE_DAG_ID, {"reassignment_id": owner.reassignment_id, **order}),))
+    return _NotRunning(problem, (Correct(f"correct the id: there is no reassignment {own}"),))
+
+
+def _without_the_lock(run: RunContext, owner: ClusterLock | None, order: Mapping[str, object]) -> _NotRunning:
+    """Return how a reassignment goes on that has not the lock, and gets its rate then."""
+    own, cluster_id = run.record.reassignment_id, run.record.cluster_id
+    problem, why = f"Reassignment {own} of cluster {cluster_id}", "there is no rate to change"
+    waits = run.store.locked_by(owner, cluster_id).advice if owner is not None else ()
+    status = status_of(run.record, own, SeenLock(owner))
+    if status is ReassignmentStatus.STOPPED and (stop := run.record.stopped()) is not None:
+        problem += " was stopped"
+        ways = way_on_from_stop(run.record, stop)
+        if stop.superseded_by:  # they begin with that wait
+            waits = ()
+    elif status is ReassignmentStatus.UNLOCKED:
+        problem += " has lost the lock of the cluster"
+        why = "its rate cannot be changed without it"
+        ways = (
+            Rerun("start_batches", reassignment_id=own),
+            Trigger(THROTTLE_DAG_ID, {"reassignment_id": own, **order}),
+        )
     else:
-        problem = f"No reassignment is running on cluster {cluster_id}"
-        advice = (NEXT_TIME,)
-    return _NotRunning(problem, advice)
+        return _NotRunning(f"{problem} has ended", (NEXT_TIME,), why)
+    return _NotRunning(
+        problem + (f", and {owner.reassignment_id} has it" if waits and owner else ""), (*waits, *ways), why
+    )
 
 
 def _check_known(run: RunContext, brokers: Collection[int]) -> None:

@@ -150,7 +150,7 @@ def list_reassignments(
     is_known = reassignment_id is not None or known.lock.error is None
     shown = find_reassignment(store, cluster_id, reassignment_id) if is_known else None
     overviews = (_overview(cluster, shown, sleep, all_remaining=all_remaining),) if shown else ()
-    unreadable: list[str] = []
+    unreadable = [text for overview in overviews for text in overview.unreadable]
     moves = tuple(_owned(cluster.list_reassignments(), known, overviews, unreadable))
     return Listing(cluster_id, moves, overviews, replace(known, unreadable=(*known.unreadable, *unreadable)))
 
@@ -163,16 +163,16 @@ def _overview(
     all_remaining: bool,
 ) -> Overview:
     current = CurrentBatch.of(reassignment.record)
-    remaining = _remaining(cluster, reassignment, current, all_remaining=all_remaining)
+    remaining = _remaining(cluster, reassignment, all_remaining=all_remaining)
     return Overview(reassignment, current, current.look(cluster, sleep), remaining)
 
 
 def _remaining(
-    cluster: ClusterPort, reassignment: RecordedReassignment, current: CurrentBatch, *, all_remaining: bool
+    cluster: ClusterPort, reassignment: RecordedReassignment, *, all_remaining: bool
 ) -> dict[TopicPartition, Replicas] | None:
-    if current.batch is None:
-        return {}
     record = reassignment.record
+    if record.frozen_plan() is None or reassignment.status is ReassignmentStatus.FINISHED:
+        return {}  # what is finished was verified, and later ones may have moved it on
     planned = islice(read_target(record.plan_ref()), None if all_remaining else MAX_REMAINING + 1)
     targets = {move.partition: move.target for move in planned}
     if len(targets) > MAX_REMAINING and not all_remaining:

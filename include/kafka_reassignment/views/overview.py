@@ -41,10 +41,20 @@ class Overview:
     @property
     def failed(self) -> AuditEvent | None:
         """The step at which it stands, while it is red."""
+        return self._failed([])
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """Why of events that could say that it is red, and cannot be read."""
+        found: list[str] = []
+        self._failed(found)
+        return tuple(found)
+
+    def _failed(self, unreadable: list[str]) -> AuditEvent | None:
         record, batch = self.reassignment.record, self.current.batch
         if not self.reassignment.status.may_stand:
             return None
-        latest, (_, order) = record.audit.latest(LATEST_EVENTS), record.run_commands.last()
+        latest, (_, order) = record.audit.latest(LATEST_EVENTS, unreadable), record.run_commands.last()
         return failure_of(latest, batch.number if batch else None, self.note, order)
 
     @property

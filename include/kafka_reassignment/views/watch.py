@@ -50,7 +50,7 @@ class Look:
     """A reassignment at one moment; without one it is all that is in flight. Bytes, bytes per second, seconds.
 
     ``batch`` is None before there is a plan and after the last batch. ``progress`` is of its replicas, None while nothing is
-    submitted. ``waits`` says why it does not get on, empty while it does. ``ends_at`` is the expected end of all batches.
+    submitted. ``waits`` says why it does not get on, empty while it does. ``unreadable`` says what of that cannot be read. ``ends_at`` is the expected end of all batches.
     """
 
     at: datetime
@@ -68,6 +68,7 @@ class Look:
     ends_at: datetime | None
     waits: tuple[str, ...]
     doing: str
+    unreadable: tuple[str, ...] = ()
 
     @property
     def status(self) -> ReassignmentStatus | None:
@@ -99,6 +100,7 @@ class Look:
             "over": self.is_over,
             "doing": self.doing,
             "waits": list(self.waits),
+            "unreadable": list(self.unreadable),
             "batch": self.batch,
             "batches": self.batches,
             "batches_finished": self.finished,
@@ -129,6 +131,7 @@ class Look:
             yield f"all over about {self.ends_at:%Y-%m-%d %H:%M} UTC"
         if self.waits:
             yield f"waits: {', '.join(self.waits)}"
+        yield from self.unreadable
 
 
 class Watch:
@@ -214,7 +217,7 @@ class Watch:
         is_active = found.status is ReassignmentStatus.ACTIVE
         at_a_glance = Overview(found, current, {}, None)
         note = at_a_glance.note if is_active else None
-        failed = at_a_glance.failed if found.status in AT_WORK else None
+        failed = at_a_glance.failed
         journal = record.journal()
         seen = None
         if found.status in AT_WORK and not current.is_to_submit:
@@ -224,7 +227,7 @@ class Watch:
         waits: tuple[str, ...] = note.waits if note else ()
         if found.lock.error:
             waits = (str(found.lock.error),)
-        elif failed:
+        elif failed and found.status in AT_WORK:
             waits = (f"{step_in_words(failed)} has failed: {failed.summary}",)
         return Look(
             at=self._now(),
@@ -243,9 +246,10 @@ class Watch:
             if plan
             else None,
             rates=rates_in_force(request, journal),
-            ends_at=note.ends_at if note else None,
+            ends_at=note.ends_at if note and note.ends_at and note.ends_at > self._now() else None,
             waits=waits or _held_up(seen),
             doing=_doing(found, current, failed, note, seen),
+            unreadable=at_a_glance.unreadable,
         )
 
     def _measure(self, batch: int | None, steps: tuple[Step, ...], rate: int | None) -> Progress | None:
@@ -302,6 +306,8 @@ def _doing(
     note: ProgressNote | None,
     seen: Progress | None,
 ) -> str:
+    if found.status is ReassignmentStatus.ENDED and failed is not None:
+        return f"{found.reassignment_id} is ended: {step_in_words(failed)} has failed: {failed.summary}"
     if found.status is not ReassignmentStatus.ACTIVE:
         return {
             ReassignmentStatus.UNLOCKED: f"{found.reassignment_id} is not over, and has not the lock of the cluster",

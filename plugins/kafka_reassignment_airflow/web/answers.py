@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from typing import Literal
 
-from kafka_reassignment.advice import Rerun, Trigger, sentence
+from kafka_reassignment.advice import Rerun, Trigger, advice_from_data, sentence
 from kafka_reassignment.decisions.progress import HELD_UP, Motion
 from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.catalogue import ReassignmentStatus
@@ -17,15 +17,10 @@ from kafka_reassignment.steps.context import way_on_from_stop
 from kafka_reassignment.text import format_bytes, format_seconds
 from kafka_reassignment.views.failure import step_in_words
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID, DAG_ID, batch_run_id
-from kafka_reassignment_airflow.web.forms import advised_forms, forms_of
+from kafka_reassignment_airflow.web.forms import advised_forms, forms_of, lock_of_another
 from kafka_reassignment_airflow.web.rows import RollBack
+from kafka_reassignment_airflow.web.silence import Silence, silence_of
 from kafka_reassignment_airflow.web.views import Page
-
-STALE = timedelta(minutes=5)
-"""A look is due every 10 to 15 seconds; when there was none for that long, nobody looks."""
-
-ASKED = timedelta(seconds=30)
-"""After the plan, or the first of two answers, the next step follows within that time unless a person is waited for."""
 
 COMPLETING = ("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
 """Once one of these steps is over, a batch copies nothing any more."""
@@ -108,13 +103,15 @@ def _at_rest(page: Page) -> tuple[Answer, ...]:
     if page.failed:
         is_over = row.status is not ReassignmentStatus.UNLOCKED
         stands = "Nothing: it has ended" if is_over else "It stands, unlocked"
-        doing = Answer(DOING, f"{stands}, and {step_in_words(page.failed)} has failed", "bad", _why(page, page.failed))
+        doing = Answer(DOING, f"{stands}, and {step_in_words(page.failed)} has failed", "bad", _why(page.failed))
         what_now = _after_a_failure(page)
     if row.roll_back:  # also of what has ended red: what its failed step advises is overtaken
         doing = Answer(DOING, f"Nothing: {row.roll_back}", "warn", _last_event(page))
         what_now = _after_a_roll_back(page, row.roll_back)
     if page.owed:
         owed = "Throttle configs are still to be restored: kafka_throttle_sweep does that, every hour."
+        if row.status is ReassignmentStatus.UNLOCKED:
+            owed = "Its throttle is in place while it copies. kafka_throttle_sweep restores what nothing copies under."
         tone: Tone = "bad" if what_now.tone == "bad" else "warn"
         what_now = replace(what_now, tone=tone, more=(*what_now.more, owed))
     return doing, *_between(page), what_now
@@ -145,26 +142,49 @@ def _half_way(page: Page) -> tuple[Answer, Answer]:
         )
     elif page.found.record.run_commands.last_number() == 0:
         words = "Nothing: it has not the lock of the cluster any more"
-    start = Link("its task start_batches", DAG_ID, page.row.reassignment_id, "start_batches")
-    links = (start, Link("Resume…", form="resume"), Link("Stop…", form="stop"))
-    how = "A resume starts its run over by itself. Where it does not, clear start_batches. Where the run was deleted, resume it."
+    start = Link(f"its task {page.retake.task}", page.dag_id, page.row.reassignment_id, page.retake.task)
+    wait, others = _wait_for_another(page)
+    links = (*others, start, *_form_links(page, "resume", "stop"))
+    if page.needs_approval:
+        to_approve = Link("its task", page.dag_id, page.row.reassignment_id, "approve")
+        links, how = (to_approve, *_form_links(page, "stop")), "Once it is approved, its first batch takes the lock."
+        now = Answer(NOW, _sentence(f"{wait}approve or reject the plan"), "warn", (how,), links=(*others, *links))
+        return Answer(DOING, f"{words}, and waits for a person", "warn", _last_event(page)), now
+    how = f"A resume starts its run over by itself. Where it does not, clear {page.retake.task}. Where the run was deleted, resume it."
     return (
         Answer(DOING, words, "warn", _last_event(page)),
-        Answer(NOW, "Let it go on, or stop it", "warn", (how,), links=links),
+        Answer(NOW, _sentence(f"{wait}let it go on, or stop it"), "warn", (how,), links=links),
     )
+
+
+def _wait_for_another(page: Page) -> tuple[str, tuple[Link, ...]]:
+    """Return what begins the advice where another reassignment has the lock, and the link to it; nothing where none has."""
+    other = lock_of_another(page.found)
+    return (f"wait until {other} has ended, then ", (Link(other, DAG_ID, other),)) if other else ("", ())
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _form_links(page: Page, *names: str) -> Iterator[Link]:
+    """The links to forms, as far as they are of use now."""
+    forms = forms_of(page.found, page.row.roll_back)
+    return (Link(f"{forms[name].title}…", form=name) for name in names if name in forms)
 
 
 def _after_a_stop(page: Page) -> Answer:
     """What to do with a stopped one: where another has taken its place and moved something, its plan does not fit any more."""
-    record, to_roll_back = page.found.record, Link("Roll back…", form="roll-back")
+    record = page.found.record
     stop = record.stopped() if page.row.status is ReassignmentStatus.STOPPED else None
     if stop is not None and record.has_moved_successor():
         words = "Ask again for what is still wanted of it, or roll it back"
         more = (f"{sentence(way_on_from_stop(record, stop))}.",)
         successor = Link(stop.superseded_by, DAG_ID, stop.superseded_by)
-        return Answer(NOW, words, "warn", more, links=(successor, to_roll_back))
-    links = (Link("Resume…", form="resume"), to_roll_back)
-    return Answer(NOW, "Resume it, or roll it back", "warn", links=links)
+        return Answer(NOW, words, "warn", more, links=(successor, *_form_links(page, "roll-back")))
+    wait, others = _wait_for_another(page)
+    words = "resume it, or roll it back" if record.frozen_plan() is not None else "resume it"
+    return Answer(NOW, _sentence(wait + words), "warn", links=(*others, *_form_links(page, "resume", "roll-back")))
 
 
 def _after_a_roll_back(page: Page, roll_back: RollBack) -> Answer:
@@ -172,22 +192,21 @@ def _after_a_roll_back(page: Page, roll_back: RollBack) -> Answer:
     those = Link(roll_back.by, DAG_ID, roll_back.by)
     some = "Some of its" if roll_back.is_left else "Its"
     more = (f"{some} replicas are not where this one has put them.",)
-    if not roll_back.is_left or "roll-back" not in forms_of(page.found, roll_back):
-        return Answer(NOW, "Look at the roll back", "warn", more, links=(those,))
-    links = (those, Link("Roll back…", form="roll-back"))
-    return Answer(NOW, "Look at the roll back, or roll back what is left", "warn", more, links=links)
+    links = tuple(_form_links(page, "roll-back"))
+    words = "Look at the roll back, or roll back what is left" if links else "Look at the roll back"
+    return Answer(NOW, words, "warn", more, links=(those, *links))
 
 
 def _doing(page: Page) -> Answer:
     row, note = page.row, page.row.note
     last = _last_event(page)
-    if row.stopped:
-        return Answer(DOING, f"It settles its moves: stopped {row.stopped}", "warn", last)
     if page.failed:
         return Answer(DOING, f"It stands: {step_in_words(page.failed)} has failed", "bad")
+    if row.stopped:
+        return Answer(DOING, f"It settles its moves: stopped {row.stopped}", "warn", last)
     if note is not None:
         return _at_batch(page, note)
-    if _needs_approval(page):
+    if page.needs_approval:
         return Answer(DOING, "It waits for a person to approve the plan", "warn", last)
     if row.batches is None:
         words = "It makes the plan"
@@ -199,7 +218,7 @@ def _doing(page: Page) -> Answer:
         words = f"It completes batch {page.current} of {row.batches}"
     else:
         words = f"It copies batch {page.current} of {row.batches}"
-    return Answer(DOING, words, "run", last)
+    return Answer(DOING, words, "warn" if silence_of(page) else "run", last)
 
 
 def _at_batch(page: Page, note: ProgressNote) -> Answer:
@@ -217,14 +236,6 @@ def _at_batch(page: Page, note: ProgressNote) -> Answer:
     return Answer(DOING, f"It copies {batch}: {format_bytes(note.bytes_left)} left{speed}", "run", more)
 
 
-def _needs_approval(page: Page) -> bool:
-    """Whether a person is asked: who need not be asked, or has answered for all, leaves another event within seconds."""
-    latest = page.latest_of_run
-    if latest is None or latest.step not in {"plan", "approve"} or latest.outcome != "succeeded":
-        return False
-    return page.now - latest.finished_at > ASKED
-
-
 def _last_event(page: Page) -> tuple[str, ...]:
     return (f"Last step: {page.latest.step}, {page.latest.outcome}. {page.latest.summary}",) if page.latest else ()
 
@@ -235,19 +246,22 @@ def _done(page: Page) -> Answer:
         return Answer(DONE, "Not before the failed step is run again", "bad")
     if row.stopped:
         return Answer(DONE, "When its moves are settled", "warn")
-    left = note.seconds_left if note else None
+    silence = silence_of(page)
+    left = note.seconds_left if note and not silence else None
     more = (f"Batch {page.current}: about {format_seconds(left)} left",) if left is not None else ()
-    asked_at = page.latest_of_run.finished_at if page.latest_of_run and _needs_approval(page) else None
-    if page.ends_at is not None and (asked_at or page.ends_at > page.now or note is not None):
+    asked_at = page.latest_of_run.finished_at if page.latest_of_run and page.needs_approval else None
+    if page.ends_at is not None and not silence and (asked_at or page.ends_at > page.now or note is not None):
         seconds = max(0.0, (page.ends_at - (asked_at or page.now)).total_seconds())
         has_windows = page.found.recorded_request.request.maintenance.has_windows
         within = ("With the maintenance windows.",) if has_windows else ()
         if asked_at:
             return Answer(DONE, f"{format_seconds(seconds)} after the approval", "warn", within)
         return Answer(DONE, f"in {format_seconds(seconds)}", "run", (*more, *within), at=page.ends_at)
-    if page.current is None and row.batches is not None:
+    if page.current is None and row.batches is not None and not silence:
         return Answer(DONE, "In a few minutes", "run")
-    if row.batches is None:
+    if silence:
+        why = str(silence)
+    elif row.batches is None:
         why = "there is no plan yet"
     elif note is not None and note.waits:
         why = "the batch is held"
@@ -281,9 +295,9 @@ def _held_up(page: Page) -> Iterator[str]:
         yield f"From {note.goes_on_at:%H:%M:%S} UTC on it goes on without these, if that helps"
 
 
-def _why(page: Page, failed: AuditEvent) -> tuple[str, ...]:
+def _why(failed: AuditEvent) -> tuple[str, ...]:
     """What a failed step says, without the advice at its end: that answers another question, and would push this off the first screen."""
-    return (failed.summary.removesuffix(sentence(page.advice)).rstrip(),)
+    return (failed.summary.removesuffix(sentence(advice_from_data(failed.facts.get("advice")))).rstrip(),)
 
 
 def _new_replicas(number: int) -> str:
@@ -293,8 +307,8 @@ def _new_replicas(number: int) -> str:
 def _waits(page: Page) -> Answer:
     note = page.row.note
     if page.failed:
-        return Answer(WAITS, "A step has failed", "bad", _why(page, page.failed))
-    if page.row.stopped or _needs_approval(page):
+        return Answer(WAITS, "A step has failed", "bad", _why(page.failed))
+    if page.row.stopped or page.needs_approval:
         words = "For what is in flight or half-way to be settled" if page.row.stopped else "For an approval"
         return Answer(WAITS, words, "warn")
     if note is not None and note.waits:
@@ -304,12 +318,15 @@ def _waits(page: Page) -> Answer:
         return Answer(WAITS, words, "bad", tuple(_held_up(page)))
     if page.left_open:
         those = tuple(f"{partition}: {why}" for partition, why in islice(page.left_open.items(), 3))
-        return Answer(WAITS, f"It goes on without {len(page.left_open)} partitions", "warn", those)
-    return Answer(WAITS, "It does not wait", "good")
+        return Answer(WAITS, f"It goes on without {page.left_open_number} partitions", "warn", those)
+    silence = silence_of(page)
+    return Answer(WAITS, f"Not known: {silence}" if silence else "It does not wait", "warn" if silence else "good")
 
 
 def _stop(page: Page) -> Answer:
     note = page.row.note
+    if page.row.stopped:
+        return Answer(STOP, "It was stopped already", "warn", (f"Stopped {page.row.stopped}.",))
     if page.submitted is None or page.current is None:
         more = ("Finished batches stay as they are.",) if page.row.finished else ()
         words = "its current batch is not submitted" if page.row.finished else "nothing is submitted yet"
@@ -331,24 +348,34 @@ def _stop(page: Page) -> Answer:
 
 
 def _now(page: Page) -> Answer:
-    row, note = page.row, page.row.note
-    run = Link(f"run of batch {page.current}", BATCH_DAG_ID, page.batch_run)
+    row = page.row
     if page.failed:
         return _after_a_failure(page)
     if row.stopped:
         return Answer(NOW, "Nothing: it settles by itself", "good")
-    if _needs_approval(page):
-        to_approve = Link("its task", DAG_ID, row.reassignment_id, "approve")
+    if page.needs_approval:
+        to_approve = Link("its task", page.dag_id, row.reassignment_id, "approve")
         return Answer(NOW, "Approve or reject the plan", "warn", links=(to_approve,))
-    if note is not None and page.now - note.at > STALE:
-        ago = format_seconds((page.now - note.at).total_seconds())
-        more = (f"The last look was {ago} ago. Copies go on under the throttle.",)
-        return Answer(NOW, "See whether Airflow's triggerer runs", "warn", more, links=(run,))
+    if silence := silence_of(page):
+        return _at_silence(page, silence)
     if _held_number(page):
         links = (*_links(page), Link("Stop…", form="stop"))
         more = ("Or stop it. What is copied stays meanwhile, under the throttle.",)
         return Answer(NOW, sentence(page.advice) or "Look at the brokers that receive", "warn", more, links=links)
     return Answer(NOW, "Nothing: it goes on by itself", "good")
+
+
+def _at_silence(page: Page, silence: Silence) -> Answer:
+    """What to look at where nobody is at work: who looks, or the run of the batch and the task that was at work last."""
+    run = (Link(f"run of batch {page.current}", BATCH_DAG_ID, page.batch_run),) if page.batch_run else ()
+    more = " Copies go on under the throttle." if page.submitted is not None else ""
+    if silence.of_looks:
+        words = f"The last look was {format_seconds(silence.seconds)} ago.{more}"
+        return Answer(NOW, "See whether Airflow's triggerer runs", "warn", (words,), links=run)
+    words = f"{str(silence).capitalize()}: a task may have been killed, or wait for a worker, or Kafka be away.{more}"
+    own = Link("its run", page.dag_id, page.row.reassignment_id)
+    links = (*run, *filter(None, (_task_of(page.latest),)), own)
+    return Answer(NOW, "See whether its run goes on", "warn", (words,), links=links)
 
 
 def _links(page: Page) -> Iterator[Link]:
@@ -362,21 +389,25 @@ def _links(page: Page) -> Iterator[Link]:
 
 
 def _task(page: Page, rerun: Rerun) -> Link:
-    own, owner = _failed_task(page), rerun.reassignment_id or page.row.reassignment_id
+    own, owner = _task_of(page.failed), rerun.reassignment_id or page.row.reassignment_id
     if own is not None and rerun == Rerun(own.task_id):
         return own  # one of a cancel is in the cancel's run
+    is_own = owner == page.row.reassignment_id
+    dag_id = page.dag_id if is_own else DAG_ID
     if rerun.batch is None:
-        return Link(rerun.task, DAG_ID, owner, rerun.task)
+        return Link(rerun.task, dag_id, owner, rerun.task)
+    if is_own and page.is_in_one_run:
+        return Link(f"{rerun.task} of batch {rerun.batch}", dag_id, owner, rerun.task)
     return Link(f"{rerun.task} of batch {rerun.batch}", BATCH_DAG_ID, batch_run_id(owner, rerun.batch), rerun.task)
 
 
-def _failed_task(page: Page) -> Link | None:
-    """The task that has left the failed step's event; None where nothing has failed, or it was no task's."""
-    actor = page.failed.actor if page.failed else None
+def _task_of(event: AuditEvent | None) -> Link | None:
+    """The task that has left an event; None where there is none, or it was no task's."""
+    actor = event.actor if event else None
     return Link(actor.task_id, actor.dag_id, actor.run_id, actor.task_id) if actor and actor.task_id else None
 
 
 def _after_a_failure(page: Page) -> Answer:
     """What the failed step advises; without a link that is followed by hand, beginning with its task."""
-    links = tuple(_links(page)) or tuple(filter(None, (_failed_task(page),)))
+    links = tuple(_links(page)) or tuple(filter(None, (_task_of(page.failed),)))
     return Answer(NOW, sentence(page.advice) or "Look at the failed task", "bad", links=links)

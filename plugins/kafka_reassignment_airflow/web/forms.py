@@ -59,11 +59,18 @@ def forms_of(found: RecordedReassignment, roll_back: RollBack | None = None) -> 
     }[found.status]
     if roll_back is not None and not roll_back.is_left:
         made = tuple(make for make in made if make is not _roll_back)
-    if _resume in made and found.record.has_moved_successor():
+    if _resume in made and (found.record.has_moved_successor() or lock_of_another(found)):
         made = tuple(make for make in made if make is not _resume)
-    if found.record.frozen_plan() is None:
-        made = tuple(make for make in made if make is _stop)
+    if found.record.frozen_plan() is None:  # nothing has moved
+        made = tuple(make for make in made if make in {_stop, _resume})
     return {form.name: form for make in made if (form := make(found)) is not None}
+
+
+def lock_of_another(found: RecordedReassignment) -> str | None:
+    """Return the other reassignment that has the lock of the cluster: until it has ended, none goes on; None where there is none."""
+    owner_id = found.lock.owner_id
+    is_other = owner_id not in {None, found.reassignment_id} and found.record.beside(owner_id or "").exists
+    return owner_id if is_other else None  # steps that have it for seconds have no record
 
 
 def advised_forms(found: RecordedReassignment, advice: Sequence[Advice]) -> dict[str, Form]:
@@ -181,6 +188,6 @@ def _roll_back(found: RecordedReassignment) -> Form:
         "roll-back",
         "Roll back",
         DAG_ID,
-        roll_back_conf(request.kafka_conn_id, found.reassignment_id, request, record.limits_in_force(), rate),
+        roll_back_conf(request.kafka_conn_id, found.reassignment_id, request, record.limits_requested(), rate),
         "A new reassignment moves back what this one has moved, newest batch first: that copies data again.",
     )

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from kafka_reassignment.errors import RecordError
-from kafka_reassignment.record.audit import AuditEvent
+from kafka_reassignment.record.audit import BESIDE, LATEST_EVENTS, AuditEvent
 from kafka_reassignment.record.models import FinishedBatch
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import READERS
@@ -80,6 +80,19 @@ class Kept:
             events = events[:SHOWN_EVENTS]
             first = events[-1].sequence
         return Audit(query, tuple(events), first, last)
+
+    def latest(self, record: Record, last: int, problems: list[str]) -> list[AuditEvent]:
+        """Return the last ``LATEST_EVENTS`` up to number ``last``, newest first, without those of steps ``BESIDE``.
+
+        They are read as many at once. Of a row of events of such steps those are read that are among them.
+        """
+        found: list[AuditEvent] = []
+        while last and len(found) < LATEST_EVENTS:
+            first = max(1, last - LATEST_EVENTS + 1)
+            part = self.events(record, first, last, problems)
+            found += [event for event in reversed(part) if event.step not in BESIDE]
+            last = part[0].before if part and part[0].sequence == first else first - 1
+        return found[:LATEST_EVENTS]
 
     def events(self, record: Record, first: int, last: int, problems: list[str]) -> list[AuditEvent]:
         """Return the events with these numbers, both included, oldest first; those that cannot be read are added to ``problems``."""

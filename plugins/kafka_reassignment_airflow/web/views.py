@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Literal
 
-from kafka_reassignment.advice import Advice, advice_from_data
+from kafka_reassignment.advice import Advice, Rerun, advice_from_data
 from kafka_reassignment.decisions.auto_rate import auto_rate_in_words
 from kafka_reassignment.decisions.progress_shown import ProgressShown, SpeedPoint
 from kafka_reassignment.decisions.rate import latest_change_in_words, rates_in_force
@@ -17,7 +17,7 @@ from kafka_reassignment.plan.reassignment_json import reassignment_json
 from kafka_reassignment.plan.report import plan_page, title_of
 from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.plan.summary import PlanSummary
-from kafka_reassignment.record.audit import LATEST_EVENTS, AuditEvent
+from kafka_reassignment.record.audit import AuditEvent
 from kafka_reassignment.record.catalogue import ReassignmentStatus, RecordedReassignment, find_reassignment
 from kafka_reassignment.record.models import ClusterLock, FinishedBatch, SubmittedBatch
 from kafka_reassignment.record.record import Record
@@ -28,7 +28,7 @@ from kafka_reassignment.steps.left_open import left_open_reasons
 from kafka_reassignment.views.current_batch import shown_submission
 from kafka_reassignment.views.failure import failure_of, latest_of_run
 from kafka_reassignment.views.work import Work, work_of
-from kafka_reassignment_airflow.runs import batch_run_id, reassignment_of
+from kafka_reassignment_airflow.runs import DAG_ID, batch_run_id, reassignment_of
 from kafka_reassignment_airflow.web.drawn import Load, TimeChart, finished_numbers, loads, time_chart
 from kafka_reassignment_airflow.web.figures import BrokerNow, brokers_now
 from kafka_reassignment_airflow.web.kept import Audit, AuditQuery, Kept
@@ -37,8 +37,8 @@ from kafka_reassignment_airflow.web.rows import Row, row_of
 SHOWN_BATCHES = 20
 """Latest finished batches on the page."""
 
-BESIDE = frozenset({"keep_throttle", "reinstate_throttle", "clear_idle_throttle"})
-"""Steps that go on beside the others: their events do not say how far a reassignment is."""
+RETAKES = (Rerun("start_batches"), Rerun("preflight"))
+"""How a reassignment takes the lock again, as its steps advise it."""
 
 SHOWN_PARTITIONS = 50
 """Partitions that are left out, left open or withdrawn, on the page; the audit trail has all."""
@@ -48,12 +48,14 @@ SHOWN_PARTITIONS = 50
 class Page:
     """One reassignment with all that its page shows.
 
-    ``failed`` is the step at which it stands, when it is red; ``advice`` is about that, or about what holds up replicas.
+    ``failed`` is the step at which it stands, when it is red; ``advice`` is about that, with how the lock is taken again where it was
+    lost, or about what holds up replicas.
     ``latest_of_run`` is the last event of the reassignment's own run, ``latest`` that of any step but those beside it.
     ``ends_at`` is when the last batch is expected to end; None where that is not known. ``bytes_per_second`` are the
     lowest and the highest rate that were asked for last; None when unthrottled. ``rate_changed`` says when and why that was, ``auto_rate``
     how auto rate stands; both may be empty. ``left_out`` are partitions of the current batch with their reasons, ``left_open`` those that
-    it or an earlier one goes on without. ``plan`` is None while there is none, or it cannot be read.
+    it or an earlier one goes on without: the first of ``left_open_number``. ``plan`` is None while there is none, or it cannot be read.
+    ``dag_id`` is that of its run; ``is_in_one_run`` says that its batches are part of that, as in a DAG of one's own. ``retake`` is how it takes the lock again.
     """
 
     row: Row
@@ -75,12 +77,16 @@ class Page:
     withdrawn: tuple[str, ...]
     left_out: dict[str, str]
     left_open: dict[str, str]
+    left_open_number: int
     plan: PlanSummary | None
     work: Work | None
     chart: TimeChart | None
     finished: tuple[FinishedBatch, ...]
     audit: Audit
     problems: tuple[str, ...]
+    dag_id: str
+    is_in_one_run: bool
+    retake: Rerun
 
     @property
     def loads(self) -> tuple[Load, ...]:
@@ -93,8 +99,16 @@ class Page:
         return self.row.note.shown if self.row.note else None
 
     @property
+    def needs_approval(self) -> bool:
+        """Whether a person is asked to approve the plan, as the last event of its run says."""
+        last = self.latest_of_run
+        return last is not None and (last.step, last.outcome) == ("approve", "waiting")
+
+    @property
     def batch_run(self) -> str:
-        """The run of the current batch; empty when there is none yet."""
+        """The run of the current batch; empty when there is none yet, or none of its own."""
+        if self.is_in_one_run:
+            return ""
         begun = self.latest is not None and (self.latest.batch is not None or self.latest.step == "start_batches")
         return (
             batch_run_id(self.row.reassignment_id, self.current) if begun and self.current and self.row.batches else ""
@@ -124,8 +138,12 @@ class Pages:
         current = next((n for n in range(1, (row.batches or 0) + 1) if n not in done), None)
         submitted = shown_submission(view, current) if current else None
         is_active = row.status is ReassignmentStatus.ACTIVE
-        latest = self._kept.events(record, max(1, last - LATEST_EVENTS + 1), last, problems)
-        newest_first = latest[::-1]
+        newest_first = self._kept.latest(record, last, problems)
+        of_its_run = [e for e in newest_first if e.actor.run_id == reassignment_id]
+        is_in_one_run = any(e.batch is not None for e in of_its_run)
+        # A DAG of one's own that has no start_batches takes the lock in preflight.
+        is_by_preflight = is_in_one_run and all(e.step != "start_batches" for e in of_its_run)
+        retake = Rerun("preflight" if is_by_preflight else "start_batches")
         failed = None
         if row.status.may_stand:
             failed = failure_of(newest_first, current, row.note, view.last_run_command())
@@ -133,9 +151,11 @@ class Pages:
         ends = self._kept.ends(record, finished_numbers(done))
         now = self._clock()
         ends_at = row.note.ends_at if row.note else None
-        if plan and latest and row.note is None and is_active:
+        if plan and newest_first and row.note is None and is_active:
             # As of the last event, so that a page on which nothing happens stays as it is.
-            ends_at = expected_end(view, recorded.request, latest[-1].finished_at, plan).at
+            ends_at = expected_end(view, recorded.request, newest_first[0].finished_at, plan).at
+        left_open = {p: f"{why} (batch {number})" for p, (number, why) in left_open_reasons(view).items()}
+        left_open |= submitted.left_open if submitted else {}
         return Page(
             row=row,
             found=found,
@@ -144,8 +164,10 @@ class Pages:
             current=current,
             submitted=submitted,
             failed=failed,
-            advice=advice_from_data(failed.facts.get("advice") if failed else row.note.advice if row.note else None),
-            latest=next((event for event in newest_first if event.step not in BESIDE), None),
+            advice=_way_on(store, found, failed, retake)
+            if failed
+            else advice_from_data(row.note.advice if row.note else None),
+            latest=next(iter(newest_first), None),
             latest_of_run=latest_of_run(newest_first),
             ends_at=ends_at,
             bytes_per_second=rates_in_force(recorded.request, journal),
@@ -157,10 +179,8 @@ class Pages:
             owed=journal.owed_texts(),
             withdrawn=tuple(sorted(record.withdrawn_partitions())),
             left_out=_first(submitted.left_out) if submitted else {},
-            left_open=_first(
-                {p: f"{why} (batch {number})" for p, (number, why) in left_open_reasons(view).items()}
-                | (submitted.left_open if submitted else {})
-            ),
+            left_open=_first(left_open),
+            left_open_number=len(left_open),
             plan=plan,
             work=work_of(
                 plan,
@@ -185,6 +205,9 @@ class Pages:
             finished=tuple(self._kept.ends(record, sorted(done)[: -SHOWN_BATCHES - 1 : -1])),
             audit=self._kept.audit(record, query or AuditQuery(), last, problems),
             problems=tuple(dict.fromkeys(problems)),
+            dag_id=next((e.actor.dag_id for e in of_its_run if e.actor.dag_id), DAG_ID),
+            is_in_one_run=is_in_one_run,
+            retake=retake,
         )
 
 
@@ -243,6 +266,16 @@ def _plan_of(record: Record, problems: list[str]) -> PlanSummary | None:
     except RecordError as error:
         problems.append(str(error))
         return None
+
+
+def _way_on(store: RecordStore, found: RecordedReassignment, failed: AuditEvent, retake: Rerun) -> tuple[Advice, ...]:
+    """What the failed step advises; before it, how the lock is taken again where it was lost: without it, each step is refused."""
+    advised = advice_from_data(failed.facts.get("advice"))
+    if found.status is not ReassignmentStatus.UNLOCKED or any(item in RETAKES for item in advised):
+        return advised
+    owner, cluster_id = found.lock.owner, found.record.cluster_id
+    waits = store.locked_by(owner, cluster_id).advice if owner else ()
+    return (*waits, retake, *advised)
 
 
 def _history(row: Row) -> Sequence[SpeedPoint]:

@@ -1,6 +1,7 @@
 """The audit trail in a terminal."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -10,7 +11,10 @@ from typer.testing import CliRunner
 from upath import UPath
 
 from kafka_reassignment.cli import app
+from kafka_reassignment.cli.common import console, plain
 from kafka_reassignment.cli.exit_codes import ExitCode
+from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.cancel_scope import CancelScope
 
 pytestmark = pytest.mark.quick
 
@@ -93,3 +97,15 @@ def test_a_record_that_was_removed_does_not_pass_for_a_mistyped_id(run):
         removed = audit(run, command)
         assert removed.exit_code == ExitCode.DAMAGED
         assert "The record of run r of cluster fake-cluster was removed" in removed.stderr
+
+
+def test_what_people_have_typed_changes_nothing_of_how_a_terminal_shows_the_rest(run, monkeypatch):
+    """Whoever may trigger a stop could clear the terminal of who reads the trail, or recolour it."""
+    monkeypatch.setattr(console, "width", 500)  # a word that is wider than its column is cut off
+    cancel.stop(run.context, CancelScope(), by="bob", reason="ok\x1b]0;owned\x07\x1b[2J\x9b31m\rfine")
+    shown, as_json = audit(run, "show").stdout, audit(run, "show", "--json").stdout
+    assert r"bob: ok\x1b]0;owned\x1b[2J\x9b31mfine" in shown
+    for text in (shown, as_json, plain("a\x1b[2J\x7f\r")):
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", text)
+    assert "\x1b]0;owned\x07" in json.loads(as_json.splitlines()[-1])["summary"]
+    assert plain("as it\tis\n") == "as it\tis\n"

@@ -65,10 +65,16 @@ def test_an_error_of_the_command_itself_shows_its_stack_and_has_a_code_of_its_ow
     assert "ZeroDivisionError: of the code" in ended.stderr
 
 
+def test_a_person_who_says_no_has_answered():
+    assert CliRunner().invoke(raising(typer.Abort()), ["fail"]).exit_code == ExitCode.NOT_SO
+
+
 def test_ctrl_c_has_its_code_also_where_something_else_failed_because_of_it():
     caused = RuntimeError("Spark's process has ended")
     caused.__context__ = KeyboardInterrupt()
-    for error in (KeyboardInterrupt(), caused):
+    at_a_question = typer.Abort()  # as typer raises it there
+    at_a_question.__context__ = KeyboardInterrupt()
+    for error in (KeyboardInterrupt(), caused, at_a_question):
         ended = CliRunner().invoke(raising(error), ["fail"])
         assert (ended.exit_code, ended.stderr) == (ExitCode.INTERRUPTED, "Interrupted\n")
 

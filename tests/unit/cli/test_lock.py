@@ -105,3 +105,18 @@ def test_while_the_share_is_away_no_cluster_looks_unlocked_and_nothing_is_writte
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(RecordsMissingError):
         run.record.require_records()
+
+
+def test_the_owner_is_named_as_it_is(run):
+    run.store.release(run.cluster_id, "r")
+    Run(run.cluster, run.folder, [[move("orders", 0, (1, 2), (1, 3))]], reassignment_id="drain:on:b7")
+    assert "is locked by drain:on:b7, " in lock(run, "show").stdout, "what is copied from there has to name it"
+
+
+def test_a_throttle_journal_that_cannot_be_read_keeps_nobody_from_the_lock(run):
+    run.do_all("admit", "set_throttle")
+    for place in (run.record.root / "throttle-journal").iterdir():
+        place.write_bytes(b"")
+    released = lock(run, "release", "r", "--yes")
+    assert (released.exit_code, released.stdout) == (0, "Released\n")
+    assert "Still owed: not known: " in released.stderr

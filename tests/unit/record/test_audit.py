@@ -1,6 +1,7 @@
 """The audit trail keeps every event, in order, and shows each alteration."""
 
 import hashlib
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -46,6 +47,27 @@ def test_events_keep_their_order_and_link_to_the_one_before(log):
         log.append(event(step))
     assert [(e.sequence, e.step) for e in log] == [(1, "admit"), (2, "set_throttle"), (3, "submit_batch")]
     assert log.verify() == 3
+
+
+def test_what_goes_on_beside_the_steps_hides_none_of_them_however_often(log, monkeypatch):
+    steps = ["admit", *["reinstate_throttle"] * 3, "change_rate", *["keep_throttle", "clear_idle_throttle"] * 100]
+    for step in steps:
+        log.append(event(step))
+    read, numbers = log._events.read, []
+    monkeypatch.setattr(log._events, "read", lambda number: numbers.append(number) or read(number))
+    assert [e.step for e in log.latest(40)] == ["change_rate", "admit"]
+    assert numbers == [205, 5, 4, 1]
+    assert log.verify() == 205
+
+
+def test_an_event_of_an_earlier_version_that_does_not_say_what_it_follows_is_passed_over(log, tmp_path):
+    for step in ("admit", "keep_throttle", "keep_throttle"):
+        log.append(event(step))
+    for place in (tmp_path / "audit").glob("*.json"):
+        fields = json.loads(place.read_text())
+        del fields["follows"]
+        place.write_text(json.dumps(fields))
+    assert [e.step for e in log_in(tmp_path).latest(40)] == ["admit"]
 
 
 def test_two_writers_never_overwrite_each_other(tmp_path):

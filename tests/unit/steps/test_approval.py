@@ -45,6 +45,8 @@ def test_a_large_plan_is_approved_whatever_its_request_says(reassignment, rules,
     run = reassignment(MOVES)
     assert approval(run.context, rules) == "ask"
     assert why_asked(run.context, rules) == (why,)
+    event = last_event(run)
+    assert (event.outcome, event.summary) == ("waiting", f"a person has to approve the plan: {why}")
 
 
 def test_a_roll_back_waits_for_nobody_unless_it_asks_for_it(reassignment):
@@ -152,7 +154,11 @@ def test_two_different_people_have_to_approve_where_that_is_asked(reassignment, 
     rules = ApprovalRules(second_approver=by_setting)
     for _ in range(2):
         assert not answered(run.context, approved=True, by="ann", rules=rules).may_run
-        assert last_event(run).summary == "approved by ann; another person has to approve it as well"
+        event = last_event(run)
+        assert (event.outcome, event.summary) == (
+            "waiting",
+            "approved by ann; another person has to approve it as well",
+        )
         assert approval(run.context, rules) == "ask"
     assert answered(run.context, approved=True, by="bob", rules=rules).may_run
     assert approval(run.context, rules) == "go"

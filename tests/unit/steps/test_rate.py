@@ -128,14 +128,15 @@ def test_a_raise_that_loses_its_reassignment_says_how_far_it_came(moving):
     moving.clock.on_sleep.append(lambda: moving.clock.on_sleep.clear() or moving.store.release(moving.cluster_id, "r"))
     said = change_rate(moving.context, asked_bytes_per_second=32_000_000)
     assert said == (
-        "rate of all brokers (leader and follower side): 32 MB/s, changed in part until reassignment r of cluster fake-cluster has ended. "
-        "Give 'throttle_mb_per_second' with the next reassignment"
+        "rate of all brokers (leader and follower side): 32 MB/s, changed in part until reassignment r of cluster fake-cluster has lost "
+        "the lock of the cluster. Rerun start_batches of reassignment r and what follows, then trigger kafka_throttle with "
+        "reassignment_id r, throttle_mb_per_second 32.0"
     )
     assert rates(moving, FOLLOWER_RATE) == {3: 12, 4: 12}
     event = next(e for e in moving.record.audit if e.step == "change_rate")
     assert (event.outcome, event.summary) == ("succeeded", said)
-    assert event.facts["advice"][0]["do"] == "correct"
-    with pytest.raises(InvalidRequestError, match="there is no rate to change, and nothing was changed"):
+    assert [item["do"] for item in event.facts["advice"]] == ["rerun", "trigger"]
+    with pytest.raises(InvalidRequestError, match="its rate cannot be changed without it, and nothing was changed"):
         change_rate(moving.context, asked_bytes_per_second=32_000_000)
 
 

@@ -22,6 +22,7 @@ from kafka_reassignment.steps.cancel import settle_moves
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.catch_up import sense_isr_catch_up
 from kafka_reassignment.steps.chain import wait_for_batches
+from kafka_reassignment.steps.context import AuditDraft
 from kafka_reassignment.steps.drop import drop_old_replicas
 from kafka_reassignment.steps.left_open import left_open
 from kafka_reassignment.steps.limits import change_limits
@@ -166,6 +167,20 @@ def test_the_failure_of_a_batch_is_found_without_reading_the_whole_trail(begun, 
     with disk.counted() as calls:
         assert root_failure(log.latest(LATEST_EVENTS), 2).step == "clear_throttle"
     assert calls == {"read": 3}, "one to see that there is no newer one, the failure, and what succeeded before it"
+
+
+def test_the_failure_of_a_batch_is_found_however_often_its_throttle_was_put_back_since(begun, cluster, disk):
+    """Another tool deletes the throttle every five minutes: after three hours nobody told any more that the batch was red."""
+    run = begun("admit", "set_throttle", "submit_batch")
+    with pytest.raises(ThrottleInUseError):
+        run.do("clear_throttle", 2)
+    for _ in range(LATEST_EVENTS + 1):
+        run.context.write_event("reinstate_throttle", 2, run.clock.now, AuditDraft("the throttle was missing"))
+    log = run.record.audit
+    assert log.last_number() > LATEST_EVENTS
+    with disk.counted() as calls:
+        assert root_failure(log.latest(LATEST_EVENTS), 2).step == "clear_throttle"
+    assert calls == {"read": 4}, "as without these events, and the last of them"
 
 
 def test_the_failure_of_a_batch_that_stands_red_is_read_once(begun, cluster, disk):

@@ -1,8 +1,10 @@
 """What cannot be submitted or throttled, and what the errors advise."""
 
+from dataclasses import replace
+
 import pytest
 from tests.fakes.cluster import FakeCluster
-from tests.steps_lab import move
+from tests.steps_lab import Run, move
 from tests.unit.steps.throttle_lab import (
     MOVES,
     ORDERS,
@@ -12,6 +14,7 @@ from tests.unit.steps.throttle_lab import (
 from kafka_reassignment.advice import Correct, Rerun, Trigger, WaitUntil
 from kafka_reassignment.decisions.throttle import (
     FOLLOWER_REPLICAS,
+    Side,
 )
 from kafka_reassignment.errors import (
     BatchIncompleteError,
@@ -183,11 +186,16 @@ def test_what_copies_is_looked_after_though_a_part_of_its_throttle_is_refused_fo
 
 def test_a_rate_is_changed_only_while_the_reassignment_runs(submitted):
     missing = submitted.context_of(submitted.store.record(submitted.cluster_id, "manual__1"))
-    with pytest.raises(
-        InvalidRequestError, match="manual__1 is not running: .* is locked by r: there is no rate"
-    ) as busy:
-        change_rate(missing, asked_bytes_per_second=5_000_000)
-    assert busy.value.advice == (Trigger("kafka_throttle", {"reassignment_id": "r", "throttle_mb_per_second": 5}),)
+    not_named = replace(missing, actor=missing.actor.model_copy(update={"run_id": "manual__1"}))
+    for asks, advice in (
+        (not_named, Trigger("kafka_throttle", {"reassignment_id": "r", "throttle_mb_per_second": 5})),
+        (missing, Correct("correct the id: there is no reassignment manual__1")),
+    ):
+        with pytest.raises(
+            InvalidRequestError, match="manual__1 is not running: .* is locked by r: there is no rate"
+        ) as busy:
+            change_rate(asks, asked_bytes_per_second=5_000_000)
+        assert busy.value.advice == (advice,)
     submitted.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
     submitted.finish()
     with pytest.raises(InvalidRequestError, match="Reassignment r of cluster fake-cluster has ended: there is no rate"):
@@ -198,6 +206,29 @@ def test_a_rate_is_changed_only_while_the_reassignment_runs(submitted):
         change_rate(missing, asked_bytes_per_second=5_000_000)
     assert not missing.record.exists
     assert not list(missing.record.audit)
+
+
+def test_what_has_lost_the_lock_is_told_to_take_it_first_and_never_to_change_the_rate_of_another(submitted):
+    """Its advice, carried out as data, raised another one to ten times what was asked for it; without another, it said that it had ended."""
+    store, named = submitted.store, {"reassignment_id": "r"}
+    changes = {"asked_bytes_per_second": 20_000_000, "brokers": [3], "sides": [Side.FOLLOWER]}
+    again = Trigger("kafka_throttle", named | {"throttle_mb_per_second": 20, "brokers": [3], "side": "follower"})
+    store.release(submitted.cluster_id, "r")
+    with pytest.raises(InvalidRequestError, match="has lost the lock of the cluster: its rate cannot be") as lost:
+        change_rate(submitted.context, **changes)
+    assert lost.value.advice == (Rerun("start_batches", reassignment_id="r"), again)
+    other = Run(submitted.cluster, submitted.folder, [[move("orders", 2, (3, 1), (3, 4))]], reassignment_id="other")
+    with pytest.raises(InvalidRequestError, match="has lost the lock of the cluster, and other has it") as locked:
+        change_rate(submitted.context, **changes)
+    assert locked.value.advice == (
+        WaitUntil("other has ended, or was stopped with kafka_reassignment_cancel"),
+        *lost.value.advice,
+    )
+    assert other.record.journal().rate_changes == ()
+    cancel.stop(submitted.context, CancelScope(), by="ann")
+    with pytest.raises(InvalidRequestError, match="was stopped, and other has it") as stopped:
+        change_rate(submitted.context, **changes)
+    assert stopped.value.advice[1:] == (Trigger("kafka_reassignment_resume", named),)
 
 
 def test_what_a_clear_advises_leads_on_whatever_the_state(submitted, cluster):

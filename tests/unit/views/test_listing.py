@@ -22,6 +22,7 @@ from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.verify import verify
 from kafka_reassignment.views import listing
 from kafka_reassignment.views.listing import Whose, list_reassignments
+from kafka_reassignment.views.watch import Watch
 
 pytestmark = pytest.mark.quick
 
@@ -69,8 +70,14 @@ def test_a_listing_has_a_red_step_of_the_run_itself_also_once_it_has_ended(reass
     with pytest.raises(VerificationError):
         verify(run.context)
     assert run.store.lock_owner(run.cluster_id) is None
-    [one] = listed(run, reassignment_id="r").as_json()["reassignments"]
+    found = listed(run, reassignment_id="r")
+    [one] = found.as_json()["reassignments"]
     assert (one["status"], one["failed"]["step"]) == ("ended", "verify")
+    assert one["remaining"]["partitions"] == [entry(0, 1, 3)], "it was said that nothing was left"
+    assert any(line.endswith("1 partitions of the plan are not at their target yet") for line in found.lines())
+    look = Watch(cluster, run.store, "r", now=lambda: run.clock.now).look()
+    assert look.doing.startswith("r is ended: verify has failed: VerificationError: ")
+    assert look.waits == ()
 
 
 def test_a_damaged_event_before_all_that_counts_keeps_nobody_from_the_listing(submitted):
@@ -79,6 +86,20 @@ def test_a_damaged_event_before_all_that_counts_keeps_nobody_from_the_listing(su
     first.write_text("{")
     [one] = listed(submitted).as_json()["reassignments"]
     assert one["failed"] is None
+
+
+def test_an_event_that_cannot_be_read_takes_neither_the_listing_nor_the_watch_away(submitted):
+    """Both ended as damaged, with the moves in flight, of which the cluster tells."""
+    last = submitted.record.root / "audit" / f"{submitted.record.audit.last_number():06d}.json"
+    last.write_bytes(b"")
+    found = listed(submitted)
+    assert len(found.moves) == 2
+    assert any(str(last) in text for text in found.lines())
+    assert any(str(last) in text for text in found.as_json()["unreadable"])
+    look = Watch(submitted.cluster, submitted.store, now=lambda: submitted.clock.now).look()
+    assert look.in_flight == 2
+    assert str(last) in str(look)
+    assert str(last) in look.as_json()["unreadable"][0]
 
 
 def test_a_listing_says_why_the_current_batch_waits(reassignment, cluster):
