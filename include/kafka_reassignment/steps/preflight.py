@@ -104,7 +104,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
             if not request.validate_only:
                 event.facts["debts_taken_over"] = list(adopt_debts(run))
                 _keep_lower_rates(run, request)
-        elif not run.has_task("start_batches"):
+        elif run.locking_task == "preflight":
             run.take_lock(requested_by=requested_by, then=[Rerun("preflight")])
             if not request.validate_only:
                 event.facts["debts_taken_over"] = list(adopt_debts(run))
