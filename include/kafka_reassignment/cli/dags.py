@@ -60,7 +60,7 @@ def list_dags(as_json: AsJson = False) -> None:
 
 @dags_app.command("settings")
 def print_settings(
-    as_environment: Annotated[bool, typer.Option("--env", help="as an environment variable")] = False,
+    as_environment: Annotated[bool, typer.Option("--env", help="as an environment variable, for a file that a shell reads with source")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="the value alone, as JSON")] = False,
 ) -> None:
     """Print the setting by which Airflow loads the DAGs, for airflow.cfg of every component.
@@ -70,7 +70,7 @@ def print_settings(
     if as_json:
         typer.echo(json.dumps(BUNDLES, indent=1))
     elif as_environment:
-        typer.echo(f"AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST='{json.dumps(BUNDLES)}'")
+        typer.echo(f"export AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST='{json.dumps(BUNDLES)}'")
     else:
         typer.echo(
             f"[dag_processor]\ndag_bundle_config_list =\n{textwrap.indent(json.dumps(BUNDLES, indent=1), ' ' * 4)}"
