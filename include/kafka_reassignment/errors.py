@@ -176,7 +176,7 @@ class PartialRefusalError(ReassignmentError):
 
 
 class ThrottleMissingError(ReassignmentError):
-    """A step that moves data found no throttle in place, and the request did not ask for none."""
+    """The throttle that the request asks for is not in place."""
 
 
 class ThrottleRefusedError(ThrottleMissingError):

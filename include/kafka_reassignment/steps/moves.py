@@ -1,4 +1,4 @@
-"""What steps that move replicas share: looking twice where it is needed, submitting in slices, waiting for a drop."""
+"""What steps that move replicas share: looking twice, submitting and cancelling in slices, and reasons in words."""
 
 from __future__ import annotations
 
