@@ -14,13 +14,6 @@ from kafka_reassignment.text import format_brokers, format_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
-    """The reasons why a batch may not start now; none when it may."""
-
-    reasons: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Health:
     """The unhealthy partitions of a cluster, each once: offline, else under min ISR, else under-replicated."""
 
@@ -72,7 +65,7 @@ def health(
     return Health(tuple(offline), tuple(under_min_isr), tuple(under_replicated))
 
 
-def admission(
+def reasons_to_wait(
     batch: Batch,
     seen: View,
     *,
@@ -85,7 +78,7 @@ def admission(
     allowed_unhealthy_partitions: int | None = 0,
     goes_without_blocked: bool = False,
     other_reasons: Sequence[str] = (),
-) -> Admission:
+) -> tuple[str, ...]:
     """Return every reason why a batch may not start now; call again until there is none.
 
     A batch that has started is judged by the same rules; its own moves are no reason to wait. A step that cannot
@@ -122,7 +115,7 @@ def admission(
     if throttled:
         reasons.append(f"the throttle of this reassignment is on {name_some(throttled)}, which it began to move")
     reasons += _disk_reasons(waiting, log_dirs, keep_free_share)
-    return Admission(tuple(reasons))
+    return tuple(reasons)
 
 
 def hung_moves(

@@ -72,16 +72,10 @@ class SupersedeAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SupersedeDecision:
-    """The next action, the reason, and the replicas that a cancel drops.
-
-    ``intermediate`` are replicas that the new target does not want, ``copied_again`` those that it wants: Kafka's
-    cancel drops them as well.
-    """
+    """The next action, and the reason."""
 
     action: SupersedeAction
     reason: str
-    intermediate: Replicas = ()
-    copied_again: Replicas = ()
 
 
 def supersede(
@@ -119,8 +113,6 @@ def supersede(
         f"in flight to {format_brokers(flight.target)}"
         + (f", which never completes: broker {format_brokers(hung)} is both added and removed" if hung else "")
         + f"; a cancel leaves it at {format_brokers(flight.original)}",
-        intermediate=tuple(b for b in flight.adding if b not in target),
-        copied_again=tuple(b for b in flight.adding if b in target),
     )
 
 
