@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_reassignment.decisions.moves import Expansions, expansions_to_submit, never_completes, waits_for
+from kafka_reassignment.decisions.moves import (
+    ADDED_AND_REMOVED,
+    Expansions,
+    expansions_to_submit,
+    never_completes,
+    waits_for,
+)
 from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, Sample
 from kafka_reassignment.decisions.throttle.wanted import Side
 from kafka_reassignment.errors import name_some
@@ -21,10 +27,23 @@ class Health:
     under_min_isr: tuple[TopicPartition, ...] = ()
     under_replicated: tuple[TopicPartition, ...] = ()
 
+    @property
+    def kinds(self) -> tuple[tuple[str, tuple[TopicPartition, ...]], ...]:
+        """Each kind in words, with its partitions."""
+        return (
+            ("offline", self.offline),
+            ("under min.insync.replicas", self.under_min_isr),
+            ("under-replicated", self.under_replicated),
+        )
+
+    @property
+    def count(self) -> int:
+        """How many partitions are unhealthy."""
+        return sum(len(those) for _, those in self.kinds)
+
     def elsewhere(self, own: Collection[TopicPartition]) -> Health:
         """Return those that are not among some partitions: what a batch moves is no reason to hold it up."""
-        kinds = (self.offline, self.under_min_isr, self.under_replicated)
-        return Health(*(tuple(p for p in those if p not in own) for those in kinds))
+        return Health(*(tuple(p for p in those if p not in own) for _, those in self.kinds))
 
 
 def health(
@@ -125,7 +144,7 @@ def hung_moves(
     hung: dict[TopicPartition, str] = {}
     for partition, flight in sorted(in_flight.items()):
         if twice := never_completes(flight):
-            hung[partition] = f"Kafka never completes it: broker {format_brokers(twice)} is both added and removed"
+            hung[partition] = f"Kafka never completes it: broker {format_brokers(twice)} {ADDED_AND_REMOVED}"
         elif down := waits_for(flight, live_brokers):
             hung[partition] = f"it waits for broker {format_brokers(down)}, which is down"
     return hung
@@ -198,14 +217,9 @@ def _blocked_reasons(due: Expansions) -> list[str]:
 
 
 def _health_reasons(unhealthy: Health, allowed: int | None) -> list[str]:
-    kinds = (
-        ("offline", unhealthy.offline),
-        ("under min.insync.replicas", unhealthy.under_min_isr),
-        ("under-replicated", unhealthy.under_replicated),
-    )
-    if allowed is None or sum(len(those) for _, those in kinds) <= allowed:
+    if allowed is None or unhealthy.count <= allowed:
         return []
-    return [f"{len(those)} partitions are {kind} ({name_some(those)})" for kind, those in kinds if those]
+    return [f"{len(those)} partitions are {kind} ({name_some(those)})" for kind, those in unhealthy.kinds if those]
 
 
 def _disk_reasons(batch: Batch, log_dirs: Iterable[LogDir], keep_free_share: float) -> list[str]:

@@ -104,6 +104,10 @@ def has_begun(step: Step, seen: View) -> bool:
     return is_half_way(step, seen) or phase(step, seen).phase in {Phase.EXPANDING, Phase.DROPPING, Phase.DONE}
 
 
+ADDED_AND_REMOVED = "is both added and removed"
+"""Of a broker, in words: with any such, Kafka never completes a move."""
+
+
 def never_completes(flight: InFlight) -> Replicas:
     """Return the brokers that are both added and removed: with any, Kafka never completes the move (F34).
 
@@ -146,7 +150,7 @@ def _phase_in_flight(move: Reassignment, flight: InFlight, in_sync: frozenset[in
     if twice := never_completes(flight):
         return StepState(
             Phase.STUCK,
-            f"{heading}, which Kafka never completes: broker {format_brokers(twice)} is both added and removed. Cancel it",
+            f"{heading}, which Kafka never completes: broker {format_brokers(twice)} {ADDED_AND_REMOVED}. Cancel it",
             ours,
         )
     if not ours:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kafka_reassignment.decisions.moves import never_completes
+from kafka_reassignment.decisions.moves import ADDED_AND_REMOVED, never_completes
 from kafka_reassignment.model import InFlight, PartitionState, Replicas, TopicPartition, View
 from kafka_reassignment.text import format_brokers
 
@@ -111,7 +111,7 @@ def supersede(
     return SupersedeDecision(
         SupersedeAction.CANCEL,
         f"in flight to {format_brokers(flight.target)}"
-        + (f", which never completes: broker {format_brokers(hung)} is both added and removed" if hung else "")
+        + (f", which never completes: broker {format_brokers(hung)} {ADDED_AND_REMOVED}" if hung else "")
         + f"; a cancel leaves it at {format_brokers(flight.original)}",
     )
 

@@ -100,7 +100,7 @@ def catalogue(store: RecordStore, cluster_id: str) -> Catalogue:
     Raises:
         RecordError: the store does not answer.
     """
-    folder = store.record(cluster_id, "any").root.parent  # records of one cluster are beside each other
+    folder = store.records_of(cluster_id)
     names = sorted(name for name in names_in(folder) if name not in OWN_NAMES)
     lock = _seen_lock(store, cluster_id)
     with ThreadPoolExecutor(READERS) as readers:

@@ -168,7 +168,7 @@ class RunContext:
             return
         own, begun_by = self.record.reassignment_id, self.record.audit.dag_that_began()
         is_in_own_dag = begun_by not in {"", DAG_ID}
-        problem, advice = f"{error.problem.removesuffix('.')}. Its run {own}", error.advice
+        problem, advice = f"{error.problem}. Its run {own}", error.advice
         if is_in_own_dag:
             problem += f", of the DAG {begun_by},"
         if is_in_own_dag and self.has_run(begun_by):

@@ -216,10 +216,8 @@ def _lists_left(cluster: ClusterPort, partitions: Collection[TopicPartition]) ->
 
 
 def _note_rates_left(cluster: ClusterPort, verified: Verified) -> None:
-    hosting = {
-        b for state in cluster.describe_partitions().values() for b in state.replicas
-    }  # below 4.0 only live ones are named
-    brokers = sorted(hosting | cluster.describe_cluster().brokers.keys())
+    partitions = cluster.describe_partitions()
+    brokers = sorted(cluster.describe_cluster().known_brokers(partitions))
     asked = [DEFAULT_OF_BROKERS, *map(ConfigResource.broker, brokers)]
     described = cluster.describe_configs(asked, THROTTLE_KEYS)
     for resource, values in described.items():

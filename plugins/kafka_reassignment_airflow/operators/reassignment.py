@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import Context, Param
+from airflow.sdk import Context, DagRunState, Param
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
@@ -39,7 +39,7 @@ from kafka_reassignment_airflow.urls import page_url, report_url
 
 T = TypeVar("T")
 
-STARTED = ("queued", "running")
+STARTED = (DagRunState.QUEUED, DagRunState.RUNNING)
 
 KEEP_ANSWER_SECONDS = 360
 """How long a try goes on to record an answer, as long as a step is retried: Airflow gives the answer to no other try."""

@@ -5,7 +5,12 @@
 changes that may still arrive from being forgotten. ``length`` is about lists that are longer than Kafka takes.
 """
 
-from kafka_reassignment.decisions.throttle.clear import Clearing, changes_to_put_back, changes_to_restore, owed_texts
+from kafka_reassignment.decisions.throttle.clear import (
+    Clearing,
+    changes_to_put_back,
+    changes_to_restore,
+    owed_texts_but,
+)
 from kafka_reassignment.decisions.throttle.journal import (
     Journal,
     ListRecord,
@@ -95,7 +100,7 @@ __all__ = [
     "missing_throttle",
     "needed_replicas",
     "new_rates_of_others",
-    "owed_texts",
+    "owed_texts_but",
     "partition_of",
     "replicas_listed",
     "throttle_by_journal",
