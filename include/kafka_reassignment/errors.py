@@ -23,14 +23,16 @@ class ReassignmentError(Exception):
     """Anything the engine raises on purpose.
 
     Args:
-        problem: subject, expected and found; without a full stop where advice follows.
+        problem: subject, expected and found; its full stop is left out where advice follows.
         advice: what to do about it, in order; ends the message in words and is kept as data.
     """
 
     def __init__(self, problem: str, *advice: Advice) -> None:
-        self.problem = problem
-        self.advice = advice
-        super().__init__(f"{problem}. {sentence(advice)}" if advice else problem)
+        super().__init__(problem)
+        self.problem = problem.removesuffix(".")
+        self.advice: tuple[Advice, ...] = ()
+        if advice:
+            self.set_advice(*advice)
 
     def add_advice(self, *advice: Advice) -> None:
         """Add what is to be done after the rest, for a caller that knows more than the raiser."""
@@ -44,7 +46,7 @@ class ReassignmentError(Exception):
     def set_advice(self, *advice: Advice) -> None:
         """Put other advice in its place."""
         self.advice = advice
-        self.args = (f"{self.problem.removesuffix('.')}. {sentence(advice)}" if advice else self.problem,)
+        self.args = (f"{self.problem}. {sentence(advice)}" if advice else self.problem,)
 
 
 class InvalidRequestError(ReassignmentError):
@@ -180,7 +182,7 @@ class PartialRefusalError(ReassignmentError):
 
 
 class ThrottleMissingError(ReassignmentError):
-    """A step that moves data found no throttle in place, and the request did not ask for none."""
+    """The throttle that the request asks for is not in place."""
 
 
 class ThrottleRefusedError(ThrottleMissingError):

@@ -44,7 +44,7 @@ def place(uri: str) -> UPath:
         found = UPath(uri)
         _ = found.fs
     except ImportError as error:
-        raise client_missing(uri) from error
+        raise _client_missing(uri) from error
     return found
 
 
@@ -72,7 +72,7 @@ def is_on_disk(uri: str) -> bool:
     return "://" not in uri or urlsplit(uri).scheme in ("file", "local")
 
 
-def client_missing(uri: str) -> RecordStoreUnusableError:
+def _client_missing(uri: str) -> RecordStoreUnusableError:
     """Return the error of a store whose client library is not installed; it names the command that installs it."""
     scheme = urlsplit(uri).scheme
     extra = _EXTRAS.get(scheme)
@@ -84,7 +84,7 @@ def provider_missing(uri: str) -> RecordStoreUnusableError:
     """Return the error of a URI with a connection where no provider opens its store; it names the command that installs one."""
     if urlsplit(uri).scheme in GCS:
         return _missing(uri, "Airflow's provider for Google", GOOGLE_PROVIDER)
-    return client_missing(uri)
+    return _client_missing(uri)
 
 
 def _missing(uri: str, expected: str, how: str) -> RecordStoreUnusableError:

@@ -19,6 +19,7 @@ from kafka_reassignment.model import (
     TopicPartition,
 )
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 MAX_NEW_PARTITIONS = 10_000
@@ -176,3 +177,8 @@ def in_slices(items: Iterable[T], size: int) -> Iterator[list[T]]:
     left = iter(items)
     while part := list(islice(left, size)):
         yield part
+
+
+def refusals(replies: Mapping[K, Refusal | None]) -> dict[K, Refusal]:
+    """Return what was refused, of what a request was answered."""
+    return {of: refusal for of, refusal in replies.items() if refusal is not None}

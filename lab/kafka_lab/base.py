@@ -20,7 +20,7 @@ from kafka_lab.processes import Lifeline, SharedLifeline
 from kafka_lab.programs import Programs
 from kafka_lab.releases import DEFAULT_VERSION, Release
 from kafka_lab.runner import Runner
-from kafka_lab.state import ClusterOptions, ClusterState, claim_directory, read_state, require_between, write_state
+from kafka_lab.state import ClusterOptions, ClusterState, claim_directory, read_state, require_up_to, write_state
 from kafka_lab.waiting import listed, wait_for_brokers, wait_for_controller, wait_for_isr
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class EmbeddedCluster(Members, ABC):
         keep_directory: bool | None = None,
         log_line: LogLine = log.info,
     ) -> None:
-        require_between(1, brokers, 100, "brokers")
+        require_up_to(100, brokers, "brokers")
         if detached and directory is None:
             raise LocalClusterError("A detached cluster needs a directory to be found by, found none. Give one.")
         self._release = Release.parse(version)

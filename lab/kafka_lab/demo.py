@@ -92,20 +92,21 @@ def _run(
             _others_throttles(cluster)
             starting.result()
             say(began, f"Airflow is up at {airflow.url}   user: {airflow.user}   password: {airflow.password}")
-            ok = _reassign(cluster, airflow, job, rate, batches, began)
+            run_id = f"demo-{job}"
+            ok = _reassign(cluster, airflow, job, run_id, rate, batches, began)
             say(began, "Verified: " + ("everything is as it should be" if ok else "SOMETHING IS WRONG, see above"))
             if keep:
                 console.print(
                     f"\nAirflow stays up at {airflow.url} ({airflow.user} / {airflow.password}); Ctrl-C ends it all.\n"
                 )
-                for line in what_to_type(cluster, airflow.record_uri):
+                for line in what_to_type(cluster, airflow.record_uri, run_id):
                     console.print(line, markup=False, soft_wrap=True)
                 signal.pause()
             return ok
 
 
 def _reassign(
-    cluster: LocalCluster, airflow: LocalAirflow, job: DemoJob, rate: float, batches: int, began: float
+    cluster: LocalCluster, airflow: LocalAirflow, job: DemoJob, run_id: str, rate: float, batches: int, began: float
 ) -> bool:
     last = cluster.brokers[-1]
     with _open(cluster) as port, Ledger(cluster.bootstrap_servers, list(TOPICS)) as ledger:
@@ -121,7 +122,7 @@ def _reassign(
             conf["brokers"] = [last]
         else:
             conf["mode"] = "balanced"
-        run_id = airflow.trigger(DAG_ID, conf, f"demo-{job}")
+        airflow.trigger(DAG_ID, conf, run_id)
         say(began, f"Triggered {DAG_ID} run {run_id}: {job} at {rate:g} MB/s, a producer with acks=all keeps writing")
         record = RecordStore(UPath(airflow.record_uri)).record(port.describe_cluster().cluster_id, run_id)
         state = _watch(airflow, record, run_id)

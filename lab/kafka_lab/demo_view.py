@@ -87,16 +87,21 @@ def load_table(before: dict[int, Load], after: dict[int, Load]) -> Table:
     return table
 
 
-def what_to_type(cluster: LocalCluster, record_uri: str) -> Iterator[str]:
-    """Return commands for another terminal: the terminal's own views, and a broker that dies and comes back."""
+def what_to_type(cluster: LocalCluster, record_uri: str, reassignment_id: str) -> Iterator[str]:
+    """Return commands for another terminal: the terminal's own views, and a broker that dies and comes back.
+
+    The reassignment has ended, so nothing runs that ``watch``, or ``verify`` without an id, could look at.
+    """
     programs = Path(sys.executable).parent
     if programs.is_relative_to(Path.cwd()):
         programs = programs.relative_to(Path.cwd())
     broker, folder = cluster.brokers[-1], shlex.quote(str(cluster.directory))
     yield "In another terminal, in the same folder:"
     yield f"  export AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI={shlex.quote(record_uri)}"
-    for command in ("watch", "list", "verify"):
+    for command in ("list", f"verify --reassignment {reassignment_id}"):
         yield f"  {programs}/kafka-reassignment {command} --bootstrap-server {cluster.bootstrap_servers}"
+    yield "While a reassignment runs:"
+    yield f"  {programs}/kafka-reassignment watch --bootstrap-server {cluster.bootstrap_servers}"
     yield f"  {programs}/kafka-lab kill {broker} --dir {folder}"
     yield f"  {programs}/kafka-lab start-broker {broker} --dir {folder}"
 

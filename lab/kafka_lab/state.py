@@ -29,16 +29,14 @@ class ClusterOptions:
     static_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        require_between(1, self.racks, 26, "racks")
-        require_between(1, self.log_dirs, 20, "log dirs of each broker")
+        require_up_to(26, self.racks, "racks")
+        require_up_to(20, self.log_dirs, "log dirs of each broker")
 
 
-def require_between(least: int, found: int, most: int, what: str) -> None:
+def require_up_to(most: int, found: int, what: str) -> None:
     """Raise ``LocalClusterError`` when a number asked for is out of range."""
-    if not least <= found <= most:
-        raise LocalClusterError(
-            f"A local cluster has {least} to {most} {what}, found {found}. Choose a number in between."
-        )
+    if not 1 <= found <= most:
+        raise LocalClusterError(f"A local cluster has 1 to {most} {what}, found {found}. Choose a number in between.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,14 +51,6 @@ class ZooKeeperCluster(EmbeddedCluster):
         """SIGSTOP ZooKeeper: sessions end when it stays so for long."""
         self._runner.pause(self._coordinator.name)
 
-    def resume_zookeeper(self) -> None:
-        """Let a paused ZooKeeper go on."""
-        self._runner.resume(self._coordinator.name)
-
-    def start_zookeeper(self) -> None:
-        """Start a ZooKeeper that is down, on its own data."""
-        self._start(self._coordinator)
-
     def _check_release(self) -> None:
         if self._release.has_kraft_only:
             raise LocalClusterError(

@@ -23,7 +23,7 @@ _INTEGER: TypeAdapter[int] = TypeAdapter(int)
 _NUMBER: TypeAdapter[float] = TypeAdapter(float)
 _FLAG: TypeAdapter[bool] = TypeAdapter(bool)
 _TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(tuple[str, ...])
-_INTEGERS: TypeAdapter[tuple[int, ...]] = TypeAdapter(Annotated[tuple[int, ...], BeforeValidator(brokers_of)])
+_BROKERS: TypeAdapter[tuple[int, ...]] = TypeAdapter(Annotated[tuple[int, ...], BeforeValidator(brokers_of)])
 _OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 NOTHING = (None, "", "null", "None")
@@ -65,19 +65,19 @@ def read_texts(name: str, value: object) -> tuple[str, ...]:
     return () if value in NOTHING else _read(name, _from_json(value), _TEXTS, "a list of texts, or JSON of one")
 
 
-def read_integers(name: str, value: object) -> tuple[int, ...]:
-    """Read a list of whole numbers, or the text of broker ids such as ``1-3, 7``; nothing given means an empty one."""
+def read_brokers(value: object) -> tuple[int, ...]:
+    """Read a list of broker ids, or the text of one such as ``1-3, 7``; nothing given means an empty one."""
     if value in NOTHING:
         return ()
     given = _from_json(value)
     if isinstance(given, int) and not isinstance(given, bool):
         given = str(given)  # one broker, which reads as JSON
-    return _read(name, given, _INTEGERS, "a list of whole numbers, or JSON of one")
+    return _read("brokers", given, _BROKERS, "a list of whole numbers, or JSON of one")
 
 
-def read_request(name: str, value: object) -> Mapping[str, Any]:
+def read_request(value: object) -> Mapping[str, Any]:
     """Read the fields of a request, without what another provider has put beside them."""
-    fields = _read(name, _from_json(value), _OBJECT, "an object, or JSON of one")
+    fields = _read("request", _from_json(value), _OBJECT, "an object, or JSON of one")
     return {field: given for field, given in fields.items() if field not in OF_OTHER_PROVIDERS}
 
 

@@ -49,7 +49,7 @@ def fields_of_request(request: Mapping[str, Any] | str, kafka_conn_id: str, cont
     Raises:
         InvalidRequestError: it is no object, or asks for another connection.
     """
-    fields = read_request("request", request)
+    fields = read_request(request)
     named = fields.get(CONNECTION)
     if named not in (*NOTHING, kafka_conn_id) and not _is_filled_in(named, context):
         raise InvalidRequestError(

@@ -83,7 +83,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "sensitive": True,  # kwargs may have a token; and Airflow takes the option from a command or a secrets backend then
         "example": (
             '[{"classpath": "airflow.providers.smtp.notifications.smtp.SmtpNotifier", "kwargs": {"to": "kafka@example.com", '
-            '"subject": "{{ told.subject }}", "html_content": "{{ told.text }} {{ told.link }}"}}]'
+            '"subject": "{{ told.subject }}", "html_content": "{{ told.text | e }} {{ told.link | e }}"}}]'
         ),
         "default": None,
     },

@@ -1,7 +1,7 @@
 """Telling people: once for each thing that happens to a reassignment, through Airflow's own notifiers.
 
 Which notifiers, ``[kafka_reassignment] notifiers`` says. Nobody is told where it is empty. A notifier that fails is logged and
-changes nothing of the step; what nobody could be told is told again when the task runs again.
+changes nothing of the step; it is tried again when the task runs again, and the others are not.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextvars
 import json
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
@@ -41,6 +42,8 @@ log = logging.getLogger(__name__)
 LONGEST_TEXT = 2_000
 """Characters of a text that are sent."""
 
+BEGINNING = 500
+"""Of them, those that are kept of the beginning of a longer text: its end has the next step."""
 
 SEND_SECONDS = 30
 """How long a notifier may take for one message: some have no timeout of their own, and a step waits for them."""
@@ -107,19 +110,40 @@ def tell(record: Record, context: Context, event: Happened, text: str, *, what: 
     given = configured()
     if not given:
         return
-    name = f"told {event} {once}".strip()
     try:
-        if record.has_file(name):
-            return
-        if _send(given, context, message_of(event, Opened(record.cluster_id, record.reassignment_id), text, what)):
-            record.write_file(name, text.encode())
+        message = message_of(event, Opened(record.cluster_id, record.reassignment_id), text, what)
+        for entry, note in _notes(given, event, once):
+            if not record.has_file(note) and _has_taken(entry, context, message):
+                record.write_file(note, text.encode())
     except (RecordError, InvalidRequestError) as error:
         log.warning("Nobody is told that %s %s: %s", record.reassignment_id, event, error)
 
 
 def was_told(record: Record, event: Happened, once: str) -> bool:
-    """Whether people were told of it."""
-    return bool(configured()) and record.has_file(f"told {event} {once}".strip())
+    """Whether people were told of it, through one notifier at least."""
+    try:
+        return any(record.has_file(note) for _, note in _notes(configured(), event, once))
+    except InvalidRequestError:
+        return False
+
+
+def _notes(given: str, event: Happened, once: str) -> list[tuple[dict[str, Any], str]]:
+    """Return each notifier with the file of the record that says that it took a message.
+
+    A notifier is known by its class, and by its place among those of the class.
+
+    Raises:
+        InvalidRequestError: the setting cannot be read.
+    """
+    if not given:
+        return []
+    seen: Counter[str] = Counter()
+    notes: list[tuple[dict[str, Any], str]] = []
+    for entry in entries(given):
+        classpath = str(entry.get("classpath", ""))
+        seen[classpath] += 1
+        notes.append((entry, f"told {event} {once} {classpath} {seen[classpath]}"))
+    return notes
 
 
 def tell_failure(context: Context) -> None:
@@ -145,7 +169,9 @@ def tell_failure(context: Context) -> None:
     what = f"{ti.dag_id}.{ti.task_id} of {run_id}"
     text = str(error or "the task ended without an error of its own: see its log")
     try:
-        _send(given, context, message_of(Happened.FAILED, about, text, what))
+        message = message_of(Happened.FAILED, about, text, what)
+        for entry in entries(given):
+            _has_taken(entry, context, message)
     except InvalidRequestError as wrong:
         log.warning("Nobody is told that %s has failed: %s", what, wrong)
 
@@ -182,7 +208,15 @@ def message_of(event: Happened, about: Opened, text: str, what: str = "") -> Mes
     """Return what is sent; ``about`` may have an empty cluster, or no reassignment either."""
     subject = SUBJECTS[event].format(what=what or about.reassignment_id)
     link = page_url(about.reassignment_id, about.cluster_id) if about.reassignment_id else list_url()
-    return Message(event, about.reassignment_id, subject, text[:LONGEST_TEXT], link)
+    return Message(event, about.reassignment_id, subject, _shortened(text), link)
+
+
+def _shortened(text: str) -> str:
+    """Return a text without its middle where it is too long."""
+    if len(text) <= LONGEST_TEXT:
+        return text
+    gap = " … "
+    return text[:BEGINNING] + gap + text[BEGINNING + len(gap) - LONGEST_TEXT :]
 
 
 def configured() -> str:
@@ -231,20 +265,14 @@ def _not_usable(error: Exception, which: str = "") -> InvalidRequestError:
     )
 
 
-def _send(given: str, context: Context, message: Message) -> bool:
-    """Send a message through every notifier; return whether all took it. One that fails or hangs keeps no other one from it.
-
-    Raises:
-        InvalidRequestError: the setting cannot be read.
-    """
-    sent = True
-    for entry in entries(given):
-        try:
-            _send_in_time(entry, context, message)
-        except Exception:
-            sent = False
-            log.exception("%s did not take the message %r", entry.get("classpath"), message.subject)
-    return sent
+def _has_taken(entry: Mapping[str, Any], context: Context, message: Message) -> bool:
+    """Send a message through a notifier; return whether it took it. One that fails or hangs keeps no other one from it."""
+    try:
+        _send_in_time(entry, context, message)
+    except Exception:
+        log.exception("%s did not take the message %r", entry.get("classpath"), message.subject)
+        return False
+    return True
 
 
 def _send_in_time(entry: Mapping[str, Any], context: Context, message: Message) -> None:

@@ -1,5 +1,7 @@
 """What a run asks for by its conf, of which Airflow checks only the fields that the form has."""
 
+import ast
+from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +12,7 @@ from airflow.sdk.definitions._internal.types import ArgNotSet
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.execution_time.task_runner import _execute_task
 
+import kafka_reassignment
 from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment_airflow import example_dags
 from kafka_reassignment_airflow.hooks.reassignment import KafkaReassignmentHook
@@ -139,3 +142,34 @@ def test_a_step_knows_which_tasks_the_run_of_its_reassignment_has(dags, examples
         .get_task("admit")
         .has_task("start_batches", "r", {"dag_run": SimpleNamespace(run_id="r__0001")})
     )
+
+
+OF_OTHER_RUNS = {
+    "decisions/partition_count.py": "of kafka_partition_count",
+    "record/partition_count.py": "of kafka_partition_count",
+    "steps/chain.py": "of start_batches itself",
+    "steps/partition_count.py": "of kafka_partition_count",
+    "steps/resume.py": "of kafka_reassignment, whose run Airflow has",
+}
+"""Modules whose advice names a task that a DAG with all steps in one run need not have, and why that leads on."""
+
+
+def tasks_to_rerun(path: Path) -> Iterator[str]:
+    """The tasks that a module's advice without a batch names by themselves; others are those that the run is asked for."""
+    for call in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != "Rerun":
+            continue
+        if len(call.args) == 1 and not any(k.arg == "batch" for k in call.keywords):
+            for part in ast.walk(call.args[0]):
+                if isinstance(part, ast.Constant):
+                    yield str(part.value)
+
+
+def test_advice_names_tasks_that_a_dag_with_all_steps_in_one_run_has(examples):
+    """Such as the example: it has no ``start_batches``."""
+    engine = Path(kafka_reassignment.__file__).parent
+    named = {str(path.relative_to(engine)): {*tasks_to_rerun(path)} for path in sorted(engine.rglob("*.py"))}
+    there = {*examples["example_kafka_reassignment"].task_ids}
+    missing = {module: tasks - there for module, tasks in named.items() if tasks - there}
+    assert not missing.keys() - OF_OTHER_RUNS.keys(), missing
+    assert {*named["steps/verify.py"], *named["steps/plan.py"]} == {"verify", "preflight"}, "the walk finds advice"

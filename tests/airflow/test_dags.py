@@ -34,7 +34,7 @@ from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.resume import resume
 from kafka_reassignment_airflow import example_dags
-from kafka_reassignment_airflow.arguments import read_integers, read_json, read_request
+from kafka_reassignment_airflow.arguments import read_brokers, read_json, read_request
 from kafka_reassignment_airflow.base import translate_errors
 from kafka_reassignment_airflow.form.params import PACED, request_params
 from kafka_reassignment_airflow.form.words import in_form_words
@@ -420,7 +420,7 @@ def test_the_fields_of_the_form_reach_the_operators(dags):
 
     preflight = task("kafka_reassignment", "preflight", kafka_conn_id="k", topics=["a'b", "<c>"], rate=5)
     assert preflight.kafka_conn_id == "k"
-    assert read_request("request", preflight.request).items() >= {"topics": ["a'b", "<c>"], "rate": 5}.items()
+    assert read_request(preflight.request).items() >= {"topics": ["a'b", "<c>"], "rate": 5}.items()
     admit = task("kafka_reassignment_batch", "admit", reassignment_id="r-1", batch=7)
     assert (admit.reassignment_id, admit.batch_number) == ("r-1", 7)
     some = task("kafka_reassignment_cancel", "settle_moves", partitions=["orders-3"], foreign=True)
@@ -437,7 +437,7 @@ def test_the_fields_of_the_form_reach_the_operators(dags):
 
 def test_an_argument_of_the_wrong_kind_is_named_with_what_was_expected():
     with pytest.raises(InvalidRequestError, match="The argument 'brokers' is 'all', expected a list of whole numbers"):
-        read_integers("brokers", "all")
+        read_brokers("all")
 
 
 STEP = {

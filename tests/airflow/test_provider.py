@@ -38,6 +38,11 @@ def test_the_provider_info_is_valid_by_airflows_own_schema():
     assert info["package-name"] == "kafka-reassignment"
 
 
+def test_the_example_of_notifiers_escapes_what_people_typed_where_it_sends_html():
+    [mail] = json.loads(OPTIONS["notifiers"]["example"])
+    assert mail["kwargs"]["html_content"] == "{{ told.text | e }} {{ told.link | e }}"
+
+
 @pytest.mark.parametrize("kind", ["operators", "sensors", "hooks", "triggers", "bundles"])
 def test_every_module_that_the_provider_info_lists_can_be_imported(kind):
     listed = [module for entry in get_provider_info()[kind] for module in entry["python-modules"]]

@@ -11,9 +11,11 @@ import pytest
 from airflow.exceptions import AirflowException
 from airflow.sdk import BaseNotifier
 
+from kafka_reassignment.advice import Rerun, Trigger, sentence
 from kafka_reassignment.errors import (
     BatchIncompleteError,
     ClusterUnavailableError,
+    InvalidThrottleError,
     StoppedError,
     ThrottleInUseError,
     UnsafeDropError,
@@ -38,6 +40,7 @@ from kafka_reassignment_airflow.told import (
     notifier_of,
     tell,
     tell_failure,
+    was_told,
 )
 from kafka_reassignment_airflow.urls import Opened, list_url
 
@@ -106,6 +109,29 @@ def test_a_notifier_that_fails_stops_no_step_and_is_tried_again_by_a_rerun(told,
     assert sent == [("Finished: r", "done")]
 
 
+class Away(BaseNotifier):
+    """Never takes anything."""
+
+    template_fields = ()
+
+    def notify(self, context):
+        raise ConnectionError("away")
+
+
+def test_a_rerun_tries_the_notifier_that_failed_and_tells_nothing_through_the_others(
+    told, two_batches, monkeypatch, caplog
+):
+    sent, run = told(), two_batches()
+    kept, away = {"classpath": f"{__name__}.Kept"}, {"classpath": f"{__name__}.Away"}
+    both = [kept, away, kept | {"kwargs": {"subject": "second"}}]
+    monkeypatch.setenv(SETTING, json.dumps(both))
+    for _ in range(3):
+        tell(run.record, {}, Happened.HELD, "no room", what="batch 1 of r", once="batch 1")
+    assert sent == [("Held: batch 1 of r", "no room"), ("second", "no room")]
+    assert caplog.text.count("Away did not take the message") == 3
+    assert was_told(run.record, Happened.HELD, "batch 1"), "people are told that it goes on"
+
+
 class NotMade(BaseNotifier):
     """Cannot be made, as one whose template is a file that this worker has not."""
 
@@ -134,13 +160,13 @@ def test_a_notifier_that_cannot_be_made_stops_no_step_and_silences_no_other_one(
     assert "s3cret" not in caplog.text
     monkeypatch.setenv(SETTING, json.dumps([made]))
     tell(run.record, {}, Happened.FINISHED, "done", once="")
-    assert len(sent) == 2, "what not all took is told again when the task runs again"
+    assert len(sent) == 1, "it was told through this one"
 
 
 def test_nobody_is_told_without_notifiers_and_nothing_is_written(two_batches):
     run = two_batches()
     tell(run.record, {}, Happened.FINISHED, "done", once="")
-    assert not run.record.has_file("told finished")
+    assert not list(run.record.root.glob("told*"))
 
 
 def test_a_setting_that_cannot_be_used_stops_no_step(monkeypatch, two_batches, caplog):
@@ -201,7 +227,9 @@ def test_a_notifier_that_hangs_holds_no_step_and_no_other_notifier(told, two_bat
     assert time.monotonic() - began < 10
     assert sent == [("Finished: r", "done")]
     assert "Hangs did not take the message 'Finished: r'" in caplog.text
-    assert not run.record.has_file("told finished"), "it is told again when the task runs again"
+    told()
+    tell(run.record, {}, Happened.FINISHED, "done", once="")
+    assert len(sent) == 1, "only what hung is tried again when the task runs again"
 
 
 def test_a_notifier_may_be_for_some_events_and_have_templates_of_its_own(told):
@@ -359,7 +387,18 @@ def test_a_message_is_short_and_links_to_the_page():
     message = message_of(Happened.FINISHED, Opened("", "manual__2026-01-01T00:00:00+00:00"), "x" * 10_000)
     assert isinstance(message, Message)
     assert len(message.text) == 2_000
+    assert message_of(Happened.FAILED, Opened("", "r"), "x" * 2_000).text == "x" * 2_000
     assert message.link.endswith("/kafka-reassignment/run?id=manual__2026-01-01T00%3A00%3A00%2B00%3A00")
+
+
+def test_a_long_failure_is_sent_with_its_next_step():
+    """As one of many brokers whose producers are faster than the rate."""
+    problem = "Batch 1 waited in vain: " + "; ".join(f"broker {b} would get 60 MB/s of writes alone" for b in range(99))
+    error = InvalidThrottleError(problem, Trigger("kafka_throttle", {"reassignment_id": "r"}), Rerun("admit", batch=1))
+    message = message_of(Happened.FAILED, Opened("c", "r"), str(error))
+    assert message.text.startswith("Batch 1 waited in vain: broker 0 would get")
+    assert message.text.endswith(sentence(error.advice))
+    assert len(message.text) == 2_000 < len(str(error))
 
 
 def test_figures_are_published_as_the_record_shows_them(two_batches, monkeypatch):

@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 
-from kafka_reassignment.cluster.kafka.list_configs import THROTTLED_REPLICAS, joined, no_throttled_replicas
+from kafka_reassignment.cluster.kafka.list_configs import joined, no_throttled_replicas
+from kafka_reassignment.decisions.throttle import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from kafka_reassignment.model import (
     ConfigChange,
     ConfigOperation,
@@ -17,7 +18,8 @@ from kafka_reassignment.model import (
     ResourceKind,
 )
 
-_LISTS = frozenset({*THROTTLED_REPLICAS, "cleanup.policy"})
+_THROTTLED_REPLICAS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+_LISTS = frozenset({*_THROTTLED_REPLICAS, "cleanup.policy"})
 _RATES = frozenset(
     {
         "leader.replication.throttled.rate",
@@ -29,7 +31,7 @@ _MIN_ISR = "min.insync.replicas"
 _UNCLEAN = "unclean.leader.election.enable"
 _CORDONED = "cordoned.log.dirs"
 _TOPIC_DEFAULTS = {
-    **dict.fromkeys(THROTTLED_REPLICAS, ""),
+    **dict.fromkeys(_THROTTLED_REPLICAS, ""),
     _MIN_ISR: "1",
     "cleanup.policy": "delete",
     "local.retention.bytes": "-2",
@@ -212,7 +214,7 @@ def _apply(resource: ConfigResource, change: ConfigChange, configs: dict[str, st
 def _invalid(key: str, value: str) -> Refusal | None:
     if key in _NUMBERS:
         return _not_a_number(key, value)
-    if key in THROTTLED_REPLICAS and not _THROTTLED.fullmatch(value):
+    if key in _THROTTLED_REPLICAS and not _THROTTLED.fullmatch(value):
         return no_throttled_replicas(key, value)
     return None
 

@@ -1,4 +1,4 @@
-"""KIP-435 on real brokers: few at once, and the limits change while it runs. The algorithm itself: tests/unit/planning/test_steps.py."""
+"""KIP-435 on real brokers: few at once, and the limits change while it runs. The algorithm itself: tests/unit/decisions/test_partition_steps.py."""
 
 from collections import Counter
 

@@ -94,6 +94,6 @@ def before_call(call: str, on: str = "", *, writes: bool) -> None:
     current().before(call, on, writes=writes)
 
 
-def after_call(*, writes: bool) -> None:
-    """What was asked for has been done."""
-    current().after(writes=writes)
+def after_call() -> None:
+    """What was asked for, a write, has been done."""
+    current().after(writes=True)

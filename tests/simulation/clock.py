@@ -86,10 +86,6 @@ class VirtualTime:
         """Let something happen in so many seconds."""
         return self._happens(Event(self._micros + round(seconds * MICROSECONDS), call))
 
-    def in_seconds(self, seconds: float) -> datetime:
-        """Return the moment so many seconds from now."""
-        return self._start + timedelta(microseconds=self._micros + round(seconds * MICROSECONDS))
-
     def advance_to_next(self) -> None:
         """Let time pass up to the next event, and let all events of that time happen."""
         heap = self._heap
@@ -110,10 +106,6 @@ class VirtualTime:
     def advance(self, seconds: float) -> None:
         """Let so much time pass; only in the main greenlet."""
         self.run_until(self._micros + round(seconds * MICROSECONDS))
-
-    def advance_to(self, when: datetime) -> None:
-        """Let time pass up to a moment."""
-        self.run_until(round((when - self._start) / timedelta(microseconds=1)))
 
     def run_until(self, end: int) -> None:
         """Let time pass up to so many microseconds after the start."""

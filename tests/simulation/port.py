@@ -49,7 +49,7 @@ def _write(name: str) -> Callable[..., Any]:
         with self._ledger.ours(name, *args):
             answer = getattr(self._cluster, name)(*args, **kwargs)
         self._changed()
-        after_call(writes=True)
+        after_call()
         return answer
 
     return call

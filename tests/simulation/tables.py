@@ -27,7 +27,7 @@ def write_snapshot(description: Any, partitions: Any, log_dirs: Any, facts: Any,
     """Keep the snapshot."""
     before_call("write_snapshot", writes=True)
     SNAPSHOTS[uri] = Snapshot(description, dict(partitions), log_dirs, facts, dict(factors))
-    after_call(writes=True)
+    after_call()
 
 
 def read_replicas(directory: str, partitions: Any) -> dict[Any, Any]:

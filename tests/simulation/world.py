@@ -56,7 +56,7 @@ class WatchedDisk(SimDisk):
 
     def _end_change(self, path: str) -> None:
         super()._end_change(path)
-        after_call(writes=True)
+        after_call()
 
 
 def _acting_for() -> tuple[str, str] | None:

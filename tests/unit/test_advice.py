@@ -45,6 +45,15 @@ def test_a_message_ends_with_its_advice():
     assert sentence(()) == ""
 
 
+def test_a_problem_ends_with_one_full_stop_whenever_its_advice_is_given():
+    at_once = StalePlanError("orders-3 is elsewhere.", Rerun("plan"))
+    later = StalePlanError("orders-3 is elsewhere.")
+    assert str(later) == "orders-3 is elsewhere."
+    later.set_advice(Rerun("plan"))
+    assert str(at_once) == str(later) == "orders-3 is elsewhere. Rerun plan and what follows"
+    assert at_once.problem == later.problem == "orders-3 is elsewhere"
+
+
 def test_advice_survives_the_record():
     assert advice_from_data(json.loads(json.dumps(advice_as_data(EVERY_KIND)))) == EVERY_KIND
     assert advice_from_data(None) == ()

@@ -1,4 +1,4 @@
-"""The command line: the moves in flight and their progress, the lock of a cluster, the audit trail."""
+"""The command line; ``kafka-reassignment --help`` lists the commands."""
 
 from __future__ import annotations
 

@@ -51,21 +51,14 @@ class _PlainConsole(Console):
 console = _PlainConsole(emoji=False)  # ids such as drain:on:b7 are printed as they are
 err = _PlainConsole(stderr=True, emoji=False)
 
-RecordUri = Annotated[
-    str,
-    typer.Option(
-        envvar="AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI", help="base URI of the records, the same as Airflow's setting"
-    ),
-]
-OptionalRecordUri = Annotated[
-    str | None,
-    typer.Option(
-        "--record-uri",
-        envvar="AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI",
-        help="base URI of the records, the same as Airflow's setting",
-        show_default=False,
-    ),
-]
+_RECORD_URI = typer.Option(
+    "--record-uri",
+    envvar="AIRFLOW__KAFKA_REASSIGNMENT__RECORD_URI",
+    help="base URI of the records, the same as Airflow's setting",
+    show_default=False,
+)
+RecordUri = Annotated[str, _RECORD_URI]
+OptionalRecordUri = Annotated[str | None, _RECORD_URI]
 ClusterId = Annotated[str, typer.Argument(help="id of the Kafka cluster")]
 ReassignmentId = Annotated[str, typer.Argument(help="run id of the kafka_reassignment run")]
 BootstrapServer = Annotated[

@@ -47,7 +47,7 @@ class DagFile:
 @dags_app.command("list")
 def list_dags(as_json: AsJson = False) -> None:
     """Print the DAGs, what each does, and where their files are."""
-    found = list(dag_files())
+    found = list(_dag_files())
     if as_json:
         print_json({"dags": [{"dag_id": d.dag_id, "text": d.text, "file": str(d.file)} for d in found]})
         return
@@ -60,7 +60,9 @@ def list_dags(as_json: AsJson = False) -> None:
 
 @dags_app.command("settings")
 def print_settings(
-    as_environment: Annotated[bool, typer.Option("--env", help="as an environment variable")] = False,
+    as_environment: Annotated[
+        bool, typer.Option("--env", help="as an environment variable, for a file that a shell reads with source")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="the value alone, as JSON")] = False,
 ) -> None:
     """Print the setting by which Airflow loads the DAGs, for airflow.cfg of every component.
@@ -70,7 +72,7 @@ def print_settings(
     if as_json:
         typer.echo(json.dumps(BUNDLES, indent=1))
     elif as_environment:
-        typer.echo(f"AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST='{json.dumps(BUNDLES)}'")
+        typer.echo(f"export AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST='{json.dumps(BUNDLES)}'")
     else:
         typer.echo(
             f"[dag_processor]\ndag_bundle_config_list =\n{textwrap.indent(json.dumps(BUNDLES, indent=1), ' ' * 4)}"
@@ -94,7 +96,7 @@ def dag_folder() -> Path:
     )
 
 
-def dag_files() -> Iterator[DagFile]:
+def _dag_files() -> Iterator[DagFile]:
     """Yield the DAGs by id. Their files are read and not run: that needs Airflow."""
     found = (_read(file) for file in dag_folder().glob("*_dag.py"))
     yield from sorted(found, key=lambda dag: dag.dag_id)

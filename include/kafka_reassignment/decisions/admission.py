@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_reassignment.decisions.moves import Expansions, expansions_to_submit, never_completes, waits_for
+from kafka_reassignment.decisions.moves import (
+    ADDED_AND_REMOVED,
+    Expansions,
+    expansions_to_submit,
+    never_completes,
+    waits_for,
+)
 from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, Sample
 from kafka_reassignment.decisions.throttle.wanted import Side
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, InFlight, LogDir, Replicas, TopicPartition, View
 from kafka_reassignment.text import format_brokers, format_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """The reasons why a batch may not start now; none when it may."""
-
-    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +27,23 @@ class Health:
     under_min_isr: tuple[TopicPartition, ...] = ()
     under_replicated: tuple[TopicPartition, ...] = ()
 
+    @property
+    def kinds(self) -> tuple[tuple[str, tuple[TopicPartition, ...]], ...]:
+        """Each kind in words, with its partitions."""
+        return (
+            ("offline", self.offline),
+            ("under min.insync.replicas", self.under_min_isr),
+            ("under-replicated", self.under_replicated),
+        )
+
+    @property
+    def count(self) -> int:
+        """How many partitions are unhealthy."""
+        return sum(len(those) for _, those in self.kinds)
+
     def elsewhere(self, own: Collection[TopicPartition]) -> Health:
         """Return those that are not among some partitions: what a batch moves is no reason to hold it up."""
-        kinds = (self.offline, self.under_min_isr, self.under_replicated)
-        return Health(*(tuple(p for p in those if p not in own) for those in kinds))
+        return Health(*(tuple(p for p in those if p not in own) for _, those in self.kinds))
 
 
 def health(
@@ -72,7 +84,7 @@ def health(
     return Health(tuple(offline), tuple(under_min_isr), tuple(under_replicated))
 
 
-def admission(
+def reasons_to_wait(
     batch: Batch,
     seen: View,
     *,
@@ -85,7 +97,7 @@ def admission(
     allowed_unhealthy_partitions: int | None = 0,
     goes_without_blocked: bool = False,
     other_reasons: Sequence[str] = (),
-) -> Admission:
+) -> tuple[str, ...]:
     """Return every reason why a batch may not start now; call again until there is none.
 
     A batch that has started is judged by the same rules; its own moves are no reason to wait. A step that cannot
@@ -122,7 +134,7 @@ def admission(
     if throttled:
         reasons.append(f"the throttle of this reassignment is on {name_some(throttled)}, which it began to move")
     reasons += _disk_reasons(waiting, log_dirs, keep_free_share)
-    return Admission(tuple(reasons))
+    return tuple(reasons)
 
 
 def hung_moves(
@@ -132,7 +144,7 @@ def hung_moves(
     hung: dict[TopicPartition, str] = {}
     for partition, flight in sorted(in_flight.items()):
         if twice := never_completes(flight):
-            hung[partition] = f"Kafka never completes it: broker {format_brokers(twice)} is both added and removed"
+            hung[partition] = f"Kafka never completes it: broker {format_brokers(twice)} {ADDED_AND_REMOVED}"
         elif down := waits_for(flight, live_brokers):
             hung[partition] = f"it waits for broker {format_brokers(down)}, which is down"
     return hung
@@ -205,14 +217,9 @@ def _blocked_reasons(due: Expansions) -> list[str]:
 
 
 def _health_reasons(unhealthy: Health, allowed: int | None) -> list[str]:
-    kinds = (
-        ("offline", unhealthy.offline),
-        ("under min.insync.replicas", unhealthy.under_min_isr),
-        ("under-replicated", unhealthy.under_replicated),
-    )
-    if allowed is None or sum(len(those) for _, those in kinds) <= allowed:
+    if allowed is None or unhealthy.count <= allowed:
         return []
-    return [f"{len(those)} partitions are {kind} ({name_some(those)})" for kind, those in kinds if those]
+    return [f"{len(those)} partitions are {kind} ({name_some(those)})" for kind, those in unhealthy.kinds if those]
 
 
 def _disk_reasons(batch: Batch, log_dirs: Iterable[LogDir], keep_free_share: float) -> list[str]:

@@ -106,7 +106,7 @@ def decide_rate(
     lowest, highest = auto.bounds(requested_bytes_per_second)
     if before is not None and not 0 <= (now - before.at).total_seconds() <= KEPT_SECONDS:
         before = None
-    pressure = tuple(pressures(auto, signals, before))
+    pressure = tuple(_pressures(auto, signals, before))
     restless = (*pressure, *signals.not_seen, *_still_behind(signals))
     calm_since = now if restless or before is None else before.calm_since
     since_change = QUOTA_SECONDS + RAISE_SECONDS if changed_at is None else (now - changed_at).total_seconds()
@@ -139,7 +139,7 @@ def _lowered(
     return AutoRateDecision(max(lowest, round(in_force * LOWERED_TO)), because, watch)
 
 
-def pressures(auto: AutoRate, signals: Signals, before: Watch | None) -> Iterator[str]:
+def _pressures(auto: AutoRate, signals: Signals, before: Watch | None) -> Iterator[str]:
     """Yield each sign of pressure in words; what grows is compared with the look before."""
     if len(signals.slow) >= SLOW_ROUNDS:
         slowest, times = max(signals.slow) * 1000, len(signals.slow)
@@ -174,7 +174,7 @@ def out_of_sync(
     return counts
 
 
-def is_in_charge(request: ReassignmentRequest, journal: Journal) -> bool:
+def _is_in_charge(request: ReassignmentRequest, journal: Journal) -> bool:
     """Whether auto rate was asked for, and no person has changed the rate since."""
     return request.auto.auto_rate and not journal.rate_set_by_hand
 
@@ -182,7 +182,7 @@ def is_in_charge(request: ReassignmentRequest, journal: Journal) -> bool:
 def at_highest(request: ReassignmentRequest, journal: Journal) -> Journal:
     """Return a journal with the highest rates in reach: where auto rate is in charge, as if it had raised the rate as far as it may."""
     requested, rate = request.throttle_bytes_per_second, rate_of_all_brokers(request, journal)
-    if requested is None or rate is None or not is_in_charge(request, journal):
+    if requested is None or rate is None or not _is_in_charge(request, journal):
         return journal
     highest = RateChange(
         asked_bytes_per_second=max(rate, request.auto.bounds(requested)[1]), because="auto rate may raise it"
@@ -204,7 +204,7 @@ def reachable_rates(
 def when_calm(request: ReassignmentRequest, journal: Journal) -> Journal:
     """Return a journal without what auto rate has lowered below the requested rate, to which it returns when all is calm."""
     requested = request.throttle_bytes_per_second
-    if requested is None or not is_in_charge(request, journal):
+    if requested is None or not _is_in_charge(request, journal):
         return journal
     kept = tuple(c for c in journal.rate_changes if c.is_slowdown or c.is_cap or c.asked_bytes_per_second >= requested)
     return journal.model_copy(update={"rate_changes": kept})

@@ -118,10 +118,16 @@ class Settling:
     above: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     @property
+    def waiting(self) -> Mapping[TopicPartition, str]:
+        """Return what is to be cancelled, carried on or waited for, and why."""
+        return {**self.cancels.to_cancel, **self.cancels.carry_on, **self.stranded}
+
+    @property
     def unsettled(self) -> Mapping[TopicPartition, str]:
         """Return what is to be cancelled, submitted or waited for, and why; moves of other clients stay as they are."""
-        waiting = {**self.cancels.to_cancel, **self.cancels.carry_on, **self.stranded}
-        return dict.fromkeys(self.to_submit.keys() - waiting.keys(), "between two assignments") | waiting
+        waiting = self.waiting
+        between = self.to_submit.keys() - waiting.keys()
+        return {**dict.fromkeys(between, "between two assignments"), **waiting}
 
     def ends(self, seen: View) -> dict[TopicPartition, Replicas]:
         """Return where the settled partitions are, but for deleted ones, in the view on which this was decided."""

@@ -22,7 +22,9 @@ class CatchUp:
     """How far the replicas of a batch have caught up.
 
     ``waiting`` has the target's brokers that are not in sync yet; ``blocked`` says for some of these why that
-    does not change by itself. ``stale`` and ``cancelled_by_other`` mean that another client interfered.
+    does not change by itself, and ``held_up_by_kept`` names those in which a replica that stays is out of sync (F11).
+    ``not_submitted`` has what nobody has submitted, ``in_sync`` what has the whole target in sync. ``stale`` and
+    ``cancelled_by_other`` mean that another client interfered. A partition that does not exist any more is in none of them.
     """
 
     in_sync: tuple[TopicPartition, ...] = ()
@@ -31,7 +33,6 @@ class CatchUp:
     not_submitted: tuple[TopicPartition, ...] = ()
     cancelled_by_other: tuple[TopicPartition, ...] = ()
     stale: Mapping[TopicPartition, str] = field(default_factory=dict)
-    gone: tuple[TopicPartition, ...] = ()
     held_up_by_kept: tuple[TopicPartition, ...] = ()
 
     @property
@@ -51,7 +52,6 @@ def catch_up(batch: Batch, seen: View, *, submitted: bool, controller: Controlle
     takes_it = controller or Controller()
     in_sync: list[TopicPartition] = []
     unsubmitted: list[TopicPartition] = []
-    gone: list[TopicPartition] = []
     waiting: dict[TopicPartition, Replicas] = {}
     blocked: dict[TopicPartition, str] = {}
     stale: dict[TopicPartition, str] = {}
@@ -61,7 +61,7 @@ def catch_up(batch: Batch, seen: View, *, submitted: bool, controller: Controlle
         missing = tuple(b for b in step.reassignment.target if b not in seen.in_sync(step.partition))
         match at.phase:
             case Phase.GONE:
-                gone.append(step.partition)
+                pass
             case Phase.STALE:
                 stale[step.partition] = at.reason
             case Phase.NOT_SUBMITTED | Phase.PARTIALLY_EXPANDED:
@@ -84,7 +84,7 @@ def catch_up(batch: Batch, seen: View, *, submitted: bool, controller: Controlle
                     blocked[step.partition] = why
                     held_up.append(step.partition)
     cancelled, not_submitted = (tuple(unsubmitted), ()) if submitted else ((), tuple(unsubmitted))
-    return CatchUp(tuple(in_sync), waiting, blocked, not_submitted, cancelled, stale, tuple(gone), tuple(held_up))
+    return CatchUp(tuple(in_sync), waiting, blocked, not_submitted, cancelled, stale, tuple(held_up))
 
 
 def _held_up_by_kept(move: Reassignment, missing: Replicas) -> str | None:

@@ -104,6 +104,10 @@ def has_begun(step: Step, seen: View) -> bool:
     return is_half_way(step, seen) or phase(step, seen).phase in {Phase.EXPANDING, Phase.DROPPING, Phase.DONE}
 
 
+ADDED_AND_REMOVED = "is both added and removed"
+"""Of a broker, in words: with any such, Kafka never completes a move."""
+
+
 def never_completes(flight: InFlight) -> Replicas:
     """Return the brokers that are both added and removed: with any, Kafka never completes the move (F34).
 
@@ -146,7 +150,7 @@ def _phase_in_flight(move: Reassignment, flight: InFlight, in_sync: frozenset[in
     if twice := never_completes(flight):
         return StepState(
             Phase.STUCK,
-            f"{heading}, which Kafka never completes: broker {format_brokers(twice)} is both added and removed. Cancel it",
+            f"{heading}, which Kafka never completes: broker {format_brokers(twice)} {ADDED_AND_REMOVED}. Cancel it",
             ours,
         )
     if not ours:
@@ -195,7 +199,6 @@ class Expansions:
     waiting: Mapping[TopicPartition, str] = field(default_factory=dict)
     stale: Mapping[TopicPartition, str] = field(default_factory=dict)
     foreign: Mapping[TopicPartition, str] = field(default_factory=dict)
-    gone: tuple[TopicPartition, ...] = ()
 
     @property
     def none_can_move(self) -> bool:
@@ -211,7 +214,6 @@ def expansions_to_submit(batch: Batch, seen: View) -> Expansions:
     """
     to_submit: dict[TopicPartition, Replicas] = {}
     already: list[TopicPartition] = []
-    gone: list[TopicPartition] = []
     waiting: dict[TopicPartition, str] = {}
     stale: dict[TopicPartition, str] = {}
     foreign: dict[TopicPartition, str] = {}
@@ -219,7 +221,7 @@ def expansions_to_submit(batch: Batch, seen: View) -> Expansions:
         at = phase(step, seen)
         match at.phase:
             case Phase.GONE:
-                gone.append(step.partition)
+                pass
             case Phase.STALE:
                 stale[step.partition] = at.reason
             case Phase.NOT_SUBMITTED | Phase.PARTIALLY_EXPANDED:
@@ -231,7 +233,7 @@ def expansions_to_submit(batch: Batch, seen: View) -> Expansions:
                 foreign[step.partition] = at.reason
             case _:
                 already.append(step.partition)
-    return Expansions(to_submit, tuple(already), waiting, stale, foreign, tuple(gone))
+    return Expansions(to_submit, tuple(already), waiting, stale, foreign)
 
 
 def to_begin(batch: Batch, seen: View, *, supersede: bool) -> Batch:
@@ -276,15 +278,12 @@ def changed_before(batch: Batch, seen: View) -> Mapping[TopicPartition, str]:
 class Drops:
     """Which targets can be submitted safely now; ``waiting`` says of each other step why not.
 
-    Some of ``to_submit`` may only change the order: they copy and remove nothing (F29). ``already`` were submitted
-    and are in flight.
+    Some of ``to_submit`` may only change the order: they copy and remove nothing (F29). What is submitted already, done or deleted
+    is in neither.
     """
 
     to_submit: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
     waiting: Mapping[TopicPartition, str] = field(default_factory=dict)
-    already: tuple[TopicPartition, ...] = ()
-    done: tuple[TopicPartition, ...] = ()
-    gone: tuple[TopicPartition, ...] = ()
 
 
 def drops_to_submit(batch: Batch, seen: View) -> Drops:
@@ -301,22 +300,15 @@ def drops_to_submit(batch: Batch, seen: View) -> Drops:
     """
     to_submit: dict[TopicPartition, Replicas] = {}
     waiting: dict[TopicPartition, str] = {}
-    settled: dict[Phase, list[TopicPartition]] = {Phase.DROPPING: [], Phase.DONE: [], Phase.GONE: []}
     for step in batch.steps:
         at = phase(step, seen)
-        if at.phase in settled:
-            settled[at.phase].append(step.partition)
-        elif why := _unsafe_to_drop(step, at, seen):
+        if at.phase in {Phase.DROPPING, Phase.DONE, Phase.GONE}:
+            continue
+        if why := _unsafe_to_drop(step, at, seen):
             waiting[step.partition] = why
         else:
             to_submit[step.partition] = step.reassignment.target
-    return Drops(
-        to_submit,
-        waiting,
-        already=tuple(settled[Phase.DROPPING]),
-        done=tuple(settled[Phase.DONE]),
-        gone=tuple(settled[Phase.GONE]),
-    )
+    return Drops(to_submit, waiting)
 
 
 def _unsafe_to_drop(step: Step, at: StepState, seen: View) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kafka_reassignment.decisions.moves import never_completes
+from kafka_reassignment.decisions.moves import ADDED_AND_REMOVED, never_completes
 from kafka_reassignment.decisions.samples import Pace, ReplicaMeasurement, Sample, measure_replica
 from kafka_reassignment.errors import name_some
 from kafka_reassignment.model import Batch, Step, TopicPartition, View
@@ -186,7 +186,7 @@ def _blocked(partition: TopicPartition, broker: int, seen: View, measure: Replic
     if seen.partitions[partition].leader is None:
         return "the partition is offline: no leader to copy from"
     if flight is not None and never_completes(flight):
-        return "the move never completes: a broker is both added and removed; cancel it"
+        return f"the move never completes: a broker {ADDED_AND_REMOVED}; cancel it"
     if measure.failed_log_dirs:
         failed = name_some(f"{path} ({error})" for path, error in measure.failed_log_dirs.items())
         return f"a log dir of broker {broker} has failed: {failed}"

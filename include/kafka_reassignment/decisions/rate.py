@@ -1,4 +1,4 @@
-"""The rate at which a reassignment should run, by the health of the cluster."""
+"""Which rate is in force: as it was asked for, changed by people, lowered by the health of the cluster."""
 
 from __future__ import annotations
 

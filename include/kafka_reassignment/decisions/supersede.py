@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kafka_reassignment.decisions.moves import never_completes
+from kafka_reassignment.decisions.moves import ADDED_AND_REMOVED, never_completes
 from kafka_reassignment.model import InFlight, PartitionState, Replicas, TopicPartition, View
 from kafka_reassignment.text import format_brokers
 
@@ -72,16 +72,10 @@ class SupersedeAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SupersedeDecision:
-    """The next action, the reason, and the replicas that a cancel drops.
-
-    ``intermediate`` are replicas that the new target does not want, ``copied_again`` those that it wants: Kafka's
-    cancel drops them as well.
-    """
+    """The next action, and the reason."""
 
     action: SupersedeAction
     reason: str
-    intermediate: Replicas = ()
-    copied_again: Replicas = ()
 
 
 def supersede(
@@ -117,10 +111,8 @@ def supersede(
     return SupersedeDecision(
         SupersedeAction.CANCEL,
         f"in flight to {format_brokers(flight.target)}"
-        + (f", which never completes: broker {format_brokers(hung)} is both added and removed" if hung else "")
+        + (f", which never completes: broker {format_brokers(hung)} {ADDED_AND_REMOVED}" if hung else "")
         + f"; a cancel leaves it at {format_brokers(flight.original)}",
-        intermediate=tuple(b for b in flight.adding if b not in target),
-        copied_again=tuple(b for b in flight.adding if b in target),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafka_reassignment.model import Reassignment, Replicas, Step, TopicPartition, View
+from kafka_reassignment.model import Reassignment, Replicas, TopicPartition, View
 from kafka_reassignment.text import format_brokers
 
 
@@ -41,7 +41,7 @@ class Verification:
         return out_of_sync | offline | {p: f"{p} is still being reassigned" for p in self.in_flight}
 
 
-def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verification:
+def verification(wanted: Iterable[Reassignment], seen: View) -> Verification:
     """Compare targets with what the cluster shows: a move that is not in flight may still have failed (F32, F33)."""
     at_target: list[TopicPartition] = []
     in_flight: list[TopicPartition] = []
@@ -50,9 +50,8 @@ def verification(wanted: Iterable[Step | Reassignment], seen: View) -> Verificat
     under_replicated: dict[TopicPartition, Replicas] = {}
     wrong_leader: dict[TopicPartition, str] = {}
     leaderless: list[TopicPartition] = []
-    for item in wanted:
-        partition = item.partition
-        target = item.reassignment.target if isinstance(item, Step) else item.target
+    for move in wanted:
+        partition, target = move.partition, move.target
         state = seen.partitions.get(partition)
         if partition in seen.in_flight:
             in_flight.append(partition)

@@ -72,6 +72,10 @@ class ClusterDescription:
         """Ids of the brokers that are alive."""
         return frozenset(i for i, b in self.brokers.items() if b.alive)
 
+    def known_brokers(self, partitions: Mapping[TopicPartition, PartitionState]) -> frozenset[int]:
+        """Ids of all brokers: below Kafka 4.0 only live ones are named, and a dead one is known by what it hosts."""
+        return frozenset((*self.brokers, *(b for state in partitions.values() for b in state.replicas)))
+
 
 @dataclass(frozen=True, slots=True)
 class View:

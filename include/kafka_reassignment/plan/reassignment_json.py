@@ -213,7 +213,7 @@ def _entry(where: str, entry: object) -> tuple[TopicPartition, Replicas]:
         _refuse(where, "be an object with topic, partition and replicas", entry, "correct the entry")
     _check_keys(where, entry, _REQUIRED, optional={"log_dirs"})
     topic, number, replicas = entry["topic"], entry["partition"], entry["replicas"]
-    if not isinstance(topic, str) or not _TOPIC.fullmatch(topic) or topic in {".", ".."}:
+    if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):
         _refuse(
             f"{where}: 'topic'",
             "be a Kafka topic name (1 to 249 of letters, digits, '.', '_', '-')",

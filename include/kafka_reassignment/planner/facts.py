@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 
-def partition_sizes(log_replicas: DataFrame) -> DataFrame:
+def _partition_sizes(log_replicas: DataFrame) -> DataFrame:
     """Reduce one row per replica to one size per partition.
 
     In:  ``LOG_REPLICAS``
@@ -32,7 +32,7 @@ def sized_partitions(partitions: DataFrame, log_replicas: DataFrame) -> DataFram
     Out: topic string, partition int, replicas array<int>, factor int, size_bytes long
     """
     return partitions.select("topic", "partition", "replicas", "factor").join(
-        partition_sizes(log_replicas), ["topic", "partition"], "left"
+        _partition_sizes(log_replicas), ["topic", "partition"], "left"
     )
 
 

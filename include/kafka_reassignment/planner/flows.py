@@ -41,7 +41,7 @@ class Routes:
     may_move: Longs
 
 
-def cut_to(load: Floats, share: Floats, amount: float, most: Floats) -> Floats:
+def _cut_to(load: Floats, share: Floats, amount: float, most: Floats) -> Floats:
     """Take ``amount`` off the brokers that are fullest relative to their share, down to one common level.
 
     ``most`` bounds each broker; when the bounds add up to less than the amount, they are the result.
@@ -49,7 +49,7 @@ def cut_to(load: Floats, share: Floats, amount: float, most: Floats) -> Floats:
     return _level(load, share, most, amount, above=True)
 
 
-def fill_to(load: Floats, share: Floats, amount: float, most: Floats) -> Floats:
+def _fill_to(load: Floats, share: Floats, amount: float, most: Floats) -> Floats:
     """Give ``amount`` to the brokers that are emptiest relative to their share, up to one common level.
 
     ``most`` bounds each broker; when the bounds add up to less than the amount, they are the result.
@@ -128,7 +128,7 @@ def _shed(band: Band, load: Floats, gives: Flags, amount: float, over: Floats) -
     """What is above the band, and more from the fullest when others lack more than that."""
     if amount <= over.sum():
         return over
-    return np.maximum(over, cut_to(load, band.share, amount, np.where(gives, np.maximum(0.0, load - band.low), 0.0)))
+    return np.maximum(over, _cut_to(load, band.share, amount, np.where(gives, np.maximum(0.0, load - band.low), 0.0)))
 
 
 def _inflow(band: Band, load: Floats, takes: Flags, amount: float, under: Floats, free: Longs, spread: float) -> Floats:
@@ -139,10 +139,10 @@ def _inflow(band: Band, load: Floats, takes: Flags, amount: float, under: Floats
     spread = max(spread, EVEN_SPREAD * amount / max(int(takes.sum()), 1))
     most = np.where(takes, np.minimum(free, np.maximum(0.0, band.high - load)) - under, 0.0).clip(0)
     gentle = np.minimum(most, np.maximum(0.0, spread - under))
-    inflow = under + fill_to(load + under, band.share, rest, gentle)
+    inflow = under + _fill_to(load + under, band.share, rest, gentle)
     missing = amount - inflow.sum()
     if missing > 0.5:
-        inflow += fill_to(load + inflow, band.share, missing, np.maximum(0.0, most - (inflow - under)))
+        inflow += _fill_to(load + inflow, band.share, missing, np.maximum(0.0, most - (inflow - under)))
     return inflow
 
 

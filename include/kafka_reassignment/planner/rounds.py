@@ -138,10 +138,10 @@ def _second_round(
 
 def band_of(resolved: ResolvedRequest, measures: Measures) -> Band:
     """Return the band of the request: its tolerance around each broker's fair share."""
-    return Band.around(broker_shares(resolved, measures), resolved.request.tolerance)
+    return Band.around(_broker_shares(resolved, measures), resolved.request.tolerance)
 
 
-def broker_shares(resolved: ResolvedRequest, measures: Measures) -> np.ndarray:
+def _broker_shares(resolved: ResolvedRequest, measures: Measures) -> np.ndarray:
     """Return each broker's fair share in bytes; 0 for brokers that take no part."""
     fleet, part = resolved.fleet, resolved.takes_part
     # Fair shares depend on all brokers that may hold replicas, whether they take part or not.

@@ -57,7 +57,6 @@ def class_archive() -> Path:
 def planner_session(
     master: str = "local[*]",
     *,
-    name: str = "kafka-reassignment planner",
     memory: str = "1536m",
     settings: Mapping[str, str] | None = None,
     archive_classes_to: Path | None = None,
@@ -69,7 +68,6 @@ def planner_session(
 
     Args:
         master: ``local[*]`` uses every core of this machine.
-        name: the application's name in Spark's UI.
         memory: heap of the driver's JVM, in which all of Spark runs in local mode.
         settings: further Spark settings; they override those made here.
         archive_classes_to: write an archive of the classes to this file at the end, instead of using one.
@@ -119,7 +117,7 @@ def planner_session(
     os.environ["PYSPARK_PYTHON"] = chosen["spark.pyspark.python"]
     session = None
     try:
-        builder = SparkSession.builder.master(master).appName(name)
+        builder = SparkSession.builder.master(master).appName("kafka-reassignment planner")
         for key, value in chosen.items():
             builder = builder.config(key, value)
         try:

@@ -45,8 +45,8 @@ class Facts:
 
     @cached_property
     def bucketed(self) -> DataFrame:
-        """With ``tie`` and ``bucket``; see ``with_bucket``."""
-        return with_bucket(self.frame)
+        """With ``tie`` and ``bucket``; see ``_with_bucket``."""
+        return _with_bucket(self.frame)
 
     @cached_property
     def rows(self) -> pa.Table:
@@ -66,7 +66,7 @@ def shards_for(partitions: int) -> int:
     return min(1 << max(0, needed - 1).bit_length(), BUCKETS)
 
 
-def with_bucket(facts: DataFrame) -> DataFrame:
+def _with_bucket(facts: DataFrame) -> DataFrame:
     """Add ``tie long``, a hash that orders partitions, and ``bucket int``, which follows from it."""
     tie = sql.xxhash64("topic", "partition")
     return facts.withColumn("tie", tie).withColumn("bucket", sql.pmod(tie, sql.lit(BUCKETS)).cast("int"))

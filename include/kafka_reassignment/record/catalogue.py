@@ -59,7 +59,7 @@ class SeenLock:
         return self.owner.reassignment_id if self.owner else None
 
 
-def seen_lock(store: RecordStore, cluster_id: str) -> SeenLock:
+def _seen_lock(store: RecordStore, cluster_id: str) -> SeenLock:
     """Read the lock of a cluster; one that is damaged hides nothing else.
 
     Raises:
@@ -105,9 +105,9 @@ def catalogue(store: RecordStore, cluster_id: str) -> Catalogue:
     Raises:
         RecordError: the store does not answer.
     """
-    folder = store.record(cluster_id, "any").root.parent  # records of one cluster are beside each other
+    folder = store.records_of(cluster_id)
     names = sorted(name for name in names_in(folder) if name not in OWN_NAMES)
-    lock = seen_lock(store, cluster_id)
+    lock = _seen_lock(store, cluster_id)
     with ThreadPoolExecutor(READERS) as readers:
         read = list(readers.map(lambda name: _read(Record(folder / name, cluster_id, name), lock), names))
     found = [r for r in read if isinstance(r, RecordedReassignment)]
@@ -124,7 +124,7 @@ def find_reassignment(
         RecordError: there is no record of the reassignment named.
         RecordDamagedError: none is named, and the lock cannot be read.
     """
-    lock = seen_lock(store, cluster_id)
+    lock = _seen_lock(store, cluster_id)
     wanted = reassignment_id or lock.owner_id
     if wanted is None:
         if lock.error is not None:

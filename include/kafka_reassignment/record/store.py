@@ -59,8 +59,12 @@ class RecordStore:
 
     def record(self, cluster_id: str, reassignment_id: str) -> Record:
         """Return the record of one reassignment; nothing is read or written yet."""
-        root = self._base / path_part(cluster_id) / path_part(reassignment_id)
+        root = self.records_of(cluster_id) / path_part(reassignment_id)
         return Record(root, cluster_id, reassignment_id)
+
+    def records_of(self, cluster_id: str) -> UPath:
+        """Return the folder in which the records of a cluster are beside each other; nothing is read or written yet."""
+        return self._base / path_part(cluster_id)
 
     def clusters(self) -> list[str]:
         """Return the clusters that there are records of, in order.
@@ -106,7 +110,7 @@ class RecordStore:
         return [Record(folder, cluster_id, folder.name) for folder in self._folders(cluster_id)]
 
     def _folders(self, cluster_id: str) -> Iterator[UPath]:
-        folder = self._base / path_part(cluster_id)
+        folder = self.records_of(cluster_id)
         return (folder / name for name in sorted(folders_in(folder)) if name not in OWN_NAMES)
 
     def lock_owner(self, cluster_id: str) -> ClusterLock | None:
@@ -120,7 +124,7 @@ class RecordStore:
     def lock(self, cluster_id: str) -> LockSeries:
         """Return the numbered objects of a cluster's lock."""
         if cluster_id not in self._locks:
-            self._locks[cluster_id] = LockSeries(self._base / path_part(cluster_id), cluster_id)
+            self._locks[cluster_id] = LockSeries(self.records_of(cluster_id), cluster_id)
         return self._locks[cluster_id]
 
     def acquire(
@@ -193,7 +197,7 @@ class RecordStore:
             RecordError: there is not.
             RecordUnavailableError: the store does not answer.
         """
-        if not names_in(self._base / path_part(cluster_id)):
+        if not names_in(self.records_of(cluster_id)):
             raise RecordError(
                 f"There is no record of cluster {cluster_id} at {self._base}, expected its folder there",
                 Correct("correct the id or the base URI of the records, or mount the share again"),

@@ -30,7 +30,7 @@ SIZE_TEXT = r"^\s*\d{1,15}(\.\d{1,6})?\s*(kB|MB|GB|TB)\s*$"
 """A size as people write it: ``600 GB``."""
 
 
-def size_of(given: object) -> object:
+def _size_of(given: object) -> object:
     """Return a text such as ``600 GB`` or ``1.5 TB`` as bytes; anything else as it is.
 
     Raises:
@@ -47,7 +47,7 @@ def size_of(given: object) -> object:
 LARGEST_SIZE = 10**15
 """A petabyte: no batch copies more, and sums of it fit 64 bits."""
 
-Size = Annotated[int, Field(ge=1, le=LARGEST_SIZE), BeforeValidator(size_of)]
+Size = Annotated[int, Field(ge=1, le=LARGEST_SIZE), BeforeValidator(_size_of)]
 """Bytes, or the text of a size."""
 
 

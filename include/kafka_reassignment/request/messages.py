@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -27,6 +27,7 @@ def parse(
     *,
     subject: str,
     error_class: Callable[[ValidationError], type[InvalidRequestError]] = lambda _: InvalidRequestError,
+    context: Mapping[str, object] | None = None,
 ) -> M:
     """Return the fields as a model.
 
@@ -35,12 +36,13 @@ def parse(
         fields: from a form, an API call or a schedule.
         subject: begins the message, such as "The request".
         error_class: chooses the error by what is wrong.
+        context: for the validators of the model.
 
     Raises:
         InvalidRequestError: the fields do not fit the model; or the class that ``error_class`` chooses.
     """
     try:
-        return model.model_validate(fields)
+        return model.model_validate(fields, context=context)
     except ValidationError as invalid:
         raise error_class(invalid)(_message(subject, invalid), Correct("correct the request")) from None
 

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from kafka_reassignment.advice import Correct
-from kafka_reassignment.errors import InvalidRequestError, name_some
+from kafka_reassignment.errors import name_some
 from kafka_reassignment.request.auto_rate import AutoRate
 from kafka_reassignment.request.limits import Limits
 from kafka_reassignment.request.messages import parse, request_error_class
@@ -49,6 +48,9 @@ NAMES_BROKERS = frozenset({Job.DECOMMISSION, Job.ADD_BROKERS, Job.MOVE_TOPICS, J
 
 GROUPS: Mapping[str, type[BaseModel]] = {"limits": Limits, "auto": AutoRate, "maintenance": MaintenanceWindows}
 """Fields that have a model of their own; a form shows what is in them beside the other fields."""
+
+IS_NEW = "is_new"
+"""In the context of a validation: whether the request is asked for now, and not read from a record."""
 
 INPUTS: Mapping[str, tuple[str, ...]] = {"limits": ("pace",)}
 """What such a model takes but does not keep."""
@@ -224,7 +226,7 @@ class ReassignmentRequest(BaseModel):
         default=None,
         max_length=250,
         title="Spark connection",
-        description="Airflow connection of type Spark: its host is the master for the planner, its extra has settings of Spark. Empty: the worker plans (local[*]).",
+        description="Airflow connection of any type, such as Generic: its host is the master for the planner, its extra has settings of Spark. Empty: the worker plans (local[*]).",
     )
     auto: AutoRate = AutoRate()
     maintenance: MaintenanceWindows = MaintenanceWindows()
@@ -260,8 +262,9 @@ class ReassignmentRequest(BaseModel):
         return each_named_once(items)
 
     @model_validator(mode="after")
-    def _fits_the_job(self) -> Self:
-        if faults := [*self._faults_of_job(), *self._faults_of_rate()]:
+    def _fits_the_job(self, info: ValidationInfo) -> Self:
+        of_new = self._faults_of_new() if (info.context or {}).get(IS_NEW) else ()
+        if faults := [*self._faults_of_job(), *self._faults_of_rate(), *of_new]:
             raise ValueError("; ".join(faults))
         return self
 
@@ -312,6 +315,27 @@ class ReassignmentRequest(BaseModel):
             self.auto.check(rate, allow_low=self.allow_low_throttle)
         except ValueError as fault:
             yield str(fault)
+
+    def _faults_of_new(self) -> Iterator[str]:
+        """Faults of a request that is asked for now: one that an earlier version has recorded stays readable."""
+        if (
+            self.expected_cluster_id == ""
+        ):  # it would guard nothing, such as where a variable that it comes from is not set
+            yield (
+                "'expected_cluster_id' is empty, expected the id of a cluster; fill it in, or leave the field out where any "
+                "cluster will do"
+            )
+        if self.brokers and self.job not in NAMES_BROKERS:
+            yield (
+                f"job '{self.job}' takes no 'brokers', found {name_some(self.brokers)}; leave it empty, or, to keep brokers free "
+                "of new replicas, name them in 'exclude_brokers'"
+            )
+        if self.job is Job.ROLL_BACK and self.exclude_brokers:
+            yield (
+                f"'exclude_brokers' cannot be kept by job '{Job.ROLL_BACK}', found {name_some(self.exclude_brokers)}: each "
+                "partition goes back to the replicas that it had, wherever they were; leave it empty, or, to leave topics where "
+                "they are, name them in 'exclude_topics'"
+            )
 
     @property
     def throttle_bytes_per_second(self) -> int | None:
@@ -364,35 +388,5 @@ def parse_request(
             what is asked for.
     """
     given = {name: value for name, value in fields.items() if value is not None}
-    request = parse(ReassignmentRequest, given, subject=subject, error_class=request_error_class)
-    if not is_recorded:
-        _refuse_empty_cluster_id(request, subject)
-        _refuse_what_the_job_ignores(request, subject)
-    return request
-
-
-def _refuse_empty_cluster_id(request: ReassignmentRequest, subject: str) -> None:
-    """It would guard nothing, such as where a variable that it comes from is not set. Not a rule of the model, as below."""
-    if request.expected_cluster_id == "":
-        raise InvalidRequestError(
-            f"{subject} cannot be carried out: 'expected_cluster_id' is empty, expected the id of a cluster. Nothing was changed in "
-            "the cluster",
-            Correct("fill it in, or leave the field out where any cluster will do"),
-        )
-
-
-def _refuse_what_the_job_ignores(request: ReassignmentRequest, subject: str) -> None:
-    """Not a rule of the model: a request that an earlier version has recorded stays readable."""
-    if request.brokers and request.job not in NAMES_BROKERS:
-        raise InvalidRequestError(
-            f"{subject} cannot be carried out: job '{request.job}' takes no 'brokers', found {name_some(request.brokers)}. "
-            "Nothing was changed in the cluster",
-            Correct("leave it empty; to keep brokers free of new replicas, name them in 'exclude_brokers'"),
-        )
-    if request.job is Job.ROLL_BACK and request.exclude_brokers:
-        raise InvalidRequestError(
-            f"{subject} cannot be carried out: 'exclude_brokers' cannot be kept by job '{Job.ROLL_BACK}', found "
-            f"{name_some(request.exclude_brokers)}: each partition goes back to the replicas that it had, wherever they were. "
-            "Nothing was changed in the cluster",
-            Correct("leave it empty; to leave topics where they are, name them in 'exclude_topics'"),
-        )
+    context = {IS_NEW: not is_recorded}
+    return parse(ReassignmentRequest, given, subject=subject, error_class=request_error_class, context=context)

@@ -1,1 +1,1 @@
-"""The steps of a reassignment: observe, decide (``planning``), act (``cluster``), record. No Airflow in here."""
+"""The steps of a reassignment: observe, decide (``decisions``), act (``cluster``), record. No Airflow in here."""

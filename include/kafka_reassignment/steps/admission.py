@@ -9,7 +9,7 @@ from functools import partial
 from typing import Literal
 
 from kafka_reassignment.advice import Rerun
-from kafka_reassignment.decisions.admission import Health, admission, hung_moves, outpaced
+from kafka_reassignment.decisions.admission import Health, hung_moves, outpaced, reasons_to_wait
 from kafka_reassignment.decisions.moves import (
     expansions_to_submit,
     never_completes,
@@ -204,7 +204,7 @@ def why_held(
     )
     written, rates = writes_and_rates(run, recorded, beginning, view, samples)
     too_slow = outpaced(written, rates)
-    reasons = admission(
+    reasons = reasons_to_wait(
         batch,
         view,
         cluster_health=_health(run, recorded),
@@ -216,7 +216,7 @@ def why_held(
         goes_without_blocked=goes_without,
         allowed_unhealthy_partitions=request.allowed_unhealthy_partitions if request.pause_while_unhealthy else None,
         other_reasons=(*about_window, *too_slow.values()),
-    ).reasons
+    )
     return Held(
         reasons,
         too_slow,

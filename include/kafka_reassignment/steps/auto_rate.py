@@ -61,7 +61,7 @@ def adjust_rate_to_signals(run: RunContext, recorded: RecordView, batch: Batch) 
         requested,
         in_force,
         latest.at if latest else None,
-        signals_of(run, batch),
+        _signals_of(run, batch),
         _kept(recorded, batch),
         run.now(),
     )
@@ -94,7 +94,7 @@ def check_signals(
     """
     auto = request.auto
     if auto.canary_topic is not None:
-        partitions = canary_partitions(auto.canary_topic, states)
+        partitions = _canary_partitions(auto.canary_topic, states)
         if not partitions:
             raise UnknownTopicOrPartitionError(
                 f"'canary_topic' names {auto.canary_topic}, expected a topic of the cluster with a leader, found none",
@@ -110,7 +110,7 @@ def check_signals(
             )
 
 
-def signals_of(run: RunContext, batch: Batch) -> Signals:
+def _signals_of(run: RunContext, batch: Batch) -> Signals:
     """Look at what auto rate goes by: canary messages, the lag of groups, and the ISR of all that does not move."""
     cluster, auto = run.cluster, run.request.auto
     states = cluster.describe_partitions()
@@ -131,7 +131,7 @@ def signals_of(run: RunContext, batch: Batch) -> Signals:
     return Signals(slow, lags, out_of_sync(states, moving, live), tuple(not_seen))
 
 
-def canary_partitions(
+def _canary_partitions(
     topic: str, states: Mapping[TopicPartition, PartitionState], moving: Collection[TopicPartition] = ()
 ) -> list[TopicPartition]:
     """Return the partitions that canary messages are written to."""
@@ -148,7 +148,7 @@ def _slow_canaries(
     auto = run.request.auto
     if auto.canary_topic is None:
         return ()
-    partitions = canary_partitions(auto.canary_topic, states, moving)
+    partitions = _canary_partitions(auto.canary_topic, states, moving)
     if not partitions:
         raise ReassignmentError(f"Topic {auto.canary_topic} has no partition with a leader that does not move")
     slowest: list[float] = []

@@ -137,7 +137,7 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
         # What it is busy with may be this batch: a rerun asks for what was left out before.
         if refused and not wanted.already and (busy := run.controller.busy_message(refused)):
             raise ControllerBusyError(
-                f"Batch {number} was not submitted: {busy.removesuffix('.')}",
+                f"Batch {number} was not submitted: {busy}",
                 *(to_free_controller(run, batch.partitions) or (WaitUntil("the controller has finished what it has"),)),
                 Rerun("submit_batch", batch=number),
             )

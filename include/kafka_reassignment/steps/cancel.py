@@ -211,7 +211,7 @@ def clear_after_stop(run: RunContext, scope: CancelScope) -> None:
             return
         stopped = stopped_steps(run, recorded, scope)
         decided = ending(run, recorded, stopped, confirmed_view(run, stopped.steps), scope)
-        waiting = {**decided.cancels.to_cancel, **decided.cancels.carry_on, **decided.stranded}
+        waiting = decided.waiting
         restored = restore_configs(run, event)
         if waiting:
             raise ThrottleInUseError(

@@ -88,9 +88,7 @@ def _refuse_resumed_since(run: RunContext, recorded: RecordView, scope: CancelSc
 def _require_settled(run: RunContext, decided: Settling, scope: CancelScope) -> None:
     if decided.complete:
         return
-    waiting = {**decided.cancels.to_cancel, **decided.cancels.carry_on, **decided.stranded} or dict.fromkeys(
-        decided.to_submit, "between two assignments"
-    )
+    waiting = decided.waiting or dict.fromkeys(decided.to_submit, "between two assignments")
     raise UnsafeDropError(
         f"{len(waiting)} partitions are not settled: {format_reasons(waiting)}. The lock of the cluster stays",
         *to_free_controller(run, waiting),

@@ -168,7 +168,7 @@ class RunContext:
             return
         own, begun_by = self.record.reassignment_id, self.record.audit.dag_that_began()
         is_in_own_dag = begun_by not in {"", DAG_ID}
-        problem, advice = f"{error.problem.removesuffix('.')}. Its run {own}", error.advice
+        problem, advice = f"{error.problem}. Its run {own}", error.advice
         if is_in_own_dag:
             problem += f", of the DAG {begun_by},"
         if is_in_own_dag and self.has_run(begun_by):
@@ -261,8 +261,7 @@ class RunContext:
         owner = self.store.lock_owner(cluster_id)
         if self.is_own(owner):
             return
-        by_preflight = self.record.frozen_plan() is None or not self.has_task("start_batches")
-        retake = Rerun("preflight" if by_preflight else "start_batches")
+        retake = Rerun(self.locking_task)
         if owner is not None:
             raise self.store.locked_by(owner, cluster_id, retake)
         self.record.require_records()
@@ -270,6 +269,12 @@ class RunContext:
             f"Reassignment {own} has not the lock of cluster {cluster_id} any more, expected it to have it; found it released",
             retake,
         )
+
+    @property
+    def locking_task(self) -> str:
+        """The task of the reassignment's run that takes the cluster's lock, as things are now."""
+        is_chained = self.record.frozen_plan() is not None and self.has_task("start_batches")
+        return "start_batches" if is_chained else "preflight"
 
     def refuse_validate_only(self) -> None:
         """Make sure that something may be moved.

@@ -63,16 +63,10 @@ def check_health(cluster: ClusterPort, request: ReassignmentRequest) -> None:
         UnhealthyClusterError: more partitions are offline, under min ISR or under-replicated.
     """
     found = cluster_health(cluster, request, lambda: _asked_targets(request))
-    kinds = (
-        ("offline", found.offline),
-        ("under min.insync.replicas", found.under_min_isr),
-        ("under-replicated", found.under_replicated),
-    )
-    count = sum(len(those) for _, those in kinds)
-    if count > request.allowed_unhealthy_partitions:
-        listed = "; ".join(f"{len(those)} {kind} ({name_some(those)})" for kind, those in kinds if those)
+    if found.count > request.allowed_unhealthy_partitions:
+        listed = "; ".join(f"{len(those)} {kind} ({name_some(those)})" for kind, those in found.kinds if those)
         raise UnhealthyClusterError(
-            f"{count} partitions are unhealthy, expected at most {request.allowed_unhealthy_partitions} ('allowed_unhealthy_partitions'): {listed}; "
+            f"{found.count} partitions are unhealthy, expected at most {request.allowed_unhealthy_partitions} ('allowed_unhealthy_partitions'): {listed}; "
             "moving other replicas would make it worse",
             Correct(
                 "bring their brokers back first, decommission a broker that does not come back, or raise "

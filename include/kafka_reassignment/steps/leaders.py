@@ -98,7 +98,7 @@ def elect_moved_leaders(run: RunContext, batch: Batch, view: View) -> Elections:
     return found
 
 
-def led_by_another(move: Reassignment, view: View) -> bool:
+def _led_by_another(move: Reassignment, view: View) -> bool:
     """Whether a partition is at its target and led by another broker than its preferred leader."""
     state = view.partitions.get(move.partition)
     return state is not None and state.replicas == move.target and state.leader != move.target[0]
@@ -123,7 +123,7 @@ def _observed(run: RunContext, moves: Sequence[Reassignment]) -> View:
 
 def _elect(run: RunContext, moves: Sequence[Reassignment], view: View, found: Elections) -> list[Reassignment]:
     """Elect where it is due, note the outcome, and return what another try may help."""
-    due = [m for m in moves if led_by_another(m, view)]
+    due = [m for m in moves if _led_by_another(m, view)]
     for move in moves:
         found.refused.pop(move.partition, None)
     out_of_sync = [m for m in due if m.target[0] not in view.in_sync(m.partition)]

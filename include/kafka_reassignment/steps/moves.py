@@ -1,4 +1,4 @@
-"""What steps that move replicas share: looking twice where it is needed, submitting in slices, waiting for a drop."""
+"""What steps that move replicas share: looking twice, submitting and cancelling in slices, and reasons in words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kafka_reassignment.errors import (
     overtaken,
 )
 from kafka_reassignment.model import Batch, InFlight, Refusal, Replicas, Step, TopicPartition, View
-from kafka_reassignment.ports import in_slices
+from kafka_reassignment.ports import in_slices, refusals
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.finished import require_unfinished
 from kafka_reassignment.steps.view import CONFIRM_SECONDS, Look, observe, observe_twice
@@ -122,7 +122,7 @@ def _submit_when_free(
             of.go_ahead()
         replies = run.cluster.alter_reassignments(asked, allow_replication_factor_change=changes, expected=expected)
         refused = {p: r for p, r in refused.items() if p not in asked}
-        refused |= {p: r for p, r in replies.items() if r is not None}
+        refused |= refusals(replies)
         asked = {p: targets[p] for p, r in refused.items() if run.controller.is_busy(r)}
         if not asked or run.now() >= until:
             return refused
@@ -213,8 +213,7 @@ def _put_in_order(
 
 
 def _refused(run: RunContext, targets: Mapping[TopicPartition, Replicas]) -> dict[TopicPartition, Refusal]:
-    replies = run.cluster.alter_reassignments(targets) if targets else {}
-    return {p: refusal for p, refusal in replies.items() if refusal is not None}
+    return refusals(run.cluster.alter_reassignments(targets)) if targets else {}
 
 
 def cancel(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Refusal]:
@@ -228,7 +227,7 @@ def cancel(run: RunContext, partitions: Collection[TopicPartition]) -> dict[Topi
         refused |= lost
         if due := [p for p in part if p not in lost]:
             replies = run.cluster.alter_reassignments(dict.fromkeys(due))
-            refused |= {p: r for p, r in replies.items() if r is not None and r.code != NOT_IN_FLIGHT}
+            refused |= {p: r for p, r in refusals(replies).items() if r.code != NOT_IN_FLIGHT}
     return refused
 
 

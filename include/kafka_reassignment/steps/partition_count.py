@@ -228,8 +228,7 @@ def _check_excluded(
     description: ClusterDescription,
     partitions: Mapping[TopicPartition, PartitionState],
 ) -> None:
-    # Brokers before 4.0 list live ones only; a dead one is known by what it hosts.
-    known = description.brokers.keys() | {b for state in partitions.values() for b in state.replicas}
+    known = description.known_brokers(partitions)
     check_brokers_known(request.exclude_brokers, known, subject="'exclude_brokers'", advice=Correct("correct the ids"))
 
 

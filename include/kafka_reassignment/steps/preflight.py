@@ -104,7 +104,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
             if not request.validate_only:
                 event.facts["debts_taken_over"] = list(adopt_debts(run))
                 _keep_lower_rates(run, request)
-        elif not run.has_task("start_batches"):
+        elif run.locking_task == "preflight":
             run.take_lock(requested_by=requested_by, then=[Rerun("preflight")])
             if not request.validate_only:
                 event.facts["debts_taken_over"] = list(adopt_debts(run))
@@ -119,7 +119,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
             f"cluster {description.cluster_id}: {len(description.live_brokers)} brokers alive, "
             f"{len(partitions)} partitions; {request.job} may be planned"
         ) + (f"; {wait}" if wait else "")
-        known = description.brokers.keys() | _hosting(partitions)
+        known = description.known_brokers(partitions)
         for in_vain in (excluded_in_vain(request.exclude_brokers, known), _topics_in_vain(request, partitions)):
             if in_vain:
                 run.log.warning("%s", in_vain)
@@ -140,7 +140,7 @@ def _check_all(*checks: Callable[[], None]) -> None:
         advice: list[Advice] = []
         for refused in found:
             advice += [one for one in refused.advice if one not in advice]
-        raise type(found[0])("; ".join(refused.problem.removesuffix(".") for refused in found), *advice)
+        raise type(found[0])("; ".join(refused.problem for refused in found), *advice)
 
 
 def _producer_wait(run: RunContext, description: ClusterDescription) -> ProducerWait | None:

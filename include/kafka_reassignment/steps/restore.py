@@ -21,7 +21,7 @@ from kafka_reassignment.decisions.throttle import (
     changes_to_restore,
     listed_in,
     needed_replicas,
-    owed_texts,
+    owed_texts_but,
     union,
     without_older,
 )
@@ -118,7 +118,7 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
         emptied = {(c.resource, c.key) for c in clearing.changes if c.operation is ConfigOperation.SUBTRACT}
         if not all((c.resource, c.key) in emptied for c in left.changes):
             run.sleep(CONFIRM_SECONDS)  # a task of ours has set something since
-    restored = _restored(run, owed_texts(journal, keep), copying.copying if journal.rates or journal.lists else ())
+    restored = _restored(run, owed_texts_but(journal, keep), copying.copying if journal.rates or journal.lists else ())
     if restored.advice:
         event.facts["advice"] = advice_as_data(restored.advice)
     event.facts["throttle"] = {

@@ -110,7 +110,6 @@ def decide(controller: Controller, stopped: StoppedSteps, view: View, scope: Can
         view,
         wholes=stopped.wholes,
         foreign_too=scope.foreign,
-        ends=stopped.back,
         lists_adding=controller.lists_adding,
     )
     decided = controller.settle(settles, view)

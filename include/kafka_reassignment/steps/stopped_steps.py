@@ -27,8 +27,8 @@ from kafka_reassignment.steps.view import observe
 class StoppedSteps:
     """Steps to settle, and the whole reassignment of those partitions that take several steps (KIP-435).
 
-    ``of_owner`` are partitions that are left to the reassignment which has the cluster's lock, and why. ``back`` are partitions
-    of a damaged plan: where they were before it is known best, so that is where they go if they can.
+    ``of_owner`` are partitions that are left to the reassignment which has the cluster's lock, and why. ``back`` are
+    partitions of a damaged plan that is superseded: where they were before it is known best, so that is where they go if they can.
     """
 
     steps: tuple[Step, ...] = ()
@@ -57,7 +57,7 @@ def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> 
         ours = replace(ours, steps=tuple(s for s in ours.steps if str(s.partition) not in moved))
     if scope.is_whole:
         ours = _joined(run, ours, known_steps_of_superseded(run))
-    of_owner = planned_by_owner(run, {s.partition for s in ours.steps})
+    of_owner = _planned_by_owner(run, {s.partition for s in ours.steps})
     ours = StoppedSteps(tuple(s for s in ours.steps if s.partition not in of_owner), ours.wholes, of_owner)
     if not scope.foreign:
         return ours
@@ -66,7 +66,7 @@ def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> 
     return replace(ours, steps=(*ours.steps, *(Step(f.as_reassignment(p)) for p, f in sorted(flights.items()))))
 
 
-def planned_by_owner(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
+def _planned_by_owner(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
     """Return which of these partitions another reassignment, which has the cluster's lock, moves by its plan, and say so of each.
 
     Raises:
@@ -97,7 +97,7 @@ def steps_of_owner(run: RunContext) -> tuple[Step, ...]:
     # A sweep, or a throttle for moves of others, has the lock without a request.
     if owner is None or not owner.exists:
         return ()
-    return (*steps_under_way(RecordView(owner)), *_steps_of_superseded(run, owner).steps)
+    return (*_steps_under_way(RecordView(owner)), *_steps_of_superseded(run, owner).steps)
 
 
 def known_steps_of_superseded(run: RunContext) -> StoppedSteps:
@@ -304,7 +304,7 @@ def moves_of_others(run: RunContext, recorded: RecordView, scope: CancelScope) -
         return flights
     owner = _owner(run)
     records = (recorded, RecordView(owner)) if owner is not None else (recorded,)
-    under_way = [s for r in records if r.record.exists for s in steps_under_way(r) if s.partition in flights]
+    under_way = [s for r in records if r.record.exists for s in _steps_under_way(r) if s.partition in flights]
     view = observe(run.cluster, sorted({s.partition for s in under_way}))
     return flights - {s.partition for s in under_way if phase(s, view).ours}
 
@@ -354,7 +354,7 @@ def _ours(run: RunContext, recorded: RecordView, scope: CancelScope, *, late_too
     def is_stopped(partition: TopicPartition) -> bool:
         return scope.is_whole or (scope.has(partition) and str(partition) in withdrawn)
 
-    under_way = {s.partition: s for s in steps_under_way(recorded) if is_stopped(s.partition)}
+    under_way = {s.partition: s for s in _steps_under_way(recorded) if is_stopped(s.partition)}
     begun = {p for p in begun_partitions(recorded) if is_stopped(p)}
     several = begun | {p for p, s in under_way.items() if s.steps > 1}
     wholes = read_targets_of(recorded.plan_ref(), several) if several else {}
@@ -366,7 +366,7 @@ def _ours(run: RunContext, recorded: RecordView, scope: CancelScope, *, late_too
     return StoppedSteps(tuple(s for s in steps if s.partition not in over), wholes)
 
 
-def steps_under_way(recorded: RecordView) -> list[Step]:
+def _steps_under_way(recorded: RecordView) -> list[Step]:
     """Return the steps of the first batch that is not finished, and those left open: no others can have moves in flight.
 
     A batch before its first request has none: what is there of its partitions is another client's.

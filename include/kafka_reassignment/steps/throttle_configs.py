@@ -21,6 +21,7 @@ from kafka_reassignment.decisions.throttle import (
 )
 from kafka_reassignment.errors import CORRECTED_REFUSALS, name_some, overtaken
 from kafka_reassignment.model import ConfigChange, ConfigResource, ConfigValue, Refusal, TopicPartition, View
+from kafka_reassignment.ports import refusals
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.view import observe_replicas
 
@@ -147,10 +148,7 @@ def settled_configs(run: RunContext, resources: Collection[ConfigResource], done
 def apply_changes(run: RunContext, changes: Iterable[ConfigChange]) -> dict[ConfigResource, Refusal]:
     """Ask for changes, and return the refusals by resource."""
     wanted = list(changes)
-    if not wanted:
-        return {}
-    replies: Mapping[ConfigResource, Refusal | None] = run.cluster.alter_configs(wanted)
-    return {resource: refusal for resource, refusal in replies.items() if refusal is not None}
+    return refusals(run.cluster.alter_configs(wanted)) if wanted else {}
 
 
 def refused_in_words(refused: Mapping[ConfigResource, Refusal]) -> dict[str, str]:

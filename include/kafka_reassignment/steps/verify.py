@@ -313,7 +313,7 @@ def _not_as_planned(
     elif found.elsewhere:
         return _left_elsewhere(run, problem, advice, found.elsewhere)
     # The lock is released, and an election needs it: the first task that takes it leads there.
-    advice.append(Rerun("start_batches" if found.led_by_others else "verify"))
+    advice.append(Rerun(run.locking_task if found.led_by_others else "verify"))
     return VerificationError(problem, *advice)
 
 

@@ -112,7 +112,7 @@ def _until_it_passes(run: RunContext, number: int, started_at: datetime, error: 
     if run.now() < deadline:
         return Waiting(str(error), until=deadline)
     waited = f"Batch {number} waited {run.request.catch_up_timeout_minutes} min in vain: {error}"
-    return Failed(CatchUpTimeoutError(waited.removesuffix("."), Rerun("sense_isr_catch_up", batch=number)))
+    return Failed(CatchUpTimeoutError(waited, Rerun("sense_isr_catch_up", batch=number)))
 
 
 def audited_look(

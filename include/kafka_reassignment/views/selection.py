@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from kafka_reassignment.advice import Advice, Correct
 from kafka_reassignment.decisions.move_status import ReportedStatus, move_statuses
 from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.errors import InvalidRequestError
@@ -95,6 +96,13 @@ class Selection:
         return foreign | {s.partition: ours[s.partition] for s in self.steps if s.partition not in foreign}
 
 
+def no_records_error(reassignment_id: str, *advice: Advice) -> InvalidRequestError:
+    """Return the error of who names a reassignment without the records to find it in."""
+    return InvalidRequestError(
+        f"Reassignment {reassignment_id} is asked for, expected a record to find it in, found no record URI", *advice
+    )
+
+
 def select(cluster: ClusterPort, store: RecordStore | None, query: DescribeQuery) -> Selection:
     """Find the moves that a query is about.
 
@@ -104,10 +112,7 @@ def select(cluster: ClusterPort, store: RecordStore | None, query: DescribeQuery
     """
     cluster_id = cluster.describe_cluster().cluster_id
     if store is None and query.reassignment_id:
-        raise InvalidRequestError(
-            f"Reassignment {query.reassignment_id} is asked for, expected a record to find it in, found no record URI. "
-            "Give the record URI, or name partitions"
-        )
+        raise no_records_error(query.reassignment_id, Correct("give the record URI, or name partitions"))
     reassignment = find_reassignment(store, cluster_id, query.reassignment_id) if store else None
     current = CurrentBatch.of(reassignment.record) if reassignment else None
     ours = {s.partition: s for s in current.steps} if current and current.batch else {}

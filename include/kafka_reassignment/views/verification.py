@@ -125,7 +125,7 @@ def verify_reassignment(
         RecordError: there is no such reassignment, or it has no plan.
     """
     cluster_id = cluster.describe_cluster().cluster_id
-    found = require_reassignment(store, cluster_id, reassignment_id)
+    found = _require_reassignment(store, cluster_id, reassignment_id)
     withdrawn = found.record.withdrawn_partitions()
     verified = Verified(cluster_id, found.reassignment_id, withdrawn=sorted(withdrawn))
     moves = (m for m in read_target(found.record.plan_ref()) if str(m.partition) not in withdrawn)
@@ -165,7 +165,7 @@ def verify_targets(
     return verified
 
 
-def require_reassignment(store: RecordStore, cluster_id: str, reassignment_id: str | None) -> RecordedReassignment:
+def _require_reassignment(store: RecordStore, cluster_id: str, reassignment_id: str | None) -> RecordedReassignment:
     """Return a reassignment, by default the one that has locked the cluster.
 
     Raises:
@@ -216,10 +216,8 @@ def _lists_left(cluster: ClusterPort, partitions: Collection[TopicPartition]) ->
 
 
 def _note_rates_left(cluster: ClusterPort, verified: Verified) -> None:
-    hosting = {
-        b for state in cluster.describe_partitions().values() for b in state.replicas
-    }  # below 4.0 only live ones are named
-    brokers = sorted(hosting | cluster.describe_cluster().brokers.keys())
+    partitions = cluster.describe_partitions()
+    brokers = sorted(cluster.describe_cluster().known_brokers(partitions))
     asked = [DEFAULT_OF_BROKERS, *map(ConfigResource.broker, brokers)]
     described = cluster.describe_configs(asked, THROTTLE_KEYS)
     for resource, values in described.items():

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from kafka_reassignment.advice import Correct
 from kafka_reassignment.decisions.progress import Motion, Progress, progress
 from kafka_reassignment.decisions.rate import rate_in_force, rates_in_force
 from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, Sample
-from kafka_reassignment.errors import InvalidRequestError, RecordDamagedError, RecordError
+from kafka_reassignment.errors import RecordDamagedError, RecordError
 from kafka_reassignment.model import Batch, Step
 from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.plan.summary import PlanSummary
@@ -33,6 +34,7 @@ from kafka_reassignment.views.current_batch import CurrentBatch
 from kafka_reassignment.views.describe import sample_steps
 from kafka_reassignment.views.failure import step_in_words
 from kafka_reassignment.views.overview import Overview
+from kafka_reassignment.views.selection import no_records_error
 from kafka_reassignment.views.work import Work, work_of
 
 HOLDING = (Motion.STUCK, Motion.WILL_NEVER_FINISH)
@@ -156,10 +158,7 @@ class Watch:
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         if store is None and reassignment_id:
-            raise InvalidRequestError(
-                f"Reassignment {reassignment_id} is asked for, expected a record to find it in, found no record URI. "
-                "Give --record-uri"
-            )
+            raise no_records_error(reassignment_id, Correct("give --record-uri"))
         self._cluster = cluster
         self._store = store
         self._id = reassignment_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from airflow.sdk import Context
+from airflow.sdk import Context, TaskInstanceState
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_reassignment.steps.batch import next_batch, set_throttle, submit_batch
@@ -23,7 +23,7 @@ from kafka_reassignment_airflow.runs import BATCH_DAG_ID, batch_conf, batch_note
 from kafka_reassignment_airflow.settings import approval_rules_to_begin
 from kafka_reassignment_airflow.triggers.drop import DropTrigger
 
-FAILED = ("failed", "upstream_failed")
+FAILED = frozenset({TaskInstanceState.FAILED, TaskInstanceState.UPSTREAM_FAILED})
 
 
 class SetThrottleOperator(BatchStepOperator):

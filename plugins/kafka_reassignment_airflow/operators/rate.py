@@ -13,7 +13,7 @@ from kafka_reassignment.errors import InvalidRequestError
 from kafka_reassignment.request import MEGABYTE
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.rate import change_rate
-from kafka_reassignment_airflow.arguments import read_flag, read_integers, read_number
+from kafka_reassignment_airflow.arguments import read_brokers, read_flag, read_number
 from kafka_reassignment_airflow.running import OrderOperator
 
 BOTH = "both"
@@ -63,7 +63,7 @@ class ChangeRateOperator(OrderOperator):
         return change_rate(
             run,
             asked_bytes_per_second=round(megabytes * MEGABYTE),
-            brokers=read_integers("brokers", self.brokers) or None,
+            brokers=read_brokers(self.brokers) or None,
             sides=_sides(self.side),
             allow_low=read_flag("allow_low_throttle", self.allow_low_throttle),
             asked_at=context["dag_run"].run_after,

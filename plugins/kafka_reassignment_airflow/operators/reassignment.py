@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import Context, Param
+from airflow.sdk import Context, DagRunState, Param
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
@@ -39,7 +39,7 @@ from kafka_reassignment_airflow.urls import page_url, report_url
 
 T = TypeVar("T")
 
-STARTED = ("queued", "running")
+STARTED = (DagRunState.QUEUED, DagRunState.RUNNING)
 
 KEEP_ANSWER_SECONDS = 360
 """How long a try goes on to record an answer, as long as a step is retried: Airflow gives the answer to no other try."""
@@ -51,7 +51,8 @@ KEEP_ANSWER_PAUSE_SECONDS = 5
 class PreflightOperator(ReassignmentStepOperator):
     """Check the request against the cluster and take the cluster's lock for this reassignment.
 
-    Nothing is written to the cluster. Left behind when it dies half-way: the lock of the cluster, which its rerun finds to
+    No replica, throttle or config is changed. A request with a canary topic writes messages to it, and one that supersedes orders the
+    other reassignment to stop; a validation does neither. Left behind when it dies half-way: the lock of the cluster, which its rerun finds to
     be its own.
 
     :param request: fields of ``ReassignmentRequest``, such as ``{"job": "rebalance", "throttle_mb_per_second": 50}``; a
@@ -258,7 +259,9 @@ class ElectLeadersOperator(ReassignmentStepOperator):
 class VerifyOperator(ReassignmentStepOperator):
     """Compare the cluster with the plan: replicas in order, ISR, nothing in flight, no throttle owed.
 
-    Only looks, so nothing is left behind; fails with what is not as planned.
+    Restores what the throttle of this reassignment still owes, and settles what superseded ones left. Fails with what is not as
+    planned, and releases the cluster's lock then where nothing of this reassignment is in flight. Left behind when it dies
+    half-way: what its rerun finds in the journal.
 
     .. seealso:: :class:`~kafka_reassignment_airflow.base.ReassignmentStepOperator` for the parameters.
     """

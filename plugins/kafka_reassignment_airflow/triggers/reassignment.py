@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from airflow.sdk import DagRunState, TaskInstanceState
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from kafka_reassignment.advice import Rerun, sentence
@@ -18,10 +19,15 @@ from kafka_reassignment.steps.waiting import Done, Waiting, WaitResult, waiting_
 from kafka_reassignment_airflow.runs import batch_run_id
 from kafka_reassignment_airflow.triggers.base import StepTrigger
 
-LOOKING = ("running", "deferred")
+LOOKING = (TaskInstanceState.RUNNING, TaskInstanceState.DEFERRED)
 """States of a task in which it, or its trigger, looks at the throttle."""
 
-OVER = ("success", "failed", "upstream_failed", "skipped")
+OVER = (
+    TaskInstanceState.SUCCESS,
+    TaskInstanceState.FAILED,
+    TaskInstanceState.UPSTREAM_FAILED,
+    TaskInstanceState.SKIPPED,
+)
 """States of a task that has ended, or does not begin any more."""
 
 
@@ -65,27 +71,31 @@ def _why_it_stands(recorded: RecordView, batch_dag_id: str) -> str:
     batch, record = batches_progress(recorded).next_batch, recorded.record
     run_id, before = (batch_run_id(record.reassignment_id, n) for n in (batch, batch - 1))
 
-    def is_in(state: str, *run_ids: str) -> bool:
+    def is_in(state: DagRunState, *run_ids: str) -> bool:
         return bool(RuntimeTaskInstance.get_dr_count(dag_id=batch_dag_id, run_ids=list(run_ids), states=[state]))
 
-    if is_in("running", run_id, before):
+    if is_in(DagRunState.RUNNING, run_id, before):
         if RuntimeTaskInstance.get_ti_count(dag_id=batch_dag_id, run_ids=[run_id, before], states=list(LOOKING)):
             return ""
         return (
             f"No task of its run {run_id} is at work: it is between two tasks, waits for a retry or a worker, or {batch_dag_id} "
             "is paused"
         )
-    if is_in("queued", run_id):
+    if is_in(DagRunState.QUEUED, run_id):
         return (
             f"Its run {run_id} is QUEUED: {batch_dag_id} is paused, or as many of its runs are at work as may be. It starts "
             "by itself when that is over"
         )
     for failed, number in ((run_id, batch), (before, batch - 1)):
-        if is_in("failed", failed):
+        if is_in(DagRunState.FAILED, failed):
             event = root_failure(record.audit.latest(LATEST_EVENTS), number)
             why = f" at {event.step}: {event.summary}" if event else ": clear its failed tasks"
             return f"This task waits; the run {failed} has FAILED{why}"
-    was = f"Its run {run_id} was marked as a success" if is_in("success", run_id) else f"Its run {run_id} is not there"
+    was = (
+        f"Its run {run_id} was marked as a success"
+        if is_in(DagRunState.SUCCESS, run_id)
+        else f"Its run {run_id} is not there"
+    )
     return f"{was}, but batch {batch} is NOT FINISHED. {sentence([Rerun('start_batches')])}: the batch goes on from where it is"
 
 

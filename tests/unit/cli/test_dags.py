@@ -33,8 +33,9 @@ def test_the_setting_is_the_same_in_airflow_cfg_in_the_environment_and_for_progr
     cfg = configparser.ConfigParser(interpolation=None)
     cfg.read_string(dags_command("settings").stdout)
     assert json.loads(cfg["dag_processor"]["dag_bundle_config_list"]) == as_json
-    [assignment] = shlex.split(dags_command("settings", "--env").stdout)
+    export, assignment = shlex.split(dags_command("settings", "--env").stdout)
     name, _, value = assignment.partition("=")
+    assert export == "export", "else no program that the shell starts sees it"
     assert (name, json.loads(value)) == ("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", as_json)
 
 

@@ -111,3 +111,11 @@ def test_whose_moves_are_in_flight_is_not_answered_without_the_records(run, monk
 
 def test_the_version_is_printed(run):
     assert run("--version").stdout == f"kafka-reassignment {version('kafka-reassignment')}\n"
+
+
+def test_the_help_of_verify_says_what_does_not_count(run):
+    text = " ".join(run("verify", "--help").stdout.split())
+    assert (
+        "What a broker that is down still has of a reassignment's throttle is named, and it is complete all the same"
+        in text
+    )

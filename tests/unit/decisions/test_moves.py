@@ -9,6 +9,8 @@ from tests.unit.decisions.controller import Controller
 
 from kafka_reassignment.decisions.catch_up import catch_up
 from kafka_reassignment.decisions.moves import (
+    Drops,
+    Expansions,
     Phase,
     drops_to_submit,
     expansions_to_submit,
@@ -181,7 +183,7 @@ def test_stale_foreign_and_deleted_partitions_are_left_out_and_reported() -> Non
     assert set(expansions_to_submit(batch(), seen((7, 8, 9))).stale) == {ORDERS_3}
     foreign = seen((1, 2, 3, 5), in_flight=InFlight((1, 2, 3, 5), (5,), ()))
     assert "another client's move" in expansions_to_submit(batch(), foreign).foreign[ORDERS_3]
-    assert expansions_to_submit(batch(), NOWHERE).gone == (ORDERS_3,)
+    assert expansions_to_submit(batch(), NOWHERE) == Expansions()
 
 
 def test_a_step_whose_target_broker_is_down_waits_while_the_rest_goes_on() -> None:
@@ -286,10 +288,9 @@ def test_a_dead_old_replica_is_dropped_while_its_replacement_is_still_listed() -
 
 
 def test_dropping_again_asks_for_nothing() -> None:
-    assert drops_to_submit(batch(), seen((1, 2, 4))).done == (ORDERS_3,)
-    assert drops_to_submit(batch(), NOWHERE).gone == (ORDERS_3,)
     dropping = seen((1, 2, 4, 3), (1, 2, 3), in_flight=InFlight((1, 2, 4, 3), (), (3,)))
-    assert drops_to_submit(batch(), dropping).already == (ORDERS_3,)
+    for done in (seen((1, 2, 4)), NOWHERE, dropping):
+        assert drops_to_submit(batch(), done) == Drops()
 
 
 @pytest.mark.parametrize(
@@ -341,7 +342,7 @@ def test_verification_says_what_is_in_kafkas_words() -> None:
 
 
 def test_verification_says_that_only_the_drop_is_left_where_that_is_so() -> None:
-    move = [step((1, 2, 3), (1, 2, 4))]
+    move = [step((1, 2, 3), (1, 2, 4)).reassignment]
     assert verification(move, seen((1, 2, 4, 3))).elsewhere == {
         ORDERS_3: "orders-3 has all replicas of its target 1,2,4, and 3 as well: dropping what is not of the target is left."
     }
@@ -350,11 +351,11 @@ def test_verification_says_that_only_the_drop_is_left_where_that_is_so() -> None
 
 
 def test_verification_reports_under_replicated_and_badly_led_partitions_at_their_target() -> None:
-    result = verification([step((1, 2, 3), (1, 2, 4))], seen((1, 2, 4), (1, 2), leader=2))
+    result = verification([step((1, 2, 3), (1, 2, 4)).reassignment], seen((1, 2, 4), (1, 2), leader=2))
     assert result.at_target == (ORDERS_3,)
     assert result.under_replicated == {ORDERS_3: (4,)}
     assert result.wrong_leader == {ORDERS_3: "orders-3 is led by broker 2 rather than its preferred leader 1"}
-    offline = verification([step((1, 2, 3), (1, 2, 4))], seen((1, 2, 4), (), leader=None))
+    offline = verification([step((1, 2, 3), (1, 2, 4)).reassignment], seen((1, 2, 4), (), leader=None))
     assert offline.wrong_leader == {ORDERS_3: "orders-3 is led by no broker rather than its preferred leader 1"}
     assert offline.not_yet == {ORDERS_3: "orders-3 has no leader: 1,2,4 out of sync"}
 
@@ -362,16 +363,17 @@ def test_verification_reports_under_replicated_and_badly_led_partitions_at_their
 def test_a_partition_without_a_leader_is_not_as_planned_though_its_last_replica_is_in_the_isr() -> None:
     """Without eligible leader replicas (KIP-966) Kafka keeps the last one there, whether or not its broker is up."""
     state = PartitionState((1,), frozenset({1}), None)
-    down = verification([step((1, 2), (1,))], View(frozenset({2, 3}), {ORDERS_3: state}))
+    down = verification([step((1, 2), (1,)).reassignment], View(frozenset({2, 3}), {ORDERS_3: state}))
     assert down.not_yet == {ORDERS_3: "orders-3 has no leader: 1 out of sync"}
     assert down.under_replicated == {ORDERS_3: (1,)}
-    up = verification([step((1, 2), (1,))], View(ALL, {ORDERS_3: state}))
+    up = verification([step((1, 2), (1,)).reassignment], View(ALL, {ORDERS_3: state}))
     assert up.not_yet == {ORDERS_3: "orders-3 has no leader"}
 
 
 def test_verification_knows_what_is_in_flight_and_what_is_gone() -> None:
-    assert verification(batch().steps, EXPANDING).in_flight == (ORDERS_3,)
-    assert verification(batch().steps, NOWHERE).gone == (ORDERS_3,)
+    moves = [s.reassignment for s in batch().steps]
+    assert verification(moves, EXPANDING).in_flight == (ORDERS_3,)
+    assert verification(moves, NOWHERE).gone == (ORDERS_3,)
 
 
 # From anywhere, interrupted anywhere

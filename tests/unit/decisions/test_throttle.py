@@ -130,14 +130,14 @@ def test_setting_it_again_changes_nothing() -> None:
     configs = Configs()
     journal = put_in_place(configs)
     assert changes_to_throttle(PLAN, journal, configs.describe(PLAN.resources)) == (journal, [])
-    assert missing_throttle(PLAN, configs.describe(PLAN.resources)) == ()
+    assert missing_throttle(PLAN, configs.describe(PLAN.resources), Journal()) == ()
 
 
 def test_what_is_missing_of_the_throttle_is_reported() -> None:
     configs = Configs(
         per_broker={("2", LEADER_RATE): "500000000"}, dynamic_default={LEADER_RATE: "100000001"}, down={3}
     )
-    assert missing_throttle(PLAN, configs.describe(PLAN.resources)) == (
+    assert missing_throttle(PLAN, configs.describe(PLAN.resources), Journal()) == (
         "broker 1: leader.replication.throttled.rate is 100000001 (dynamic default broker), expected 100000000",
         "broker 2: leader.replication.throttled.rate is 500000000 (dynamic broker), expected 100000000",
         "broker 3 did not answer, its follower.replication.throttled.rate is not known to be 100000000",
@@ -151,7 +151,7 @@ def test_a_list_that_covers_every_replica_is_left_as_it_is() -> None:
     before = configs.state()
     journal = put_in_place(configs)
     assert configs.lists["orders", LEADER_REPLICAS] == "*"
-    assert missing_throttle(PLAN, configs.describe(PLAN.resources)) == ()
+    assert missing_throttle(PLAN, configs.describe(PLAN.resources), Journal()) == ()
     assert cleared(configs, journal).is_settled
     assert configs.state() == before
 
@@ -278,7 +278,7 @@ def test_a_new_rate_for_one_broker_and_side_counts_now_and_for_later_batches() -
     assert changes == [ConfigChange(ConfigResource.broker(2), LEADER_RATE, ConfigOperation.SET, "200000000")]
     configs.apply(changes)
     later = throttle_for(BATCH, asked_bytes_per_second=100 * MB, rate_changes=journal.rate_changes)
-    assert missing_throttle(later, configs.describe(later.resources)) == ()
+    assert missing_throttle(later, configs.describe(later.resources), Journal()) == ()
     journal = cleared(configs, journal)
     assert (configs.per_broker, journal.is_settled, len(journal.rate_changes)) == ({}, True, 1)
 

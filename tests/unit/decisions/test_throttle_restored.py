@@ -145,7 +145,7 @@ def test_set_again_after_a_crash_anywhere_the_throttle_is_in_place(before: Confi
     run = Run(before)
     run.put_in_place(batch, RATES[0], through)
     plan = run.put_in_place(batch, RATES[0], 99)
-    assert missing_throttle(plan, run.configs.describe(plan.resources)) == ()
+    assert missing_throttle(plan, run.configs.describe(plan.resources), Journal()) == ()
     assert changes_to_throttle(plan, run.journal, run.configs.describe(plan.resources)) == (run.journal, [])
 
 

@@ -21,7 +21,8 @@ pytestmark = pytest.mark.quick
 def printed(tmp_path):
     cluster = LocalCluster(brokers=6)
     cluster._directory = tmp_path / "a folder"
-    return [shlex.split(line) for line in list(what_to_type(cluster, "file:///tmp/records"))[1:]]
+    lines = what_to_type(cluster, "file:///tmp/records", "demo-decommission")
+    return [shlex.split(line) for line in lines if line.startswith("  ")]
 
 
 def test_the_demo_ends_with_commands_that_are_accepted(printed):
@@ -35,3 +36,13 @@ def test_the_demo_ends_with_commands_that_are_accepted(printed):
 def test_the_demo_says_how_a_broker_is_killed_and_started_again(printed, tmp_path):
     folder = ["--dir", str(tmp_path / "a folder")]
     assert [line[1:] for line in printed[-2:]] == [["kill", "6", *folder], ["start-broker", "6", *folder]]
+
+
+def test_what_has_ended_is_verified_by_its_id_and_watched_only_while_it_runs(tmp_path):
+    cluster = LocalCluster(brokers=6)
+    cluster._directory = tmp_path
+    lines = list(what_to_type(cluster, "file:///tmp/records", "demo-decommission"))
+    ran, runs = lines[: lines.index("While a reassignment runs:")], lines[lines.index("While a reassignment runs:") :]
+    assert [line for line in ran if " verify --reassignment demo-decommission " in line]
+    assert [line for line in runs if " watch " in line]
+    assert not [line for line in ran if " watch " in line]

@@ -87,6 +87,13 @@ def test_one_message_says_all_that_is_wrong_with_the_request_by_itself():
         assert fault in text
 
 
+def test_what_a_job_ignores_and_an_id_that_guards_nothing_are_said_with_the_rest():
+    with pytest.raises(InvalidRequestError) as refused:
+        parse_request({"job": "leaders", "brokers": [1], "expected_cluster_id": ""})
+    for fault in ("no throttle", "'expected_cluster_id' is empty", "job 'leaders' takes no 'brokers', found 1"):
+        assert fault in str(refused.value)
+
+
 def test_one_message_says_all_in_which_the_request_does_not_fit_the_cluster(tmp_path):
     cluster = FakeCluster()
     cluster.create_topic("orders", [(1, 2)])

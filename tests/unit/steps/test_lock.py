@@ -29,6 +29,7 @@ from kafka_reassignment.errors import (
     OtherAirflowError,
     ReassignmentInProgressError,
     RecordUnavailableError,
+    VerificationError,
 )
 from kafka_reassignment.record import objects
 from kafka_reassignment.record.audit import Actor
@@ -40,8 +41,10 @@ from kafka_reassignment.steps.batch import next_batch, submit_batch
 from kafka_reassignment.steps.cancel import CancelScope
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.context import AuditDraft, RunContext
+from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.resume import resume
+from kafka_reassignment.steps.verify import verify
 
 pytestmark = pytest.mark.quick
 
@@ -148,6 +151,25 @@ def test_in_a_run_without_start_batches_preflight_takes_the_lock_again_and_the_a
     run.store.acquire(run.cluster_id, ClusterLock(reassignment_id="other", since=run.clock.now, requested_by="bob"))
     with pytest.raises(ReassignmentInProgressError, match="other"):
         preflight(in_one(), REQUEST, "ann")
+
+
+def test_a_leader_that_is_lost_before_verify_of_a_run_without_start_batches_leads_to_preflight(cluster, tmp_path):
+    """``verify`` releases the lock, and the election needs it."""
+    run = Run(cluster, UPath(tmp_path), [[move("orders", 0, (1, 2), (3, 2))]], **REQUEST)
+    run.when_waiting = cluster.catch_up_all
+    in_one = lambda: replace(run.context, has_task=lambda task_id: task_id != "start_batches")  # noqa: E731
+    run.do_all()
+    cluster.kill(3)
+    cluster.restart(3)
+    cluster.catch_up_all()
+    with pytest.raises(VerificationError, match="led by broker 2 rather than its preferred leader 3") as failed:
+        verify(in_one())
+    assert failed.value.advice == (Rerun("preflight"),)
+    assert owner(run) is None
+    preflight(in_one(), REQUEST, "ann")
+    run.do_all()
+    elect_leaders(in_one())
+    verify(in_one())
 
 
 def test_the_lock_of_another_is_waited_for_and_then_taken_by_start_batches(reassignment):

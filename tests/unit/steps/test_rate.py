@@ -118,7 +118,7 @@ def test_a_raise_that_is_cut_off_is_not_under_way_any_more(moving, cluster, cut_
     if cut_off_by != "the end of the reassignment":
         look(moving)
         assert all(r.was_in_place for r in moving.record.journal().rates)
-        set_by_hand(cluster, 3, FOLLOWER_RATE, 12_000_000)
+        set_by_hand(cluster, 3, 12_000_000)
         look(moving)
         assert rates(moving, FOLLOWER_RATE)[3] == 12
 

@@ -308,7 +308,7 @@ def test_a_look_sets_all_it_can_before_it_says_what_it_could_not(submitted, clus
 def test_while_another_reassignment_has_the_cluster_its_rate_is_not_touched(submitted, reassignment, cluster):
     submitted.store.release(submitted.cluster_id, "r")
     then = reassignment(MOVES, reassignment_id="second", throttle_mb_per_second=30)
-    set_by_hand(cluster, 3, FOLLOWER_RATE, 30_000_000)
+    set_by_hand(cluster, 3, 30_000_000)
     submitted.look("sense_isr_catch_up")
     assert rate(then, 3, FOLLOWER_RATE) == 30_000_000
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.quick
 
 
 def test_a_lower_rate_from_before_the_run_stays_before_during_and_after_it(reassignment, cluster):
-    set_by_hand(cluster, 3, FOLLOWER_RATE, 5_000_000)
+    set_by_hand(cluster, 3, 5_000_000)
     run = reassignment(MOVES)
     before = run.configs("orders")
     run.do_all("admit", "set_throttle", "submit_batch")
@@ -42,15 +42,15 @@ def test_a_lower_rate_from_before_the_run_stays_before_during_and_after_it(reass
 
 
 def test_a_lower_default_of_all_brokers_is_followed_also_when_it_changes_while_data_moves(reassignment, cluster):
-    set_by_hand(cluster, "", FOLLOWER_RATE, 5_000_000)
+    set_by_hand(cluster, "", 5_000_000)
     run = reassignment(MOVES)
     run.do_all("admit", "set_throttle", "submit_batch")
     cluster.hold_back(ORDERS_0, 3)
     assert rate(run, 3, FOLLOWER_RATE) == 5_000_000
-    set_by_hand(cluster, "", FOLLOWER_RATE, None)
+    set_by_hand(cluster, "", None)
     assert "another client" not in look(run).reason
     assert rate(run, 3, FOLLOWER_RATE) == OURS
-    set_by_hand(cluster, "", FOLLOWER_RATE, 2_000_000)
+    set_by_hand(cluster, "", 2_000_000)
     assert "of broker 3 to 2000000 bytes per second" in look(run).reason
     assert rate(run, 3, FOLLOWER_RATE) == 2_000_000
 
@@ -59,7 +59,7 @@ def test_a_default_of_all_brokers_is_followed_each_time_that_it_is_lowered(submi
     before = rate(submitted, 3, FOLLOWER_RATE)
     cluster.hold_back(ORDERS_0, 3)
     for default, followed in ((5, 5), (2, 2), (1, 1), (4, 4), (None, 10), (3, 3), (20, 10)):
-        set_by_hand(cluster, "", FOLLOWER_RATE, default and default * 1_000_000)
+        set_by_hand(cluster, "", default and default * 1_000_000)
         look(submitted)
         look(submitted)
         assert rate(submitted, 3, FOLLOWER_RATE) == followed * 1_000_000, f"default {default} MB/s"
@@ -77,7 +77,7 @@ def test_a_rate_in_server_properties_limits_nothing_so_ours_is_set(tmp_path):
 
 
 def test_a_rate_that_an_operator_lowers_by_hand_in_flight_stays_and_is_reported_once(submitted, cluster, caplog):
-    set_by_hand(cluster, 3, FOLLOWER_RATE, 2_000_000)
+    set_by_hand(cluster, 3, 2_000_000)
     assert "of broker 3 to 2000000 bytes per second" in look(submitted).reason
     assert [e.step for e in submitted.record.audit][-1] == "reinstate_throttle"
     events = len(list(submitted.record.audit))
@@ -90,9 +90,9 @@ def test_a_rate_that_an_operator_lowers_by_hand_in_flight_stays_and_is_reported_
 
 
 def test_when_an_operators_lower_rate_is_gone_ours_is_back(submitted, cluster):
-    set_by_hand(cluster, 3, FOLLOWER_RATE, 2_000_000)
+    set_by_hand(cluster, 3, 2_000_000)
     look(submitted)
-    set_by_hand(cluster, 3, FOLLOWER_RATE, None)
+    set_by_hand(cluster, 3, None)
     assert "another client" not in look(submitted).reason
     assert rate(submitted, 3, FOLLOWER_RATE) == OURS
     submitted.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
@@ -100,7 +100,7 @@ def test_when_an_operators_lower_rate_is_gone_ours_is_back(submitted, cluster):
 
 
 def test_a_higher_rate_in_flight_is_lowered_to_ours_and_restored(submitted, cluster):
-    set_by_hand(cluster, 3, FOLLOWER_RATE, 90_000_000)
+    set_by_hand(cluster, 3, 90_000_000)
     look(submitted)
     assert rate(submitted, 3, FOLLOWER_RATE) == OURS
     submitted.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
@@ -109,7 +109,7 @@ def test_a_higher_rate_in_flight_is_lowered_to_ours_and_restored(submitted, clus
 
 def test_an_operator_may_lower_a_rate_to_one_that_was_ours_before(submitted, cluster):
     change_rate(submitted.context, asked_bytes_per_second=25_000_000)
-    set_by_hand(cluster, 3, FOLLOWER_RATE, OURS)
+    set_by_hand(cluster, 3, OURS)
     look(submitted)
     assert rate(submitted, 3, FOLLOWER_RATE) == OURS
     submitted.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
@@ -119,7 +119,7 @@ def test_an_operator_may_lower_a_rate_to_one_that_was_ours_before(submitted, clu
 def test_an_operator_may_raise_a_rate_to_one_that_was_ours_before(submitted, cluster):
     """It was lowered, and then removed at the end: a value that we had set once was taken for ours for ever."""
     change_rate(submitted.context, asked_bytes_per_second=5_000_000)
-    set_by_hand(cluster, 3, FOLLOWER_RATE, OURS)
+    set_by_hand(cluster, 3, OURS)
     look(submitted)
     assert rate(submitted, 3, FOLLOWER_RATE) == 5_000_000
     submitted.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
@@ -134,7 +134,7 @@ def test_a_rate_that_was_ours_before_is_ours_as_long_as_its_request_may_come(sub
         change_rate(submitted.context, asked_bytes_per_second=10_900_000)
     cluster.alter_configs = alter
     change_rate(submitted.context, asked_bytes_per_second=5_000_000)
-    set_by_hand(cluster, 3, FOLLOWER_RATE, 10_900_000)
+    set_by_hand(cluster, 3, 10_900_000)
     look(submitted)
     assert rate(submitted, 3, FOLLOWER_RATE) == 5_000_000
     submitted.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
@@ -147,7 +147,7 @@ def test_also_where_only_a_later_look_has_seen_the_rate_that_was_set_last(submit
         change_rate(submitted.context, asked_bytes_per_second=10_900_000)
     cluster.advance(0.002)
     look(submitted)
-    set_by_hand(cluster, 3, FOLLOWER_RATE, OURS)
+    set_by_hand(cluster, 3, OURS)
     look(submitted)
     assert rate(submitted, 3, FOLLOWER_RATE) == OURS
     submitted.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
@@ -163,7 +163,7 @@ def test_a_raise_that_died_before_it_was_set_is_completed(submitted, cluster):
 
 
 def test_a_rate_changed_by_the_dag_keeps_to_another_clients_lower_one_and_says_so(submitted, cluster):
-    set_by_hand(cluster, 3, FOLLOWER_RATE, 20_000_000)
+    set_by_hand(cluster, 3, 20_000_000)
     look(submitted)
     change_rate(submitted.context, asked_bytes_per_second=4_000_000)
     assert rate(submitted, 3, FOLLOWER_RATE) == 4_000_000
@@ -176,7 +176,7 @@ def test_a_rate_changed_by_the_dag_keeps_to_another_clients_lower_one_and_says_s
 
 
 def test_a_rate_lowered_by_the_dag_goes_below_another_clients_lower_one_at_once(reassignment, cluster):
-    set_by_hand(cluster, 3, FOLLOWER_RATE, 5_000_000)
+    set_by_hand(cluster, 3, 5_000_000)
     run = reassignment(MOVES)
     run.do_all("admit", "set_throttle", "submit_batch")
     change_rate(run.context, asked_bytes_per_second=1_000_000)
@@ -207,7 +207,7 @@ def test_a_look_raises_no_rate_of_what_was_taken_over_and_still_copies(submitted
     )
     then = reassignment(MOVES, reassignment_id="second", throttle_mb_per_second=30, supersede=True)
     delete_every_throttle(cluster)
-    set_by_hand(cluster, 3, FOLLOWER_RATE, OURS)
+    set_by_hand(cluster, 3, OURS)
     then.look("admit")
     assert rate(then, 3, FOLLOWER_RATE) == OURS
     assert not at_full_speed(cluster)

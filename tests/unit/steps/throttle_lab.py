@@ -2,9 +2,7 @@
 
 from tests.steps_lab import move
 
-from kafka_reassignment.decisions.throttle import (
-    THROTTLE_KEYS,
-)
+from kafka_reassignment.decisions.throttle import FOLLOWER_RATE, THROTTLE_KEYS
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ResourceKind, TopicPartition
 from kafka_reassignment.steps.waiting import Waiting
 
@@ -30,11 +28,14 @@ def fall_behind(cluster, partition: TopicPartition, broker: int) -> None:
     assert (partition, broker) in {(c.partition, c.broker) for c in cluster.copying()}
 
 
-def set_by_hand(cluster, broker: int | str, key: str, value: int | None) -> None:
-    """Set a broker's config, or with "" the default of all brokers."""
+def set_by_hand(cluster, broker: int | str, value: int | None) -> None:
+    """Set a broker's follower rate, or with "" the default of all brokers."""
     operation = ConfigOperation.DELETE if value is None else ConfigOperation.SET
     change = ConfigChange(
-        ConfigResource(ResourceKind.BROKER, str(broker)), key, operation, None if value is None else str(value)
+        ConfigResource(ResourceKind.BROKER, str(broker)),
+        FOLLOWER_RATE,
+        operation,
+        None if value is None else str(value),
     )
     assert not any(cluster.alter_configs([change]).values())
 

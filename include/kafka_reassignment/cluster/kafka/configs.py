@@ -52,7 +52,7 @@ def alter(
         ClusterUnavailableError: no answer about topics; says whether the changes may have been applied.
     """
     timeout = min(seconds, BROKER_SECONDS)
-    replies: dict[ConfigResource, Refusal | None] = dict(refusals_of_repeated_keys(brokers))
+    replies: dict[ConfigResource, Refusal | None] = dict(_refusals_of_repeated_keys(brokers))
     asked: dict[ConfigResource, Future[ClientResource]] = {}
     for broker in brokers:
         if broker not in replies:  # confluent-kafka takes one broker in a call
@@ -71,7 +71,7 @@ def _alter_topics(
     conversation: AdminConversation, changes: Changes, *, seconds: float
 ) -> dict[ConfigResource, Refusal | None]:
     """Change topics; all changes of one topic are in one request."""
-    replies: dict[ConfigResource, Refusal | None] = dict(refusals_of_repeated_keys(changes))
+    replies: dict[ConfigResource, Refusal | None] = dict(_refusals_of_repeated_keys(changes))
     for some in in_slices([t for t in changes if t not in replies], TOPICS_PER_REQUEST):
         asked = conversation.client.incremental_alter_configs(
             [_named(t, changes[t]) for t in some], request_timeout=seconds
@@ -86,7 +86,7 @@ def _alter_topics(
     return replies
 
 
-def refusals_of_repeated_keys(changes: Changes) -> dict[ConfigResource, Refusal]:
+def _refusals_of_repeated_keys(changes: Changes) -> dict[ConfigResource, Refusal]:
     """Refuse what brokers refuse, in their words: confluent-kafka sends none of a request that names a key twice."""
     return {
         resource: Refusal("INVALID_REQUEST", "Error due to duplicate config keys")

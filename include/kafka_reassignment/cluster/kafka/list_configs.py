@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kafka_reassignment.model import ConfigOperation, Refusal
 
-THROTTLED_REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-
 
 def joined(present: str, value: str, operation: ConfigOperation) -> str:
     """Return a list with entries added that are not there yet, or taken away; both comma-separated."""

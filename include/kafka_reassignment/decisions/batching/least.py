@@ -39,7 +39,7 @@ class Least:
         return cls(steps, ends, int(counts.max(initial=1)), ends.longest)
 
     def batches(self, limits: Limits, rates: BatchRates) -> int:
-        """Return how many batches the limits need, and the time that a batch may take."""
+        """Return how many batches it takes at least to keep the limits and the longest time that a batch may take."""
         least = [
             -(-len(self.steps.partition) // limits.partition_movements),
             -(-int(self.steps.moves_leader.sum()) // limits.leader_movements),

@@ -1,11 +1,16 @@
 """The replication throttle (KIP-73): what to set, the journal of what was there before, and how to restore it (KIP-179).
 
 ``wanted`` is the throttle that a batch needs, ``journal`` what has to be restored, ``needed`` what must not be restored yet;
-``set`` and ``clear`` compare them with the configs of now and return the changes that are left to make. ``length`` is about
-lists that are longer than Kafka takes.
+``set`` and ``clear`` compare them with the configs of now and return the changes that are left to make. ``underway`` keeps
+changes that may still arrive from being forgotten. ``length`` is about lists that are longer than Kafka takes.
 """
 
-from kafka_reassignment.decisions.throttle.clear import Clearing, changes_to_put_back, changes_to_restore, owed_texts
+from kafka_reassignment.decisions.throttle.clear import (
+    Clearing,
+    changes_to_put_back,
+    changes_to_restore,
+    owed_texts_but,
+)
 from kafka_reassignment.decisions.throttle.journal import (
     Journal,
     ListRecord,
@@ -95,7 +100,7 @@ __all__ = [
     "missing_throttle",
     "needed_replicas",
     "new_rates_of_others",
-    "owed_texts",
+    "owed_texts_but",
     "partition_of",
     "replicas_listed",
     "throttle_by_journal",

@@ -102,7 +102,7 @@ def changes_to_restore(
     )
 
 
-def owed_texts(journal: Journal, keep: Needed = NOTHING) -> tuple[str, ...]:
+def owed_texts_but(journal: Journal, keep: Needed) -> tuple[str, ...]:
     """Return one line for each record that is owed now: not for what is kept because it is needed."""
     kept_rates = keep.rates
     return tuple(

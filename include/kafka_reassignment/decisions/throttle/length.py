@@ -16,10 +16,10 @@ LONGEST_LIST_BYTES = 32_767
 
 def list_bytes(steps: Iterable[Step]) -> dict[tuple[str, Side], int]:
     """Return how long the lists of throttled replicas are that a set of steps needs, in bytes by topic and side."""
-    return {(r.topic, r.side): value_bytes(r.entries) for r in replicas_listed(steps)}
+    return {(r.topic, r.side): _value_bytes(r.entries) for r in replicas_listed(steps)}
 
 
-def value_bytes(entries: Sequence[str]) -> int:
+def _value_bytes(entries: Sequence[str]) -> int:
     """Return the length of a list with these entries: entries are plain digits, separated by commas."""
     return sum(map(len, entries)) + max(len(entries) - 1, 0)
 
@@ -46,7 +46,7 @@ def too_long(wanted: Iterable[ThrottledReplicas], seen: SeenConfigs) -> tuple[To
         present = seen.get(replicas.resource, {}).get(replicas.side.replicas_key, UNSET)
         missing = missing_entries(replicas, present)
         there = len((present.value or "").encode())
-        needed = there + (1 if there else 0) + value_bytes(missing)
+        needed = there + (1 if there else 0) + _value_bytes(missing)
         if missing and needed > LONGEST_LIST_BYTES:
             found.append(TooLong(replicas, there, needed))
     return tuple(found)

@@ -163,13 +163,13 @@ def confirmed(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs, *, ar
     )
 
 
-def missing_throttle(wanted: WantedThrottle, seen: SeenConfigs, journal: Journal | None = None) -> tuple[str, ...]:
+def missing_throttle(wanted: WantedThrottle, seen: SeenConfigs, journal: Journal) -> tuple[str, ...]:
     """Return what is missing of the throttle, one line each; nothing when it is fully in place.
 
     The journal is needed only for brokers before 2.6, which hide their rates: one that we set last counts.
     A topic that does not exist needs no throttle.
     """
-    records = journal.known_rates if journal else {}
+    records = journal.known_rates
     missing = []
     for rate in wanted.rates:
         values, key, want = seen.get(rate.resource), rate.side.rate_key, rate.set_bytes_per_second

@@ -56,7 +56,7 @@ class Copied(BaseModel):
         if moved_bytes <= 0 or not batch.bytes_to_copy:
             return self
         share = moved_bytes / batch.bytes_to_copy
-        at_rates = None if rates is None else (self.seconds_at_rates or 0.0) + share * seconds_at(batch, rates)
+        at_rates = None if rates is None else (self.seconds_at_rates or 0.0) + share * _seconds_at(batch, rates)
         busiest = share * max(loads_of(batch).values())
         return Copied(
             seconds=self.seconds + seconds, busiest_bytes=self.busiest_bytes + busiest, seconds_at_rates=at_rates
@@ -118,7 +118,7 @@ def measured_pace(copied: Sequence[tuple[datetime, Copied]], now: datetime) -> P
 
 
 def estimate(
-    batch: Batch, pace: Pace, *, asked_bytes_per_second: int | None, rate_changes: Sequence[RateChange] = ()
+    batch: Batch, pace: Pace, *, asked_bytes_per_second: int | None, rate_changes: Sequence[RateChange]
 ) -> Estimate:
     """Estimate how long a batch takes: its busiest sender or receiver at its own rate and the measured pace, and overhead.
 
@@ -132,12 +132,12 @@ def estimate(
     if asked_bytes_per_second is None:
         copying = pace.seconds(None, busiest)
         return Estimate(None if copying is None else copying + OVERHEAD_SECONDS, 0.0)
-    at_rates = seconds_at(batch, rates_of(batch, asked_bytes_per_second, rate_changes))
+    at_rates = _seconds_at(batch, rates_of(batch, asked_bytes_per_second, rate_changes))
     whole = rates_of(batch, asked_bytes_per_second, without_slowdowns(rate_changes))
     copying = pace.seconds(at_rates, busiest)
     return Estimate(
         None if copying is None else copying + OVERHEAD_SECONDS,
-        seconds_at(batch, whole) + OVERHEAD_SECONDS,
+        _seconds_at(batch, whole) + OVERHEAD_SECONDS,
         at_rates + OVERHEAD_SECONDS,
     )
 
@@ -148,7 +148,7 @@ def rates_of(batch: Batch, asked_bytes_per_second: int, rate_changes: Sequence[R
     return {(r.side, r.broker): r.asked_bytes_per_second for r in wanted.rates}
 
 
-def seconds_at(batch: Batch, rates: Rates) -> float:
+def _seconds_at(batch: Batch, rates: Rates) -> float:
     """Return how long the copies of a batch take when each broker reaches its rate."""
     return max((load / rates[end] for end, load in loads_of(batch).items()), default=0.0)
 

@@ -111,7 +111,7 @@ def past_deadline(spec: MaintenanceWindows, now: datetime) -> str | None:
         return None
     return (
         f"The reassignment must end by {format_moment(spec.must_end_by, spec.zone)} {spec.time_zone}, and it is "
-        f"{format_now(spec, now)}. Nothing more was started"
+        f"{_format_now(spec, now)}. Nothing more was started"
     )
 
 
@@ -154,7 +154,7 @@ def refuse_never_open(spec: MaintenanceWindows, now: datetime) -> None:
         )
 
 
-def format_now(spec: MaintenanceWindows, now: datetime) -> str:
+def _format_now(spec: MaintenanceWindows, now: datetime) -> str:
     """Return ``Wed 2026-03-11 14:03 Europe/Madrid``."""
     return f"{format_moment(now, spec.zone)} {spec.time_zone}"
 
@@ -187,7 +187,7 @@ def _why_closed(spec: MaintenanceWindows, now: datetime) -> str:
         why = f"blackout {blackout}"
     else:
         why = "the maintenance window is closed"
-    return f"{why} (it is {format_now(spec, now)})"
+    return f"{why} (it is {_format_now(spec, now)})"
 
 
 def _asked(spec: MaintenanceWindows, since: datetime) -> Iterator[Span]:
