@@ -252,6 +252,24 @@ def test_a_rate_of_another_client_under_which_replicas_did_not_catch_up_is_to_be
     assert error.value.advice == (raised if is_in_the_way else doubled, Rerun("sense_isr_catch_up", batch=1))
 
 
+def test_a_rate_of_another_client_that_keeps_a_replica_that_stays_out_of_sync_is_to_be_raised(reassignment, cluster):
+    """Out of sync it is fetched under the leader's rate, as a new one is."""
+    run = reassignment([move("orders", 0, (1, 2), (3, 2))], catch_up_timeout_minutes=1)
+    key = "leader.replication.throttled.rate"
+    by_hand = ConfigChange(ConfigResource.broker(1), key, ConfigOperation.SET, "1100000")
+    assert not any(cluster.alter_configs([by_hand]).values())
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.catch_up(ORDERS_0, 3)
+    cluster.fall_behind(ORDERS_0, 2)
+    cluster.hold_back(ORDERS_0, 2)
+    raised, look, rerun = late(run).advice
+    assert raised == Correct(
+        f"raise or remove the rates that another client has set lower than ours ({key} of broker 1)"
+    )
+    assert look.what.startswith("look at the log of broker 2, whose replicas of orders-0 do not get into sync")
+    assert rerun == Rerun("sense_isr_catch_up", batch=1)
+
+
 @pytest.mark.parametrize(
     ("lowered", "advised"),
     [
