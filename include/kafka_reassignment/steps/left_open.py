@@ -174,7 +174,7 @@ def without_left_open(
     recorded: RecordView, in_flight: Mapping[TopicPartition, InFlight]
 ) -> dict[TopicPartition, InFlight]:
     """Return those of some moves in flight that are not ones that this reassignment has left open."""
-    if not in_flight or not has_left_open(recorded):
+    if not in_flight:
         return dict(in_flight)
     opened, view = left_open(recorded), View(frozenset(), {}, in_flight)
     return {p: f for p, f in in_flight.items() if p not in opened or not phase(opened[p].step, view).ours}

@@ -33,6 +33,7 @@ from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.resume import resume
+from kafka_reassignment.steps.verify import verify
 from kafka_reassignment.steps.waiting import Done
 from kafka_reassignment.views.listing import list_reassignments
 
@@ -291,6 +292,27 @@ def test_a_partition_that_was_left_open_can_be_withdrawn(chain, cluster):
     assert cancel.cancel_moves(run.context, scope).cancelled.keys() == {"orders-0"}
     cluster.restart(4)
     to_the_end(run, 1)
+    assert run.replicas()["orders-0"] == (1, 2)
+
+
+@pytest.mark.parametrize("is_back", [True, False], ids=["half-way", "in flight"])
+def test_what_was_withdrawn_and_was_not_settled_is_named_at_the_end(chain, cluster, is_back):
+    """The task of the cancel has died, and no batch has the partition any more."""
+    run = chain([TO_4, TO_5], [LATER])
+    leave_open(run, cluster)
+    scope = CancelScope(partitions=("orders-0",))
+    cancel.stop(run.context, scope, by="bob")
+    if is_back:
+        cluster.restart(4)
+        cluster.catch_up_all()
+    with pytest.raises(VerificationError, match="orders-0 was withdrawn, and is not settled") as red:
+        to_the_end(run, 1)
+    assert scope.again(run.record) in red.value.advice
+    assert red.value.advice[-1] == Rerun("verify")
+    cancel.stop(run.context, scope, by="bob")
+    run.until_settled(scope)
+    cancel.clear_after_stop(run.context, scope)
+    verify(run.context)
     assert run.replicas()["orders-0"] == (1, 2)
 
 
