@@ -49,7 +49,9 @@ def stuck_brokers(
 
 
 def copies_nothing(found: Progress, lowest_rate: int | None) -> frozenset[tuple[TopicPartition, int]]:
-    """Return the new replicas that copy nothing, by partition and broker.
+    """Return the new replicas that are known to copy nothing, by partition and broker.
+
+    Of one whose broker does not report its log dirs nobody knows.
 
     Args:
         found: the progress of a batch.
@@ -58,4 +60,4 @@ def copies_nothing(found: Progress, lowest_rate: int | None) -> frozenset[tuple[
     """
     if lowest_rate is not None and lowest_rate * SPEED_WINDOW_SECONDS < TURN_BYTES:
         return frozenset()
-    return frozenset((r.partition, r.broker) for r in found.of(Motion.STUCK))
+    return frozenset((r.partition, r.broker) for r in found.of(Motion.STUCK) if r.bytes_per_second == 0)

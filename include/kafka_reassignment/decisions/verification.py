@@ -75,10 +75,15 @@ def verification(wanted: Iterable[Reassignment], seen: View) -> Verification:
     )
 
 
-def has_another_factor(move: Reassignment, replicas: Replicas) -> bool:
-    """Whether a partition has neither as many replicas as it had nor as it was to get, and is not half-way between the two."""
+def has_another_factor(move: Reassignment, replicas: Replicas, *, is_changed_by_others: bool = False) -> bool:
+    """Whether a partition has neither as many replicas as it had nor as it was to get, and is not half-way between the two.
+
+    What another client has changed is not, though it may look so.
+    """
     before, after = len(move.current), len(move.target)
-    is_half_way = len(replicas) >= min(before, after) and set(replicas) <= set(move.expanded)
+    is_half_way = (
+        not is_changed_by_others and len(replicas) >= min(before, after) and set(replicas) <= set(move.expanded)
+    )
     return len(replicas) not in {before, after} and not is_half_way
 
 

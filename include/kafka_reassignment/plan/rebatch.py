@@ -47,9 +47,9 @@ class RemainingPlan:
     ``retried_later`` are partitions (``topic-0``) that were left out of that batch and are moved after all others. Where that
     ``is_planned`` already, they go from where the pending batches take them up, else from the replicas before their step in that batch.
     ``from_start`` are moved after all others too, from their original replicas, to which a stop took them back.
-    ``left_open`` are the steps that were submitted and that their batches went on without: they stay as they are, because the
-    controller has them so, and come after these. Only ``went_behind``, those of ``retried_later`` that let others go first, come
-    last: before the left open ones they would let these go first again and again. ``unhealthy`` are the steps of partitions that are planned again because of what is out of sync, before all others.
+    ``left_open`` are the steps that were submitted and that their batches went on without, and those of partitions that are half-way
+    and retried: they stay as they are, because the controller has them so, and come after these. Only ``went_behind``, those of both
+    that let others go first, come last: before the left open ones they would let these go first again and again. ``unhealthy`` are the steps of partitions that are planned again because of what is out of sync, before all others.
     ``begun`` are partitions of the first pending batch, which a stop has cancelled, that are not where their step begins any more:
     that step stays as it is, and all of these are in that batch, whatever the limits are.
     ``new_limits`` are None when the pending batches may stay as they are.
@@ -173,7 +173,8 @@ def _late(
     rack_of: RackOf,
 ) -> Iterator[pa.Table]:
     """The steps that come after all others; those of one table are batched together."""
-    behind = {*remaining.went_behind} & {*remaining.retried_later}
+    behind = {*remaining.went_behind}
+    last = [p for p in remaining.retried_later if p in behind]
     retried = [p for p in remaining.retried_later if p not in behind]
     whole = read_target_table(plan)
     changes = [whole.filter(are_of(whole, remaining.from_start))]
@@ -181,9 +182,11 @@ def _late(
         changes.append(changes_of(retried))
     if retried or remaining.from_start:
         yield steps_table(pa.concat_tables(changes), limits.replica_movements, rack_of=rack_of)
-    yield from _left_open(plan, remaining, limits, rack_of)
-    if behind:
-        yield steps_table(changes_of(behind), limits.replica_movements, rack_of=rack_of)
+    opened = [s for s in remaining.left_open if str(s.partition) not in behind]
+    yield from _left_open(plan, opened, limits, rack_of)
+    if last:
+        yield steps_table(changes_of(last), limits.replica_movements, rack_of=rack_of)
+    yield from _left_open(plan, [s for s in remaining.left_open if str(s.partition) in behind], limits, rack_of)
 
 
 def _retried_changes(plan: PlanRef, batch_plan: PlanRef, batch: int, partitions: Collection[str]) -> pa.Table:
@@ -195,9 +198,9 @@ def _retried_changes(plan: PlanRef, batch_plan: PlanRef, batch: int, partitions:
     return target.set_column(TARGET.names.index("current"), TARGET.field("current"), step["current"])
 
 
-def _left_open(plan: PlanRef, remaining: RemainingPlan, limits: Limits, rack_of: RackOf) -> Iterator[pa.Table]:
+def _left_open(plan: PlanRef, opened: Collection[Step], limits: Limits, rack_of: RackOf) -> Iterator[pa.Table]:
     """The steps that were left open, each as the only one of its partition; then what follows them."""
-    several = [step.reassignment for step in remaining.left_open if not step.is_last]
+    several = [step.reassignment for step in opened if not step.is_last]
     targets = read_targets_of(plan, [move.partition for move in several])
     following = [
         step
@@ -209,7 +212,7 @@ def _left_open(plan: PlanRef, remaining: RemainingPlan, limits: Limits, rack_of:
         )
     ]
     begun = {step.partition for step in following}
-    if remaining.left_open:
-        yield table_of(replace(s, step=1, steps=2 if s.partition in begun else 1) for s in remaining.left_open)
+    if opened:
+        yield table_of(replace(s, step=1, steps=2 if s.partition in begun else 1) for s in opened)
     if following:
         yield table_of(following)

@@ -87,15 +87,19 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     nowhere = copies_nothing(copied, _lowest_rate(recorded))
     if now >= deadline:
         nowhere |= {(p, b) for p in seen.held_up_by_kept for b in seen.waiting[p]}
-    stuck = stuck_brokers(seen.waiting, view, samples.seen[-1], nowhere)
+    hung = _never_completing(seen.waiting, view)
+    completing = {
+        p: brokers for p, brokers in seen.waiting.items() if p not in hung
+    }  # of the others only a cancel helps
+    stuck = stuck_brokers(completing, view, samples.seen[-1], nowhere)
     if now >= deadline:
         waiting = {p: seen.blocked.get(p, f"waits for broker {format_brokers(b)}") for p, b in seen.waiting.items()}
         raise CatchUpTimeoutError(
             f"Batch {number}: {len(seen.waiting)} of {len(batch.steps)} partitions did not catch up within "
             f"{run.request.catch_up_timeout_minutes} min: {format_reasons(waiting)}. They continue under the throttle",
             *to_let_catch_up(seen.waiting, view),
-            *to_get_on(run, recorded, seen.waiting, view, stuck, blocked=seen.blocked),
-            *_to_end_stuck(run, seen.waiting, view),
+            *to_get_on(run, recorded, completing, view, stuck, blocked=seen.blocked),
+            *_to_end(run, hung),
             Rerun("sense_isr_catch_up", batch=number),
         )
     correct_rates(run, recorded, batch, view, samples)
@@ -103,9 +107,9 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     text += goes_on_in_words(goes_on_at) + about_throttle + about_auto_rate + producers_wait_in_words(batch, view)
     held_up = [r for r in copied.replicas if r.motion in HELD_UP]
     end = ExpectedEnd() if held_up or seen.blocked else expected_end(recorded, run.request, run.now())
-    advice: tuple[Advice, ...] = (*to_let_catch_up(seen.waiting, view), *_to_end_stuck(run, seen.waiting, view))
+    advice: tuple[Advice, ...] = (*to_let_catch_up(seen.waiting, view), *_to_end(run, hung))
     if stuck or any(r.motion is Motion.WILL_NEVER_FINISH for r in held_up):
-        advice += to_get_on(run, recorded, seen.waiting, view, stuck, blocked=seen.blocked)
+        advice += to_get_on(run, recorded, completing, view, stuck, blocked=seen.blocked)
     text += f"; {end.words}" if end.words else ""
     earlier = recorded.progress()
     history = earlier.shown.history if earlier and earlier.batch == number and earlier.shown else ()
@@ -166,10 +170,13 @@ def to_let_catch_up(waiting: Mapping[TopicPartition, Replicas], view: View) -> t
     return (*start, *to_elect(leaderless_though_up(view) & offline.keys(), view))
 
 
-def _to_end_stuck(run: RunContext, waiting: Collection[TopicPartition], view: View) -> tuple[Advice, ...]:
+def _never_completing(waiting: Collection[TopicPartition], view: View) -> list[TopicPartition]:
+    return [p for p in sorted(waiting) if (flight := view.in_flight.get(p)) and never_completes(flight)]
+
+
+def _to_end(run: RunContext, hung: Collection[TopicPartition]) -> tuple[Advice, ...]:
     """Return the advice about moves of ours that Kafka never completes (F34): no wait ends them."""
-    stuck = [str(p) for p in sorted(waiting) if (flight := view.in_flight.get(p)) and never_completes(flight)]
-    return (CancelScope(partitions=tuple(stuck)).again(run.record),) if stuck else ()
+    return (CancelScope(partitions=tuple(map(str, hung))).again(run.record),) if hung else ()
 
 
 def _lowest_rate(recorded: RecordView) -> int | None:

@@ -19,7 +19,7 @@ from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import copied_of
 from kafka_reassignment.steps.finished import is_finished_batch
-from kafka_reassignment.steps.left_open import left_open_after, left_open_by
+from kafka_reassignment.steps.left_open import left_open_at_end
 from kafka_reassignment.steps.left_out import leave_out_disturbed
 from kafka_reassignment.steps.moves import (
     confirmed_view,
@@ -95,7 +95,7 @@ def clear_throttle(run: RunContext, number: int) -> None:
                 finished_at=run.now(),
                 left_out={**submitted.left_out, **submitted.left_open} if submitted else {},
                 copied=copied_of(run.record.progress(), number),
-                left_open=left_open_after(left_open_by(recorded), number, submitted),
+                left_open=left_open_at_end(recorded, whole, submitted, view),
             )
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from kafka_reassignment.decisions.moves import blocked_by_dead_brokers, disturbed, phase
+from kafka_reassignment.decisions.moves import Phase, blocked_by_dead_brokers, disturbed, is_half_way, phase
 from kafka_reassignment.model import Batch, InFlight, Step, TopicPartition, View
 from kafka_reassignment.record.models import SubmittedBatch
 from kafka_reassignment.record.view import RecordView
@@ -125,23 +125,56 @@ def left_open_by(recorded: RecordView) -> dict[str, int]:
 def left_open_reasons(recorded: RecordView) -> dict[str, tuple[int, str]]:
     """Return by partition which finished batch has left it open, and why."""
     opened = left_open_by(recorded)
-    reasons = {n: s.left_open for n in set(opened.values()) if (s := recorded.submitted(n)) is not None}
+    left_by = {n: s for n in set(opened.values()) if (s := recorded.submitted(n)) is not None}
+    reasons = {n: {**s.left_out, **s.left_open} for n, s in left_by.items()}
     return {p: (n, why) for p, n in opened.items() if (why := reasons.get(n, {}).get(p)) is not None}
 
 
 def left_open_after(opened: Mapping[str, int], number: int, submitted: SubmittedBatch | None) -> dict[str, int]:
-    """Return what is left open after a batch, given what was before: what it took up is over."""
+    """Return what is left open after a batch, given what was before: what it took up, or others have changed, is over.
+
+    What it has left out is not: it is as it was, and by the step of this batch now.
+    """
     if submitted is None:
         return dict(opened)
-    over = {*submitted.accepted, *submitted.left_out}
-    return {p: by for p, by in opened.items() if p not in over} | dict.fromkeys(submitted.left_open, number)
+    over = {*submitted.accepted, *submitted.changed_by_others}
+    still = {p: number if p in submitted.left_out else by for p, by in opened.items() if p not in over}
+    return still | dict.fromkeys(submitted.left_open, number)
+
+
+def left_open_at_end(
+    recorded: RecordView, batch: Batch, submitted: SubmittedBatch | None, view: View
+) -> dict[str, int]:
+    """Return what is left open at the end of a batch, as ``left_open_after``: of what it has left out only what is half-way still.
+
+    What is no state of its step is so by the step that was left open before: an earlier step of it was not made.
+
+    Args:
+        recorded: what the record shows.
+        batch: all that was planned of it.
+        submitted: what was submitted of it.
+        view: what is seen of it.
+    """
+    before = left_open_by(recorded)
+    after = left_open_after(before, batch.number, submitted)
+    left_out = before.keys() & after.keys() & (submitted.left_out.keys() if submitted else set())
+    opened = left_open(recorded) if left_out else {}
+    for step in (s for s in batch.steps if str(s.partition) in left_out):
+        name = str(step.partition)
+        if phase(step, view).phase is Phase.STALE:
+            after[name] = before[name]
+        if step.partition not in view.in_flight and not any(
+            is_half_way(s, view) for s in (step, opened[step.partition].step)
+        ):
+            del after[name]
+    return after
 
 
 def without_left_open(
     recorded: RecordView, in_flight: Mapping[TopicPartition, InFlight]
 ) -> dict[TopicPartition, InFlight]:
     """Return those of some moves in flight that are not ones that this reassignment has left open."""
-    if not in_flight or not has_left_open(recorded):
+    if not in_flight:
         return dict(in_flight)
     opened, view = left_open(recorded), View(frozenset(), {}, in_flight)
     return {p: f for p, f in in_flight.items() if p not in opened or not phase(opened[p].step, view).ours}
@@ -161,9 +194,12 @@ def changed_since(run: RunContext, batch: Batch, view: View) -> dict[str, str]:
         left = opened.get(step.partition)
         if str(step.partition) in accepted:
             return True
-        # One that was cut again since is submitted by this batch.
-        is_same = left is not None and left.step.reassignment == step.reassignment
-        return is_same and left is not None and submission(recorded, left.batch) is not None
+        if (
+            left is None or left.step.reassignment != step.reassignment
+        ):  # one that was cut again since is submitted by this batch
+            return False
+        before = submission(recorded, left.batch)
+        return before is not None and str(step.partition) in before.left_open
 
     return as_texts(disturbed(replace(batch, steps=tuple(filter(is_submitted, batch.steps))), view))
 

@@ -19,13 +19,15 @@ from kafka_reassignment.advice import (
 from kafka_reassignment.decisions.moves import never_completes, waits_for
 from kafka_reassignment.decisions.verification import has_another_factor, verification
 from kafka_reassignment.errors import name_some
-from kafka_reassignment.model import InFlight, Replicas, TopicPartition, View
+from kafka_reassignment.model import InFlight, Replicas, Step, TopicPartition, View
 from kafka_reassignment.plan.reassignment_json import render_plan
 from kafka_reassignment.plan.store import read_target, read_targets_of
 from kafka_reassignment.ports import in_slices
+from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.moves import SLICE
+from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.view import observe, observe_replicas
 from kafka_reassignment.text import format_brokers
 
@@ -112,19 +114,39 @@ def split_by_factor(
     """Return the targets that are still to be reached, and the replicas of partitions that have another factor than the plan knows.
 
     The topic was made anew, or another client has changed its replication factor: the target would undo that, which nobody asked for.
+    What looks half-way is so too where its batch has found it changed, unless that is back where its step begins.
 
     Args:
         run: of the reassignment that leaves them.
         targets: where the partitions belong.
     """
     others: dict[TopicPartition, Replicas] = {}
-    moves = read_targets_of(run.record.plan_ref(), targets)
+    moves, changed = read_targets_of(run.record.plan_ref(), targets), _steps_changed_by_others(run, targets)
     for some in in_slices(moves.values(), SLICE):
         seen = observe_replicas(run.cluster, [m.partition for m in some])
         for move in some:
-            if (here := seen.heading_for(move.partition)) and has_another_factor(move, here):
+            here, step = seen.heading_for(move.partition), changed.get(move.partition)
+            is_changed = step is not None and set(here) != set(step.reassignment.current)
+            if here and has_another_factor(move, here, is_changed_by_others=is_changed):
                 others[move.partition] = here
     return {p: target for p, target in targets.items() if p not in others}, others
+
+
+def _steps_changed_by_others(run: RunContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Step]:
+    """Return the steps that their batches have left out because another client had changed their partitions, and that no later one has made."""
+    recorded, names = RecordView(run.record), set(map(str, partitions))
+    left_by: dict[str, int] = {}
+    for number in sorted(recorded.finished_batches()) if names else ():
+        if (submitted := recorded.submitted(number)) is not None:
+            left_by = {p: n for p, n in left_by.items() if p not in submitted.accepted}
+            left_by |= dict.fromkeys(names.intersection(submitted.changed_by_others), number)
+    steps = (
+        s
+        for n in sorted(set(left_by.values()))
+        for s in whole_batch(recorded, n).steps
+        if left_by.get(str(s.partition)) == n
+    )
+    return {s.partition: s for s in steps}
 
 
 def withdrawn_and_elsewhere(run: RunContext) -> dict[TopicPartition, Replicas]:

@@ -8,6 +8,7 @@ from itertools import chain
 
 from kafka_reassignment.advice import LIMITS_DAG_ID, Correct
 from kafka_reassignment.decisions.batching import BatchRates, to_need_fewer_batches
+from kafka_reassignment.decisions.moves import is_half_way
 from kafka_reassignment.decisions.single_batch_controller import controller_of
 from kafka_reassignment.decisions.throttle import without_slowdowns
 from kafka_reassignment.errors import InfeasiblePlanError, InvalidRequestError
@@ -19,7 +20,7 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import PACES, Limits, parse_limits
 from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.cut_again import cut_around_dead, cut_from_now
-from kafka_reassignment.steps.left_open import has_left_open, left_open
+from kafka_reassignment.steps.left_open import LeftOpen, has_left_open, left_open
 from kafka_reassignment.steps.left_out import submission
 from kafka_reassignment.steps.moves import confirmed_view
 from kafka_reassignment.steps.recorded_batch import whole_batch
@@ -132,17 +133,20 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
         return
     if was_submitted and (recorded.stopped() is not None or submission(recorded, after + 1) is not None):
         return
-    again = _retried_partitions(record, after)
+    retried = _retried_partitions(record, after)
     opened, newly_opened = _left_open_steps(record, after)
+    opened += _steps_half_way(run, recorded, retried, opened, is_cut_again=new_limits is not None)
+    again = _not_of(opened, retried)
     without = (*again, *map(_name, opened))
     around_dead = _around_dead(run, recorded, after, again, opened)
-    again = tuple(p for p in again if p not in around_dead)
+    retried = tuple(p for p in retried if p not in around_dead)
+    again = _not_of(opened, retried)
     opened = tuple(step for step in opened if _name(step) not in around_dead)
     begun = _begun_before_stop(run, recorded, after + 1, without=without) if was_submitted else ()
     without = (*without, *begun)
     unhealthy = _steps_of_unhealthy(run, after + 1, without=without, is_cut_again=new_limits is not None)
     unhealthy = (*chain.from_iterable(around_dead.values()), *unhealthy)
-    if new_limits is None and not again and not newly_opened and not unhealthy:
+    if new_limits is None and not retried and not newly_opened and not unhealthy:
         return
     remaining = RemainingPlan(
         after=after,
@@ -156,7 +160,7 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
     )
     reasons = [f"new limits: {_format_limits(asked)}"] if new_limits else []
     if not is_planned:
-        reasons += [f"{len(again)} partitions of batch {after} are retried"] if again else []
+        reasons += [f"{len(retried)} partitions of batch {after} are retried"] if retried else []
         reasons += [f"{newly_opened} partitions of batch {after} are left open"] if newly_opened else []
     replanned = list(dict.fromkeys(str(step.partition) for step in unhealthy))
     reasons += [f"{len(replanned)} partitions have replicas out of sync"] if replanned else []
@@ -168,7 +172,7 @@ def revise(run: RunContext, after: int, event: AuditDraft) -> None:
         "batches": revision.batches,
         "plan_hash_before": before.plan_hash if before else "",
         "plan_hash": revision.plan_hash,
-        "retried": list(again),
+        "retried": list(retried),
         "left_open": list(revision.left_open),
         "unhealthy": replanned,
     }
@@ -192,11 +196,12 @@ def move_from_start(run: RunContext, partitions: Collection[str], event: AuditDr
     reason = f"{len(partitions)} partitions were taken back by the stop and are moved from the start"
     # What the batch before had left, and nothing was planned for yet when the stop came.
     is_planned = last is not None and last.first_batch > after
-    again = [p for p in (() if is_planned else _retried_partitions(record, after)) if p not in partitions]
+    retried = [p for p in (() if is_planned else _retried_partitions(record, after)) if p not in partitions]
     opened = tuple(s for s in _left_open_steps(record, after)[0] if _name(s) not in partitions)
+    opened += _steps_half_way(run, RecordView(record), retried, opened, is_cut_again=False)
     remaining = RemainingPlan(
         after=after,
-        retried_later=again,
+        retried_later=_not_of(opened, retried),
         went_behind=_went_behind(record, after),
         left_open=opened,
         from_start=partitions,
@@ -303,7 +308,8 @@ def _went_behind(record: Record, batch: int) -> tuple[str, ...]:
 def _left_open_steps(record: Record, batch: int) -> tuple[tuple[Step, ...], int]:
     """The steps that this batch and earlier ones have left open, and how many of them are of this batch.
 
-    Not those that were planned from the start since, because a stop has taken them back: nothing of them is open any more.
+    Not those that were planned from the start since, because a stop has taken them back: nothing of them is open any more. Nor
+    those that a batch has left out since: they are retried, or were tried often enough.
     """
     recorded = RecordView(record)
     submitted = recorded.submitted(batch)
@@ -311,12 +317,47 @@ def _left_open_steps(record: Record, batch: int) -> tuple[tuple[Step, ...], int]
         return (), 0
     withdrawn = record.withdrawn_partitions()
     last = recorded.last_revision()
-    opened = [
-        it
-        for p, it in sorted(left_open(recorded).items())
-        if str(p) not in withdrawn and (last is None or last.first_batch <= it.batch or str(p) in last.left_open)
-    ]
+
+    def is_planned_so(it: LeftOpen) -> bool:
+        is_later = last is None or last.first_batch <= it.batch
+        return _has_left_open(recorded, it) if is_later else last is not None and _name(it.step) in last.left_open
+
+    opened = [it for p, it in sorted(left_open(recorded).items()) if str(p) not in withdrawn and is_planned_so(it)]
     return tuple(it.step for it in opened), sum(it.batch == batch for it in opened)
+
+
+def _has_left_open(recorded: RecordView, it: LeftOpen) -> bool:
+    """Whether its batch has submitted it; else that has left it out."""
+    submitted = recorded.submitted(it.batch)
+    return submitted is not None and _name(it.step) in submitted.left_open
+
+
+def _steps_half_way(
+    run: RunContext, recorded: RecordView, retried: Collection[str], opened: Collection[Step], *, is_cut_again: bool
+) -> tuple[Step, ...]:
+    """The steps of retried partitions that an earlier batch has left half-way: cut from their beginning they would be stale.
+
+    Where all steps are cut again, also of those that were cut around a dead broker, and have not begun so.
+    """
+    if not retried and not is_cut_again:
+        return ()
+    names, withdrawn = {*map(_name, opened)}, recorded.withdrawn_partitions()
+
+    def is_meant(it: LeftOpen) -> bool:
+        name = _name(it.step)
+        if name in names or name in withdrawn:
+            return False
+        return name in retried or (is_cut_again and _has_left_open(recorded, it))
+
+    meant = [it.step for _, it in sorted(left_open(recorded).items()) if is_meant(it)]
+    view = observe(run.cluster, [s.partition for s in meant]) if meant else View(frozenset(), {})
+    return tuple(s for s in meant if is_half_way(s, view))
+
+
+def _not_of(steps: Collection[Step], names: Collection[str]) -> tuple[str, ...]:
+    """Those of some partitions of which none of these steps is."""
+    there = {*map(_name, steps)}
+    return tuple(p for p in names if p not in there)
 
 
 def _name(step: Step) -> str:

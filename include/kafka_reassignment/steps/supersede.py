@@ -133,7 +133,8 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
     Each partition goes to where the plan counts on it, else to either end of its reassignment: moves in flight are cancelled
     where that is safe, and what is between two assignments goes to one of them; nothing is copied. A slice at a time, each right
     after a look at its ISR, as drops are. A move in flight that is planned again, and that no cancel brings to where it is planned
-    from, is left to its batch. Without the lock of the cluster this only looks.
+    from, is left to its batch. So is, before the first batch, what is half-way and planned from elsewhere than the end that it would
+    go to: there its steps would be stale. Without the lock of the cluster this only looks.
 
     Raises:
         RecordDamagedError: nobody can tell what it has left.
@@ -146,6 +147,7 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
     planned = read_targets_of(run.record.plan_ref(), partitions)
     counted_on = _replicas_in_snapshot(run, partitions) | {p: move.current for p, move in planned.items()}
     may_act = run.is_own(run.store.lock_owner(run.record.cluster_id))
+    is_begun = run.record.submitted(1) is not None
     done: dict[str, str] = {}
     unsettled: dict[TopicPartition, str] = {}
     ends: dict[TopicPartition, Replicas] = {}
@@ -157,13 +159,18 @@ def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartit
             for p, why in decided.cancels.to_cancel.items()
             if p not in planned or view.in_flight[p].original == counted_on[p]
         }
+        to_submit = {
+            p: replicas
+            for p, replicas in decided.to_submit.items()
+            if is_begun or p not in planned or set(replicas) == set(counted_on[p])
+        }
         unsettled |= {p: why for p, why in decided.unsettled.items() if p not in planned}
         ends |= decided.ends(view)
         if not may_act:
             continue
-        refused = {**cancel(run, to_cancel), **submit(run, view, decided.to_submit, None)}
+        refused = {**cancel(run, to_cancel), **submit(run, view, to_submit, None)}
         done |= {str(p): f"cancelled: {why}" for p, why in to_cancel.items() if p not in refused}
-        done |= {str(p): f"to {format_brokers(r)}" for p, r in decided.to_submit.items() if p not in refused}
+        done |= {str(p): f"to {format_brokers(r)}" for p, r in to_submit.items() if p not in refused}
     if done:
         event.facts["settled_of_superseded"] = done
         settled = [TopicPartition.parse(p) for p in done]

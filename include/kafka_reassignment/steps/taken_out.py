@@ -9,7 +9,10 @@ from kafka_reassignment.decisions.moves import Phase, is_half_way, phase
 from kafka_reassignment.decisions.throttle import needed_replicas, replicas_listed
 from kafka_reassignment.model import Batch, Step, TopicPartition, View
 from kafka_reassignment.record.view import RecordView
+from kafka_reassignment.steps.context import RunContext
+from kafka_reassignment.steps.left_open import left_open
 from kafka_reassignment.steps.recorded_batch import begun_batch, taking_part
+from kafka_reassignment.steps.view import observe
 
 
 def taken_out(recorded: RecordView, number: int) -> Batch:
@@ -22,6 +25,17 @@ def taken_out(recorded: RecordView, number: int) -> Batch:
         return Batch(number, ())
     begun = begun_batch(recorded, number)
     return taking_part(recorded, replace(begun, steps=tuple(s for s in begun.steps if str(s.partition) in withdrawn)))
+
+
+def left_open_not_settled(run: RunContext) -> dict[TopicPartition, str]:
+    """Return what was left open, was withdrawn then, and is not settled, and why: no batch looks after it any more."""
+    recorded = RecordView(run.record)
+    withdrawn = recorded.withdrawn_partitions()
+    opened = left_open(recorded) if withdrawn else {}
+    names = {str(p) for p in opened} & withdrawn
+    names -= run.record.settled.partitions().keys() if names else set()
+    steps = [it.step for p, it in sorted(opened.items()) if str(p) in names]
+    return not_settled(steps, observe(run.cluster, [s.partition for s in steps])) if steps else {}
 
 
 def still_copying(steps: Collection[Step], view: View) -> tuple[TopicPartition, ...]:

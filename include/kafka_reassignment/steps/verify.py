@@ -25,6 +25,7 @@ from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job
+from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import AuditDraft, RunContext, refuse_stopped
 from kafka_reassignment.steps.finished import REPORT, is_finished_reassignment
 from kafka_reassignment.steps.leaders import too_cold
@@ -46,6 +47,7 @@ from kafka_reassignment.steps.restore import Restored, restore_configs, split_ow
 from kafka_reassignment.steps.settle import what_settles
 from kafka_reassignment.steps.stopped_steps import known_steps_of_superseded
 from kafka_reassignment.steps.supersede import left_half_way, settle_superseded
+from kafka_reassignment.steps.taken_out import left_open_not_settled
 from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.view import observe
 from kafka_reassignment.text import format_brokers
@@ -83,6 +85,7 @@ def verify(run: RunContext) -> None:
         if not run.record.journal().is_over:
             restored, owed_by_down = _restored(run, event)
         of_superseded, damage = _settled_of_superseded(run, event)
+        of_withdrawn = _settled_of_withdrawn(run)
         event.summary = f"{found.at_target} partitions at their target"
         event.summary += f", {len(found.gone)} deleted since the plan" if found.gone else ""
         event.summary += f", {len(withdrawn)} withdrawn" if withdrawn else ""
@@ -100,13 +103,14 @@ def verify(run: RunContext) -> None:
             "throttle_owed": list(restored.owed),
             "throttle_owed_by_down_brokers": list(owed_by_down),
             "left_by_superseded": as_texts(of_superseded),
+            "withdrawn_not_settled": as_texts(of_withdrawn),
         }
         # Brokers that are to be empty tell by what they host whether it is done, wherever the rest is.
         is_told = planned or not withdrawn or run.request.job is Job.DECOMMISSION
         unmoved = {} if is_told else withdrawn_and_elsewhere(run)
         event.facts["unmoved"] = [str(p) for p in unmoved]
         error: ReassignmentError | None = _what_is_wrong(
-            run, found, restored, of_superseded, leaving, came_since, withdrawn_there, unmoved
+            run, found, restored, of_superseded, of_withdrawn, leaving, came_since, withdrawn_there, unmoved
         )
         if damage is not None:
             error = damage if error is None else _with_damage(error, damage)
@@ -124,6 +128,14 @@ def _settled_of_superseded(
         return settle_superseded(run, event), None
     except RecordDamagedError as error:
         return {}, error
+
+
+def _settled_of_withdrawn(run: RunContext) -> Mapping[TopicPartition, str]:
+    """Return what a cancel was to settle and has not within the time for what passes, though no batch has it any more, and why."""
+    until = run.now() + timedelta(seconds=PASSING_SECONDS)
+    while (left := left_open_not_settled(run)) and run.now() < until:
+        run.sleep(BETWEEN_LOOKS_SECONDS)
+    return left
 
 
 def _with_damage(error: ReassignmentError, damage: RecordDamagedError) -> VerificationError:
@@ -232,13 +244,14 @@ def _what_is_wrong(
     found: _Found,
     restored: Restored,
     of_superseded: Mapping[TopicPartition, str],
+    of_withdrawn: Mapping[TopicPartition, str],
     leaving: LeavingBrokers,
     came_since: Sequence[TopicPartition],
     withdrawn_there: Sequence[TopicPartition],
     unmoved: Mapping[TopicPartition, Replicas],
 ) -> VerificationError | None:
-    if found.wrong or restored.owed or of_superseded:
-        return _not_as_planned(run, found, restored, of_superseded)
+    if found.wrong or restored.owed or of_superseded or of_withdrawn:
+        return _not_as_planned(run, found, restored, of_superseded, of_withdrawn)
     brokers = name_some(run.request.brokers, 10)
     if leaving.hidden:
         return VerificationError(
@@ -287,18 +300,25 @@ def _still_hosts(
 
 
 def _not_as_planned(
-    run: RunContext, found: _Found, restored: Restored, of_superseded: Mapping[TopicPartition, str]
+    run: RunContext,
+    found: _Found,
+    restored: Restored,
+    of_superseded: Mapping[TopicPartition, str],
+    of_withdrawn: Mapping[TopicPartition, str],
 ) -> VerificationError:
     reasons = _left_out(run)
     texts = [f"{text} (left out: {reasons[str(p)]})" if str(p) in reasons else text for p, text in found.wrong.items()]
     texts += [f"{p} is as what was superseded has left it: {why}" for p, why in of_superseded.items()]
+    texts += [f"{p} was withdrawn, and is not settled: {why}" for p, why in of_withdrawn.items()]
     problem = f"The reassignment is not as planned: {name_some([*texts, *restored.owed], 5)}"
     advice: list[Advice] = []
     if of_superseded:
         advice += what_settles(known_steps_of_superseded(run), observe(run.cluster, tuple(of_superseded)))
         advice += [Trigger(CANCEL_DAG_ID, {"reassignment_id": r.reassignment_id}) for r in run.record.superseded()]
+    if of_withdrawn:
+        advice.append(CancelScope(partitions=tuple(map(str, of_withdrawn))).again(run.record))
     # The throttle stays as long as they copy.
-    if of_earlier := [p for p in restored.copying if p not in found.wrong and p not in of_superseded]:
+    if of_earlier := [p for p in restored.copying if p not in {*found.wrong, *of_superseded, *of_withdrawn}]:
         advice += () if found.elsewhere else restored.advice  # what moves the rest has it too
         advice.append(WaitUntil(f"the moves of {name_some(of_earlier)} have ended"))
     if restored.owed:

@@ -1,5 +1,7 @@
 """The catch-up and the drop of a batch on a fake cluster: what is not safe is waited for, and a race loses nothing."""
 
+from dataclasses import replace
+
 import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.steps_lab import ProcessDiedError, StillWaiting, move
@@ -250,6 +252,24 @@ def test_a_rate_of_another_client_under_which_replicas_did_not_catch_up_is_to_be
     assert error.value.advice == (raised if is_in_the_way else doubled, Rerun("sense_isr_catch_up", batch=1))
 
 
+def test_a_rate_of_another_client_that_keeps_a_replica_that_stays_out_of_sync_is_to_be_raised(reassignment, cluster):
+    """Out of sync it is fetched under the leader's rate, as a new one is."""
+    run = reassignment([move("orders", 0, (1, 2), (3, 2))], catch_up_timeout_minutes=1)
+    key = "leader.replication.throttled.rate"
+    by_hand = ConfigChange(ConfigResource.broker(1), key, ConfigOperation.SET, "1100000")
+    assert not any(cluster.alter_configs([by_hand]).values())
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cluster.catch_up(ORDERS_0, 3)
+    cluster.fall_behind(ORDERS_0, 2)
+    cluster.hold_back(ORDERS_0, 2)
+    raised, look, rerun = late(run).advice
+    assert raised == Correct(
+        f"raise or remove the rates that another client has set lower than ours ({key} of broker 1)"
+    )
+    assert look.what.startswith("look at the log of broker 2, whose replicas of orders-0 do not get into sync")
+    assert rerun == Rerun("sense_isr_catch_up", batch=1)
+
+
 @pytest.mark.parametrize(
     ("lowered", "advised"),
     [
@@ -349,6 +369,42 @@ def test_a_replica_that_copies_nothing_is_to_be_looked_at_and_the_rate_of_the_ot
         ),
         Rerun("sense_isr_catch_up", batch=1),
     )
+
+
+def test_a_broker_that_does_not_tell_what_it_copies_is_not_to_be_restarted_and_the_rate_is_raised(
+    reassignment, cluster, monkeypatch
+):
+    """What its replicas copy is not known: a restart changes nothing, and a higher rate was not advised."""
+    run = reassignment(MOVES[:1], catch_up_timeout_minutes=2)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    seen = cluster.describe_log_dirs
+
+    def all_but_3(*asked):
+        report = seen(*asked)
+        return replace(
+            report,
+            replicas=tuple(r for r in report.replicas if r.broker != 3),
+            log_dirs=tuple(d for d in report.log_dirs if d.broker != 3),
+            unreachable={3: "Request timed out"},
+        )
+
+    monkeypatch.setattr(cluster, "describe_log_dirs", all_but_3)
+    rate = Trigger("kafka_throttle", {"reassignment_id": "r", "throttle_mb_per_second": 20})
+    assert late(run).advice == (rate, Rerun("sense_isr_catch_up", batch=1))
+    assert "broker 3 does not report its log dirs" in run.record.progress().text
+    assert run.record.progress().advice == ()
+
+
+def test_a_move_that_never_completes_is_to_be_cancelled_and_no_broker_restarted(reassignment, cluster):
+    run = reassignment([move("orders", 0, (1, 2), (1, 3))], catch_up_timeout_minutes=2)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    other = cluster.another_client()
+    for target in ((1, 4), (1, 3)):
+        other.alter_reassignments({ORDERS_0: target}, allow_replication_factor_change=True)
+    error = late(run)
+    (advised,) = run.record.progress().advice
+    assert advised["dag_id"] == "kafka_reassignment_cancel"
+    assert [getattr(a, "dag_id", None) for a in error.advice] == ["kafka_reassignment_cancel", None]
 
 
 def test_a_rate_at_which_a_replica_may_wait_for_its_turn_is_to_be_raised(reassignment):

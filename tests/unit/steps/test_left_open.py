@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from tests.fakes.cluster import FakeCluster
-from tests.steps_lab import Run, StillWaiting, move
+from tests.steps_lab import OWN_STEPS, Run, StillWaiting, move
 from tests.unit.steps.left_open_lab import (
     LATER,
     ORDERS_0,
@@ -33,6 +33,7 @@ from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.resume import resume
+from kafka_reassignment.steps.verify import verify
 from kafka_reassignment.steps.waiting import Done
 from kafka_reassignment.views.listing import list_reassignments
 
@@ -294,6 +295,27 @@ def test_a_partition_that_was_left_open_can_be_withdrawn(chain, cluster):
     assert run.replicas()["orders-0"] == (1, 2)
 
 
+@pytest.mark.parametrize("is_back", [True, False], ids=["half-way", "in flight"])
+def test_what_was_withdrawn_and_was_not_settled_is_named_at_the_end(chain, cluster, is_back):
+    """The task of the cancel has died, and no batch has the partition any more."""
+    run = chain([TO_4, TO_5], [LATER])
+    leave_open(run, cluster)
+    scope = CancelScope(partitions=("orders-0",))
+    cancel.stop(run.context, scope, by="bob")
+    if is_back:
+        cluster.restart(4)
+        cluster.catch_up_all()
+    with pytest.raises(VerificationError, match="orders-0 was withdrawn, and is not settled") as red:
+        to_the_end(run, 1)
+    assert scope.again(run.record) in red.value.advice
+    assert red.value.advice[-1] == Rerun("verify")
+    cancel.stop(run.context, scope, by="bob")
+    run.until_settled(scope)
+    cancel.clear_after_stop(run.context, scope)
+    verify(run.context)
+    assert run.replicas()["orders-0"] == (1, 2)
+
+
 def test_its_step_stays_as_it_was_submitted_under_other_limits(tmp_path):
     """The controller has it so: cut again, it would look like another client's move."""
     cluster = FakeCluster(auto_catch_up=False)
@@ -471,3 +493,116 @@ def test_a_stop_takes_back_what_goes_on_around_a_dead_broker_once_that_is_back(w
     cancel.stop(run.context, CancelScope(), by="bob")
     run.until_settled(CancelScope())
     assert run.replicas()["wide-0"] == (2, 1, 3)
+
+
+@pytest.fixture
+def cut_again(wide, cluster):
+    """A step that was cut around dead broker 1, is half-way, and cannot begin so: broker 5 died before its batch was submitted."""
+    run = wide([TWO_STEPS[0], move("orders", 1, (2, 3), (6, 3))], [TWO_STEPS[1]], [LATER], catch_up_timeout_minutes=30)
+    submitted_then_dead(run, cluster, 1)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert next_batch(run.context, 1) == 2
+    assert set(run.replicas()["wide-0"]) == {1, 2, 3, 4}
+
+    def left_out():
+        cluster.kill(5)
+        run.do_all(batch=2)
+        assert run.record.submitted(2).retried_later == ("wide-0",)
+        cluster.restart(5)
+        return run
+
+    return run, left_out
+
+
+@pytest.mark.quick
+def test_what_was_cut_again_and_could_not_begin_goes_on_from_where_it_is(cut_again):
+    run, left_out = cut_again
+    left_out()
+    assert next_batch(run.context, 2) == 3
+    assert partitions_of(run, 3) == {"orders-2"}
+    (step,) = whole_batch(RecordView(run.record), 4).steps
+    assert (step.reassignment.current, step.reassignment.target) == ((2, 1, 3), (4, 5, 3))
+    run.do_all(batch=3)
+    ends_at_the_target(run, 3)
+    assert run.record.finished(4).left_out == {}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("scope", [CancelScope(), CancelScope(partitions=("wide-0",))], ids=["stop", "withdrawal"])
+def test_what_was_cut_again_and_could_not_begin_is_settled(cut_again, cluster, scope):
+    run, left_out = cut_again
+    left_out()
+    cluster.restart(1)
+    cluster.catch_up_all()
+    cancel.stop(run.context, scope, by="bob")
+    run.until_settled(scope)
+    cancel.clear_after_stop(run.context, scope)
+    assert run.replicas()["wide-0"] == (2, 1, 3)
+
+
+@pytest.mark.quick
+def test_other_limits_cut_what_is_half_way_from_where_it_is(cut_again, cluster):
+    run, left_out = cut_again
+    left_out()
+    assert next_batch(run.context, 2) == 3
+    cluster.restart(1)
+    cluster.catch_up_all()
+    change_limits(run.context, {"partition_movements": 2}, by="bob")
+    goes_on_without_leaving_out(run)
+    assert run.replicas()["wide-0"] == (4, 5, 3)
+
+
+@pytest.mark.quick
+def test_other_limits_cut_what_goes_on_around_a_dead_broker_from_where_it_is(chain, cluster):
+    """It has what the step before was to add, and cut from its beginning it would get another one first."""
+    to_3, to_4 = move("orders", 0, (1, 2), (1, 3)), move("orders", 0, (1, 3), (4, 3))
+    run = chain([replace(to_3, steps=2), TO_5], [replace(to_4, step=2, steps=2)], [LATER], partition_movements=1)
+    submitted_then_dead(run, cluster, 1)
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
+    assert next_batch(run.context, 1) == 2
+    assert [s.reassignment.target for s in whole_batch(RecordView(run.record), 2).steps] == [(4, 3)]
+    cluster.restart(1)
+    cluster.catch_up_all()
+    change_limits(run.context, {"partition_movements": 2}, by="bob")
+    goes_on_without_leaving_out(run)
+    assert run.replicas()["orders-0"] == (4, 3)
+
+
+def goes_on_without_leaving_out(run):
+    number = run.start()
+    while number is not None:
+        run.do_all(batch=number)
+        assert run.record.finished(number).left_out == {}
+        number = next_batch(run.context, number)
+    run.finish()
+
+
+@pytest.mark.quick
+def test_what_is_half_way_behind_others_keeps_no_chain_going_for_ever(cut_again, cluster):
+    """Its broker is there whenever the rest is planned again, and away whenever its batch begins."""
+    run, left_out = cut_again
+    left_out()
+    number, tried = next_batch(run.context, 2), 0
+    while number is not None and tried < 9:
+        if "wide-0" in partitions_of(run, number):
+            tried += 1
+            cluster.kill(5)
+        began = run.clock.now
+        run.until_done(lambda began=began, number=number: run.wait("admit", number, started_at=began))
+        run.do_all(*OWN_STEPS[1:], batch=number)
+        cluster.restart(5)
+        number = next_batch(run.context, number)
+    assert (number, tried) == (None, 1)
+    with pytest.raises(
+        VerificationError, match=r"wide-0, but replica set is .* rather than 4,5,3 \(left out: broker 5"
+    ):
+        run.finish()
+    cancel.stop(run.context, CancelScope(), by="bob")
+    cluster.restart(1)
+    cluster.catch_up_all()
+    run.until_settled(CancelScope())
+    assert run.replicas()["wide-0"] == (2, 1, 3)
+
+
+def partitions_of(run, number):
+    return set(map(str, whole_batch(RecordView(run.record), number).partitions))

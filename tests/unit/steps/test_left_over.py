@@ -14,7 +14,7 @@ from kafka_reassignment.model import Reassignment, TopicPartition
 from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.request import ReassignmentRequest, parse_request
-from kafka_reassignment.steps.cancel import stop
+from kafka_reassignment.steps.cancel import cancel_moves, stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.left_over import HOW
 from kafka_reassignment.steps.verify import verify
@@ -111,6 +111,49 @@ def test_what_was_withdrawn_because_it_has_another_factor_keeps_nothing_red_wher
     assert failed(run).advice[-1] == Rerun("verify")
     stop(run.context, CancelScope(("anew-0",)), by="bob")
     verify(run.context)
+
+
+@pytest.mark.parametrize(
+    ("others", "is_submitted"),
+    [((1, 2, 3), False), ((2, 1, 3), True)],
+    ids=["before its batch", "over the move of its batch"],
+)
+def test_what_another_client_has_made_is_not_to_be_undone_where_it_looks_half_way(
+    reassignment, cluster, others, is_submitted
+):
+    """The advice was to move it to the target all the same, which drops the replica that the other client has added."""
+    run = reassignment([MOVES[0]])
+    if is_submitted:
+        run.do_all("admit", "set_throttle", "submit_batch")
+        cluster.another_client().alter_reassignments({ORDERS_0: None})
+    cluster.another_client().alter_reassignments({ORDERS_0: others}, allow_replication_factor_change=True)
+    if is_submitted:
+        run.look("sense_isr_catch_up")
+    cluster.catch_up_all()
+    run.do_all()
+    decide, withdraw, again = failed(run).advice
+    shown = ",".join(map(str, others))
+    assert decide.what.startswith(
+        f"decide where orders-0 (at {shown}) belong, and ask for that in a request of its own"
+    )
+    assert (withdraw.params["partitions"], again) == (["orders-0"], Rerun("verify"))
+    assert "orders" not in run.record.read_file("left.json").decode()
+    stop(run.context, CancelScope(("orders-0",)), by="bob")
+    assert cancel_moves(run.context, CancelScope(("orders-0",))).settled == {}
+    verify(run.context)
+    assert run.replicas()["orders-0"] == others
+
+
+def test_a_step_that_another_client_has_cancelled_is_still_to_be_moved_to_the_target(reassignment, cluster):
+    """It has as many replicas as the step before has given it."""
+    steps = [move("orders", 0, (1, 2), (1, 2, 3)), move("orders", 0, (1, 2, 3), (1, 2, 3, 4))]
+    run = reassignment([replace(steps[0], steps=2)], [replace(steps[1], step=2, steps=2)])
+    run.do_all()
+    run.do_all("admit", "set_throttle", "submit_batch", batch=2)
+    cluster.another_client().alter_reassignments({ORDERS_0: None})
+    run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle", batch=2)
+    again = failed(run).advice[0]
+    assert parse_plan(again.params["reassignment_json"]) == {ORDERS_0: (1, 2, 3, 4)}
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,10 @@ def test_what_was_superseded_right_before_its_drop_keeps_no_replica_too_many(rea
     assert then.replicas()["orders-0"] == (1, 4), "a rerun brings nothing back"
 
 
-def test_what_stays_half_way_because_of_a_dead_broker_is_planned_with_as_many_replicas_as_before(reassignment, cluster):
+@pytest.mark.parametrize("is_back", [False, True], ids=["", "the broker is back before the first batch"])
+def test_what_stays_half_way_because_of_a_dead_broker_is_planned_with_as_many_replicas_as_before(
+    reassignment, cluster, is_back
+):
     first = reassignment([move("orders", 0, (1, 2), (1, 4))])
     first.do_all("admit", "set_throttle", "submit_batch", "sense_isr_catch_up")
     cluster.kill(1)
@@ -167,8 +170,13 @@ def test_what_stays_half_way_because_of_a_dead_broker_is_planned_with_as_many_re
     assert rows["orders-1"]["factor"] is None
     planned = [move("orders", 0, (1, 2, 4), (2, 4))]
     then = reassignment(planned, reassignment_id="second", **asked)
+    take_snapshot(then.context, snapshot_of(then.record.plan_uri), as_if_cancelled=True)
+    if is_back:
+        cluster.restart(1)
+        cluster.catch_up_all()
     then.run_batches()
     assert then.replicas()["orders-0"] == (2, 4)
+    assert then.record.finished(1).left_out == {}
 
 
 def test_what_was_superseded_goes_back_where_its_target_is_not_in_sync(reassignment, cluster):
