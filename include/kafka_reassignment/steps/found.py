@@ -195,7 +195,7 @@ def _left_by_earlier(
     run: RunContext, recorded: RecordView, number: int, half_way: Collection[TopicPartition], view: View
 ) -> set[TopicPartition]:
     """Return which partitions are half-way because of an earlier batch, or of a reassignment that the plan goes on from."""
-    opened = {*left_open_by(recorded), *_begun_and_cut_again(recorded, number)}
+    opened = {*_left_open(recorded), *_begun_and_cut_again(recorded, number)}
     ours = {p for p in half_way if str(p) in opened}
     submitted = taken_up([run.record])
     rest = {p for p in half_way if p not in ours and str(p) not in submitted}
@@ -207,6 +207,17 @@ def _left_by_earlier(
         ours |= rest & {s.partition for s in left_by(run, rolled_back).steps}
         ours |= _settled_there([rolled_back], rest, view)
     return ours
+
+
+def _left_open(recorded: RecordView) -> set[str]:
+    """The partitions that earlier batches have left open, and that no stop has settled before it was lifted."""
+    opened = left_open_by(recorded)
+    submitted = {batch: recorded.submitted(batch) for batch in {*opened.values()}}
+    lifted = {
+        batch: recorded.record.settled.lifted_since((it.run_command or 0) if it else 0)
+        for batch, it in submitted.items()
+    }
+    return {p for p, batch in opened.items() if p not in lifted[batch]}
 
 
 def _begun_and_cut_again(recorded: RecordView, number: int) -> set[str]:

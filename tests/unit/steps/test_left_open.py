@@ -29,7 +29,9 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import parse_request
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import next_batch
+from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.resume import resume
@@ -281,6 +283,27 @@ def test_a_stop_settles_what_was_left_open_and_a_resume_moves_it(chain, cluster)
     run.do_all(batch=2)
     to_the_end(run, 2)
     assert run.replicas()["orders-0"] == (1, 4)
+    assert run.replicas()["orders-2"] == (3, 6)
+
+
+def test_what_others_make_of_what_was_left_open_after_a_stop_has_settled_it_is_theirs(chain, cluster):
+    run = chain([TO_4, TO_5], [LATER])
+    leave_open(run, cluster)
+    assert next_batch(run.context, 1) == 2
+    cancel.stop(run.context, CancelScope(), by="bob")
+    run.until_settled(CancelScope())
+    cancel.clear_after_stop(run.context, CancelScope())
+    report_stop(run.context, CancelScope())
+    assert run.replicas()["orders-0"] == (1, 2)
+    cluster.restart(4)
+    cluster.another_client().alter_reassignments({ORDERS_0: (1, 2, 4)}, allow_replication_factor_change=True)
+    cluster.catch_up_all()
+    resume(run.context, by="bob")
+    number = first_batch(run.context)
+    while number is not None:
+        run.do_all(batch=number)
+        number = next_batch(run.context, number)
+    assert run.replicas()["orders-0"] == (1, 2, 4)
     assert run.replicas()["orders-2"] == (3, 6)
 
 
