@@ -73,7 +73,9 @@ def invert(
     """
     movements = request.limits.replica_movements
     parts = [
-        _steps(part, batch.half_way, movements, rack_of) for batch in begun if len(part := _inverted(batch, request))
+        _steps(part, batch.half_way, movements, rack_of, live_brokers)
+        for batch in begun
+        if len(part := _inverted(batch, request))
     ]
     steps = pa.concat_tables(parts) if parts else STEPS.empty_table()
     numbers = _batched(parts, request.limits, rates)
@@ -104,11 +106,20 @@ def _batched(parts: Sequence[pa.Table], limits: Limits, rates: BatchRates) -> Lo
     return np.concatenate(found)
 
 
-def _steps(part: pa.Table, half_way: Collection[str], movements: int, rack_of: RackOf | None) -> pa.Table:
+def _steps(
+    part: pa.Table,
+    half_way: Collection[str],
+    movements: int,
+    rack_of: RackOf | None,
+    live_brokers: Collection[int],
+) -> pa.Table:
     """Cut what undoes a batch (``TARGET``) into ``STEPS`` of at most so many new replicas; what is half-way is one step."""
     is_whole = are_of(part, half_way)
     whole, rest = part.filter(is_whole), part.filter(pc.invert(is_whole))
-    return pa.concat_tables([steps_table(whole, ALL_AT_ONCE), steps_table(rest, movements, rack_of=rack_of)])
+    dead = np.setdiff1d(replica_matrix(rest["current"]), [ABSENT, *live_brokers]).tolist()
+    return pa.concat_tables(
+        [steps_table(whole, ALL_AT_ONCE), steps_table(rest, movements, rack_of=rack_of, dead_brokers=dead)]
+    )
 
 
 def _to_brokers_down(changes: pa.Table, live_brokers: Collection[int]) -> tuple[str, ...]:

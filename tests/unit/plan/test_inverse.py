@@ -86,3 +86,12 @@ def test_what_is_half_way_is_undone_by_one_step_and_the_racks_are_kept_for_later
         ("orders-1", 2, 2),
     ]
     assert read_summary(PlanRef(out, summary.plan_hash)).rack_of == RACKS
+
+
+def test_what_leaves_a_broker_that_has_died_since_does_so_with_the_first_step(tmp_path):
+    """A step whose target has a dead broker cannot be carried out."""
+    begun = begun_batches(tmp_path, [move("orders", 0, (1, 2, 3), (4, 5, 6))])
+    out = f"{tmp_path}/back"
+    summary = invert(begun, limited_to(replica_movements=1), out, live_brokers={1, 2, 3, 4}, rates=BatchRates())
+    steps = [s for b in summary.batches for s in read_batch(PlanRef(out, summary.plan_hash), b.number).steps]
+    assert [s.reassignment.target for s in steps] == [(1, 2, 4), (1, 2, 3)]
