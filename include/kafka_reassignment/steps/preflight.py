@@ -96,7 +96,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
             check_health(run.cluster, request)
             refuse_never_open(request.maintenance, run.now())
             if not request.supersede:
-                _check_nothing_in_flight(run, description.live_brokers)
+                refuse_moves_in_flight(run, description.live_brokers)
             run.record.write_request(recorded)
             if superseded is not None:
                 event.facts["superseded_reassignment"] = _stop(run, superseded, requested_by)
@@ -321,7 +321,12 @@ def _keep_lower_rates(run: RunContext, request: ReassignmentRequest) -> None:
     run.record.update_journal(kept)
 
 
-def _check_nothing_in_flight(run: RunContext, live_brokers: Collection[int]) -> None:
+def refuse_moves_in_flight(run: RunContext, live_brokers: Collection[int]) -> None:
+    """Refuse to plan while other moves are in flight: where their partitions will be is not known.
+
+    Raises:
+        ReassignmentInProgressError: some are.
+    """
     in_flight = run.cluster.list_reassignments()
     if in_flight:
         hung = hung_moves(in_flight, live_brokers)
