@@ -69,6 +69,11 @@ def _of_brokers(summary: PlanSummary) -> Iterator[str]:
     fewer = [text for text in summary.factor_changes if "(fewer)" in text]
     if fewer:
         yield f"Fewer replicas: {len(fewer)} topics lose replicas, which is less protection"
+    if summary.fewer_racks:
+        yield (
+            f"Fewer racks: the replicas of {summary.fewer_racks} partitions will be in fewer racks than now, so that one rack that "
+            "fails takes more of them"
+        )
     if summary.leader_changes > MANY_LEADERS * summary.partitions_in_cluster:
         yield (
             f"Many leaders: {summary.leader_changes} of {summary.partitions_in_cluster} preferred leaders change; each change "

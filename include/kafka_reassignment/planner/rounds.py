@@ -22,7 +22,6 @@ from kafka_reassignment.planner.measure import Measures, measure
 from kafka_reassignment.planner.resolve import NO_RACK, ResolvedRequest
 from kafka_reassignment.planner.shard_goals import Bounds, Fleet, ShardGoals
 from kafka_reassignment.planner.shards import IMPOSSIBLE, Facts, of_shard, placed, shards_for
-from kafka_reassignment.request import Job
 
 
 @dataclass(frozen=True)
@@ -93,12 +92,10 @@ def assign(facts: Facts, resolved: ResolvedRequest) -> Assignment:
 
 
 def _check_racks_left(resolved: ResolvedRequest, measures: Measures) -> None:
-    if resolved.request.job is not Job.DECOMMISSION:
-        return
     fleet = resolved.fleet
     names = [None if rack == NO_RACK else rack for rack in fleet.racks]
     rack_of = {int(fleet.ids[b]): names[fleet.rack_of[b]] for b in np.flatnonzero(fleet.alive).tolist()}
-    check_racks_left(rack_of, resolved.request.brokers, measures.most_wanted)
+    check_racks_left(rack_of, resolved.request.job, resolved.request.brokers, measures.most_racks)
 
 
 def _left_over(resolved: ResolvedRequest, band: Band, measures: Measures, after: Loads) -> bool:

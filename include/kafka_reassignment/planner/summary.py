@@ -17,6 +17,7 @@ from kafka_reassignment.plan.summary import (
     MoveSummary,
     PlanSummary,
     factor_changes,
+    fewer_racks,
     seconds_at_rate,
     short_of_min_insync,
 )
@@ -93,6 +94,7 @@ def summarize(
         factor_changes=factor_changes(changes),
         producers_wait=producers_wait,
         below_min_insync=below_min_insync,
+        fewer_racks=fewer_racks(changes, dict(zip(fleet.ids.tolist(), racks, strict=True))),
         left_unbalanced=_outside_tolerance(resolved, assignment) + _leading_too_much(resolved, assignment),
     )
 

@@ -55,6 +55,11 @@ def test_disks_whose_free_space_is_not_known_are_named_where_something_is_copied
     assert found == ("Disks not known: brokers 4 do not report their free space",)
 
 
+def test_fewer_racks_are_a_risk():
+    (found,) = risks(summary(fewer_racks=3), ASKED)
+    assert found.startswith("Fewer racks: the replicas of 3 partitions will be in fewer racks than now")
+
+
 def test_what_the_request_gives_up_is_a_risk():
     asked = parse_request(
         {"job": "rebalance", "unthrottled": True, "supersede": True, "allowed_unhealthy_partitions": 3}
