@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -200,6 +200,10 @@ def _shard_goals(
 def _placed(facts: Facts, goals: ShardGoals, shards: int) -> pa.Table:
     rows = placed(facts, goals, shards)
     impossible = ordered(rows.filter(rows[IMPOSSIBLE].is_valid()))
+    if shards > 1 and len(impossible):
+        done = rows.filter(rows[IMPOSSIBLE].is_null())
+        last = _placed_last(facts, goals, impossible, done)
+        rows, impossible = pa.concat_tables([done, last]), ordered(last.filter(last[IMPOSSIBLE].is_valid()))
     if len(impossible):
         columns = (impossible[name].to_pylist() for name in ("topic", "partition", IMPOSSIBLE))
         reasons = [f"{topic}-{partition}: {why}" for topic, partition, why in zip(*columns, strict=True)]
@@ -210,6 +214,21 @@ def _placed(facts: Facts, goals: ShardGoals, shards: int) -> pa.Table:
             Correct("add a broker or disk space there, exclude fewer brokers, or decommission fewer at once"),
         )
     return rows.drop_columns([IMPOSSIBLE]).cast(TARGET)
+
+
+def _placed_last(facts: Facts, goals: ShardGoals, impossible: pa.Table, done: pa.Table) -> pa.Table:
+    """Place what no shard had a broker for, by what is left after all shards: each had only a part of the brokers' space."""
+    names = facts.frame.sparkSession.createDataFrame(impossible.select(["topic", "partition"]))
+    rest = Facts(facts.frame.join(sql.broadcast(names), ["topic", "partition"], "left_semi"), on_driver=True)
+    free, inflow = goals.free.copy(), goals.inflow.copy()
+    receivers, sizes = copies_to(done, goals.fleet)
+    np.subtract.at(free, receivers, sizes)
+    np.subtract.at(inflow, receivers, sizes)
+    # What must move is placed, and nothing else: balance comes after it.
+    left = replace(
+        goals, free=free, inflow=inflow.clip(0), shed=np.zeros_like(goals.shed), bounds=None, balance_leaders=False
+    )
+    return placed(rest, left, 1)
 
 
 def ordered(changes: pa.Table) -> pa.Table:

@@ -11,7 +11,7 @@ from kafka_reassignment.planner.goals import NO_ROOM, Band, fair_shares, leader_
 from kafka_reassignment.planner.placing.leaders import leads_too_much
 from kafka_reassignment.planner.schemas import LOG_DIRS
 from kafka_reassignment.planner.shard_goals import BUCKETS, Fleet, ShardGoals, split_evenly, split_in_pieces
-from kafka_reassignment.planner.space import Space, short_of_space
+from kafka_reassignment.planner.space import FREE_UNKNOWN, Space, short_of_space
 
 pytestmark = pytest.mark.quick
 
@@ -153,6 +153,17 @@ def test_a_broker_that_is_to_get_no_leadership_has_no_surplus_in_any_shard(shard
     parts = [goals.for_shard(shard, shards).leader_room for shard in range(shards)]
     assert all(leads_too_much(part.tolist()).tolist() == [False, True] for part in parts)
     assert sum(int(part[1]) for part in parts) == -4096
+
+
+def test_free_space_that_is_not_known_limits_no_shard():
+    """A shard that has none of a broker's inflow would have none of its space, and say that its disks are full."""
+    none, ones, brokers = longs(0, 0), longs(1, 1), ALL(2, bool)
+    fleet = Fleet(longs(1, 2), ("a",), none, brokers, brokers, brokers, brokers, ones)
+    forced, free = np.ones(BUCKETS, dtype=np.int64), longs(FREE_UNKNOWN, 1000)
+    goals = ShardGoals(fleet, none, longs(100, 100), forced, free, none, none, largest=100)
+    parts = [goals.for_shard(shard, 2).free for shard in range(2)]
+    assert [int(part[0]) for part in parts] == [FREE_UNKNOWN, FREE_UNKNOWN]
+    assert sum(int(part[1]) for part in parts) == 1000
 
 
 def test_pieces_add_up_follow_the_weights_and_are_not_smaller_than_wanted():

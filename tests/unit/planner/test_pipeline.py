@@ -16,6 +16,7 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.plan.store import read_batch, read_batches, read_target
+from kafka_reassignment.planner import shards
 from kafka_reassignment.planner.pipeline import plan
 from kafka_reassignment.request import Job, Limits, ReassignmentRequest
 
@@ -410,3 +411,17 @@ def test_topics_with_fewer_replicas_than_min_insync_replicas_are_in_the_summary(
     request = request_for(Job.REPLICATION_FACTOR, topics=("*",), replication_factor=2)
     summary = plan(spark, cluster.write(tmp_path / "s"), request, str(tmp_path / "p"))
     assert (summary.producers_wait, summary.below_min_insync) == (("few (2 partitions with 1 of 2)",), ())
+
+
+def test_what_a_shard_has_no_part_of_the_space_for_is_placed_after_all_shards(spark, cluster, tmp_path, monkeypatch):
+    """Large clusters are placed in shards, of which each may have the inflow, and so the space, of few brokers."""
+    monkeypatch.setattr(shards, "SHARD_PARTITIONS", 4)
+    cluster.racks(a=(1, 4), b=(2, 5), c=(3, 6)).topic("small", *[[1, 2, 3]] * 12, size=1)
+    cluster.topic("moved", [1, 2, 3], [2, 3, 1], [3, 1, 2], size=100)
+    for broker in range(1, 7):
+        cluster.log_dir(broker, total_bytes=10_000, usable_bytes=8_000)
+    asked = request_for(Job.MOVE_TOPICS, topics=("moved",), brokers=(4, 5, 6))
+    plan(spark, cluster.write(tmp_path / "s"), asked, str(tmp_path / "p"), driver_partitions=0)
+    assert {p: sorted(t) for p, t in targets(str(tmp_path / "p")).items()} == {
+        f"moved-{n}": [4, 5, 6] for n in range(3)
+    }
