@@ -205,7 +205,7 @@ class ReassignmentRequest(BaseModel):
         ge=1,
         le=60 * 24 * 60,
         title="Catch-up timeout (minutes)",
-        description="Time that the new replicas of one batch have to join the ISR, in minutes.",
+        description="Time that the new replicas of one batch have to join the ISR, in minutes. Copies that need longer at their rate have twice what they need.",
     )
     wait_for_broker_minutes: int = Field(
         default=10,
