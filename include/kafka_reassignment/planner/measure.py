@@ -28,6 +28,7 @@ MAXIMA = (LARGEST, MOST_RACKS)
 class Measures:
     """Sums over all partitions; arrays are by broker unless said otherwise. Bytes count every replica.
 
+    ``surplus_bytes`` are those of replicas that go without a copy, because fewer are wanted.
     ``leaving_bytes`` and ``leaving_leaders`` are the part of a broker's load that must leave it;
     ``wanted_bytes[n]`` are the bytes (of one copy) of partitions that are to have n replicas. ``most_racks`` is the most
     racks with a live replica that a partition has, of those with a replica that must leave its broker.
@@ -37,6 +38,7 @@ class Measures:
     unknown_sizes: int
     largest: int
     most_racks: int
+    surplus_bytes: int
     bytes: Longs
     replicas: Longs
     leaders: Longs
@@ -82,6 +84,7 @@ def measure(facts: Facts, fleet: Fleet, *, restore_racks: bool = False) -> Measu
         unknown_sizes=int(total("unknown sizes", 1)[0]),
         largest=int(value[what == LARGEST].max(initial=0)),
         most_racks=int(value[what == MOST_RACKS].max(initial=0)),
+        surplus_bytes=int(total("surplus bytes", 1)[0]),
         bytes=total("bytes", brokers),
         replicas=total("replicas", brokers),
         leaders=total("leaders", brokers),
@@ -135,6 +138,7 @@ def _sums(batch: pa.RecordBatch, fleet: Fleet, *, restore_racks: bool) -> dict[s
         "unknown sizes": np.array([batch.column("size_bytes").null_count]),
         LARGEST: np.array([int(size.max(initial=0))]),
         MOST_RACKS: np.array([_most_racks(np.where(fleet.alive[replicas], rack, ABSENT), leaving, wanted)]),
+        "surplus bytes": np.array([int((size * surplus * in_scope).sum())]),
         "bytes": by_broker(present),
         "replicas": count_of(present),
         "leaders": count_of(lead),

@@ -87,7 +87,7 @@ def assign(facts: Facts, resolved: ResolvedRequest) -> Assignment:
     forced = float(measures.routes.sources.sum())
     # What brokers that take no part hold stays there: their band is empty.
     load = np.where(resolved.takes_part, staying.bytes, 0).astype(np.float64)
-    bound = least_bytes(band, load, forced) if resolved.balances_bytes else forced
+    bound = least_bytes(band, load, forced, measures.surplus_bytes) if resolved.balances_bytes else forced
     return Assignment(ordered(changes), measures, before, after, band, int(np.ceil(bound)))
 
 

@@ -226,6 +226,8 @@ def sent_alone(changes: pa.Table, fleet: Fleet) -> Longs:
     only = ~copies.able_to_send(fleet.alive).any(axis=1)
     alone = np.zeros(fleet.size, dtype=np.int64)
     np.add.at(alone, copies.current[only, 0], copies.first[only])
+    stays = only & (copies.current[:, 0] == copies.target[:, 0])
+    np.add.at(alone, copies.current[stays, 0], copies.later[stays])
     return alone
 
 

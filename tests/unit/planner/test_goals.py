@@ -59,6 +59,7 @@ def test_the_least_bytes_are_the_larger_of_what_is_over_and_what_is_under():
     assert least_bytes(band, np.array([130.0, 85.0, 85.0]), 0) == pytest.approx(20)
     assert least_bytes(band, np.array([120.0, 110.0, 70.0]), 0) == pytest.approx(20)
     assert least_bytes(band, np.array([130.0, 85.0, 85.0]), 50) == pytest.approx(70)
+    assert least_bytes(band, np.array([150.0, 95.0, 95.0]), 0, 30) == pytest.approx(10), "30 of it go without a copy"
 
 
 def test_balancing_moves_just_what_brings_all_into_the_band():

@@ -125,9 +125,10 @@ def test_a_json_is_taken_as_given_and_only_what_changes_is_planned(spark, six_br
         ],
     }
     request = request_for(Job.APPLY_JSON, reassignment_json=json.dumps(given))
-    plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
+    summary = plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
 
     assert targets(str(tmp_path / "p")) == {"orders-0": (1, 2, 6)}
+    assert summary.lower_bound_bytes == summary.bytes_to_copy == 100
 
 
 def test_a_dead_broker_a_silent_one_and_missing_racks_lead_to_assumptions(spark, cluster, tmp_path):
@@ -404,6 +405,21 @@ def test_leaders_that_no_reorder_can_spread_are_in_the_summary(spark, cluster, t
         "2 brokers still lead more than 1.10 times the mean (broker 1 leads 6, broker 2 leads 5)"
         in summary.left_unbalanced[-1]
     )
+
+
+def test_leaders_that_only_other_topics_could_spread_are_said_to_be_theirs(spark, cluster, tmp_path):
+    cluster.broker(1).broker(2).topic("x", *[[1, 2]] * 10).topic("y", [1, 2], [1, 2])
+    request = request_for(Job.LEADERS, topics=("y",))
+    summary = plan(spark, cluster.write(tmp_path / "s"), request, str(tmp_path / "p"))
+    assert "no reorder of current replicas of the topics that the request is about helps" in summary.left_unbalanced[-1]
+
+
+def test_replicas_that_go_without_a_copy_are_not_in_the_lower_bound(spark, cluster, tmp_path):
+    cluster.broker(1).broker(2).topic("orders", *[[1, 2], [2, 1]] * 3)
+    request = request_for(Job.REPLICATION_FACTOR, topics=("orders",), replication_factor=1, mode="balanced")
+    summary = plan(spark, cluster.write(tmp_path / "s"), request, str(tmp_path / "p"))
+    assert summary.outside_after == 0
+    assert summary.lower_bound_bytes == summary.bytes_to_copy == 0
 
 
 def test_topics_with_fewer_replicas_than_min_insync_replicas_are_in_the_summary(spark, cluster, tmp_path):

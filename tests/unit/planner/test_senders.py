@@ -123,6 +123,11 @@ def test_what_only_one_replica_can_send_is_counted():
     assert sent_alone(changes(*moves), fleet(leaves=[0])).tolist() == [20, 0, 0, 0, 0, 0]
 
 
+def test_copies_of_a_leader_that_stays_alone_are_all_sent_by_it():
+    # One of the three comes with the first step, the others later: no other replica has the data in any of them.
+    assert sent_alone(changes(((0,), (0, 1, 2, 3), 10)), fleet()).tolist() == [30, 0, 0, 0, 0, 0]
+
+
 replicas = st.lists(st.integers(0, BROKERS - 1), min_size=1, max_size=3, unique=True)
 moves_strategy = st.lists(st.tuples(replicas, replicas, st.integers(0, 50)), min_size=1, max_size=30)
 
