@@ -52,7 +52,7 @@ def steps_and_batches(session: SparkSession, assignment: Assignment, resolved: R
         InfeasiblePlanError: more than ``max_batches`` are needed.
     """
     limits = resolved.request.limits
-    rates = BatchRates.of(resolved.request, limits)
+    rates = BatchRates.of(resolved.request, limits, fits_windows=True)
     plain = Steps.of(assignment, resolved)
     led_first = _led_first(plain, resolved, rates)
     least = least_seconds(plain.columns, limits, rates)

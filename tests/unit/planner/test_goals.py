@@ -196,3 +196,11 @@ def test_a_copy_that_no_single_log_dir_has_space_for_is_too_much_though_all_of_t
     """The admission would hold such a batch back for ever. Three brokers, two log dirs with room for 180 each."""
     received, largest, free = longs(200, 200, 400), longs(100, 200, 100), longs(360, 360, 360)
     assert short_of_space(received, largest, free, longs(2, 2, 2)).tolist() == [False, True, True]
+
+
+def test_new_replicas_that_no_broker_may_take_make_no_inflow():
+    routes = Routes(longs(0, 100), longs(0, 0).reshape(2, 1), longs(0, 0).reshape(2, 1))
+    none = np.zeros(2, dtype=bool)
+    with np.errstate(all="raise"):
+        flows = forced_flows(np.array([50.0, 50.0]), np.zeros(2), none, longs(0, 0), longs(FREE, FREE), routes)
+    assert flows.inflow.tolist() == [0, 0]
