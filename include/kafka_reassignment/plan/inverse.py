@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,6 +52,8 @@ def invert(
     *,
     live_brokers: Collection[int],
     rates: BatchRates,
+    partitions_in_cluster: int,
+    min_insync_replicas: Mapping[str, int],
     rack_of: RackOf | None = None,
 ) -> PlanSummary:
     """Write the plan that undoes these batches in the order given, and return its summary.
@@ -66,6 +68,8 @@ def invert(
         out_dir: directory of the plan.
         live_brokers: the plan says what goes back to others than these.
         rates: how fast brokers copy, and how long a batch may.
+        partitions_in_cluster: how many there are.
+        min_insync_replicas: by topic, where known.
         rack_of: by broker, its rack.
 
     Raises:
@@ -90,7 +94,13 @@ def invert(
     )
     assumptions = (returns, *_to_brokers_down(changes, live_brokers))
     summary = summary_of_batches(
-        request, batches, changes, partitions_in_cluster=len(changes), assumptions=assumptions, racks=rack_of
+        request,
+        batches,
+        changes,
+        partitions_in_cluster=partitions_in_cluster,
+        min_insync_replicas=min_insync_replicas,
+        assumptions=assumptions,
+        racks=rack_of,
     )
     write_summary(out_dir, summary)
     return summary

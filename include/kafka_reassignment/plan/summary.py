@@ -151,11 +151,13 @@ def summary_of_batches(
     changes: pa.Table,
     *,
     partitions_in_cluster: int,
+    min_insync_replicas: Mapping[str, int] | None = None,
     assumptions: tuple[str, ...] = (),
     racks: Mapping[int, str | None] | None = None,
 ) -> PlanSummary:
-    """Return the summary of a plan that no planner made: all that is known are its batches and its target (``TARGET``)."""
+    """Return the summary of a plan that no planner made: its batches and its target (``TARGET``) are known, and no loads of brokers."""
     copied = sum(b.bytes_to_copy for b in batches)
+    producers_wait, below_min_insync = short_of_min_insync(changes, min_insync_replicas or {})
     return PlanSummary(
         job=request.job,
         mode=request.mode,
@@ -176,6 +178,8 @@ def summary_of_batches(
         assumptions=assumptions,
         left_unbalanced=(),
         factor_changes=factor_changes(changes),
+        producers_wait=producers_wait,
+        below_min_insync=below_min_insync,
         fewer_racks=fewer_racks(changes, racks or {}),
         racks=dict(racks or {}),
     )

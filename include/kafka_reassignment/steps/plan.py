@@ -31,7 +31,7 @@ from kafka_reassignment.steps.estimates import end_in_words
 from kafka_reassignment.steps.preflight import refuse_moves_in_flight
 from kafka_reassignment.steps.recorded_batch import begun_batch
 from kafka_reassignment.steps.supersede import LeftBetween, give_back, left_between
-from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons, observe
+from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons, min_insync_replicas, observe
 
 TOPIC_KEYS = (MIN_ISR, REMOTE_STORAGE)
 
@@ -168,7 +168,7 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
             not_begun = {str(s.partition) for s in steps if s.partition not in may_have or not has_begun(s, view)}
             if len(not_begun) < len(steps):
                 begun.append(BegunBatch(number, plan_of(number), not_begun, _half_way(steps, view)))
-    description = run.cluster.describe_cluster()
+    description, partitions = run.cluster.describe_cluster(), run.cluster.describe_partitions()
     try:
         return invert(
             begun,
@@ -176,6 +176,8 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
             out_uri,
             live_brokers=description.live_brokers,
             rates=BatchRates.of(request, request.limits, without_slowdowns(run.record.journal().rate_changes)),
+            partitions_in_cluster=len(partitions),
+            min_insync_replicas=min_insync_replicas(run.cluster, {p.topic for p in partitions}),
             rack_of={id_: broker.rack for id_, broker in description.brokers.items()},
         )
     except RecordDamagedError as error:
