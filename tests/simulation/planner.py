@@ -44,12 +44,15 @@ def plan(_session: object, snapshot_dir: str, request: ReassignmentRequest, out_
         for p, target in sorted(wanted.items())
         if p in current and tuple(target) != tuple(current[p])
     ]
-    return write_plan(pa.Table.from_pylist(changes, schema=TARGET), request, len(current), out_dir)
+    dead = tuple(sorted({b for replicas in current.values() for b in replicas}.difference(live)))
+    return write_plan(pa.Table.from_pylist(changes, schema=TARGET), request, len(current), out_dir, dead)
 
 
-def write_plan(changes: pa.Table, request: ReassignmentRequest, partitions: int, out_dir: str) -> PlanSummary:
+def write_plan(
+    changes: pa.Table, request: ReassignmentRequest, partitions: int, out_dir: str, dead: tuple[int, ...] = ()
+) -> PlanSummary:
     """Write the plan's tables and its summary, as the pipeline does."""
-    steps, columns, numbers = _cut(changes, request.limits)
+    steps, columns, numbers = _cut(changes, request.limits, dead)
     clear_plan(out_dir)
     write_target(out_dir, changes)
     hashes = write_batches(out_dir, steps, numbers)
@@ -59,9 +62,10 @@ def write_plan(changes: pa.Table, request: ReassignmentRequest, partitions: int,
     return summary
 
 
-def _in_batches(changes: pa.Table, limits: Any) -> tuple[pa.Table, Any, Any]:
-    steps = steps_table(changes, limits.replica_movements) if len(changes) else STEPS.empty_table()
-    columns = batching_columns(steps)
+def _in_batches(changes: pa.Table, limits: Any, dead: tuple[int, ...]) -> tuple[pa.Table, Any, Any]:
+    movements = limits.replica_movements
+    steps = steps_table(changes, movements, dead_brokers=dead) if len(changes) else STEPS.empty_table()
+    columns = batching_columns(steps, dead)
     return steps, columns, batches_of(columns, limits)
 
 

@@ -10,7 +10,8 @@ The KIP describes the step three times, and the three disagree. Its worked examp
 
 * The prose lets the first step exceed R where that is needed to reach ``min.insync.replicas``; the pseudocode
   takes ``min(min.insync.replicas, R)``. We follow the prose: producers are blocked below min ISR. A plan cannot know who
-  will be in sync, so only ``next_step`` exceeds R.
+  will be in sync, so only ``next_step`` exceeds R for that. Replicas on dead brokers that are to go all go with the first step,
+  and as many are added as that takes: they protect nothing, and no step whose target has one can be carried out.
 * The pseudocode would fill the leader's step up to R (5 and 6); the example adds the leader alone. We do too.
 * The example's second step adds one replica though R is two. It shows the bound that the KIP does not write
   down: while a step runs, never more than max(size of current, size of target) + R replicas. The leader's step
@@ -46,21 +47,27 @@ class NoNextStep:
 
 
 def steps_of(
-    current: Replicas, target: Replicas, *, replica_movements: int, rack_of: RackOf | None = None
+    current: Replicas,
+    target: Replicas,
+    *,
+    replica_movements: int,
+    rack_of: RackOf | None = None,
+    dead_brokers: Collection[int] = (),
 ) -> tuple[Replicas, ...]:
     """Return the assignment after each step; the last is the target, and nothing when there is nothing to do.
 
     Each step adds its new replicas first, then drops, so at any moment there are at most
     max(len(current), len(target)) + R replicas, and never fewer than min(len(current), len(target)). One that gets more
-    replicas drops none before it has as many as the target. The
-    preferred leader is first from the first step on. Replicas that stay longest are those that are alone in their rack, and
-    then those last in ``current``.
+    replicas drops none on a live broker before it has as many as the target. The
+    preferred leader is first from the first step on. Replicas on dead brokers go with the first step, which adds more than R
+    where that takes it. Of the others, those stay longest that are alone in their rack, and then those last in ``current``.
 
     Args:
         current: replicas now.
         target: replicas wanted.
         replica_movements: R, the new replicas at once; at least 1.
         rack_of: by broker, its rack; None where no step needs to look at racks.
+        dead_brokers: brokers that are down.
 
     Raises:
         InvalidAssignmentError: a replica list is empty or repeats a broker, or R is below 1.
@@ -70,13 +77,18 @@ def steps_of(
     assignments: list[Replicas] = []
     at = current
     while at != target:
-        at = _next(at, target, replica_movements, most, rack_of=rack_of)
+        at = _next(at, target, replica_movements, most, dead={*current}.intersection(dead_brokers), rack_of=rack_of)
         assignments.append(at)
     return tuple(assignments)
 
 
 def steps_for(
-    move: Reassignment, *, replica_movements: int, leader_first: bool = False, rack_of: RackOf | None = None
+    move: Reassignment,
+    *,
+    replica_movements: int,
+    leader_first: bool = False,
+    rack_of: RackOf | None = None,
+    dead_brokers: Collection[int] = (),
 ) -> tuple[Step, ...]:
     """Return a reassignment as numbered steps; one with nothing to do has none.
 
@@ -86,12 +98,13 @@ def steps_for(
         leader_first: the new preferred leader leads in a step of its own before anything is copied, if it has a replica
             already: copies are then read from it.
         rack_of: as ``steps_of``.
+        dead_brokers: as ``steps_of``.
 
     Raises:
         InvalidAssignmentError: as ``steps_of``.
     """
     led = led_first(move.current, move.target) if leader_first else move.current
-    steps = steps_of(led, move.target, replica_movements=replica_movements, rack_of=rack_of)
+    steps = steps_of(led, move.target, replica_movements=replica_movements, rack_of=rack_of, dead_brokers=dead_brokers)
     return _numbered(move, steps if led == move.current else (led, *steps))
 
 
@@ -135,7 +148,8 @@ def steps_from_now(
     )
     if isinstance(first, NoNextStep):
         return ()
-    rest = steps_of(first, move.target, replica_movements=replica_movements, rack_of=rack_of)
+    dead = {*move.current}.difference(live_brokers)
+    rest = steps_of(first, move.target, replica_movements=replica_movements, rack_of=rack_of, dead_brokers=dead)
     return _numbered(move, (first, *rest))
 
 
@@ -153,7 +167,7 @@ def next_step(
     """Return the assignment to go to next from a partition as it is now, or why it has to wait.
 
     With everything in sync this is the next step of ``steps_of``. Otherwise brokers that are down are not added
-    now, replicas out of sync are removed first, and while fewer than ``min_insync`` replicas are in sync as many are added
+    now, replicas out of sync are removed first, those on dead brokers at once as ``steps_of`` says, and while fewer than ``min_insync`` replicas are in sync as many are added
     as that takes, more than R if need be, and nothing in sync is removed, so that producers can go on soonest.
 
     Args:
@@ -187,7 +201,14 @@ def next_step(
     if adding and most <= len(current):
         return NoNextStep(f"there are {len(current)} replicas already, no room for another one below {most}")
     return _next(
-        current, target, movements, most, in_sync=in_sync, live_brokers=live_brokers, short=short, rack_of=rack_of
+        current,
+        target,
+        movements,
+        most,
+        in_sync=in_sync,
+        dead={*current, *target}.difference(live_brokers),
+        short=short,
+        rack_of=rack_of,
     )
 
 
@@ -197,21 +218,24 @@ def _next(
     movements: int,
     most: int,
     *,
+    dead: Collection[int],
     in_sync: Collection[int] | None = None,
-    live_brokers: Collection[int] | None = None,
     short: int = 0,
     rack_of: RackOf | None = None,
 ) -> Replicas:
     adding = [b for b in target if b not in at]
-    room = min(movements, most - len(at))
-    addable = [b for b in adding if live_brokers is None or b in live_brokers]
+    excess = [b for b in at if b not in target]
+    lost = [b for b in excess if b in dead]
+    least = min(len(at), len(target))
+    in_place_of_dead = least - (len(at) - len(lost))
+    room = max(min(movements, most - len(at)), in_place_of_dead)
+    addable = [b for b in adding if b not in dead]
     if not adding or (len(adding) <= room and addable == adding):
         return target
-    excess = [b for b in at if b not in target]
-    lost = [b for b in excess if in_sync is not None and b not in in_sync]
-    is_leaders = not short and addable[:1] == [target[0]] and movements > 1
+    lost += [b for b in excess if in_sync is not None and b not in in_sync and b not in dead]
+    is_leaders = not short and addable[:1] == [target[0]] and movements > 1 and in_place_of_dead <= 1
     added = addable[:1] if is_leaders else addable[:room]
-    dropped = lost[: len(at) + len(added) - min(len(at), len(target))]
+    dropped = lost[: len(at) + len(added) - least]
     if not short and not is_leaders:
         # What gets more replicas keeps the old ones until it has that many: no step leaves fewer than it is to have.
         spare = max(0, len(at) + len(added) - len(target))

@@ -36,6 +36,13 @@ def replica_matrix(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     return result
 
 
+def distinct_in_rows(rows: NDArray[np.int64]) -> Longs:
+    """How many different values each row has, ``ABSENT`` apart."""
+    ordered = np.sort(rows, axis=1)
+    found: Longs = (np.diff(ordered, axis=1) != 0).sum(axis=1) + 1 - (ordered[:, 0] == ABSENT)
+    return found
+
+
 def replica_lists(rows: NDArray[np.int64]) -> pa.Array:
     """The inverse of ``replica_matrix``."""
     present = rows != ABSENT

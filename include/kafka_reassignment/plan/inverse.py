@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,6 +52,8 @@ def invert(
     *,
     live_brokers: Collection[int],
     rates: BatchRates,
+    partitions_in_cluster: int,
+    min_insync_replicas: Mapping[str, int],
     rack_of: RackOf | None = None,
 ) -> PlanSummary:
     """Write the plan that undoes these batches in the order given, and return its summary.
@@ -66,6 +68,8 @@ def invert(
         out_dir: directory of the plan.
         live_brokers: the plan says what goes back to others than these.
         rates: how fast brokers copy, and how long a batch may.
+        partitions_in_cluster: how many there are.
+        min_insync_replicas: by topic, where known.
         rack_of: by broker, its rack.
 
     Raises:
@@ -73,7 +77,9 @@ def invert(
     """
     movements = request.limits.replica_movements
     parts = [
-        _steps(part, batch.half_way, movements, rack_of) for batch in begun if len(part := _inverted(batch, request))
+        _steps(part, batch.half_way, movements, rack_of, live_brokers)
+        for batch in begun
+        if len(part := _inverted(batch, request))
     ]
     steps = pa.concat_tables(parts) if parts else STEPS.empty_table()
     numbers = _batched(parts, request.limits, rates)
@@ -88,7 +94,13 @@ def invert(
     )
     assumptions = (returns, *_to_brokers_down(changes, live_brokers))
     summary = summary_of_batches(
-        request, batches, changes, partitions_in_cluster=len(changes), assumptions=assumptions, racks=rack_of
+        request,
+        batches,
+        changes,
+        partitions_in_cluster=partitions_in_cluster,
+        min_insync_replicas=min_insync_replicas,
+        assumptions=assumptions,
+        racks=rack_of,
     )
     write_summary(out_dir, summary)
     return summary
@@ -104,11 +116,20 @@ def _batched(parts: Sequence[pa.Table], limits: Limits, rates: BatchRates) -> Lo
     return np.concatenate(found)
 
 
-def _steps(part: pa.Table, half_way: Collection[str], movements: int, rack_of: RackOf | None) -> pa.Table:
+def _steps(
+    part: pa.Table,
+    half_way: Collection[str],
+    movements: int,
+    rack_of: RackOf | None,
+    live_brokers: Collection[int],
+) -> pa.Table:
     """Cut what undoes a batch (``TARGET``) into ``STEPS`` of at most so many new replicas; what is half-way is one step."""
     is_whole = are_of(part, half_way)
     whole, rest = part.filter(is_whole), part.filter(pc.invert(is_whole))
-    return pa.concat_tables([steps_table(whole, ALL_AT_ONCE), steps_table(rest, movements, rack_of=rack_of)])
+    dead = np.setdiff1d(replica_matrix(rest["current"]), [ABSENT, *live_brokers]).tolist()
+    return pa.concat_tables(
+        [steps_table(whole, ALL_AT_ONCE), steps_table(rest, movements, rack_of=rack_of, dead_brokers=dead)]
+    )
 
 
 def _to_brokers_down(changes: pa.Table, live_brokers: Collection[int]) -> tuple[str, ...]:

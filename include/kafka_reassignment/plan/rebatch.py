@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_reassignment.decisions.batching import BatchRates, batches_of, fewest_batches
-from kafka_reassignment.decisions.batching.columns import Longs
+from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
 from kafka_reassignment.decisions.partition_steps import RackOf, steps_for
 from kafka_reassignment.model import Step
-from kafka_reassignment.plan.columns import are_of
+from kafka_reassignment.plan.columns import are_of, replica_matrix
 from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.plan.schemas import STEPS, TARGET
 from kafka_reassignment.plan.steps import (
@@ -73,6 +73,8 @@ def rebatch(
     limits: Limits,
     rates: BatchRates,
     out_dir: str,
+    *,
+    live_brokers: Collection[int],
 ) -> PlanSummary:
     """Write new batches to follow ``remaining.after``, and return the summary of all batches, earlier ones included.
 
@@ -83,6 +85,7 @@ def rebatch(
         limits: in force; KIP-435's P, R and L.
         rates: in force.
         out_dir: directory for the new batches; files of an interrupted attempt are replaced.
+        live_brokers: what leaves others does so with the first of the steps that are cut again.
 
     Raises:
         InfeasiblePlanError: the limits would need more batches than they allow.
@@ -91,7 +94,7 @@ def rebatch(
     def cut(some: pa.Table) -> Longs:
         return batches_of(batching_columns(some), limits, rates)
 
-    before = read_summary(plan_of(remaining.after + 1))
+    before, dead = read_summary(plan_of(remaining.after + 1)), _dead_brokers(plan, live_brokers)
     steps, numbers = _pending(plan_of, remaining.after, len(before.batches))
     planned_again = dict.fromkeys(str(step.partition) for step in remaining.unhealthy)
     opened = [str(step.partition) for step in remaining.left_open]
@@ -101,7 +104,7 @@ def rebatch(
     retried = are_of(steps, (*remaining.retried_later, *remaining.from_start, *opened, *planned_again))
     steps, numbers = steps.filter(pc.invert(retried)), numbers[~np.asarray(retried)]
     if remaining.new_limits is not None:
-        steps = _cut_again(steps, limits, before.rack_of)
+        steps = _cut_again(steps, limits, before.rack_of, dead)
         numbers = cut(steps)
     else:
         numbers = np.unique(numbers, return_inverse=True)[1] + 1
@@ -121,7 +124,7 @@ def rebatch(
             return changes_table(pending.filter(are_of(pending, partitions)))
         return _retried_changes(plan, plan_of(remaining.after), remaining.after, partitions)
 
-    for part in _late(plan, changes_of, remaining, limits, before.rack_of):
+    for part in _late(plan, changes_of, remaining, limits, before.rack_of, dead):
         numbers = np.concatenate([numbers, cut(part) + int(numbers.max(initial=0))])
         steps = pa.concat_tables([steps, part])
     steps = numbered(steps, numbers)
@@ -150,8 +153,14 @@ def fewest_left(plan_of: Callable[[int], PlanRef], after: int, limits: Limits) -
     return fewest_batches(batching_columns(_cut_again(steps, limits, before.rack_of)), limits)
 
 
-def _cut_again(steps: pa.Table, limits: Limits, rack_of: RackOf) -> pa.Table:
-    return steps_table(changes_table(steps), limits.replica_movements, leaders_first(steps), rack_of=rack_of)
+def _dead_brokers(plan: PlanRef, live_brokers: Collection[int]) -> list[int]:
+    dead: list[int] = np.setdiff1d(replica_matrix(read_target_table(plan)["current"]), [ABSENT, *live_brokers]).tolist()
+    return dead
+
+
+def _cut_again(steps: pa.Table, limits: Limits, rack_of: RackOf, dead: Collection[int] = ()) -> pa.Table:
+    movements, first = limits.replica_movements, leaders_first(steps)
+    return steps_table(changes_table(steps), movements, first, rack_of=rack_of, dead_brokers=dead)
 
 
 def _pending(plan_of: Callable[[int], PlanRef], after: int, last: int) -> tuple[pa.Table, Longs]:
@@ -171,6 +180,7 @@ def _late(
     remaining: RemainingPlan,
     limits: Limits,
     rack_of: RackOf,
+    dead: Collection[int],
 ) -> Iterator[pa.Table]:
     """The steps that come after all others; those of one table are batched together."""
     behind = {*remaining.went_behind}
@@ -181,12 +191,14 @@ def _late(
     if retried:
         changes.append(changes_of(retried))
     if retried or remaining.from_start:
-        yield steps_table(pa.concat_tables(changes), limits.replica_movements, rack_of=rack_of)
+        together = pa.concat_tables(changes)
+        yield steps_table(together, limits.replica_movements, rack_of=rack_of, dead_brokers=dead)
     opened = [s for s in remaining.left_open if str(s.partition) not in behind]
-    yield from _left_open(plan, opened, limits, rack_of)
+    yield from _left_open(plan, opened, limits, rack_of, dead)
     if last:
-        yield steps_table(changes_of(last), limits.replica_movements, rack_of=rack_of)
-    yield from _left_open(plan, [s for s in remaining.left_open if str(s.partition) in behind], limits, rack_of)
+        yield steps_table(changes_of(last), limits.replica_movements, rack_of=rack_of, dead_brokers=dead)
+    opened = [s for s in remaining.left_open if str(s.partition) in behind]
+    yield from _left_open(plan, opened, limits, rack_of, dead)
 
 
 def _retried_changes(plan: PlanRef, batch_plan: PlanRef, batch: int, partitions: Collection[str]) -> pa.Table:
@@ -198,7 +210,9 @@ def _retried_changes(plan: PlanRef, batch_plan: PlanRef, batch: int, partitions:
     return target.set_column(TARGET.names.index("current"), TARGET.field("current"), step["current"])
 
 
-def _left_open(plan: PlanRef, opened: Collection[Step], limits: Limits, rack_of: RackOf) -> Iterator[pa.Table]:
+def _left_open(
+    plan: PlanRef, opened: Collection[Step], limits: Limits, rack_of: RackOf, dead: Collection[int]
+) -> Iterator[pa.Table]:
     """The steps that were left open, each as the only one of its partition; then what follows them."""
     several = [step.reassignment for step in opened if not step.is_last]
     targets = read_targets_of(plan, [move.partition for move in several])
@@ -209,6 +223,7 @@ def _left_open(plan: PlanRef, opened: Collection[Step], limits: Limits, rack_of:
             replace(targets[move.partition], current=move.target),
             replica_movements=limits.replica_movements,
             rack_of=rack_of,
+            dead_brokers=dead,
         )
     ]
     begun = {step.partition for step in following}

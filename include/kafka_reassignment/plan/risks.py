@@ -50,9 +50,29 @@ def _of_disks(summary: PlanSummary) -> Iterator[str]:
         yield f"Disk nearly full: {log_dir.path} of broker {log_dir.broker} has {left} at the peak, before old replicas go"
     if len(full) > SHOWN_DISKS:
         yield f"Disk nearly full: {len(full) - SHOWN_DISKS} more log dirs have less than {NEARLY_FULL:.0%} free at the peak"
+    yield from _of_shared_volumes(summary)
     unknown = sorted({d.broker for d in summary.log_dirs if d.bytes_to_take and d.free_bytes is None})
     if unknown:
         yield f"Disks not known: brokers {', '.join(map(str, unknown[:10]))} do not report their free space"
+
+
+def _of_shared_volumes(summary: PlanSummary) -> Iterator[str]:
+    """Name log dirs that would be nearly full if they were on one volume: Kafka reports the bytes of the volume for each (KIP-827).
+
+    Nobody can tell them from equal disks that are filled alike, so nothing is refused for it.
+    """
+    alike: dict[tuple[int, int, int], list[LogDirSummary]] = {}
+    for log_dir in summary.log_dirs:
+        if log_dir.bytes_to_take and log_dir.total_bytes and log_dir.free_bytes is not None:
+            alike.setdefault((log_dir.broker, log_dir.total_bytes, log_dir.free_bytes), []).append(log_dir)
+    for (broker, total, free), log_dirs in sorted(alike.items()):
+        taken = sum(d.bytes_to_take for d in log_dirs)
+        if len(log_dirs) > 1 and free - taken < NEARLY_FULL * total:
+            paths = name_some(sorted(d.path for d in log_dirs))
+            yield (
+                f"Perhaps one volume: {paths} of broker {broker} report the same bytes, and are counted as a volume each. If they share "
+                f"one, it gets {taken / 1e9:.0f} GB and has {free / 1e9:.0f} GB free now"
+            )
 
 
 def _free_share(log_dir: LogDirSummary) -> float | None:
@@ -69,6 +89,11 @@ def _of_brokers(summary: PlanSummary) -> Iterator[str]:
     fewer = [text for text in summary.factor_changes if "(fewer)" in text]
     if fewer:
         yield f"Fewer replicas: {len(fewer)} topics lose replicas, which is less protection"
+    if summary.fewer_racks:
+        yield (
+            f"Fewer racks: the replicas of {summary.fewer_racks} partitions will be in fewer racks than now, so that one rack that "
+            "fails takes more of them"
+        )
     if summary.leader_changes > MANY_LEADERS * summary.partitions_in_cluster:
         yield (
             f"Many leaders: {summary.leader_changes} of {summary.partitions_in_cluster} preferred leaders change; each change "

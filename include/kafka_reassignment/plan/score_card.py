@@ -46,12 +46,11 @@ def score_card(summary: PlanSummary, request: ReassignmentRequest, ends: str = "
         lines.append(f"* {' '.join(bound)}")
     lines += [
         f"* Leaders: {summary.leader_changes} preferred leaders change",
-        _balance(summary),
+        *([_balance(summary)] if summary.brokers else []),
         *(f"* **Risk.** {text}" for text in risks(summary, request)),
         f"* Plan `{summary.plan_hash}`. Only this plan runs",
         "",
-        *_brokers(summary),
-        "",
+        *([*_brokers(summary), ""] if summary.brokers else []),
         *(f"* Replication factor: {text}" for text in summary.factor_changes[:SHOWN_TOPICS]),
     ]
     if (more := len(summary.factor_changes) - SHOWN_TOPICS) > 0:

@@ -18,9 +18,14 @@ from kafka_reassignment.plan.schemas import STEPS, TARGET
 
 
 def steps_table(
-    changes: pa.Table, replica_movements: int, leaders_first: Flags | None = None, *, rack_of: RackOf | None = None
+    changes: pa.Table,
+    replica_movements: int,
+    leaders_first: Flags | None = None,
+    *,
+    rack_of: RackOf | None = None,
+    dead_brokers: Collection[int] = (),
 ) -> pa.Table:
-    """Cut each change into KIP-435's steps of at most ``replica_movements`` (R) new replicas.
+    """Cut each change into KIP-435's steps of at most ``replica_movements`` (R) new replicas, more only for dead ones that leave.
 
     In: ``TARGET``. Out: ``STEPS``, in the same order, the steps of a partition one after the other.
 
@@ -29,6 +34,7 @@ def steps_table(
         replica_movements: R.
         leaders_first: by change, whether its new preferred leader leads in a step of its own before anything is copied.
         rack_of: by broker, its rack: steps keep replicas apart where they can. None where racks are not known.
+        dead_brokers: brokers that are down: what leaves them does so with the first step.
     """
     # Most changes are one step and stay columns; only the others pass through Python objects.
     current, target = replica_matrix(changes["current"]), replica_matrix(changes["target"])
@@ -39,7 +45,7 @@ def steps_table(
         return single
     rows = np.flatnonzero(split)
     their_steps = [
-        _steps_of(row, replica_movements, leader_first=leader_first, rack_of=rack_of)
+        _steps_of(row, replica_movements, leader_first=leader_first, rack_of=rack_of, dead_brokers=dead_brokers)
         for row, leader_first in zip(changes.take(rows).to_pylist(), first[rows].tolist(), strict=True)
     ]
     origin = np.concatenate([np.flatnonzero(~split), np.repeat(rows, [len(steps) for steps in their_steps])])
@@ -58,11 +64,22 @@ def table_of(steps: Iterable[Step]) -> pa.Table:
 
 
 def _steps_of(
-    row: dict[str, Any], replica_movements: int, *, leader_first: bool, rack_of: RackOf | None
+    row: dict[str, Any],
+    replica_movements: int,
+    *,
+    leader_first: bool,
+    rack_of: RackOf | None,
+    dead_brokers: Collection[int],
 ) -> list[dict[str, Any]]:
     partition = TopicPartition(row["topic"], row["partition"])
     change = Reassignment(partition, tuple(row["current"]), tuple(row["target"]), row["size_bytes"])
-    steps = steps_for(change, replica_movements=replica_movements, leader_first=leader_first, rack_of=rack_of)
+    steps = steps_for(
+        change,
+        replica_movements=replica_movements,
+        leader_first=leader_first,
+        rack_of=rack_of,
+        dead_brokers=dead_brokers,
+    )
     return [_row(step) for step in steps]
 
 

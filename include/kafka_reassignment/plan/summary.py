@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field
 
 from kafka_reassignment.decisions.batching import NOBODY, StepColumns
-from kafka_reassignment.decisions.batching.columns import Longs
+from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
+from kafka_reassignment.plan.columns import distinct_in_rows, longs, replica_matrix
 from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.versioned import Versioned
@@ -96,6 +97,7 @@ class PlanSummary(Versioned):
     ``biggest_moves``: those that copy most, in that order.
     ``racks`` are those of the brokers in a plan that no planner made: it has no ``brokers``.
     ``producers_wait`` are topics whose producers with acks=all wait for their copies, ``below_min_insync`` those of which nothing moves.
+    ``fewer_racks`` are the partitions whose replicas will be in fewer racks than now.
     ``outside_before`` and ``outside_after`` count brokers outside the tolerance around their fair share.
     """
 
@@ -122,6 +124,7 @@ class PlanSummary(Versioned):
     factor_changes: tuple[str, ...] = ()
     producers_wait: tuple[str, ...] = ()
     below_min_insync: tuple[str, ...] = ()
+    fewer_racks: int = 0
     racks: dict[int, str | None] = Field(default_factory=dict)
 
     @property
@@ -148,11 +151,13 @@ def summary_of_batches(
     changes: pa.Table,
     *,
     partitions_in_cluster: int,
+    min_insync_replicas: Mapping[str, int] | None = None,
     assumptions: tuple[str, ...] = (),
     racks: Mapping[int, str | None] | None = None,
 ) -> PlanSummary:
-    """Return the summary of a plan that no planner made: all that is known are its batches and its target (``TARGET``)."""
+    """Return the summary of a plan that no planner made: its batches and its target (``TARGET``) are known, and no loads of brokers."""
     copied = sum(b.bytes_to_copy for b in batches)
+    producers_wait, below_min_insync = short_of_min_insync(changes, min_insync_replicas or {})
     return PlanSummary(
         job=request.job,
         mode=request.mode,
@@ -173,6 +178,9 @@ def summary_of_batches(
         assumptions=assumptions,
         left_unbalanced=(),
         factor_changes=factor_changes(changes),
+        producers_wait=producers_wait,
+        below_min_insync=below_min_insync,
+        fewer_racks=fewer_racks(changes, racks or {}),
         racks=dict(racks or {}),
     )
 
@@ -197,6 +205,29 @@ def factor_changes(changes: pa.Table) -> tuple[str, ...]:
             mixed = f"its partitions will have different replication factors: {', '.join(map(str, sorted(after)))}"
             found.setdefault(topic, []).append(mixed)
     return tuple(f"{topic}: {'; '.join(texts)}" for topic, texts in sorted(found.items()))
+
+
+def fewer_racks(changes: pa.Table, rack_of: Mapping[int, str | None]) -> int:
+    """Count the partitions whose replicas will be in fewer racks than they are now, and than they could be in with so many replicas.
+
+    Args:
+        changes: ``TARGET``.
+        rack_of: by broker, its rack; one that names none counts for no rack.
+    """
+    named = sorted({rack for rack in rack_of.values() if rack is not None})
+    place = {rack: number for number, rack in enumerate(named)}
+    ids = np.array(sorted(b for b, rack in rack_of.items() if rack is not None), dtype=np.int64)
+    if not len(ids):
+        return 0
+    racks = np.array([place[rack] for b in ids.tolist() if (rack := rack_of[b]) is not None], dtype=np.int64)
+
+    def racks_of(side: str) -> Longs:
+        brokers = replica_matrix(changes[side])
+        at = np.searchsorted(ids, brokers).clip(0, len(ids) - 1)
+        return distinct_in_rows(np.where(ids[at] == brokers, racks[at], ABSENT))
+
+    could_be_in = np.minimum(racks_of("current"), longs(pc.list_value_length(changes["target"])))
+    return int((racks_of("target") < could_be_in).sum())
 
 
 def short_of_min_insync(changes: pa.Table, least: Mapping[str, int]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from kafka_reassignment.plan.summary import BrokerSummary, PlanSummary
+from kafka_reassignment.request import Job, balances_bytes
 
 NEEDED = 0.98
 """A receiver that needs this part of what it gets to come inside the tolerance could not get much less."""
@@ -79,8 +80,10 @@ def _why(plan: PlanSummary, busiest: End) -> str:
             "It leads these partitions. Other replicas that lead first would send in its place, but the whole would not be over earlier, or "
             "too many leaders would change."
         )
+    if plan.job is Job.APPLY_JSON:
+        return "The reassignment JSON puts these replicas there."
     needs = 0.0 if broker.share_bytes is None else broker.share_bytes * (1 - plan.tolerance) - broker.bytes_before
-    if needs >= NEEDED * busiest.bytes:
+    if balances_bytes(plan.job, plan.mode) and needs >= NEEDED * busiest.bytes:
         return (
             f"The job asks for it: broker {broker.broker} has to get {_gb(needs)} to come inside the tolerance of "
             f"{plan.tolerance:.0%}. No other plan of this job is over earlier."

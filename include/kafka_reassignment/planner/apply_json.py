@@ -72,7 +72,8 @@ def assignment_from_json(
     measures = measure(facts, fleet)
     before = Loads(measures.bytes, measures.replicas, measures.leaders)
     after = before.after(changes, fleet)
-    return Assignment(changes, measures, before, after, band_of(resolved, measures), lower_bound=0)
+    copied = int(copies_to(changes, fleet)[1].sum())  # nobody else can make that plan with fewer bytes
+    return Assignment(changes, measures, before, after, band_of(resolved, measures), lower_bound=copied)
 
 
 def _json_table(targets: Mapping[TopicPartition, Replicas]) -> pa.Table:

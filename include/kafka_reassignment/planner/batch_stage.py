@@ -34,7 +34,7 @@ def batch_numbers(session: SparkSession, steps: StepColumns, limits: Limits, rat
     if chunks > 1 and numbers.max(initial=0) > limits.max_batches:
         # Each chunk has a batch or two that are not full: a plan near the limit is packed in one chunk.
         numbers = pack(steps, limits, rates)
-    return within_limit(numbers, limits)
+    return within_limit(numbers, limits, rates)
 
 
 def _packed(session: SparkSession, steps: StepColumns, limits: Limits, rates: BatchRates, chunks: int) -> Longs:

@@ -38,8 +38,8 @@ class Steps:
     def of(cls, assignment: Assignment, resolved: ResolvedRequest, leaders_first: np.ndarray | None = None) -> Steps:
         """Cut an assignment into steps."""
         movements, rack_of = resolved.request.limits.replica_movements, resolved.fleet.rack_names
-        table = steps_table(assignment.changes, movements, leaders_first, rack_of=rack_of)
         dead = resolved.fleet.ids[~resolved.fleet.alive].tolist()
+        table = steps_table(assignment.changes, movements, leaders_first, rack_of=rack_of, dead_brokers=dead)
         return cls(assignment, table, batching_columns(table, dead))
 
 
@@ -52,7 +52,7 @@ def steps_and_batches(session: SparkSession, assignment: Assignment, resolved: R
         InfeasiblePlanError: more than ``max_batches`` are needed.
     """
     limits = resolved.request.limits
-    rates = BatchRates.of(resolved.request, limits)
+    rates = BatchRates.of(resolved.request, limits, fits_windows=True)
     plain = Steps.of(assignment, resolved)
     led_first = _led_first(plain, resolved, rates)
     least = least_seconds(plain.columns, limits, rates)

@@ -175,7 +175,7 @@ def _route(
         return shed, inflow
     arriving = flow.sum(axis=0)
     arriving += lost[:racks] + lost[racks + 1 :]  # what cannot leave its rack stays in it
-    if routes.sources[racks]:
+    if routes.sources[racks] and sinks.any():
         arriving += lost[racks] * (sinks / sinks.sum())
     new_shed, new_inflow = shed.copy(), np.zeros_like(inflow)
     for rack in range(racks):

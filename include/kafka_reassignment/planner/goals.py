@@ -75,15 +75,16 @@ class Band:
         return cls(share, share * (1 - width), share * (1 + width))
 
 
-def least_bytes(band: Band, load: Floats, forced: float) -> float:
+def least_bytes(band: Band, load: Floats, forced: float, surplus: float = 0.0) -> float:
     """Return the least bytes that can bring every broker into the band, without regard to racks and sizes.
 
     Args:
         band: what to reach.
         load: bytes of each broker after everything that must leave it has left.
         forced: bytes that must be copied in any case.
+        surplus: bytes of ``load`` that go without a copy, from whatever broker.
     """
-    over = np.maximum(0.0, load - band.high).sum()
+    over = max(0.0, np.maximum(0.0, load - band.high).sum() - surplus)
     under = np.maximum(0.0, band.low - load).sum()
     return float(max(forced + over, under))
 

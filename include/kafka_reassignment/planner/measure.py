@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kafka_reassignment.decisions.batching.columns import ABSENT, Longs
-from kafka_reassignment.plan.columns import longs, replica_matrix
+from kafka_reassignment.plan.columns import distinct_in_rows, longs, replica_matrix
 from kafka_reassignment.planner.flows import MAX_ROUTED_RACKS, Routes
 from kafka_reassignment.planner.shard_goals import BUCKETS, Fleet
 from kafka_reassignment.planner.shards import Facts
@@ -19,8 +19,8 @@ _SUMS = pa.schema([("what", pa.string()), ("at", pa.int64()), ("value", pa.int64
 
 _MEASURED = ("replicas", "size_bytes", "wanted", "in_scope", "bucket")
 
-LARGEST, MOST_WANTED = "largest", "most wanted"
-MAXIMA = (LARGEST, MOST_WANTED)
+LARGEST, MOST_RACKS = "largest", "most racks"
+MAXIMA = (LARGEST, MOST_RACKS)
 """The numbers that are maxima, not sums."""
 
 
@@ -28,15 +28,17 @@ MAXIMA = (LARGEST, MOST_WANTED)
 class Measures:
     """Sums over all partitions; arrays are by broker unless said otherwise. Bytes count every replica.
 
+    ``surplus_bytes`` are those of replicas that go without a copy, because fewer are wanted.
     ``leaving_bytes`` and ``leaving_leaders`` are the part of a broker's load that must leave it;
-    ``wanted_bytes[n]`` are the bytes (of one copy) of partitions that are to have n replicas. ``most_wanted`` is the most
-    replicas that a partition which the request is about is to have.
+    ``wanted_bytes[n]`` are the bytes (of one copy) of partitions that are to have n replicas. ``most_racks`` is the most
+    racks with a live replica that a partition has, of those with a replica that must leave its broker.
     """
 
     partitions: int
     unknown_sizes: int
     largest: int
-    most_wanted: int
+    most_racks: int
+    surplus_bytes: int
     bytes: Longs
     replicas: Longs
     leaders: Longs
@@ -81,7 +83,8 @@ def measure(facts: Facts, fleet: Fleet, *, restore_racks: bool = False) -> Measu
         partitions=int(total("partitions", 1)[0]),
         unknown_sizes=int(total("unknown sizes", 1)[0]),
         largest=int(value[what == LARGEST].max(initial=0)),
-        most_wanted=int(value[what == MOST_WANTED].max(initial=0)),
+        most_racks=int(value[what == MOST_RACKS].max(initial=0)),
+        surplus_bytes=int(total("surplus bytes", 1)[0]),
         bytes=total("bytes", brokers),
         replicas=total("replicas", brokers),
         leaders=total("leaders", brokers),
@@ -134,7 +137,8 @@ def _sums(batch: pa.RecordBatch, fleet: Fleet, *, restore_racks: bool) -> dict[s
         "partitions": np.array([len(size)]),
         "unknown sizes": np.array([batch.column("size_bytes").null_count]),
         LARGEST: np.array([int(size.max(initial=0))]),
-        MOST_WANTED: np.array([int((wanted * in_scope).max(initial=0))]),
+        MOST_RACKS: np.array([_most_racks(np.where(fleet.alive[replicas], rack, ABSENT), leaving, wanted)]),
+        "surplus bytes": np.array([int((size * surplus * in_scope).sum())]),
         "bytes": by_broker(present),
         "replicas": count_of(present),
         "leaders": count_of(lead),
@@ -183,12 +187,13 @@ def _routes(
     return may_go.ravel(), by_rack(replicas, movable, brokers).ravel()
 
 
+def _most_racks(live_rack: Longs, leaving: NDArray[np.bool_], wanted: Longs) -> int:
+    due = np.minimum(distinct_in_rows(live_rack), wanted)
+    return int(due[leaving.any(axis=1)].max(initial=0))
+
+
 def _racks_to_gain(rack: Longs, count: Longs, fleet: Fleet) -> Longs:
-    distinct = np.zeros(len(rack), dtype=np.int64)
-    ordered = np.sort(rack, axis=1)
-    distinct += (np.diff(ordered, axis=1) != 0).sum(axis=1) + 1
-    distinct -= (ordered[:, 0] == ABSENT).astype(np.int64)
-    gain: Longs = np.maximum(0, np.minimum(count, fleet.racks_to_spread_over) - distinct)
+    gain: Longs = np.maximum(0, np.minimum(count, fleet.racks_to_spread_over) - distinct_in_rows(rack))
     return gain
 
 

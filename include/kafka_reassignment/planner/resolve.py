@@ -24,7 +24,7 @@ from kafka_reassignment.plan.columns import longs
 from kafka_reassignment.planner.shard_goals import Fleet
 from kafka_reassignment.planner.snapshot import Snapshot
 from kafka_reassignment.planner.space import Space
-from kafka_reassignment.request import Job, ReassignmentRequest
+from kafka_reassignment.request import Job, ReassignmentRequest, balances_bytes
 from kafka_reassignment.request.topics import topics_matching
 
 FILLS_NAMED = frozenset({Job.ADD_BROKERS, Job.MOVE_TOPICS, Job.REBALANCE})
@@ -51,11 +51,7 @@ class ResolvedRequest:
     @property
     def balances_bytes(self) -> bool:
         """Whether replicas are moved for balance alone."""
-        job = self.request.job
-        if job in {Job.REBALANCE, Job.ADD_BROKERS}:
-            return True
-        may_balance = {Job.DECOMMISSION, Job.REPLICATION_FACTOR, Job.RESTORE_RACKS}
-        return self.request.mode == "balanced" and job in may_balance
+        return balances_bytes(self.request.job, self.request.mode)
 
     @property
     def fills_only(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,6 @@ from kafka_reassignment.planner.measure import Measures, measure
 from kafka_reassignment.planner.resolve import NO_RACK, ResolvedRequest
 from kafka_reassignment.planner.shard_goals import Bounds, Fleet, ShardGoals
 from kafka_reassignment.planner.shards import IMPOSSIBLE, Facts, of_shard, placed, shards_for
-from kafka_reassignment.request import Job
 
 
 @dataclass(frozen=True)
@@ -88,17 +87,15 @@ def assign(facts: Facts, resolved: ResolvedRequest) -> Assignment:
     forced = float(measures.routes.sources.sum())
     # What brokers that take no part hold stays there: their band is empty.
     load = np.where(resolved.takes_part, staying.bytes, 0).astype(np.float64)
-    bound = least_bytes(band, load, forced) if resolved.balances_bytes else forced
+    bound = least_bytes(band, load, forced, measures.surplus_bytes) if resolved.balances_bytes else forced
     return Assignment(ordered(changes), measures, before, after, band, int(np.ceil(bound)))
 
 
 def _check_racks_left(resolved: ResolvedRequest, measures: Measures) -> None:
-    if resolved.request.job is not Job.DECOMMISSION:
-        return
     fleet = resolved.fleet
     names = [None if rack == NO_RACK else rack for rack in fleet.racks]
     rack_of = {int(fleet.ids[b]): names[fleet.rack_of[b]] for b in np.flatnonzero(fleet.alive).tolist()}
-    check_racks_left(rack_of, resolved.request.brokers, measures.most_wanted)
+    check_racks_left(rack_of, resolved.request.job, resolved.request.brokers, measures.most_racks)
 
 
 def _left_over(resolved: ResolvedRequest, band: Band, measures: Measures, after: Loads) -> bool:
@@ -203,6 +200,10 @@ def _shard_goals(
 def _placed(facts: Facts, goals: ShardGoals, shards: int) -> pa.Table:
     rows = placed(facts, goals, shards)
     impossible = ordered(rows.filter(rows[IMPOSSIBLE].is_valid()))
+    if shards > 1 and len(impossible):
+        done = rows.filter(rows[IMPOSSIBLE].is_null())
+        last = _placed_last(facts, goals, impossible, done)
+        rows, impossible = pa.concat_tables([done, last]), ordered(last.filter(last[IMPOSSIBLE].is_valid()))
     if len(impossible):
         columns = (impossible[name].to_pylist() for name in ("topic", "partition", IMPOSSIBLE))
         reasons = [f"{topic}-{partition}: {why}" for topic, partition, why in zip(*columns, strict=True)]
@@ -213,6 +214,21 @@ def _placed(facts: Facts, goals: ShardGoals, shards: int) -> pa.Table:
             Correct("add a broker or disk space there, exclude fewer brokers, or decommission fewer at once"),
         )
     return rows.drop_columns([IMPOSSIBLE]).cast(TARGET)
+
+
+def _placed_last(facts: Facts, goals: ShardGoals, impossible: pa.Table, done: pa.Table) -> pa.Table:
+    """Place what no shard had a broker for, by what is left after all shards: each had only a part of the brokers' space."""
+    names = facts.frame.sparkSession.createDataFrame(impossible.select(["topic", "partition"]))
+    rest = Facts(facts.frame.join(sql.broadcast(names), ["topic", "partition"], "left_semi"), on_driver=True)
+    free, inflow = goals.free.copy(), goals.inflow.copy()
+    receivers, sizes = copies_to(done, goals.fleet)
+    np.subtract.at(free, receivers, sizes)
+    np.subtract.at(inflow, receivers, sizes)
+    # What must move is placed, and nothing else: balance comes after it.
+    left = replace(
+        goals, free=free, inflow=inflow.clip(0), shed=np.zeros_like(goals.shed), bounds=None, balance_leaders=False
+    )
+    return placed(rest, left, 1)
 
 
 def ordered(changes: pa.Table) -> pa.Table:

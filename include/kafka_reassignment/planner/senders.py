@@ -48,9 +48,14 @@ class Copies:
         new = adding(current, target)
         there = new != ABSENT
         count = there.sum(axis=1)
+        # What leaves dead brokers does so with the first step, which adds as many as that takes.
+        leaves_dead = ((adding(target, current) != ABSENT) & ~fleet.alive[current]).sum(axis=1)
+        before, after = (current != ABSENT).sum(axis=1), (target != ABSENT).sum(axis=1)
+        in_place_of_dead = np.minimum(before, after) - (before - leaves_dead)
+        movements = np.maximum(replica_movements, in_place_of_dead)
         # KIP-435: a new leader comes alone where more than one step is needed.
-        alone = (new[:, 0] != ABSENT) & (count > replica_movements)
-        at_first = np.where(alone, 1, np.minimum(count, replica_movements))
+        alone = (new[:, 0] != ABSENT) & (count > movements) & (in_place_of_dead <= 1)
+        at_first = np.where(alone, 1, np.minimum(count, movements))
         received = np.zeros(fleet.size, dtype=np.int64)
         np.add.at(received, new[there], np.broadcast_to(size[:, None], new.shape)[there])
         return cls(current, target, size * at_first, size * (count - at_first), received)
@@ -178,8 +183,9 @@ def levelled_senders(
     if sent.max() <= level:
         return nothing
     able = copies.able_to_send(may_lead & fleet.alive)
-    # A dead broker sends nothing, whatever the metadata say of the preferred leader.
-    rows = np.flatnonzero(able.any(axis=1) & (copies.first > 0) & fleet.alive[copies.current[:, 0]])
+    # A step that only moves the leader keeps all replicas: with a dead one it could not be carried out.
+    has_dead = ((copies.current != ABSENT) & ~fleet.alive[copies.current]).any(axis=1)
+    rows = np.flatnonzero(able.any(axis=1) & (copies.first > 0) & ~has_dead)
     rows = rows[np.argsort(-(copies.first + copies.later)[rows], kind="stable")]
     changes_leader = copies.current[rows, 0] != copies.target[rows, 0]
     most_leaders = int(leaders[may_lead].max(initial=0))
@@ -220,6 +226,8 @@ def sent_alone(changes: pa.Table, fleet: Fleet) -> Longs:
     only = ~copies.able_to_send(fleet.alive).any(axis=1)
     alone = np.zeros(fleet.size, dtype=np.int64)
     np.add.at(alone, copies.current[only, 0], copies.first[only])
+    stays = only & (copies.current[:, 0] == copies.target[:, 0])
+    np.add.at(alone, copies.current[stays, 0], copies.later[stays])
     return alone
 
 

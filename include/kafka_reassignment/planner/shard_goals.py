@@ -12,6 +12,7 @@ import numpy as np
 
 from kafka_reassignment.decisions.batching.columns import ABSENT, Flags, Longs
 from kafka_reassignment.planner.goals import NO_ROOM
+from kafka_reassignment.planner.space import FREE_UNKNOWN
 
 BUCKETS = 1024
 """A hash puts partitions into this many buckets; a shard is every n-th bucket, n a power of two up to this."""
@@ -104,19 +105,19 @@ class ShardGoals:
     alone: bool = True
 
     def for_shard(self, shard: int, shards: int) -> ShardGoals:
-        """Return one shard's part; the parts of all shards add up to these goals, but ``NO_ROOM`` is ``NO_ROOM`` in each."""
+        """Return one shard's part; the parts of all shards add up to these goals, but ``NO_ROOM`` and ``FREE_UNKNOWN`` are whole in each."""
         piece = MIN_PIECE_REPLICAS * self.largest
         rack_of = self.fleet.rack_of
         # All shards shed the same, but the bytes that must move differ: the inflow follows both.
         forced = self.forced.reshape(-1, shards).sum(axis=0)
         inflow = split_in_pieces(self.inflow, rack_of, piece, shard, forced + self.shed.sum() // shards)
-        # Free space is split like the inflow. A broker without inflow gets only what cannot go elsewhere.
+        # Free space that is known is split like the inflow: what a shard has no space for is placed after all shards.
         part = np.divide(inflow, self.inflow, out=np.full(len(inflow), 1 / shards), where=self.inflow > 0)
         return replace(
             self,
             shed=split_in_pieces(self.shed, rack_of, piece, shard, np.ones(shards, dtype=np.int64)),
             inflow=inflow,
-            free=np.floor(self.free * part).astype(np.int64),
+            free=np.where(self.free < FREE_UNKNOWN, np.floor(self.free * part).astype(np.int64), self.free),
             excess=split_evenly(self.excess, shard, shards),
             leader_room=_leader_room_of_shard(self.leader_room, shard, shards),
             bounds=self.bounds if shards == 1 else None,

@@ -17,6 +17,7 @@ from kafka_reassignment.plan.summary import (
     MoveSummary,
     PlanSummary,
     factor_changes,
+    fewer_racks,
     seconds_at_rate,
     short_of_min_insync,
 )
@@ -93,6 +94,7 @@ def summarize(
         factor_changes=factor_changes(changes),
         producers_wait=producers_wait,
         below_min_insync=below_min_insync,
+        fewer_racks=fewer_racks(changes, dict(zip(fleet.ids.tolist(), racks, strict=True))),
         left_unbalanced=_outside_tolerance(resolved, assignment) + _leading_too_much(resolved, assignment),
     )
 
@@ -149,9 +151,12 @@ def _leading_too_much(resolved: ResolvedRequest, assignment: Assignment) -> tupl
         return ()
     worst = too_many[np.argsort(-leaders[too_many], kind="stable")].tolist()
     leading = name_some(f"broker {resolved.fleet.ids[b]} leads {leaders[b]}" for b in worst)
+    asked = "" if resolved.topics is None else " of the topics that the request is about"
+    hosts_dead = bool((~resolved.fleet.alive & (assignment.after.replicas > 0)).any())
+    or_dead = ", or partitions have a replica on a dead broker and are not reordered" if hosts_dead else ""
     return (
         (
             f"{len(worst)} brokers still lead more than {1 + LEADER_TOLERANCE:.2f} times the mean ({leading}): no "
-            "reorder of current replicas helps, because the brokers that could lead more have too few replicas."
+            f"reorder of current replicas{asked} helps, because the brokers that could lead more have too few of them{or_dead}."
         ),
     )

@@ -46,6 +46,16 @@ class Job(StrEnum):
 NAMES_BROKERS = frozenset({Job.DECOMMISSION, Job.ADD_BROKERS, Job.MOVE_TOPICS, Job.REBALANCE})
 """Jobs that look at ``brokers``."""
 
+ALWAYS_BALANCE = frozenset({Job.REBALANCE, Job.ADD_BROKERS})
+MAY_BALANCE = frozenset({Job.DECOMMISSION, Job.REPLICATION_FACTOR, Job.RESTORE_RACKS})
+"""Jobs that move replicas for balance alone, in every mode or in the mode ``balanced``."""
+
+
+def balances_bytes(job: Job, mode: str) -> bool:
+    """Whether a job moves replicas for balance alone."""
+    return job in ALWAYS_BALANCE or (mode == "balanced" and job in MAY_BALANCE)
+
+
 GROUPS: Mapping[str, type[BaseModel]] = {"limits": Limits, "auto": AutoRate, "maintenance": MaintenanceWindows}
 """Fields that have a model of their own; a form shows what is in them beside the other fields."""
 
@@ -207,7 +217,7 @@ class ReassignmentRequest(BaseModel):
         ge=1,
         le=60 * 24 * 60,
         title="Catch-up timeout (minutes)",
-        description="Time that the new replicas of one batch have to join the ISR, in minutes.",
+        description="Time that the new replicas of one batch have to join the ISR, in minutes. Copies that need longer at their rate have twice what they need.",
     )
     wait_for_broker_minutes: int = Field(
         default=10,

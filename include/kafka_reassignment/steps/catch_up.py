@@ -36,7 +36,15 @@ from kafka_reassignment.steps.recorded_batch import planned_batch, taking_part
 from kafka_reassignment.steps.stuck import to_get_on
 from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.view import tiered_topics
-from kafka_reassignment.steps.waiting import Done, SizeSamples, Waiting, WaitResult, bounded_step, deadline_of
+from kafka_reassignment.steps.waiting import (
+    Done,
+    SizeSamples,
+    Waiting,
+    WaitResult,
+    bounded_step,
+    deadline_of,
+    minutes_until,
+)
 from kafka_reassignment.text import format_brokers
 
 
@@ -51,7 +59,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
     ``Failed`` with:
         StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
         NotSubmittedError: the batch was never submitted.
-        CatchUpTimeoutError: the time that the request allows, counted from ``started_at``, is over.
+        CatchUpTimeoutError: the time that the request and the copies at their rate allow, counted from ``started_at``, is over.
     """
     if done := finished_batch(run, number):
         return done
@@ -73,10 +81,10 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
         raise never_submitted(batch, seen.not_submitted)
     batch, goes_on_at = leave_open(run, recorded, batch, view, seen.waiting, started_at)
     seen = catch_up(batch, view, submitted=submitted)
-    deadline = deadline_of(run, started_at)
+    deadline = deadline_of(run, started_at, copying=number)
     if seen.complete:
         if unfinished := run.controller.unfinished(view):
-            return _waits_for_controller(run, recorded, number, unfinished, view, deadline)
+            return _waits_for_controller(run, recorded, number, unfinished, view, started_at, deadline)
         seen = catch_up(batch, view, submitted=submitted, controller=run.controller)
     if seen.complete:
         return Done(f"batch {number}: {len(seen.in_sync)} partitions have their whole target in sync")
@@ -96,7 +104,7 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
         waiting = {p: seen.blocked.get(p, f"waits for broker {format_brokers(b)}") for p, b in seen.waiting.items()}
         raise CatchUpTimeoutError(
             f"Batch {number}: {len(seen.waiting)} of {len(batch.steps)} partitions did not catch up within "
-            f"{run.request.catch_up_timeout_minutes} min: {format_reasons(waiting)}. They continue under the throttle",
+            f"{minutes_until(deadline, started_at)} min: {format_reasons(waiting)}. They continue under the throttle",
             *to_let_catch_up(seen.waiting, view),
             *to_get_on(run, recorded, completing, view, stuck, blocked=seen.blocked),
             *_to_end(run, hung),
@@ -137,7 +145,13 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
 
 
 def _waits_for_controller(
-    run: RunContext, recorded: RecordView, number: int, unfinished: Unfinished, view: View, deadline: datetime
+    run: RunContext,
+    recorded: RecordView,
+    number: int,
+    unfinished: Unfinished,
+    view: View,
+    started_at: datetime,
+    deadline: datetime,
 ) -> Waiting:
     """Wait until the controller has finished a batch whose targets are all in sync.
 
@@ -148,7 +162,7 @@ def _waits_for_controller(
     advice = to_let_catch_up(unfinished.held_up, view)
     if run.now() >= deadline:
         raise CatchUpTimeoutError(
-            f"Waited {run.request.catch_up_timeout_minutes} min for {text}",
+            f"Waited {minutes_until(deadline, started_at)} min for {text}",
             *advice,
             Rerun("sense_isr_catch_up", batch=number),
         )

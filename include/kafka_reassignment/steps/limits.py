@@ -216,7 +216,8 @@ def _rebatched(run: RunContext, last: int, remaining: RemainingPlan, limits: Lim
     place = record.new_plan_place(run.now(), run.actor.task_id)
     changes = without_slowdowns(record.journal().rate_changes)
     rates = BatchRates.of(run.request, limits, changes)
-    summary = rebatch(record.plan_ref(), record.plan_refs(), remaining, limits, rates, record.uri_of(place))
+    live, out = run.cluster.describe_cluster().live_brokers, record.uri_of(place)
+    summary = rebatch(record.plan_ref(), record.plan_refs(), remaining, limits, rates, out, live_brokers=live)
     revision = Revision(
         at=run.now(),
         first_batch=remaining.after + 1,

@@ -28,9 +28,10 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words
+from kafka_reassignment.steps.preflight import refuse_moves_in_flight
 from kafka_reassignment.steps.recorded_batch import begun_batch
 from kafka_reassignment.steps.supersede import LeftBetween, give_back, left_between
-from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons, observe
+from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons, min_insync_replicas, observe
 
 TOPIC_KEYS = (MIN_ISR, REMOTE_STORAGE)
 
@@ -49,6 +50,7 @@ def make_plan(run: RunContext, *, master: str, spark_settings: Mapping[str, str]
 
     Raises:
         InvalidRequestError: no plan meets the request; the message says why.
+        ReassignmentInProgressError: another client has begun moves since ``preflight``.
         RecordDamagedError: the frozen plan was altered.
         PlannerMissingError: PySpark, Java or what the master needs is missing here.
     """
@@ -83,7 +85,8 @@ def _releasing_lock(run: RunContext) -> Iterator[None]:
         if not is_worth_a_retry(error) and run.record.submitted(1) is None:
             _, half_way = give_back(run)
             # What is corrected is planned again once the lock is taken again; a request is corrected by another run.
-            if not isinstance(error, InvalidRequestError) and not any(isinstance(a, Trigger) for a in error.advice):
+            leads_there = Rerun("preflight") in error.advice or any(isinstance(a, Trigger) for a in error.advice)
+            if not isinstance(error, InvalidRequestError) and not leads_there:
                 error.add_advice(Rerun("preflight"))
             if half_way:  # in flight or between two assignments: it would stay so
                 error.add_advice(Trigger(CANCEL_DAG_ID, {"reassignment_id": half_way}))
@@ -166,7 +169,7 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
             not_begun = {str(s.partition) for s in steps if s.partition not in may_have or not has_begun(s, view)}
             if len(not_begun) < len(steps):
                 begun.append(BegunBatch(number, plan_of(number), not_begun, _half_way(steps, view)))
-    description = run.cluster.describe_cluster()
+    description, partitions = run.cluster.describe_cluster(), run.cluster.describe_partitions()
     try:
         return invert(
             begun,
@@ -174,6 +177,8 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
             out_uri,
             live_brokers=description.live_brokers,
             rates=BatchRates.of(request, request.limits, without_slowdowns(run.record.journal().rate_changes)),
+            partitions_in_cluster=len(partitions),
+            min_insync_replicas=min_insync_replicas(run.cluster, {p.topic for p in partitions}),
             rack_of={id_: broker.rack for id_, broker in description.brokers.items()},
         )
     except RecordDamagedError as error:
@@ -220,10 +225,17 @@ def take_snapshot(run: RunContext, uri: str, *, as_if_cancelled: bool = False) -
     With ``as_if_cancelled`` a partition in flight counts as being where a cancel leaves it (KIP-236), and what the superseded
     reassignment has left between two assignments as being at one of them: that is where the batches will find it. What can reach
     neither is to have as many replicas as before. Where the controller cannot cancel, a move in flight ends at its target, and
-    its original replicas are not known.
+    its original replicas are not known. Without it nothing may be in flight, as in ``preflight``, which may be long ago.
+
+    Raises:
+        ReassignmentInProgressError: another client has begun moves, and they are not to be cancelled.
     """
     description = run.cluster.describe_cluster()
+    if not as_if_cancelled:
+        refuse_moves_in_flight(run, description.live_brokers)
     partitions = run.cluster.describe_partitions()
+    if not as_if_cancelled:  # again: adding replicas of a move that has begun meanwhile are among these
+        refuse_moves_in_flight(run, description.live_brokers)
     for partition, flight in run.cluster.list_reassignments().items() if as_if_cancelled else ():
         if partition in partitions:
             partitions[partition] = replace(

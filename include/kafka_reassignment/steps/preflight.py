@@ -8,7 +8,7 @@ from typing import Any
 from kafka_reassignment.advice import CANCEL_DAG_ID, Advice, Correct, Rerun, Trigger, WaitUntil
 from kafka_reassignment.decisions.admission import hung_moves
 from kafka_reassignment.decisions.apply_json import check_targets
-from kafka_reassignment.decisions.brokers import check_racks_left, excluded_in_vain
+from kafka_reassignment.decisions.brokers import check_racks_left, excluded_in_vain, leaving_brokers
 from kafka_reassignment.decisions.producer_wait import FETCH_KEYS, ProducerWait, producer_wait
 from kafka_reassignment.decisions.rate import lower_rates_to_roll_back
 from kafka_reassignment.decisions.throttle import Journal
@@ -96,7 +96,7 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
             check_health(run.cluster, request)
             refuse_never_open(request.maintenance, run.now())
             if not request.supersede:
-                _check_nothing_in_flight(run, description.live_brokers)
+                refuse_moves_in_flight(run, description.live_brokers)
             run.record.write_request(recorded)
             if superseded is not None:
                 event.facts["superseded_reassignment"] = _stop(run, superseded, requested_by)
@@ -256,9 +256,10 @@ def _check_job(
         )
     if request.job is Job.ROLL_BACK:
         _check_roll_back(run, str(request.roll_back_of))
-    if request.job is Job.DECOMMISSION:
+    leaving = leaving_brokers(request.job, request.brokers, _hosting(partitions) | description.live_brokers)
+    if leaving:
         rack_of = {b: description.brokers[b].rack for b in description.live_brokers}
-        check_racks_left(rack_of, request.brokers, _most_replicas(run, request, partitions))
+        check_racks_left(rack_of, request.job, request.brokers, _most_racks(run, request, rack_of, leaving, partitions))
     if request.job is not Job.APPLY_JSON or request.reassignment_json is None:
         return
     targets = parse_plan(request.reassignment_json)
@@ -273,19 +274,25 @@ def _check_job(
     )
 
 
-def _most_replicas(
-    run: RunContext, request: ReassignmentRequest, partitions: Mapping[TopicPartition, PartitionState]
+def _most_racks(
+    run: RunContext,
+    request: ReassignmentRequest,
+    rack_of: Mapping[int, str | None],
+    leaving: frozenset[int],
+    partitions: Mapping[TopicPartition, PartitionState],
 ) -> int:
-    """Replicas of the partition that has most. What is to be superseded counts as cancelled: a move in flight has more."""
+    """The most racks that a partition has live replicas in, of those with a replica on a leaving broker.
+
+    What is to be superseded counts as cancelled: a move in flight has more.
+    """
     in_flight = run.cluster.list_reassignments() if request.supersede and run.controller.can_cancel else {}
-    return max(
-        (
-            len(in_flight[p].original if p in in_flight else state.replicas)
-            for p, state in partitions.items()
-            if request.asks_about(p.topic)
-        ),
-        default=0,
+    asked = (
+        in_flight[p].original if p in in_flight else state.replicas
+        for p, state in partitions.items()
+        if request.asks_about(p.topic)
     )
+    affected = (replicas for replicas in asked if not leaving.isdisjoint(replicas))
+    return max((len({rack_of[b] for b in replicas if b in rack_of}) for replicas in affected), default=0)
 
 
 def _check_roll_back(run: RunContext, reassignment_id: str) -> None:
@@ -321,7 +328,12 @@ def _keep_lower_rates(run: RunContext, request: ReassignmentRequest) -> None:
     run.record.update_journal(kept)
 
 
-def _check_nothing_in_flight(run: RunContext, live_brokers: Collection[int]) -> None:
+def refuse_moves_in_flight(run: RunContext, live_brokers: Collection[int]) -> None:
+    """Refuse to plan while other moves are in flight: where their partitions will be is not known.
+
+    Raises:
+        ReassignmentInProgressError: some are.
+    """
     in_flight = run.cluster.list_reassignments()
     if in_flight:
         hung = hung_moves(in_flight, live_brokers)

@@ -16,10 +16,18 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 from kafka_reassignment.advice import Rerun
+from kafka_reassignment.decisions.rate import rate_in_force
 from kafka_reassignment.decisions.samples import Sample, sample_of
 from kafka_reassignment.decisions.throttle import Side
-from kafka_reassignment.errors import CatchUpTimeoutError, ReassignmentError, RecordUnavailableError, is_worth_a_retry
+from kafka_reassignment.errors import (
+    CatchUpTimeoutError,
+    ReassignmentError,
+    RecordError,
+    RecordUnavailableError,
+    is_worth_a_retry,
+)
 from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.steps.context import RunContext
 
@@ -28,6 +36,9 @@ LONGEST_WAIT = timedelta(days=7)
 
 STORE_AWAY = timedelta(minutes=10)
 """While the record's store does not answer, the task looks by itself that often: the request is in the store."""
+
+COPIES_TIMES = 2
+"""A batch may copy for this many times what its copies take at the rate in force: partitions grow, and brokers carry less than their rate."""
 
 KEPT_SECONDS = 120.0
 """How long a sample of sizes is kept: speeds are measured over the last minute."""
@@ -99,19 +110,42 @@ def bounded_step(
     return looked
 
 
-def deadline_of(run: RunContext, started_at: datetime) -> datetime:
-    """Return until when a step of a batch that began to wait then may wait: the request says how long."""
-    return started_at + timedelta(minutes=run.request.catch_up_timeout_minutes)
+def deadline_of(run: RunContext, started_at: datetime, copying: int | None = None) -> datetime:
+    """Return until when a step of a batch that began to wait then may wait: the request says how long.
+
+    What copies as fast as it was asked to is not late. So a batch that copies has ``COPIES_TIMES`` the time that its copies take at
+    the rate in force, where that is longer; it is looked up once the time of the request is over.
+
+    Args:
+        run: of the reassignment.
+        started_at: when the wait began.
+        copying: the number of the batch, where its copies may be waited for.
+    """
+    deadline = started_at + timedelta(minutes=run.request.catch_up_timeout_minutes)
+    if copying is None or run.now() < deadline:
+        return deadline
+    rate = rate_in_force(run.request, run.record.journal())
+    if not rate:
+        return deadline
+    planned = read_summary(run.record.plan_refs()(copying)).batches[copying - 1].busiest_bytes / rate
+    return max(deadline, started_at + timedelta(seconds=COPIES_TIMES * planned))
+
+
+def minutes_until(deadline: datetime, started_at: datetime) -> int:
+    """Return the minutes that a step had until its deadline, for people."""
+    return round((deadline - started_at).total_seconds() / 60)
 
 
 def _until_it_passes(run: RunContext, number: int, started_at: datetime, error: ReassignmentError) -> WaitResult:
     try:
-        deadline = deadline_of(run, started_at)
+        deadline = deadline_of(run, started_at, copying=number)
     except RecordUnavailableError:  # the store is away, so nobody can say how long to wait
         return Waiting(str(error), until=run.now() + STORE_AWAY)
+    except RecordError:  # nobody can say how long its copies take
+        deadline = deadline_of(run, started_at)
     if run.now() < deadline:
         return Waiting(str(error), until=deadline)
-    waited = f"Batch {number} waited {run.request.catch_up_timeout_minutes} min in vain: {error}"
+    waited = f"Batch {number} waited {minutes_until(deadline, started_at)} min in vain: {error}"
     return Failed(CatchUpTimeoutError(waited, Rerun("sense_isr_catch_up", batch=number)))
 
 

@@ -18,7 +18,9 @@ from kafka_reassignment.decisions.batching import (
     StepColumns,
     batches_of,
     fewest_batches,
+    pack,
     split_long_lists,
+    within_limit,
 )
 from kafka_reassignment.decisions.batching.columns import ThrottleLists
 from kafka_reassignment.decisions.throttle import RateChange, Side
@@ -192,6 +194,16 @@ def test_the_time_of_a_batch_gives_way_to_the_limit_on_batches():
     assert batches_of(steps, limits(partition_movements=500, max_batches=5), rates).max() <= 5
 
 
+def test_no_batch_of_a_plan_gets_too_long_for_all_windows():
+    """Its admission would wait for a window that is long enough for ever; a plan can still be refused."""
+    steps = random_copies(1, 400, 10)
+    busiest = busiest_broker(steps, ONE_A_SECOND)
+    rates, few = BatchRates(1, longest_seconds=busiest / 50, most_seconds=busiest / 20), limits(max_batches=5)
+    with pytest.raises(InfeasiblePlanError, match=r"batches that each fit into a maintenance window.*longer windows"):
+        within_limit(pack(steps, few, rates), few, rates)
+    assert pack(steps, limits(max_batches=30), rates).max() <= 30
+
+
 def test_copies_that_move_no_leader_leave_room_for_those_that_do():
     steps = columns(
         *((n, 20, n, (20 + n,), False) for n in range(4)),
@@ -255,6 +267,10 @@ def test_how_long_a_batch_copies_is_the_requests_word_and_fits_its_windows():
         update={"maintenance": MaintenanceWindows(windows=("sat 22:00-22:10", "sun 22:00-22:12"))}
     )
     assert BatchRates.of(night, night.limits).longest_seconds == 0.75 * 12 * 60
+    assert BatchRates.of(night, night.limits).most_seconds is None
+    assert BatchRates.of(night, night.limits, fits_windows=True).most_seconds == 0.95 * (12 * 60)
+    unthrottled = night.model_copy(update={"throttle_mb_per_second": None, "unthrottled": True})
+    assert BatchRates.of(unthrottled, night.limits, fits_windows=True).most_seconds is None
 
 
 @st.composite

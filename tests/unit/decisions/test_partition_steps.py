@@ -166,6 +166,53 @@ def test_r_is_exceeded_to_reach_min_insync_and_only_then() -> None:
     assert running((1, 2, 3), (4, 5, 6), 1, isr={1, 2}, min_insync=2) == (4, 1, 2)
 
 
+@pytest.mark.parametrize(
+    ("current", "target", "r", "dead", "expected"),
+    [
+        ((1, 5, 6), (1, 3, 2), 1, {5, 6}, ((1, 3, 2),)),
+        ((1, 2, 9), (2, 3, 4), 1, {9}, ((2, 3, 1), (2, 3, 4))),
+        ((1, 5, 6), (7, 8, 9), 2, {5, 6}, ((7, 8, 1), (7, 8, 9))),
+        ((1, 2, 9), (7, 8, 3), 2, {9}, ((7, 1, 2), (7, 8, 3))),
+        ((1, 9), (1, 2, 3), 1, {9}, ((1, 2), (1, 2, 3))),
+        ((1, 2, 9), (4, 5, 9), 1, {9}, ((4, 9, 2), (4, 5, 9))),
+    ],
+    ids=[
+        "two dead ones go at once, though R is one",
+        "the dead one goes before a live one",
+        "a new leader does not come alone where two dead ones go",
+        "a new leader comes alone where one dead one goes",
+        "one that gets more replicas drops the dead one at once",
+        "one that stays does not go",
+    ],
+)
+def test_what_leaves_dead_brokers_goes_with_the_first_step(
+    current: Replicas, target: Replicas, r: int, dead: set[int], expected: tuple[Replicas, ...]
+) -> None:
+    """No step whose target has a dead broker can be carried out."""
+    assert steps_of(current, target, replica_movements=r, dead_brokers=dead) == expected
+    alive = set(BROKERS) - dead
+    assert running(current, target, r, isr=set(current) & alive, live_brokers=alive) == expected[0]
+
+
+def test_where_too_few_are_alive_to_replace_them_a_dead_one_stays() -> None:
+    assert running((1, 5, 6), (1, 3, 7), 1, isr={1}, live_brokers=set(BROKERS) - {5, 6, 7}) == (1, 3, 6)
+
+
+@given(replica_lists, replica_lists, movements, st.sets(st.sampled_from(BROKERS)))
+def test_after_the_first_step_no_replica_that_leaves_is_dead(
+    current: Replicas, target: Replicas, r: int, dead: set[int]
+) -> None:
+    steps = steps_of(current, target, replica_movements=r, dead_brokers=dead)
+    assert (steps[-1] if steps else current) == target
+    at, leaving = current, (set(current) & dead) - set(target)
+    for step in steps:
+        move = Reassignment(P, at, step)
+        assert not set(step) & leaving
+        assert len(move.adding) <= max(r, len(leaving & set(at)))
+        assert len(step) >= min(len(move.expanded), len(target), len(current))
+        at = step
+
+
 RACKS = {1: "a", 2: "b", 3: "c", 4: "b", 5: "c", 6: "a"}
 
 
@@ -243,7 +290,7 @@ def test_whatever_is_down_a_next_step_keeps_the_bounds_and_never_stands_still(
     assert step != current
     assert set(move.adding) <= alive
     assert set(move.adding) <= set(target)
-    at_once = max(r, min_insync - len(set(current) - out_of_sync - down))
+    at_once = max(r, min_insync - len(set(current) - out_of_sync - down), len((set(current) & down) - set(target)))
     assert len(move.adding) <= at_once
     assert len(move.expanded) <= max(len(current), len(target)) + at_once
     assert len(step) >= min(len(current), len(target))

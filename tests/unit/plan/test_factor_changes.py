@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_reassignment.plan.schemas import TARGET
-from kafka_reassignment.plan.summary import factor_changes, short_of_min_insync
+from kafka_reassignment.plan.summary import factor_changes, fewer_racks, short_of_min_insync
 
 pytestmark = pytest.mark.quick
 
@@ -55,3 +55,12 @@ def test_what_min_insync_replicas_lets_wait_or_stay_is_told_by_topic():
         ("lower (1 partitions with 1 of 2)", "moved (1 partitions with 1 of 2)"),
     )
     assert short_of_min_insync(found, {}) == short_of_min_insync(changes(), least) == ((), ())
+
+
+def test_partitions_that_will_be_in_fewer_racks_than_they_could_be_in_are_counted():
+    racks = {1: "a", 2: "b", 3: "c", 4: "a", 5: None}
+    fewer = changes(("to one rack", (1, 2, 3), (1, 4, 3)), ("fewer replicas", (1, 4, 2), (1, 4)))
+    as_many = changes(("same", (1, 2), (4, 2)), ("fewer replicas", (1, 2, 3), (1, 2)), ("no rack", (5, 1), (4, 1)))
+    assert fewer_racks(fewer, racks) == 2
+    assert fewer_racks(as_many, racks) == 0
+    assert fewer_racks(fewer, dict.fromkeys(racks)) == fewer_racks(changes(), racks) == 0

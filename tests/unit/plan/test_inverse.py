@@ -15,6 +15,7 @@ from kafka_reassignment.request import Job, ReassignmentRequest
 pytestmark = pytest.mark.quick
 
 REQUEST = ReassignmentRequest(job=Job.ROLL_BACK, roll_back_of="r", unthrottled=True)
+CLUSTER = {"partitions_in_cluster": 9, "min_insync_replicas": {"orders": 1}}
 A, B, C, D = (1, 2, 3), (4, 2, 3), (4, 5, 3), (4, 5, 6)
 
 
@@ -33,7 +34,7 @@ def test_steps_of_two_batchings_are_numbered_in_the_order_of_their_batches(tmp_p
     )
     begun = [BegunBatch(2, second, ()), BegunBatch(1, second, ()), BegunBatch(1, first, ())]
     out = f"{tmp_path}/back"
-    summary = invert(begun, REQUEST, out, live_brokers=range(10), rates=BatchRates())
+    summary = invert(begun, REQUEST, out, live_brokers=range(10), rates=BatchRates(), **CLUSTER)
     batches = [read_batch(PlanRef(out, summary.plan_hash), n).steps for n in (1, 2, 3)]
     found = [
         [(str(s.partition), s.reassignment.current, s.reassignment.target, s.step, s.steps) for s in b] for b in batches
@@ -66,11 +67,14 @@ def test_max_batches_bounds_what_one_batch_is_undone_by_not_all_of_them(tmp_path
     """Other limits, and what was retried, may have made more batches than one request allows: they all go back."""
     begun = begun_batches(tmp_path, *([move("orders", n, (1, 2), (1, 3))] for n in range(3)))
     limited = limited_to(max_batches=2)
-    assert len(invert(begun, limited, f"{tmp_path}/back", live_brokers=range(10), rates=BatchRates()).batches) == 3
+    assert (
+        len(invert(begun, limited, f"{tmp_path}/back", live_brokers=range(10), rates=BatchRates(), **CLUSTER).batches)
+        == 3
+    )
     one = begun_batches(tmp_path, [move("orders", n, (1, 2), (1, 3)) for n in range(3)])
     limited = limited_to(max_batches=2, partition_movements=1)
     with pytest.raises(InfeasiblePlanError, match=r"3 batches: expected at most 2 \('max_batches'\)"):
-        invert(one, limited, f"{tmp_path}/back", live_brokers=range(10), rates=BatchRates())
+        invert(one, limited, f"{tmp_path}/back", live_brokers=range(10), rates=BatchRates(), **CLUSTER)
 
 
 def test_what_is_half_way_is_undone_by_one_step_and_the_racks_are_kept_for_later_cuts(tmp_path):
@@ -78,7 +82,7 @@ def test_what_is_half_way_is_undone_by_one_step_and_the_racks_are_kept_for_later
     out = f"{tmp_path}/back"
     request = limited_to(replica_movements=1)
     begun = replace(begun, half_way={"orders-0"})
-    summary = invert([begun], request, out, live_brokers=range(10), rates=BatchRates(), rack_of=RACKS)
+    summary = invert([begun], request, out, live_brokers=range(10), rates=BatchRates(), **CLUSTER, rack_of=RACKS)
     steps = [s for b in summary.batches for s in read_batch(PlanRef(out, summary.plan_hash), b.number).steps]
     assert sorted((str(s.partition), s.step, s.steps) for s in steps) == [
         ("orders-0", 1, 1),
@@ -86,3 +90,14 @@ def test_what_is_half_way_is_undone_by_one_step_and_the_racks_are_kept_for_later
         ("orders-1", 2, 2),
     ]
     assert read_summary(PlanRef(out, summary.plan_hash)).rack_of == RACKS
+
+
+def test_what_leaves_a_broker_that_has_died_since_does_so_with_the_first_step(tmp_path):
+    """A step whose target has a dead broker cannot be carried out."""
+    begun = begun_batches(tmp_path, [move("orders", 0, (1, 2, 3), (4, 5, 6))])
+    out = f"{tmp_path}/back"
+    summary = invert(
+        begun, limited_to(replica_movements=1), out, live_brokers={1, 2, 3, 4}, rates=BatchRates(), **CLUSTER
+    )
+    steps = [s for b in summary.batches for s in read_batch(PlanRef(out, summary.plan_hash), b.number).steps]
+    assert [s.reassignment.target for s in steps] == [(1, 2, 4), (1, 2, 3)]

@@ -50,9 +50,35 @@ def test_a_disk_that_will_be_nearly_full_is_a_risk_and_the_fullest_comes_first()
     )
 
 
+def on_path(log_dir: LogDirSummary, path: str) -> LogDirSummary:
+    return log_dir.model_copy(update={"path": path})
+
+
+def test_log_dirs_that_may_share_a_volume_are_named_where_that_would_fill_it():
+    """Each reports the bytes of its volume, so that of a shared one counts twice."""
+    dirs = tuple(on_path(log_dir(4, 80, 50, total=200), path) for path in ("/d/a", "/d/b"))
+    (*_, found) = risks(summary(log_dirs=dirs), ASKED)
+    assert found == (
+        "Perhaps one volume: /d/a, /d/b of broker 4 report the same bytes, and are counted as a volume each. If they share one, it "
+        "gets 100 GB and has 80 GB free now"
+    )
+    room = tuple(on_path(log_dir(4, 180, 50, total=200), path) for path in ("/d/a", "/d/b"))
+    others = (
+        log_dir(5, 80, 20, total=200),
+        on_path(log_dir(5, 81, 20, total=200), "/e"),
+        log_dir(6, 80, 20, total=200),
+    )
+    assert risks(summary(log_dirs=(*room, *others)), ASKED) == ()
+
+
 def test_disks_whose_free_space_is_not_known_are_named_where_something_is_copied_to_them():
     found = risks(summary(log_dirs=(log_dir(4, None, 30), log_dir(5, None, 0))), ASKED)
     assert found == ("Disks not known: brokers 4 do not report their free space",)
+
+
+def test_fewer_racks_are_a_risk():
+    (found,) = risks(summary(fewer_racks=3), ASKED)
+    assert found.startswith("Fewer racks: the replicas of 3 partitions will be in fewer racks than now")
 
 
 def test_what_the_request_gives_up_is_a_risk():

@@ -4,6 +4,7 @@ import pytest
 from tests.unit.plan.test_report import batch, broker, summary
 
 from kafka_reassignment.plan.time_bound import time_bound
+from kafka_reassignment.request import Job
 
 pytestmark = pytest.mark.quick
 
@@ -11,14 +12,14 @@ GB = 1_000_000_000
 RATE = 50_000_000
 
 
-def bound_of(*brokers, rate=RATE, **changes):
+def bound_of(*brokers, rate=RATE, job=Job.DECOMMISSION, mode="balanced", **changes):
     """The sentences for brokers given as (received, sent) in GB, whose one batch takes as long as the busiest."""
     found = tuple(
         broker(number, "a", 0, 0).model_copy(update={"bytes_received": got * GB, "bytes_sent": sent * GB, **changes})
         for number, (got, sent) in enumerate(brokers, 1)
     )
     busiest = max(max(b.bytes_received, b.bytes_sent) for b in found)
-    return time_bound(summary(brokers=found, batches=(batch(1, busiest),)), rate)
+    return time_bound(summary(brokers=found, batches=(batch(1, busiest),), job=job, mode=mode), rate)
 
 
 def test_a_receiver_that_must_get_its_bytes_is_named_with_its_time_and_the_next_busiest():
@@ -40,6 +41,13 @@ def test_a_receiver_that_must_get_its_bytes_is_named_with_its_time_and_the_next_
 def test_a_receiver_that_gets_more_than_it_needs_gets_it_for_evenness():
     _, why, _ = bound_of((9, 0), (1, 3))
     assert why.startswith("Emptier brokers get more, up to twice the mean")
+
+
+def test_a_job_that_does_not_balance_asks_for_no_bytes_to_come_inside_the_tolerance():
+    _, why, _ = bound_of((4.5, 0), (0, 3), mode="fewest_bytes")
+    assert why.startswith("Emptier brokers get more, up to twice the mean")
+    _, why, _ = bound_of((4.5, 0), (0, 3), job=Job.APPLY_JSON)
+    assert why == "The reassignment JSON puts these replicas there."
 
 
 def test_a_sender_that_alone_has_the_bytes_is_forced():

@@ -11,7 +11,7 @@ from kafka_reassignment.planner.goals import NO_ROOM, Band, fair_shares, leader_
 from kafka_reassignment.planner.placing.leaders import leads_too_much
 from kafka_reassignment.planner.schemas import LOG_DIRS
 from kafka_reassignment.planner.shard_goals import BUCKETS, Fleet, ShardGoals, split_evenly, split_in_pieces
-from kafka_reassignment.planner.space import Space, short_of_space
+from kafka_reassignment.planner.space import FREE_UNKNOWN, Space, short_of_space
 
 pytestmark = pytest.mark.quick
 
@@ -59,6 +59,7 @@ def test_the_least_bytes_are_the_larger_of_what_is_over_and_what_is_under():
     assert least_bytes(band, np.array([130.0, 85.0, 85.0]), 0) == pytest.approx(20)
     assert least_bytes(band, np.array([120.0, 110.0, 70.0]), 0) == pytest.approx(20)
     assert least_bytes(band, np.array([130.0, 85.0, 85.0]), 50) == pytest.approx(70)
+    assert least_bytes(band, np.array([150.0, 95.0, 95.0]), 0, 30) == pytest.approx(10), "30 of it go without a copy"
 
 
 def test_balancing_moves_just_what_brings_all_into_the_band():
@@ -155,6 +156,17 @@ def test_a_broker_that_is_to_get_no_leadership_has_no_surplus_in_any_shard(shard
     assert sum(int(part[1]) for part in parts) == -4096
 
 
+def test_free_space_that_is_not_known_limits_no_shard():
+    """A shard that has none of a broker's inflow would have none of its space, and say that its disks are full."""
+    none, ones, brokers = longs(0, 0), longs(1, 1), ALL(2, bool)
+    fleet = Fleet(longs(1, 2), ("a",), none, brokers, brokers, brokers, brokers, ones)
+    forced, free = np.ones(BUCKETS, dtype=np.int64), longs(FREE_UNKNOWN, 1000)
+    goals = ShardGoals(fleet, none, longs(100, 100), forced, free, none, none, largest=100)
+    parts = [goals.for_shard(shard, 2).free for shard in range(2)]
+    assert [int(part[0]) for part in parts] == [FREE_UNKNOWN, FREE_UNKNOWN]
+    assert sum(int(part[1]) for part in parts) == 1000
+
+
 def test_pieces_add_up_follow_the_weights_and_are_not_smaller_than_wanted():
     total, racks, weights = longs(100, 100, 100, 100), longs(0, 0, 1, 1), longs(1, 3)
     parts = [split_in_pieces(total, racks, 100, shard, weights) for shard in range(2)]
@@ -184,3 +196,11 @@ def test_a_copy_that_no_single_log_dir_has_space_for_is_too_much_though_all_of_t
     """The admission would hold such a batch back for ever. Three brokers, two log dirs with room for 180 each."""
     received, largest, free = longs(200, 200, 400), longs(100, 200, 100), longs(360, 360, 360)
     assert short_of_space(received, largest, free, longs(2, 2, 2)).tolist() == [False, True, True]
+
+
+def test_new_replicas_that_no_broker_may_take_make_no_inflow():
+    routes = Routes(longs(0, 100), longs(0, 0).reshape(2, 1), longs(0, 0).reshape(2, 1))
+    none = np.zeros(2, dtype=bool)
+    with np.errstate(all="raise"):
+        flows = forced_flows(np.array([50.0, 50.0]), np.zeros(2), none, longs(0, 0), longs(FREE, FREE), routes)
+    assert flows.inflow.tolist() == [0, 0]

@@ -16,6 +16,7 @@ from kafka_reassignment.errors import (
 from kafka_reassignment.model import TopicPartition
 from kafka_reassignment.plan.hash import plan_hash
 from kafka_reassignment.plan.store import read_batch, read_batches, read_target
+from kafka_reassignment.planner import shards
 from kafka_reassignment.planner.pipeline import plan
 from kafka_reassignment.request import Job, Limits, ReassignmentRequest
 
@@ -124,9 +125,10 @@ def test_a_json_is_taken_as_given_and_only_what_changes_is_planned(spark, six_br
         ],
     }
     request = request_for(Job.APPLY_JSON, reassignment_json=json.dumps(given))
-    plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
+    summary = plan(spark, six_brokers.write(tmp_path / "s"), request, str(tmp_path / "p"))
 
     assert targets(str(tmp_path / "p")) == {"orders-0": (1, 2, 6)}
+    assert summary.lower_bound_bytes == summary.bytes_to_copy == 100
 
 
 def test_a_dead_broker_a_silent_one_and_missing_racks_lead_to_assumptions(spark, cluster, tmp_path):
@@ -405,8 +407,37 @@ def test_leaders_that_no_reorder_can_spread_are_in_the_summary(spark, cluster, t
     )
 
 
+def test_leaders_that_only_other_topics_could_spread_are_said_to_be_theirs(spark, cluster, tmp_path):
+    cluster.broker(1).broker(2).topic("x", *[[1, 2]] * 10).topic("y", [1, 2], [1, 2])
+    request = request_for(Job.LEADERS, topics=("y",))
+    summary = plan(spark, cluster.write(tmp_path / "s"), request, str(tmp_path / "p"))
+    assert "no reorder of current replicas of the topics that the request is about helps" in summary.left_unbalanced[-1]
+
+
+def test_replicas_that_go_without_a_copy_are_not_in_the_lower_bound(spark, cluster, tmp_path):
+    cluster.broker(1).broker(2).topic("orders", *[[1, 2], [2, 1]] * 3)
+    request = request_for(Job.REPLICATION_FACTOR, topics=("orders",), replication_factor=1, mode="balanced")
+    summary = plan(spark, cluster.write(tmp_path / "s"), request, str(tmp_path / "p"))
+    assert summary.outside_after == 0
+    assert summary.lower_bound_bytes == summary.bytes_to_copy == 0
+
+
 def test_topics_with_fewer_replicas_than_min_insync_replicas_are_in_the_summary(spark, cluster, tmp_path):
     cluster.broker(1, "a").broker(2, "b").topic("few", [1], [2], min_insync_replicas=2).topic("one", [1])
     request = request_for(Job.REPLICATION_FACTOR, topics=("*",), replication_factor=2)
     summary = plan(spark, cluster.write(tmp_path / "s"), request, str(tmp_path / "p"))
     assert (summary.producers_wait, summary.below_min_insync) == (("few (2 partitions with 1 of 2)",), ())
+
+
+def test_what_a_shard_has_no_part_of_the_space_for_is_placed_after_all_shards(spark, cluster, tmp_path, monkeypatch):
+    """Large clusters are placed in shards, of which each may have the inflow, and so the space, of few brokers."""
+    monkeypatch.setattr(shards, "SHARD_PARTITIONS", 4)
+    cluster.racks(a=(1, 4), b=(2, 5), c=(3, 6)).topic("small", *[[1, 2, 3]] * 12, size=1)
+    cluster.topic("moved", [1, 2, 3], [2, 3, 1], [3, 1, 2], size=100)
+    for broker in range(1, 7):
+        cluster.log_dir(broker, total_bytes=10_000, usable_bytes=8_000)
+    asked = request_for(Job.MOVE_TOPICS, topics=("moved",), brokers=(4, 5, 6))
+    plan(spark, cluster.write(tmp_path / "s"), asked, str(tmp_path / "p"), driver_partitions=0)
+    assert {p: sorted(t) for p, t in targets(str(tmp_path / "p")).items()} == {
+        f"moved-{n}": [4, 5, 6] for n in range(3)
+    }

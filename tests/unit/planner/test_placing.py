@@ -86,6 +86,12 @@ def test_lowering_keeps_the_racks_distinct():
     assert placement.target == {0: [0, 2]}
 
 
+def test_lowering_drops_a_dead_copy_even_if_that_costs_a_rack():
+    """What keeps it would wait for its broker, with one live replica."""
+    placement = Case("aabb", dead={2}).place(([0, 1, 2], 10), wanted=2)
+    assert placement.target == {0: [0, 1]}
+
+
 def test_raising_adds_at_the_end_in_new_racks():
     placement = Case("aabbc", inflow={1: 100, 3: 50, 4: 60}).place(([0, 2], 10), wanted=3)
     assert placement.target == {0: [0, 2, 4]}
@@ -102,6 +108,12 @@ def test_what_is_dropped_on_one_broker_counts_for_the_next_drop():
 def test_restoring_racks_moves_one_of_two_that_share():
     placement = Case("aab", restore_racks=True, inflow={2: 9}).place(([0, 1], 5))
     assert placement.target == {0: [0, 2]}
+
+
+@pytest.mark.parametrize("replicas", [[2, 0, 1], [1, 0, 2]], ids=["a follower", "the preferred leader"])
+def test_restoring_racks_moves_the_dead_one_of_two_that_share(replicas):
+    placement = Case("aabc", dead={1}, restore_racks=True, inflow={3: 9}, excess={0: 900}).place((replicas, 5))
+    assert sorted(placement.target[0]) == [0, 2, 3]
 
 
 def test_racks_that_are_distinct_already_are_left_alone():

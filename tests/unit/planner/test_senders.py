@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafka_reassignment.plan.schemas import TARGET
 from kafka_reassignment.plan.steps import batching_columns, changes_table, leaders_first, steps_table
-from kafka_reassignment.planner.senders import MORE_LEADER_CHANGES, levelled_senders, sent_alone
+from kafka_reassignment.planner.senders import MORE_LEADER_CHANGES, Copies, levelled_senders, sent_alone
 from kafka_reassignment.planner.shard_goals import Fleet
 
 pytestmark = pytest.mark.quick
@@ -72,6 +72,20 @@ def test_a_dead_preferred_leader_sends_nothing():
     assert batching_columns(table, [0, 1, 4]).sender.tolist() == [2, 4]
 
 
+def test_no_leader_moves_first_where_a_replica_is_dead():
+    # A step that only moves the leader would keep the dead replica, so it could not be carried out.
+    moves = [((0, 1, 2), (1, 3), 10), ((0, 1, 2), (1, 4), 10), ((0, 1), (1, 5), 10), ((0, 1), (1, 5), 10)]
+    found = levelled(changes(*moves), fleet(leaves=[0], dead=[2]))
+    assert found.leaders_first.tolist() == [False, False, True, True]
+
+
+def test_what_replaces_dead_replicas_is_read_before_the_leader_moves():
+    # The first step of the first row makes two copies, which broker 0 sends.
+    copies = Copies.of(changes(((0, 1, 2), (3, 4, 5), 10), ((0, 1), (1, 4), 10)), fleet(dead=[1, 2]), 1)
+    assert copies.first.tolist() == [20, 10]
+    assert copies.later.tolist() == [10, 0]
+
+
 def test_a_replica_that_has_the_data_leads_in_place_of_the_new_one():
     moves = [((0, 1), (3, 1), 10), ((0, 2), (4, 2), 10)]
     found = levelled(changes(*moves), fleet(leaves=[0]))
@@ -107,6 +121,11 @@ def test_a_dead_leader_sends_nothing_that_another_one_could_send_in_its_place():
 def test_what_only_one_replica_can_send_is_counted():
     moves = [((0,), (3,), 10), ((0, 1), (3, 4), 10), ((0, 1), (3, 1), 10)]
     assert sent_alone(changes(*moves), fleet(leaves=[0])).tolist() == [20, 0, 0, 0, 0, 0]
+
+
+def test_copies_of_a_leader_that_stays_alone_are_all_sent_by_it():
+    # One of the three comes with the first step, the others later: no other replica has the data in any of them.
+    assert sent_alone(changes(((0,), (0, 1, 2, 3), 10)), fleet()).tolist() == [30, 0, 0, 0, 0, 0]
 
 
 replicas = st.lists(st.integers(0, BROKERS - 1), min_size=1, max_size=3, unique=True)

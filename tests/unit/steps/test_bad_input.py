@@ -110,7 +110,15 @@ BAD = {
         InfeasiblePlanError,
         (
             "Cannot decommission broker 1, 4: rack 'a' would have no live broker left, and 2 of 3 racks are too few for partitions "
-            "with 3 replicas, which are kept on distinct racks. Leave one broker of the rack, or add one to it first"
+            "that have replicas in 3 racks now, and are kept as far apart. Leave one broker of the rack, or add one to it first"
+        ),
+    ),
+    "brokers of fewer racks than the topic is in": (
+        {"job": "move_topics", "topics": ["orders"], "brokers": [1, 4]},
+        InfeasiblePlanError,
+        (
+            "Cannot move the topics to broker 1, 4: 1 of 3 racks are too few for partitions that have replicas in 2 racks now, and "
+            "are kept as far apart. Name brokers of more racks in 'brokers'"
         ),
     ),
     "a partition twice": (

@@ -145,6 +145,8 @@ def test_an_altered_plan_is_not_rolled_back(reassignment):
             f"{run.record.root}/inv",
             live_brokers=(1, 2, 3, 4),
             rates=BatchRates(),
+            partitions_in_cluster=4,
+            min_insync_replicas={},
         )
     altered(error)
 

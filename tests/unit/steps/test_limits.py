@@ -454,6 +454,23 @@ def test_later_steps_of_what_stays_in_its_batch_are_cut_by_the_other_limits(reas
     assert run.replicas()["wide-0"] == (4, 5, 6)
 
 
+def test_what_leaves_a_dead_broker_does_so_with_the_first_of_the_steps_that_other_limits_cut(reassignment, cluster):
+    """Its first step would keep the dead replica, and each batch would be tried in vain."""
+    for name in ("wide", "later"):
+        cluster.create_topic(name, [(1, 2, 3)])
+    cluster.catch_up_all()
+    later = steps_for(Reassignment(TopicPartition("later", 0), (1, 2, 3), (4, 5, 1)), replica_movements=2)
+    run = reassignment([MOVES[0]], wide((1, 2, 3), (1, 2, 4))[0], list(later), replica_movements=2)
+    cluster.kill(3)
+    assert run.start() == 1
+    run.do_all()
+    order(run, replica_movements=1)
+    assert next_batch(run.context, 1) == 2
+    batches = range(2, run.record.plan_in_force().batches + 1)
+    steps = [s for n in batches for s in whole_batch(RecordView(run.record), n).steps]
+    assert [s.reassignment.target for s in steps if s.partition.topic == "later"] == [(4, 1, 2), (4, 5, 1)]
+
+
 def test_a_batch_is_not_re_batched_while_its_stop_is_in_force(last_batch):
     run = last_batch
     cancel.stop(run.context, CancelScope(), by="bob")

@@ -13,7 +13,8 @@ from kafka_reassignment.errors import (
     ReassignmentInProgressError,
     RecordDamagedError,
 )
-from kafka_reassignment.model import TopicPartition
+from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
+from kafka_reassignment.record.models import REPORT
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import parse_request
 from kafka_reassignment.steps import cancel
@@ -63,6 +64,23 @@ def test_a_finished_reassignment_is_rolled_back_newest_batch_first_order_include
     ]
     back.go()
     assert run.replicas() == BEFORE
+
+
+def test_its_card_has_only_what_is_known_and_says_what_cannot_be_moved_back(reassignment, cluster):
+    cluster.create_topic("raised", [(1,)], size_bytes=1000)
+    run = reassignment([FIRST, move("raised", 0, (1,), (1, 2, 3))])
+    run.run_batches()
+    run.finish()
+    cluster.alter_configs(
+        [ConfigChange(ConfigResource.topic("raised"), "min.insync.replicas", ConfigOperation.SET, "2")]
+    )
+    back = RollBack(run)
+    assert "roll_back: 2 of 5 partitions" in back.summary
+    assert "Balance" not in back.summary
+    assert "| broker |" not in back.summary
+    assert "Not moved: what would have fewer replicas than min.insync.replicas stays" in back.summary
+    page = back.record.read_file(REPORT).decode()
+    assert "brokers outside the tolerance" not in page
 
 
 GB = 1_000_000_000

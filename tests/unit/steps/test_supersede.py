@@ -4,7 +4,7 @@ import pytest
 from tests.steps_lab import Run, StillWaiting, move
 from upath import UPath
 
-from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Trigger, WaitUntil
+from kafka_reassignment.advice import CANCEL_DAG_ID, Correct, Rerun, Trigger, WaitUntil
 from kafka_reassignment.errors import (
     LockedForSecondsError,
     ReassignmentInProgressError,
@@ -89,6 +89,27 @@ def test_the_snapshot_shows_moves_in_flight_as_a_cancel_leaves_them(reassignment
     assert {(r["topic"], r["partition"]): r["replicas"] for r in rows}["orders", 0] == [2, 1], (
         "as the controller puts it"
     )
+
+
+@pytest.mark.parametrize("begins_meanwhile", [False, True])
+def test_without_being_asked_nothing_is_planned_from_replicas_that_another_client_adds(
+    reassignment, cluster, monkeypatch, begins_meanwhile
+):
+    """They would count as replicas that are there: the factor would pass for that of the request, and the end would be green."""
+    run = reassignment([move("orders", 0, (1, 2), (1, 2, 3))])
+    if begins_meanwhile:
+        describe = run.context.cluster.describe_partitions
+
+        def as_it_begins():
+            start_elsewhere(cluster, (4, 2))
+            return describe()
+
+        monkeypatch.setattr(run.context.cluster, "describe_partitions", as_it_begins)
+    else:
+        start_elsewhere(cluster, (4, 2))
+    with pytest.raises(ReassignmentInProgressError, match=r"1 partitions .* \(orders-0\), not by this") as refused:
+        take_snapshot(run.context, run.record.uri_of("snapshot"))
+    assert refused.value.advice[-1] == Rerun("preflight")
 
 
 # Taking over from a reassignment of ours

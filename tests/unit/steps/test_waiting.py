@@ -162,6 +162,32 @@ def test_a_throttle_that_is_gone_is_put_back_by_whatever_looks_with_an_event_of_
     assert len(steps(submitted)) == before, "a look that finds everything in place leaves no event"
 
 
+@pytest.fixture
+def large(reassignment, cluster):
+    """A batch whose copies take ten minutes at its rate, and have one by the request; it was submitted that long ago."""
+    cluster.create_topic("large", [(1, 2)], size_bytes=600 * 10**6)
+    copies = [move("large", 0, (1, 2), (1, 3), 600 * 10**6)]
+    run = reassignment(copies, throttle_mb_per_second=1, catch_up_timeout_minutes=1, keep_free_share=0)
+    run.do_all("admit", "set_throttle", "submit_batch")
+    return run
+
+
+def test_what_copies_at_its_rate_is_not_late(large):
+    """With the request's time alone it would fail however well it goes, and a person would be told to raise the rate."""
+    now = large.clock.now
+    assert isinstance(large.look("sense_isr_catch_up", started_at=now - timedelta(minutes=19)), Waiting)
+    late = large.look("sense_isr_catch_up", started_at=now - timedelta(minutes=21))
+    assert failure(late) is CatchUpTimeoutError
+    assert "1 of 1 partitions did not catch up within 20 min" in str(late.error)
+
+
+def test_a_cluster_that_is_away_does_not_end_the_wait_of_what_copies_at_its_rate(large, cluster):
+    cluster.fail("describe_partitions", ClusterUnavailableError("no broker answers"), applied=0, times=2)
+    began = large.clock.now - timedelta(minutes=19)
+    until = began + timedelta(minutes=20)
+    assert large.look("sense_isr_catch_up", started_at=began) == Waiting("no broker answers", until=until)
+
+
 def test_catch_up_fails_with_what_a_person_has_to_do(reassignment, submitted, cluster):
     assert failure(submitted.look("sense_isr_catch_up", started_at=submitted.clock.now - timedelta(days=2))) is (
         CatchUpTimeoutError

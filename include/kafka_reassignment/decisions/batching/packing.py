@@ -42,26 +42,29 @@ def batches_of(steps: StepColumns, limits: Limits, rates: BatchRates | None = No
     return within_limit(pack(steps, limits, rates), limits)
 
 
-def within_limit(numbers: Longs, limits: Limits) -> Longs:
+def within_limit(numbers: Longs, limits: Limits, rates: BatchRates | None = None) -> Longs:
     """Return the batch numbers as they are.
 
     Raises:
         InfeasiblePlanError: more than ``max_batches`` are needed.
     """
     if numbers.max(initial=0) > limits.max_batches:
+        in_windows = rates is not None and rates.most_seconds is not None
+        fitting = " that each fit into a maintenance window" if in_windows else ""
         raise InfeasiblePlanError(
-            f"The plan needs {numbers.max()} batches: expected at most {limits.max_batches} ('max_batches')",
-            to_need_fewer_batches(limits),
+            f"The plan needs {numbers.max()} batches{fitting}: expected at most {limits.max_batches} ('max_batches')",
+            to_need_fewer_batches(limits, in_windows=in_windows),
         )
     return numbers
 
 
-def to_need_fewer_batches(limits: Limits) -> Correct:
-    """Return the advice for limits that need more batches than they allow."""
+def to_need_fewer_batches(limits: Limits, *, in_windows: bool = False) -> Correct:
+    """Return the advice for limits, and windows where these count, that need more batches than they allow."""
+    windows = "a higher rate, longer windows, " if in_windows else ""
     target = "" if limits.batch_bytes is None else f"a larger byte target (now {limits.batch_bytes}), "
     return Correct(
         f"allow more partition movements per batch (now {limits.partition_movements}), more leader movements (now "
-        f"{limits.leader_movements}), {target}or more batches"
+        f"{limits.leader_movements}), {target}{windows}or more batches"
     )
 
 
@@ -73,8 +76,8 @@ def pack(steps: StepColumns, limits: Limits, rates: BatchRates | None = None) ->
     plan = _Plan.of(steps, rates)
     numbers = _best(plan, limits, rates, plan.least.batches(limits, rates))
     if rates.longest_seconds is not None and numbers.max() > limits.max_batches:
-        unbounded = replace(rates, longest_seconds=None)
-        numbers = _best(plan, limits, unbounded, max(limits.max_batches, plan.least.batches(limits, unbounded)))
+        longer = replace(rates, longest_seconds=rates.most_seconds)
+        numbers = _best(plan, limits, longer, max(limits.max_batches, plan.least.batches(limits, longer)))
     return numbers
 
 

@@ -24,6 +24,9 @@ UNTHROTTLED_BYTES_PER_SECOND = 100_000_000
 PART_OF_WINDOW = 0.75
 """The part of the longest maintenance window that the copies of a batch may take: the rest is for its tasks, and for a rate not reached."""
 
+WINDOW_AT_MOST = 0.95
+"""The part that they may take where ``max_batches`` allows no shorter ones: what takes longer is admitted in no window."""
+
 
 @dataclass(frozen=True)
 class BatchRates:
@@ -33,21 +36,36 @@ class BatchRates:
         bytes_per_second: what each broker may send and receive; None when unthrottled.
         rate_changes: of the journal; they override it.
         longest_seconds: a batch copies no longer, unless a single copy does; None for no such limit.
+        most_seconds: as that, where so many batches are not allowed.
     """
 
     bytes_per_second: int | None = None
     rate_changes: Sequence[RateChange] = ()
     longest_seconds: float | None = None
+    most_seconds: float | None = None
 
     @classmethod
-    def of(cls, request: ReassignmentRequest, limits: Limits, rate_changes: Sequence[RateChange] = ()) -> Self:
-        """Return the rates of a request, and what its limits and its maintenance windows say about the length of a batch."""
+    def of(
+        cls,
+        request: ReassignmentRequest,
+        limits: Limits,
+        rate_changes: Sequence[RateChange] = (),
+        *,
+        fits_windows: bool = False,
+    ) -> Self:
+        """Return the rates of a request, and what its limits and its maintenance windows say about the length of a batch.
+
+        With ``fits_windows`` no batch may be too long for all windows, however few are allowed. Only a plan that has not begun can be
+        refused for that, and only where a rate is asked for: else nobody knows how long a batch takes.
+        """
         window = request.maintenance.longest_seconds
         longest = [
             *([] if limits.batch_minutes is None else [60.0 * limits.batch_minutes]),
             *([] if window is None else [PART_OF_WINDOW * window]),
         ]
-        return cls(request.throttle_bytes_per_second, rate_changes, min(longest, default=None))
+        rate = request.throttle_bytes_per_second
+        most = WINDOW_AT_MOST * window if fits_windows and rate is not None and window is not None else None
+        return cls(rate, rate_changes, min(longest, default=None), most)
 
     def seconds_per_byte(self, side: Side, brokers: Longs) -> Seconds:
         """Return the seconds that each of these brokers needs for a byte."""

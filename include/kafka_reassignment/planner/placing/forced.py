@@ -69,26 +69,30 @@ def _open(placement: ShardPlacement, row: int, excess: list[int]) -> Slots:
 
 
 def _replica_to_drop(placement: ShardPlacement, replicas: list[int], due: int, excess: list[int]) -> int:
-    """Choose a replica on a dead broker, else on the fullest; a live preferred leader and the racks are kept."""
+    """Choose a replica on a dead broker, else on the fullest; a live preferred leader is kept, and so are the racks of live ones."""
 
     def racks_without(broker: int) -> int:
         return len({placement.rack_of[b] for b in replicas if b != broker})
 
-    droppable = replicas[1:] if len(replicas) > 1 and placement.alive[replicas[0]] else replicas
+    # A partition that keeps a dead replica waits for its broker, whatever its racks are.
+    dead = [b for b in replicas if not placement.alive[b]]
+    droppable = dead or (replicas[1:] if len(replicas) > 1 else replicas)
     spread = max(racks_without(b) for b in droppable)
     candidates = [b for b in droppable if racks_without(b) >= min(due, spread)]
-    return max(candidates, key=lambda b: (not placement.alive[b], excess[b], -b))
+    return max(candidates, key=lambda b: (excess[b], -b))
 
 
 def _open_shared_racks(placement: ShardPlacement, slots: Slots, due: int, excess: list[int]) -> None:
-    """Open the slots of replicas that share a rack, as many as racks can be gained."""
+    """Open the slots of replicas that share a rack, as many as racks can be gained; those on dead brokers first."""
     while True:
         kept = [b for b in slots if b is not None]
         racks = [placement.rack_of[b] for b in kept]
         if len(set(racks)) + slots.count(None) >= due:
             return
-        sharing = [b for b in kept[1:] if racks.count(placement.rack_of[b]) > 1]
-        slots[slots.index(max(sharing, key=lambda b: (excess[b], -b)))] = None
+        # A live preferred leader stays: one of the others in its rack can go.
+        may_go = [b for b in kept if b != kept[0] or not placement.alive[b]]
+        sharing = [b for b in may_go if racks.count(placement.rack_of[b]) > 1]
+        slots[slots.index(max(sharing, key=lambda b: (not placement.alive[b], excess[b], -b)))] = None
 
 
 def _fill(placement: ShardPlacement, row: int, slots: Slots) -> None:
