@@ -29,6 +29,7 @@ from kafka_lab.throttles import throttle_configs
 from kafka_reassignment.cluster import ClusterSettings, open_cluster
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, Replicas
 from kafka_reassignment.ports import ClusterPort
+from kafka_reassignment.record.models import FINAL_REPORT
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment_airflow.runs import DAG_ID
@@ -132,7 +133,7 @@ def _reassign(
         messages = ledger.verify()
         console.print(load_table(before, _loads(port)))
         restored = configs_before == throttle_configs(port, TOPICS)
-    console.print((record.read_file("report.txt") or b"There is no report").decode(), markup=False)
+    console.print((record.read_file(FINAL_REPORT) or b"There is no report").decode(), markup=False)
     console.print(f"Throttle configs as before the run: {'yes' if restored else 'NO'}")
     planted = ", ".join(f"{c.resource}: {c.key}={c.value}" for c in OTHERS_THROTTLES)
     console.print(f"The demo itself has set two of them before, as another client would: {planted}", soft_wrap=True)

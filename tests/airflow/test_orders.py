@@ -16,7 +16,7 @@ from kafka_reassignment_airflow.operators.describe import DescribeReassignmentOp
 from kafka_reassignment_airflow.operators.limits import ChangeLimitsOperator
 from kafka_reassignment_airflow.operators.rate import ChangeRateOperator
 from kafka_reassignment_airflow.operators.reassignment import PreflightOperator, VerifyOperator
-from kafka_reassignment_airflow.operators.throttle import KafkaThrottleOperator
+from kafka_reassignment_airflow.operators.throttle import ThrottleInFlightOperator
 from kafka_reassignment_airflow.runs import BATCH_DAG_ID
 
 pytestmark = pytest.mark.quick
@@ -98,7 +98,7 @@ def test_the_rate_of_moves_of_others_is_asked_for_at_the_time_of_the_run_so_that
     monkeypatch.setattr(throttle, "throttle_in_flight", lambda *_, **given: asked.append(given["asked_at"]))
     at = datetime(2026, 1, 1, 12, tzinfo=UTC)
     run = SimpleNamespace(run_id="m", run_after=at, triggering_user_name="ann")
-    KafkaThrottleOperator(task_id="throttle", throttle_mb_per_second=5).run_step(None, {"dag_run": run})
+    ThrottleInFlightOperator(task_id="throttle", throttle_mb_per_second=5).run_step(None, {"dag_run": run})
     assert asked == [at]
 
 

@@ -28,7 +28,7 @@ from kafka_reassignment_airflow.base import translate_errors
 from kafka_reassignment_airflow.links import LINKS
 from kafka_reassignment_airflow.operators.batch import SubmitBatchOperator
 from kafka_reassignment_airflow.operators.sweep import SweepThrottlesOperator
-from kafka_reassignment_airflow.operators.throttle import KafkaThrottleOperator
+from kafka_reassignment_airflow.operators.throttle import ThrottleInFlightOperator
 from kafka_reassignment_airflow.runs import MAINTENANCE_DAG_ID
 from kafka_reassignment_airflow.sensors.admission import AdmitBatchSensor
 from kafka_reassignment_airflow.told import (
@@ -298,7 +298,7 @@ def test_the_failure_of_a_stop_of_what_runs_leads_to_what_it_stops_and_not_to_it
     "task",
     [
         SweepThrottlesOperator(task_id="sweep_throttles", kafka_conn_id="kafka_default"),
-        KafkaThrottleOperator(task_id="throttle", throttle_mb_per_second=50),
+        ThrottleInFlightOperator(task_id="throttle", throttle_mb_per_second=50),
     ],
     ids=lambda task: task.task_id,
 )

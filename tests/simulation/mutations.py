@@ -444,7 +444,7 @@ def who_was_superseded_before_is_forgotten(patch: Patch) -> None:
 @puts_back("H18")
 def what_was_withdrawn_is_not_looked_for(patch: Patch) -> None:
     """Takes out that a decommission is not done while its brokers host what was withdrawn."""
-    look_at_all, leaving_brokers = verify._look_at_all, verify.leaving_brokers
+    look_at_all, observe_leaving = verify._look_at_all, verify.observe_leaving
     known: set[str] = set()
 
     def look(run: RunContext, withdrawn: frozenset[str]) -> Any:
@@ -452,11 +452,11 @@ def what_was_withdrawn_is_not_looked_for(patch: Patch) -> None:
         return look_at_all(run, withdrawn)
 
     def leaving(cluster: Any, request: Any, **options: Any) -> Any:
-        seen = leaving_brokers(cluster, request, **options)
+        seen = observe_leaving(cluster, request, **options)
         return replace(seen, hosted=[p for p in seen.hosted if str(p) not in known])
 
     patch.setattr(verify, "_look_at_all", look)
-    patch.setattr(verify, "leaving_brokers", leaving)
+    patch.setattr(verify, "observe_leaving", leaving)
 
 
 @puts_back("H19")

@@ -32,7 +32,7 @@ class Motion(StrEnum):
     WILL_NEVER_FINISH = "will never finish"
 
 
-HELD_UP = frozenset({Motion.STUCK, Motion.WILL_NEVER_FINISH})
+HELD_UP = (Motion.STUCK, Motion.WILL_NEVER_FINISH)
 """Replicas that do not get on by themselves."""
 
 

@@ -153,7 +153,7 @@ def status_of(record: Record, reassignment_id: str, lock: SeenLock) -> Reassignm
     """Return the status of a reassignment, given the lock of its cluster."""
     if reassignment_id == lock.owner_id:
         return ReassignmentStatus.ACTIVE
-    if record.read_file("report.txt") is not None:
+    if record.is_reported:
         return ReassignmentStatus.FINISHED
     if lock.error is not None:
         return ReassignmentStatus.UNKNOWN

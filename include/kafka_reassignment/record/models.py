@@ -18,8 +18,11 @@ from kafka_reassignment.decisions.windows.estimate import Copied
 from kafka_reassignment.request import ReassignmentRequest
 from kafka_reassignment.versioned import Versioned, renamed
 
-REPORT = "plan.html"
+PLAN_REPORT = "plan.html"
 """The plan's report for people, a file of the record."""
+
+FINAL_REPORT = "report.txt"
+"""The report at the end, a file of the record that is written last: a reassignment that has one is finished."""
 
 
 class ClusterLock(BaseModel):

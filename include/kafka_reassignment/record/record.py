@@ -16,6 +16,7 @@ from kafka_reassignment.plan.store import PlanRef
 from kafka_reassignment.record.approvals import PlanApproval
 from kafka_reassignment.record.audit import AuditLog
 from kafka_reassignment.record.models import (
+    FINAL_REPORT,
     FinishedBatch,
     FoundBatch,
     FrozenPlan,
@@ -267,7 +268,7 @@ class Record:
 
     def has_joined_stop(self, run_id: str) -> bool:
         """Whether a run has asked for a stop when it was stopped already."""
-        return self.read_file(f"joined-stop-{run_id}.txt") is not None
+        return self.has_file(f"joined-stop-{run_id}.txt")
 
     def withdrawn_partitions(self) -> frozenset[str]:
         """Return the partitions that were withdrawn: they take no further part."""
@@ -309,6 +310,11 @@ class Record:
         """Whether there is such a file, by its name: a listing may show it late."""
         return self.read_file(name) is not None
 
+    @property
+    def is_reported(self) -> bool:
+        """Whether the reassignment was verified and reported: it is finished."""
+        return self.has_file(FINAL_REPORT)
+
     def note_roll_back(self, reassignment_id: str) -> None:
         """Note which reassignment is to move back what this one has moved, after those that were noted before.
 
@@ -336,7 +342,7 @@ class Record:
     def is_rolled_back(self) -> bool:
         """Whether all that this one has moved was moved back to the end, and that was not rolled back since."""
         by = self.rolled_back_by()
-        if by is None or not self.beside(by).has_file("report.txt"):
+        if by is None or not self.beside(by).is_reported:
             return False
         with suppress(RecordError):  # what cannot be read may have been of a part
             return not self.beside(by).recorded_request().request.topics

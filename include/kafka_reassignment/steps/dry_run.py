@@ -16,7 +16,7 @@ from kafka_reassignment.plan.store import read_summary
 from kafka_reassignment.plan.summary import PlanSummary
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.audit import Actor
-from kafka_reassignment.record.models import REPORT, ClusterLock
+from kafka_reassignment.record.models import PLAN_REPORT, ClusterLock
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.steps.approval import approval
@@ -103,7 +103,7 @@ def dry_run(
         error.set_advice(*(item for item in error.advice if not isinstance(item, Rerun)))
         raise
     names = {
-        "report": REPORT,
+        "report": PLAN_REPORT,
         "reassignment_json": "reassignment.json",
         "rollback_json": "rollback.json",
         "would_do": WOULD_DO,

@@ -10,9 +10,6 @@ from kafka_reassignment.errors import overtaken
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.waiting import Done
 
-REPORT = "report.txt"
-"""The report in the record, written last: a reassignment that has one is finished."""
-
 
 def is_finished_batch(run: RunContext, step: str, number: int) -> bool:
     """Whether the batch is finished, so that an acting step has nothing to do; leaves the step's audit event then."""
@@ -52,7 +49,7 @@ def require_unfinished(run: RunContext, number: int) -> None:
 
 def is_finished_reassignment(run: RunContext, step: str) -> bool:
     """Whether the reassignment was verified and reported, so that a step has nothing to do; leaves its audit event then."""
-    if not run.record.has_file(REPORT):
+    if not run.record.is_reported:
         return False
     _skip(run, step, None, f"reassignment {run.record.reassignment_id} is finished: nothing is left to do")
     return True

@@ -41,10 +41,10 @@ def cluster_health(
         in_flight=cluster.list_reassignments(),
         min_insync_replicas=min_insync_replicas(cluster, {p.topic for p in states}),
     )
-    found = health(view, leaving_brokers=leaving_brokers(request))
+    found = health(view, leaving_brokers=brokers_to_empty(request))
     if found == Health():
         return found
-    return health(view, leaving_brokers=leaving_brokers(request), targets=targets())
+    return health(view, leaving_brokers=brokers_to_empty(request), targets=targets())
 
 
 def planned_targets(recorded: RecordView) -> dict[TopicPartition, Replicas]:
@@ -80,6 +80,6 @@ def _asked_targets(request: ReassignmentRequest) -> Mapping[TopicPartition, Repl
     return parse_plan(request.reassignment_json) if request.reassignment_json else {}
 
 
-def leaving_brokers(request: ReassignmentRequest) -> tuple[int, ...]:
+def brokers_to_empty(request: ReassignmentRequest) -> tuple[int, ...]:
     """Return the brokers that the request empties: that their replicas are out of sync is what it is to fix."""
     return request.brokers if request.job is Job.DECOMMISSION else ()

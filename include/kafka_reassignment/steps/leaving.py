@@ -25,7 +25,7 @@ class LeavingBrokers:
     silent: Mapping[int, str] = field(default_factory=dict)
 
 
-def leaving_brokers(
+def observe_leaving(
     cluster: ClusterPort,
     request: ReassignmentRequest,
     *,

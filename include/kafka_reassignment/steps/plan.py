@@ -22,7 +22,7 @@ from kafka_reassignment.plan.store import PlanRef, read_batch, read_summary, rea
 from kafka_reassignment.plan.summary import PlanSummary
 from kafka_reassignment.planner.environment import require_hadoop, require_pyspark
 from kafka_reassignment.planner.snapshot import TopicFacts, snapshot_of, write_snapshot
-from kafka_reassignment.record.models import REPORT, FrozenPlan, SubmittedBatch
+from kafka_reassignment.record.models import PLAN_REPORT, FrozenPlan, SubmittedBatch
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job, ReassignmentRequest
@@ -64,7 +64,7 @@ def make_plan(run: RunContext, *, master: str, spark_settings: Mapping[str, str]
                 _rolled_back(run).note_roll_back(run.record.reassignment_id)
             plan = run.record.plan_ref()
             summary = read_summary(plan)
-            if not run.record.has_file(REPORT):
+            if not run.record.has_file(PLAN_REPORT):
                 _write_for_people(run, plan, summary)
         event.summary = headline(summary)
         event.facts = {
@@ -142,7 +142,7 @@ def _write_for_people(run: RunContext, plan: PlanRef, summary: PlanSummary) -> N
     write_reassignment_json(plan, run.record.uri_of("rollback.json"), "current")
     title = title_of(run.record.reassignment_id, run.record.cluster_id)
     page = plan_page(summary, title=title, bytes_per_second=run.request.throttle_bytes_per_second)
-    run.log.info("Report for people: %s", run.record.write_file(REPORT, page.encode()))
+    run.log.info("Report for people: %s", run.record.write_file(PLAN_REPORT, page.encode()))
 
 
 def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> PlanSummary:

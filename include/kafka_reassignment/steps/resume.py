@@ -10,7 +10,6 @@ from kafka_reassignment.record.audit import LATEST_EVENTS
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.finished import REPORT
 from kafka_reassignment.steps.limits import move_from_start
 from kafka_reassignment.steps.moves import confirmed_view
 from kafka_reassignment.steps.stopped_steps import begun_partitions
@@ -108,7 +107,7 @@ def _refuse_what_is_not_stopped(run: RunContext, *, has_run: bool, dag_id: str) 
             f"Cluster {run.record.cluster_id} has no reassignment {own}: there is nothing to resume",
             Correct("give the run id of a reassignment that Browse, Kafka reassignments lists"),
         )
-    if run.record.has_file(REPORT):
+    if run.record.is_reported:
         raise InvalidRequestError(
             f"Reassignment {own} is finished: there is nothing to resume",
             Correct("trigger a new run for what is to be moved now"),

@@ -23,13 +23,14 @@ from kafka_reassignment.model import InFlight, Reassignment, Replicas, TopicPart
 from kafka_reassignment.plan.store import read_target, read_targets_of
 from kafka_reassignment.ports import in_slices
 from kafka_reassignment.record.audit import LATEST_EVENTS
+from kafka_reassignment.record.models import FINAL_REPORT
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import Job
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import AuditDraft, RunContext, refuse_stopped
-from kafka_reassignment.steps.finished import REPORT, is_finished_reassignment
+from kafka_reassignment.steps.finished import is_finished_reassignment
 from kafka_reassignment.steps.leaders import too_cold
-from kafka_reassignment.steps.leaving import BETWEEN_LOOKS_SECONDS, LeavingBrokers, leaving_brokers
+from kafka_reassignment.steps.leaving import BETWEEN_LOOKS_SECONDS, LeavingBrokers, observe_leaving
 from kafka_reassignment.steps.left_over import (
     LEFT,
     MOST_AT_ONCE,
@@ -74,7 +75,7 @@ def verify(run: RunContext) -> None:
         planned, found = _look_at_all(run, withdrawn)
         _wait_for_what_passes(run, found)
         until = run.now() + timedelta(seconds=PASSING_SECONDS)
-        leaving = leaving_brokers(run.cluster, run.request, sleep=run.sleep, asks_again=lambda: run.now() < until)
+        leaving = observe_leaving(run.cluster, run.request, sleep=run.sleep, asks_again=lambda: run.now() < until)
         came_back = [p for p in leaving.hosted if p in planned and p not in found.wrong]
         if came_back:
             _look_at_what_came_back(run, came_back, found)
@@ -369,7 +370,7 @@ def write_report(run: RunContext) -> str:
     if is_finished_reassignment(run, "report"):
         # An earlier try may have died before it released the lock.
         run.release_lock()
-        return (run.record.read_file(REPORT) or b"").decode()
+        return (run.record.read_file(FINAL_REPORT) or b"").decode()
     with run.audited("report") as event:
         refuse_stopped(run.record)
         recorded, plan = run.recorded, run.plan()
@@ -391,7 +392,7 @@ def write_report(run: RunContext) -> str:
             *owed_by_down,
         ]
         text = "\n".join(lines)
-        run.record.write_file(REPORT, text.encode())
+        run.record.write_file(FINAL_REPORT, text.encode())
         run.release_lock()
         event.summary = lines[2]
         return text

@@ -27,7 +27,7 @@ from kafka_reassignment.plan.store import read_target
 from kafka_reassignment.ports import ClusterPort, in_slices
 from kafka_reassignment.record.catalogue import RecordedReassignment, find_reassignment
 from kafka_reassignment.record.store import RecordStore
-from kafka_reassignment.steps.leaving import leaving_brokers
+from kafka_reassignment.steps.leaving import observe_leaving
 from kafka_reassignment.steps.moves import SLICE
 from kafka_reassignment.steps.restore import split_owed
 from kafka_reassignment.steps.view import observe_twice
@@ -130,7 +130,7 @@ def verify_reassignment(
     verified = Verified(cluster_id, found.reassignment_id, withdrawn=sorted(withdrawn))
     moves = (m for m in read_target(found.record.plan_ref()) if str(m.partition) not in withdrawn)
     _compare(cluster, moves, verified, sleep)
-    leaving = leaving_brokers(cluster, found.record.recorded_request().request, sleep=sleep)
+    leaving = observe_leaving(cluster, found.record.recorded_request().request, sleep=sleep)
     verified.still_hosted = [str(p) for p in sorted({*leaving.hosted, *leaving.hidden})]
     verified.silent = dict(leaving.silent)
     owed, verified.owed_by_down = split_owed(cluster, found.record)

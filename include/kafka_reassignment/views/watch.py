@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_reassignment.advice import Correct
-from kafka_reassignment.decisions.progress import Motion, Progress, progress
+from kafka_reassignment.decisions.progress import HELD_UP, Progress, progress
 from kafka_reassignment.decisions.rate import rate_in_force, rates_in_force
 from kafka_reassignment.decisions.samples import SPEED_WINDOW_SECONDS, Sample
 from kafka_reassignment.errors import RecordDamagedError, RecordError
@@ -36,9 +36,6 @@ from kafka_reassignment.views.failure import step_in_words
 from kafka_reassignment.views.overview import Overview
 from kafka_reassignment.views.selection import no_records_error
 from kafka_reassignment.views.work import Work, work_of
-
-HOLDING = (Motion.STUCK, Motion.WILL_NEVER_FINISH)
-"""Replicas that do not get on by themselves."""
 
 MOST_ENDS = 120
 """Latest finished batches whose ends are read, for what they have copied; earlier ones count as planned."""
@@ -295,7 +292,7 @@ def _from_note(seen: Progress | None, note: ProgressNote | None, now: datetime) 
 
 
 def _held_up(seen: Progress | None) -> tuple[str, ...]:
-    return tuple(f"{r} ({r.motion})" for motion in HOLDING for r in seen.of(motion)) if seen else ()
+    return tuple(f"{r} ({r.motion})" for motion in HELD_UP for r in seen.of(motion)) if seen else ()
 
 
 def _doing(

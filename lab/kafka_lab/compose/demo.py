@@ -23,6 +23,7 @@ from kafka_reassignment.errors import ClusterUnavailableError, NotAuthorizedErro
 from kafka_reassignment.model import PartitionState, TopicPartition
 from kafka_reassignment.plan.reassignment_json import parse_plan
 from kafka_reassignment.ports import ClusterPort
+from kafka_reassignment.record.models import FINAL_REPORT
 from kafka_reassignment.record.record import Record
 from kafka_reassignment_airflow.hooks.record import record_store
 from kafka_reassignment_airflow.runs import DAG_ID
@@ -86,7 +87,7 @@ def demo(
         events = record.verify_audit()
         _expect("owner of the cluster's lock", None, record_store().lock_owner(port.describe_cluster().cluster_id))
         say(began, f"Its record, with {events} audit events, is in {record.root}; the cluster is not locked")
-    console.print((record.read_file("report.txt") or b"There is no report").decode(), markup=False)
+    console.print((record.read_file(FINAL_REPORT) or b"There is no report").decode(), markup=False)
 
 
 def _opened(settings: ClusterSettings) -> ClusterPort:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from kafka_reassignment_airflow.asked import refuse_unknown_fields
-from kafka_reassignment_airflow.operators.throttle import KafkaThrottleOperator
+from kafka_reassignment_airflow.operators.throttle import ThrottleInFlightOperator
 
 with DAG(
     dag_id="example_kafka_throttle",
@@ -17,7 +17,7 @@ with DAG(
     params={"kafka_conn_id": "kafka_default", "partitions": [], "topics": [], "throttle_mb_per_second": 20},
     default_args={"retries": 4, "kafka_conn_id": "{{ params.kafka_conn_id }}"},
 ):
-    KafkaThrottleOperator(
+    ThrottleInFlightOperator(
         task_id="throttle",
         pre_execute=refuse_unknown_fields,
         partitions="{{ params.partitions | tojson }}",

@@ -15,7 +15,7 @@ from kafka_reassignment_airflow.arguments import read_flag, read_number, read_te
 from kafka_reassignment_airflow.base import RECORD_OF_NO_REASSIGNMENT, ReassignmentStepOperator, requested_by
 
 
-class KafkaThrottleOperator(ReassignmentStepOperator):
+class ThrottleInFlightOperator(ReassignmentStepOperator):
     """Throttle moves in flight that other clients started, such as kafka-reassign-partitions or Cruise Control (KIP-73).
 
     Sets the rates of the brokers that take part, and lists the moving replicas, journal first. The moves of a reassignment

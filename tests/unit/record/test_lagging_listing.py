@@ -14,11 +14,10 @@ from kafka_reassignment.plan import tables
 from kafka_reassignment.plan.schemas import TARGET
 from kafka_reassignment.plan.store import read_target, write_target
 from kafka_reassignment.record import objects
-from kafka_reassignment.record.models import ClusterLock, FinishedBatch
+from kafka_reassignment.record.models import FINAL_REPORT, ClusterLock, FinishedBatch
 from kafka_reassignment.record.operator_commands import RunCommand
 from kafka_reassignment.record.series import Series
 from kafka_reassignment.record.store import RecordStore
-from kafka_reassignment.steps.finished import REPORT
 
 pytestmark = pytest.mark.quick
 NOON = datetime(2026, 1, 1, tzinfo=UTC)
@@ -64,9 +63,9 @@ def test_a_stop_that_no_listing_shows_stops(record):
 
 
 def test_a_report_that_no_listing_shows_ends_the_reassignment(record):
-    assert not record.has_file(REPORT)
-    record.write_file(REPORT, b"done")
-    assert record.has_file(REPORT)
+    assert not record.has_file(FINAL_REPORT)
+    record.write_file(FINAL_REPORT, b"done")
+    assert record.has_file(FINAL_REPORT)
 
 
 def test_a_lock_that_no_listing_shows_is_not_taken(root):

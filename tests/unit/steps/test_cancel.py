@@ -18,12 +18,12 @@ from kafka_reassignment.errors import (
 )
 from kafka_reassignment.model import ConfigResource, TopicPartition
 from kafka_reassignment.record.audit import Actor
+from kafka_reassignment.record.models import FINAL_REPORT
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import next_batch
 from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import AuditDraft
-from kafka_reassignment.steps.finished import REPORT
 from kafka_reassignment.steps.left_over import to_replace_brokers
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.resume import resume
@@ -259,7 +259,7 @@ def test_one_that_is_finished_or_was_never_begun_is_not_resumed_though_it_has_no
     with pytest.raises(InvalidRequestError, match="has no reassignment nope"):
         resume(unknown, by="bob", has_run=False)
     run.do_all()
-    run.record.write_file(REPORT, b"done")
+    run.record.write_file(FINAL_REPORT, b"done")
     with pytest.raises(InvalidRequestError, match="is finished: there is nothing to resume"):
         resume(run.context, by="bob", has_run=False)
 

@@ -14,7 +14,7 @@ from kafka_reassignment.errors import (
     RecordDamagedError,
 )
 from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, TopicPartition
-from kafka_reassignment.record.models import REPORT
+from kafka_reassignment.record.models import PLAN_REPORT
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import parse_request
 from kafka_reassignment.steps import cancel
@@ -79,7 +79,7 @@ def test_its_card_has_only_what_is_known_and_says_what_cannot_be_moved_back(reas
     assert "Balance" not in back.summary
     assert "| broker |" not in back.summary
     assert "Not moved: what would have fewer replicas than min.insync.replicas stays" in back.summary
-    page = back.record.read_file(REPORT).decode()
+    page = back.record.read_file(PLAN_REPORT).decode()
     assert "brokers outside the tolerance" not in page
 
 
