@@ -35,7 +35,8 @@ with DAG(
         batch="{{ params.batch }}",
     ),
 ) as dag:
-    # Nobody reads what these three return: it is in their log and their audit event. An XCom would keep the next task waiting.
+    # Nobody reads what these three return: it is in their log and their audit event. An XCom would keep the next task
+    # waiting.
     admit = AdmitBatchSensor(task_id="admit", pre_execute=refuse_unknown_fields, poll_seconds=15, do_xcom_push=False)
     set_throttle = SetThrottleOperator(task_id="set_throttle")
     submit_batch = SubmitBatchOperator(task_id="submit_batch")
@@ -46,10 +47,10 @@ with DAG(
 
     set_throttle.as_setup()
     clear_throttle.as_teardown(setups=set_throttle, on_failure_fail_dagrun=True)
-    # Not to tear anything down. Airflow takes the state of a run from its last task alone: this one. When a person marks
-    # the run, Airflow skips every task to come but the teardowns, and a run whose last task is skipped ends green; when a
-    # person clears one task, Airflow clears the setup and the teardowns with it. So the last task is a teardown, which
-    # runs in any case, even when the setup was skipped, and fails unless every task has succeeded.
+    # Not to tear anything down. Airflow takes the state of a run from its last task alone: this one. When a person
+    # marks the run, Airflow skips every task to come but the teardowns, and a run whose last task is skipped ends
+    # green; when a person clears one task, Airflow clears the setup and the teardowns with it. So the last task is a
+    # teardown, which runs in any case, even when the setup was skipped, and fails unless every task has succeeded.
     start_next_batch.as_teardown(setups=set_throttle, on_failure_fail_dagrun=True)
     start_next_batch.trigger_rule = TriggerRule.ALL_DONE
     admit >> set_throttle >> submit_batch >> sense_isr_catch_up >> drop_old_replicas >> clear_throttle

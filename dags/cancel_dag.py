@@ -1,10 +1,11 @@
 """Stop a reassignment, or some of its partitions, now; safe from any state.
 
-No new batch starts. What is in flight is cancelled where the old replicas are alive and in sync. Else it is carried on to
-its target, unless it cannot complete (a target broker is down, or Kafka never completes it), an old replica is in sync and no
-new one is: then it is cancelled too. A cancel starts a new leader epoch, as the drop of old replicas does: producers of the partition wait for a moment. So
-cancels go at the pace of drops, 100 partitions after another look. Then the throttle goes back to what was there before, and a report says what is left. With `roll_back`
-the finished batches are moved back too, newest first, by a run of `kafka_reassignment` of their own.
+No new batch starts. What is in flight is cancelled where the old replicas are alive and in sync. Else it is carried on
+to its target, unless it cannot complete (a target broker is down, or Kafka never completes it), an old replica is in
+sync and no new one is: then it is cancelled too. A cancel starts a new leader epoch, as the drop of old replicas does:
+producers of the partition wait for a moment. So cancels go at the pace of drops, 100 partitions after another look.
+Then the throttle goes back to what was there before, and a report says what is left. With `roll_back` the finished
+batches are moved back too, newest first, by a run of `kafka_reassignment` of their own.
 """
 
 from __future__ import annotations

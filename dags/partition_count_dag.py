@@ -1,7 +1,7 @@
 """One run = one topic gets more partitions, placed by racks and load instead of round-robin.
 
-Partitions can be added, never taken away, and keys map to other partitions afterwards. With `validate_only` the run ends
-after the placement, which the cluster has checked by then.
+Partitions can be added, never taken away, and keys map to other partitions afterwards. With `validate_only` the run
+ends after the placement, which the cluster has checked by then.
 """
 
 from __future__ import annotations

@@ -51,6 +51,6 @@ with DAG(
     keep_throttle = KeepThrottleSensor(task_id="keep_throttle", poll_seconds=10, trigger_rule=TriggerRule.ONE_SUCCESS)
 
     preflight >> plan >> approve >> start_batches >> wait_for_batches >> elect_leaders >> verify >> report
-    # Beside plan and approve, which may take days: its rule lets it begin once preflight is done. It follows the other two only
-    # so that a rerun of one of them, whose failure has ended it, reruns it as well.
+    # Beside plan and approve, which may take days: its rule lets it begin once preflight is done. It follows the other
+    # two only so that a rerun of one of them, whose failure has ended it, reruns it as well.
     [preflight, plan, approve] >> keep_throttle

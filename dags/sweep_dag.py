@@ -1,9 +1,9 @@
 """Every hour: put back throttle configs of reassignments that are over, where that could not be done at their end.
 
-A broker that was down when its throttle was cleared, or a run that was deleted half-way, leaves a debt in the journal; it
-is paid here, in every cluster that has a record, by the connection that its reassignments were asked for with. Nothing is
-restored while a reassignment has the cluster's lock; what that one copies gets the throttle back that it lacks. What no
-journal knows as ours is left as it is.
+A broker that was down when its throttle was cleared, or a run that was deleted half-way, leaves a debt in the journal;
+it is paid here, in every cluster that has a record, by the connection that its reassignments were asked for with.
+Nothing is restored while a reassignment has the cluster's lock; what that one copies gets the throttle back that it
+lacks. What no journal knows as ours is left as it is.
 """
 
 from __future__ import annotations

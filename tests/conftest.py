@@ -25,8 +25,8 @@ settings.register_profile("lanes", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("lanes")
 
 TURNS = ("quick", "airflow", "simulation", "kafka", "spark", "")
-"""The order of modules, by the strongest of their marks. What takes longest comes first, so that lanes end together; the
-simulator needs a core, and tests on Airflow and brokers mostly wait."""
+"""The order of modules, by the strongest of their marks. What takes longest comes first, so that lanes end together;
+the simulator needs a core, and tests on Airflow and brokers mostly wait."""
 
 LONGEST = (
     "kips/test_kip_435.py",

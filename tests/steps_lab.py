@@ -89,7 +89,8 @@ class WallClock:
 class Run:
     """A reassignment whose plan is frozen; steps are run as Airflow would run them.
 
-    ``store`` and ``record`` are opened for each use, as each task opens its own: nothing that one has read is known to the next.
+    ``store`` and ``record`` are opened for each use, as each task opens its own: nothing that one has read is known to
+    the next.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Places in a store, by URI: a path, a URL that fsspec knows, or a URL that names an Airflow connection.
 
-``s3://my_conn@bucket/folder`` names the connection ``my_conn``. The engine knows no Airflow: what is installed beside it and
-can open such a place says so by the entry point group ``kafka_reassignment.places``.
+``s3://my_conn@bucket/folder`` names the connection ``my_conn``. The engine knows no Airflow: what is installed beside
+it and can open such a place says so by the entry point group ``kafka_reassignment.places``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def place(uri: str) -> UPath:
     """Return the place that a URI names. Nothing is read yet, but the client of its store is there.
 
     Raises:
-        RecordStoreUnusableError: the client library of the store is missing, or nothing here knows Airflow's connections.
+        RecordStoreUnusableError: the client library of the store is missing, or nothing here knows Airflow's
+            connections.
         ConnectionNotFoundError: there is no such connection.
     """
     if names_connection(uri):

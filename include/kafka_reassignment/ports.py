@@ -135,8 +135,8 @@ class ClusterPort(Protocol):
     def produce_latencies(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, float]:
         """Write a small message to each partition, and return the seconds until its whole ISR had it (acks=all).
 
-        A partition that took longer than ``LONGEST_PRODUCE_SECONDS`` has that; those without a leader are left out, and so
-        are unknown ones. The messages say in their key that they are canaries.
+        A partition that took longer than ``LONGEST_PRODUCE_SECONDS`` has that; those without a leader are left out, and
+        so are unknown ones. The messages say in their key that they are canaries.
 
         Raises:
             NotAuthorizedError: the right to write to a topic is missing.

@@ -17,8 +17,8 @@ M = TypeVar("M", bound=BaseModel)
 class Versioned(BaseModel):
     """One JSON file.
 
-    A file with fields that this version does not know is refused, unless its model says otherwise: a newer version wrote it, and
-    half of it is not enough to act on. ``version`` is what the file was written by.
+    A file with fields that this version does not know is refused, unless its model says otherwise: a newer version
+    wrote it, and half of it is not enough to act on. ``version`` is what the file was written by.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

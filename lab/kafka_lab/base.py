@@ -101,7 +101,8 @@ class EmbeddedCluster(Members, ABC):
     def attach(cls, directory: Path | str) -> Self:
         """Return the cluster of a directory, to steer it from this process.
 
-        What is started in a cluster of the foreground ends with the process that has started the cluster, as the rest of it.
+        What is started in a cluster of the foreground ends with the process that has started the cluster, as the rest
+        of it.
 
         Raises:
             LocalClusterError: there is no cluster of this kind.

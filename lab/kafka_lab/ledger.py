@@ -24,8 +24,8 @@ from kafka_reassignment.model import TopicPartition
 
 _ANSWER_SECONDS = 30
 _NOT_ACKNOWLEDGED, _SOMEWHERE = -1, -2
-"""In place of an offset. A broker that has a message already, because its answer was lost with the leader, acknowledges the
-second request of an idempotent producer without one."""
+"""In place of an offset. A broker that has a message already, because its answer was lost with the leader, acknowledges
+the second request of an idempotent producer without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,8 @@ class Ledger:
         """Stop, read back everything since the start, and compare it with what was acknowledged.
 
         Raises:
-            LocalClusterError: the partitions cannot be read to their end in that time, or the writing has ended with an error.
+            LocalClusterError: the partitions cannot be read to their end in that time, or the writing has ended with an
+                error.
         """
         self.stop()
         if self._died is not None:

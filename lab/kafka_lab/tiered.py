@@ -8,12 +8,13 @@ from pathlib import Path
 def tiered_storage(folder: Path, *, brokers: int) -> dict[str, str]:
     """Return the static configs that give every broker tiered storage; for Kafka 4.0 and later.
 
-    The store is the one that Kafka's own tests use. It and the brokers look for work twice a second, so that segments are
-    copied and deleted locally within moments. A topic takes part with ``remote.storage.enable=true``.
+    The store is the one that Kafka's own tests use. It and the brokers look for work twice a second, so that segments
+    are copied and deleted locally within moments. A topic takes part with ``remote.storage.enable=true``.
 
     Args:
         folder: where the remote segments go; it has to exist.
-        brokers: how many there are; the topic of the remote segments' metadata has a replica on three of them, or on all.
+        brokers: how many there are; the topic of the remote segments' metadata has a replica on three of them, or on
+            all.
     """
     return {
         "remote.log.storage.system.enable": "true",

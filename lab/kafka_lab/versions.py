@@ -60,5 +60,5 @@ KAFKA = (
 )
 
 AIRFLOW = {"3.2.2": "2026-05-30", "3.3.2": "2026-09-18"}
-"""The lowest and the newest release of 3.2, and the newest of 3.3, with the end of the day after each release: providers of
-the same wave appear up to a day later."""
+"""The lowest and the newest release of 3.2, and the newest of 3.3, with the end of the day after each release:
+providers of the same wave appear up to a day later."""

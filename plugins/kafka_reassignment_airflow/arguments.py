@@ -1,8 +1,8 @@
 """The arguments of operators as they are after templating: Python values, or their text.
 
-A template gives text unless its DAG has ``render_template_as_native_obj``, which takes a reassignment id of digits for a
-number. So numbers and flags are read from their text, lists and objects from JSON, and texts from whatever they have become:
-``"{{ params.brokers | tojson }}"``.
+A template gives text unless its DAG has ``render_template_as_native_obj``, which takes a reassignment id of digits for
+a number. So numbers and flags are read from their text, lists and objects from JSON, and texts from whatever they have
+become: ``"{{ params.brokers | tojson }}"``.
 """
 
 from __future__ import annotations

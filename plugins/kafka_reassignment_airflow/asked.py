@@ -19,8 +19,8 @@ CONNECTION = "kafka_conn_id"
 def refuse_unknown_fields(context: Context) -> None:
     """Refuse a run whose conf has a field that the form of its DAG does not have; the ``pre_execute`` of a first task.
 
-    Airflow takes such a run. A misspelt field would be passed over, and what is left may ask for more: the rate of one broker
-    would become that of all.
+    Airflow takes such a run. A misspelt field would be passed over, and what is left may ask for more: the rate of one
+    broker would become that of all.
 
     Raises:
         AirflowFailException: there is such a field; nothing was done.

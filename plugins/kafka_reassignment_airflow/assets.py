@@ -1,6 +1,7 @@
 """Asset events, by which other DAGs start when a reassignment is over.
 
-Airflow emits an event when a task succeeds. So there is none for a batch that is held: its task waits. Notifiers tell of that.
+Airflow emits an event when a task succeeds. So there is none for a batch that is held: its task waits. Notifiers tell
+of that.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ OWN_RUN = "{{ run_id }}"
 """The id (a template) of the reassignment that the task's own run is."""
 
 RECORD_OF_NO_REASSIGNMENT = "{{ dag.dag_id }}__{{ run_id }}"
-"""The id (a template) of a run that has a record and a lock of its own. A run id alone would not do: Airflow makes that of a scheduled
-run from its time, so a reassignment may have the same one."""
+"""The id (a template) of a run that has a record and a lock of its own. A run id alone would not do: Airflow makes that
+of a scheduled run from its time, so a reassignment may have the same one."""
 
 
 @contextmanager
@@ -254,15 +254,15 @@ class TriggerReassignmentRunOperator(ReassignmentStepOperator, TriggerDagRunOper
 class DeferringStepOperator(ReassignmentStepOperator):
     """A step that waits: it looks; while there is something to wait for it looks again for a short while, then defers.
 
-    The trigger calls the same function of ``kafka_reassignment.steps`` as the task. Not Airflow's own sensor class: that
-    one fails without a retry when its deferral times out. Here the task is woken at its deadline and says itself what was
-    not reached.
+    The trigger calls the same function of ``kafka_reassignment.steps`` as the task. Not Airflow's own sensor class:
+    that one fails without a retry when its deferral times out. Here the task is woken at its deadline and says itself
+    what was not reached.
 
     :param poll_seconds: seconds between two looks of the trigger (templated).
-    :param patience_seconds: how many seconds the task looks by itself, at least once a second, before it defers (templated). It stays
-        up to three times as long while what it waits for is expected within that time. Short waits end within it, and a
-        deferral has a cost of its own: the first look of the trigger is after ``poll_seconds``, the task starts once more, and
-        there is the race of apache/airflow#71580.
+    :param patience_seconds: how many seconds the task looks by itself, at least once a second, before it defers
+        (templated). It stays up to three times as long while what it waits for is expected within that time. Short
+        waits end within it, and a deferral has a cost of its own: the first look of the trigger is after
+        ``poll_seconds``, the task starts once more, and there is the race of apache/airflow#71580.
     """
 
     template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "poll_seconds", "patience_seconds")

@@ -15,9 +15,9 @@ PREFIX = "kafka_reassignment"
 def publish(run: RunContext) -> None:
     """Publish what the record shows; what is not known is left out. A record that cannot be read publishes nothing.
 
-    Gauges, with the tags ``cluster`` and ``reassignment``: ``bytes_left``, ``bytes_per_second`` and ``partitions_waiting`` of
-    the batch under way, ``rate_bytes_per_second`` (asked for last, the lowest where brokers differ; what a broker has may be lower), ``batches``, ``batches_finished`` and
-    ``throttle_debts``.
+    Gauges, with the tags ``cluster`` and ``reassignment``: ``bytes_left``, ``bytes_per_second`` and
+    ``partitions_waiting`` of the batch under way, ``rate_bytes_per_second`` (asked for last, the lowest where brokers
+    differ; what a broker has may be lower), ``batches``, ``batches_finished`` and ``throttle_debts``.
     """
     try:
         figures = _figures(run)

@@ -24,8 +24,9 @@ _BELOW_AIRFLOW = PAGE.lstrip("/")
 class KafkaReassignmentPlugin(AirflowPlugin):
     """The progress page, in Airflow's navigation and as a tab of each run.
 
-    The addresses of the views have no slash in front. Airflow's window has a ``<base href>``, the path of ``[api] base_url``,
-    and gives them to its frame as they are: with a slash they would be those of the host, not of an Airflow below a path.
+    The addresses of the views have no slash in front. Airflow's window has a ``<base href>``, the path of ``[api]
+    base_url``, and gives them to its frame as they are: with a slash they would be those of the host, not of an Airflow
+    below a path.
     """
 
     name = "kafka_reassignment"

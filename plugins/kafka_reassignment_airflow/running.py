@@ -19,8 +19,8 @@ CLOCKS_DIFFER = timedelta(minutes=1)
 class RunningReassignmentOperator(ReassignmentStepOperator):
     """A step about a reassignment that another DAG run has started.
 
-    :param reassignment_id: its run id (templated). Empty, the default, or ``running``: the reassignment that has the lock of the
-        cluster, and this DAG run where none has.
+    :param reassignment_id: its run id (templated). Empty, the default, or ``running``: the reassignment that has the
+        lock of the cluster, and this DAG run where none has.
     """
 
     def __init__(self, *, reassignment_id: str = "", **kwargs: Any) -> None:
@@ -61,7 +61,8 @@ class OrderOperator(RunningReassignmentOperator):
         """Return the id given, that of the lock's owner, or this run's.
 
         Raises:
-            InvalidRequestError: the owner has the lock since this run was triggered, so it is not the one that was meant.
+            InvalidRequestError: the owner has the lock since this run was triggered, so it is not the one that was
+                meant.
         """
         asked, owner = context["dag_run"].run_after, store.lock_owner(cluster_id)
         is_own = owner is not None and owner.reassignment_id == context["dag_run"].run_id

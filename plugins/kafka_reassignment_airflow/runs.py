@@ -125,8 +125,8 @@ def roll_back_conf(
 ) -> dict[str, Any]:
     """Return the request by which a reassignment is rolled back, at the rate and within the limits asked for last.
 
-    It keeps to the same windows and blackouts, and to what was asked for while the cluster is unhealthy. The time by which the
-    reassignment had to end says nothing about it.
+    It keeps to the same windows and blackouts, and to what was asked for while the cluster is unhealthy. The time by
+    which the reassignment had to end says nothing about it.
     """
     kept = {
         "unthrottled",

@@ -17,14 +17,15 @@ from kafka_reassignment_airflow.provider_info import OPTIONS, SECTION
 RETRIES = 6
 RETRY_BACKOFF = 2.0
 LONGEST_RETRY_DELAY = 12
-"""Airflow draws each delay: one to two times ``retry_delay_seconds`` before the first retry, two to four times before the second,
-and so on, at most so many times. With 10 s the last try comes six and a half minutes or more after the first: an API server that restarts takes longer than four tries 10 s apart."""
+"""Airflow draws each delay: one to two times ``retry_delay_seconds`` before the first retry, two to four times before
+the second, and so on, at most so many times. With 10 s the last try comes six and a half minutes or more after the
+first: an API server that restarts takes longer than four tries 10 s apart."""
 
 MAX_ACTIVE_RUNS = 200
-"""Runs of one DAG at a time, over all clusters. Each cluster has at most one reassignment at work, by its lock, and so one
-batch; but each of them may wait for weeks, for a window or a person, and Airflow's default of 16 runs would then be used up
-by 16 clusters. Waiting runs are deferred: they take no worker. The bound is there because the scheduler looks at 20 active
-runs of a DAG at a time."""
+"""Runs of one DAG at a time, over all clusters. Each cluster has at most one reassignment at work, by its lock, and so
+one batch; but each of them may wait for weeks, for a window or a person, and Airflow's default of 16 runs would then be
+used up by 16 clusters. Waiting runs are deferred: they take no worker. The bound is there because the scheduler looks
+at 20 active runs of a DAG at a time."""
 
 
 def setting(key: str) -> str:
@@ -101,8 +102,8 @@ def dag_arguments(
 ) -> dict[str, Any]:
     """Return the arguments that the DAGs share: triggered by a person unless scheduled, no catch-up, tasks retried.
 
-    They are not paused when Airflow first sees them: a run of a paused DAG stays queued without a word, and batches, roll
-    backs, cancels and the sweep are runs that must start by themselves.
+    They are not paused when Airflow first sees them: a run of a paused DAG stays queued without a word, and batches,
+    roll backs, cancels and the sweep are runs that must start by themselves.
 
     Args:
         schedule: when the DAG runs by itself.

@@ -1,7 +1,7 @@
 """Telling people: once for each thing that happens to a reassignment, through Airflow's own notifiers.
 
-Which notifiers, ``[kafka_reassignment] notifiers`` says. Nobody is told where it is empty. A notifier that fails is logged and
-changes nothing of the step; it is tried again when the task runs again, and the others are not.
+Which notifiers, ``[kafka_reassignment] notifiers`` says. Nobody is told where it is empty. A notifier that fails is
+logged and changes nothing of the step; it is tried again when the task runs again, and the others are not.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class Happened(StrEnum):
 class Message:
     """What a notifier's templates see as ``told``: ``{{ told.subject }}``, ``{{ told.text }}``, ``{{ told.link }}``.
 
-    ``reassignment_id`` is empty where there is no reassignment yet, or nobody can tell which one; the link is then to the list of all.
+    ``reassignment_id`` is empty where there is no reassignment yet, or nobody can tell which one; the link is then to
+    the list of all.
     """
 
     event: Happened
@@ -149,9 +150,9 @@ def _notes(given: str, event: Happened, once: str) -> list[tuple[dict[str, Any],
 def tell_failure(context: Context) -> None:
     """Tell people that a task has failed for good: an ``on_failure_callback``, also for a DAG of your own.
 
-    Airflow calls it once for each last try, so a task that fails again after it was cleared is told again. A stop by a person
-    is no failure: neither what ends because of it, nor that the batch's throttle is not cleared, or the batch not at its target. Nor
-    is the last task of a batch that only repeats what failed before it.
+    Airflow calls it once for each last try, so a task that fails again after it was cleared is told again. A stop by a
+    person is no failure: neither what ends because of it, nor that the batch's throttle is not cleared, or the batch
+    not at its target. Nor is the last task of a batch that only repeats what failed before it.
     """
     given = configured()
     if not given:
@@ -190,8 +191,8 @@ def _was_stopped(about: Opened, context: Context) -> bool:
 def _about(context: Context) -> Opened:
     """Return what a failed task is about, as far as that is known.
 
-    What the task has opened is known for sure. Else it is what its params name, or those of its run; an order about what runs
-    has the id of its first task's result there.
+    What the task has opened is known for sure. Else it is what its params name, or those of its run; an order about
+    what runs has the id of its first task's result there.
     """
     dag_id, task = context["ti"].dag_id, context.get("task")
     if dag_id == MAINTENANCE_DAG_ID or not getattr(task, "is_of_reassignment", True):
@@ -244,7 +245,8 @@ def notifier_of(entry: Mapping[str, Any], event: Happened) -> BaseNotifier | Non
     """Return a new notifier as an entry of the setting says; None where it tells nothing of this event.
 
     Raises:
-        InvalidRequestError: it cannot be made. A class of any provider raises what it likes, as for a file that is missing.
+        InvalidRequestError: it cannot be made. A class of any provider raises what it likes, as for a file that is
+            missing.
     """
     try:
         one = ConfiguredNotifier.model_validate(entry)

@@ -85,7 +85,8 @@ class Reassignments:
     def answer_later(answer: Callable[[], object]) -> None:
         """Answer a question as late as a person would.
 
-        An answer within a second or two of the question races the task's exit, and Airflow asks again (apache/airflow#71580).
+        An answer within a second or two of the question races the task's exit, and Airflow asks again
+        (apache/airflow#71580).
         """
         time.sleep(6)
         answer()

@@ -63,7 +63,8 @@ def test_marking_clearing_and_deleting_runs_never_moves_data_without_a_throttle(
         assert "Refusing to clear the replication throttle" in reassignments.log(run, "clear_throttle", 1)
         airflow.clear(BATCH_DAG_ID, batch_run_id(run, 1), only_failed=False)
 
-        # A sensor is marked as succeeded: the step after it looks for itself, keeps the old replicas, and waits as well.
+        # A sensor is marked as succeeded: the step after it looks for itself, keeps the old replicas, and waits as
+        # well.
         copying(2)
         airflow.patch(f"{second}/taskInstances/sense_isr_catch_up", {"new_state": "success"})
         reassignments.wait_for_task(run, "drop_old_replicas", "running", "deferred", batch=2)

@@ -1,8 +1,8 @@
 """What the documentation tells people to type is what the DAGs and the command take.
 
-The pages about installing are followed line by line by tests/install (`make follow-install`): it types each of their commands
-and compares what they print. Of those, only the triggers are checked here too, and tests/install/test_pages.py says that no
-block is left out.
+The pages about installing are followed line by line by tests/install (`make follow-install`): it types each of their
+commands and compares what they print. Of those, only the triggers are checked here too, and tests/install/test_pages.py
+says that no block is left out.
 """
 
 import json

@@ -92,8 +92,9 @@ def test_a_run_is_red_also_when_only_the_task_beside_the_row_is_green(dags):
 
 
 def test_a_task_of_a_cancel_that_is_cleared_alone_takes_no_other_with_it(dags):
-    """So a run that was green stays green when that task fails. Only a setup and a teardown around it would change that, and
-    the setup would run again with each of them: a stop, which may mean another reassignment by then, or a cancel of moves."""
+    """So a run that was green stays green when that task fails. Only a setup and a teardown around it would change
+    that, and the setup would run again with each of them: a stop, which may mean another reassignment by then, or a
+    cancel of moves."""
     dag = dags[CANCEL_DAG_ID]
     for task in dag.tasks:
         assert cleared_with(dag, task.task_id) == {task.task_id}

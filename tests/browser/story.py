@@ -23,8 +23,8 @@ from kafka_reassignment_airflow.web.answers import DOING, DONE, NOW, STOP, WAITS
 class Story:
     """What the chapters share.
 
-    ``run`` is the id of the reassignment, once it is triggered; ``before`` are the replicas by partition at the beginning.
-    Pictures go to ``pictures``. ``failed_in`` is the chapter in which the story has ended too early.
+    ``run`` is the id of the reassignment, once it is triggered; ``before`` are the replicas by partition at the
+    beginning. Pictures go to ``pictures``. ``failed_in`` is the chapter in which the story has ended too early.
     """
 
     window: Page

@@ -41,8 +41,8 @@ WORKERS = (Worker("worker-1", "default,planner", has_java=True), Worker("worker-
 class CeleryAirflow(LocalAirflow):
     """Beside the components, each of ``WORKERS`` in a mount namespace of its own.
 
-    A worker sees no file of the checkout's packages and DAGs, none of the other worker's home, and none of the home of the
-    scheduler and the API server. Connections come from the API server.
+    A worker sees no file of the checkout's packages and DAGs, none of the other worker's home, and none of the home of
+    the scheduler and the API server. Connections come from the API server.
 
     Args:
         home: AIRFLOW_HOME of the components; the workers' homes are beside it.

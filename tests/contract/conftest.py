@@ -68,8 +68,9 @@ def breakable_lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
 def spoilt_kafka() -> Iterator[EmbeddedCluster]:
     """Brokers of one module's own, for what a controller never recovers from.
 
-    Kafka 4.3.1: once a topic without an ISR was led by an unclean election and then deleted, the controller fails at every
-    registration of a broker of it ("existed in isrMembers, but not in the topics map"), and so does its successor.
+    Kafka 4.3.1: once a topic without an ISR was led by an unclean election and then deleted, the controller fails at
+    every registration of a broker of it ("existed in isrMembers, but not in the topics map"), and so does its
+    successor.
     """
     with cluster_under_test(brokers=6, racks=3) as cluster:
         yield cluster

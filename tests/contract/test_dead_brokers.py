@@ -61,8 +61,8 @@ def test_a_dead_broker_is_reported_everywhere_and_raises_nowhere(breakable_lab: 
         Refusal("PREFERRED_LEADER_NOT_AVAILABLE", "The preferred leader was not available."),
     )
 
-    # F12: a dead target is accepted, and in flight until the broker is back. In ZooKeeper mode it is only where it has a
-    # replica already.
+    # F12: a dead target is accepted, and in flight until the broker is back. In ZooKeeper mode it is only where it has
+    # a replica already.
     new = cluster.alter_reassignments({elsewhere: (1, 2)})[elsewhere]
     if lab.runs_kraft:
         assert new is None

@@ -103,7 +103,8 @@ def _allowed(
             {move.target} if went_to_the_end else _where_stopped(record, move.partition, move.current)
         )
     for partition, replicas in others.moved.items():
-        # Before us: nothing of ours goes on. In the instant between our look and our submission: ours is the later word.
+        # Before us: nothing of ours goes on. In the instant between our look and our submission: ours is the later
+        # word.
         allowed[partition] |= {replicas}
     return allowed
 

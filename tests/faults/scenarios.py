@@ -180,7 +180,8 @@ def _point(rng: random.Random, kind: Kind, batches: int) -> Point:
     if kind is Kind.LOSE_ANSWER:
         return Point(rng.choice(WRITERS), batch, Moment.AFTER, 1)
     if kind in {Kind.FOREIGN_RATE, Kind.FOREIGN_LIST}:
-        # Kafka has no compare-and-set: what another client sets between our look and our write is overwritten by anyone.
+        # Kafka has no compare-and-set: what another client sets between our look and our write is overwritten by
+        # anyone.
         step = rng.choice(("set_throttle", "sense_isr_catch_up", "drop_old_replicas", "admit"))
         return Point(step, batch, Moment.LOOK if step == "sense_isr_catch_up" else Moment.START)
     if kind in {Kind.FOREIGN_CANCEL, Kind.CHANGE_RATE}:

@@ -31,7 +31,8 @@ class ThrottleWatch(Watcher):
         partitions: whose moves are ours.
         asked_bytes_per_second: the highest rate that is asked at any time.
         foreign: where another client moves partitions; such a move is not ours to throttle; read at each look.
-        excused: brokers that were down or whose throttle a person took away: their bytes prove nothing; read at each look.
+        excused: brokers that were down or whose throttle a person took away: their bytes prove nothing; read at each
+            look.
     """
 
     def __init__(

@@ -35,8 +35,8 @@ class Walk:
         """Do what the pages say.
 
         Raises:
-            AssertionError: a command failed or did not print what is shown, a block is of no kind that is followed, or what
-                is to be replaced is on no page.
+            AssertionError: a command failed or did not print what is shown, a block is of no kind that is followed, or
+                what is to be replaced is on no page.
         """
         blocks = followed()
         heading = ""

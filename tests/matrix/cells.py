@@ -19,7 +19,8 @@ PYTHON = Path(sys.executable)
 WHOLE = "tests/airflow/test_reassignment.py"
 LANES = ("--numprocesses", "2", "--dist", "loadfile", "--no-loadscope-reorder")
 
-# What the tests import beside this package; the group dev wants object stores' clients newer than the old Airflows have.
+# What the tests import beside this package; the group dev wants object stores' clients newer than the old Airflows
+# have.
 TEST_PACKAGES = (
     "axe-playwright-python",
     "hypothesis>=6.170",

@@ -50,8 +50,8 @@ class NotInstalledError(Exception):
 class Server:
     """A store that runs, and what its clients need.
 
-    ``uri`` is the base of the records. ``environment`` makes it reachable for a process; ``fsspec`` is what fsspec is to be
-    configured with in this one, by protocol.
+    ``uri`` is the base of the records. ``environment`` makes it reachable for a process; ``fsspec`` is what fsspec is
+    to be configured with in this one, by protocol.
     """
 
     uri: str

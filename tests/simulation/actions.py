@@ -1,7 +1,7 @@
 """What people, tools, brokers, Airflow and the record store do to a reassignment: each action is data.
 
-Numbers in arguments choose among what is there when the action happens (``items[number % len(items)]``), so that a script
-stays a script when actions are taken out of it. An action that finds nothing to act on does nothing.
+Numbers in arguments choose among what is there when the action happens (``items[number % len(items)]``), so that a
+script stays a script when actions are taken out of it. An action that finds nothing to act on does nothing.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MAIN_TASKS = (
     "verify",
     "report",
 )
-"""Tasks of a reassignment that scripts by chance name. With ``keep_throttle``, the scripts of all seeds would be others, also of
-those that broke something once; it is at work in them all the same, and dies in the exhaustive pass."""
+"""Tasks of a reassignment that scripts by chance name. With ``keep_throttle``, the scripts of all seeds would be
+others, also of those that broke something once; it is at work in them all the same, and dies in the exhaustive pass."""
 
 LONGEST = ("sense_isr_catch_up",)
 """While it waits data moves: most of the time, and of what can go wrong."""
@@ -40,8 +40,8 @@ class Action:
         name: of the action, as in ``ACTIONS``.
         at: seconds after the start of the script, or after the moment that ``when`` names.
         arguments: of the action.
-        when: ``task`` or ``task:n``: the n-th start of a task with this name; ``@state`` or ``@state & state``: the first moment
-            in these states of ``coverage.STATES``; by time alone when None.
+        when: ``task`` or ``task:n``: the n-th start of a task with this name; ``@state`` or ``@state & state``: the
+            first moment in these states of ``coverage.STATES``; by time alone when None.
     """
 
     name: str

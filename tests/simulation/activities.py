@@ -1,7 +1,8 @@
 """Who is at work: each try of a task, each trigger and each person is an activity, and faults strike its calls.
 
-The cluster and the disk of the simulation call ``before_call`` and ``after_call`` around everything that the product asks
-of them. So a fault is "at the n-th call of this activity", and calls are also the places where two activities interleave.
+The cluster and the disk of the simulation call ``before_call`` and ``after_call`` around everything that the product
+asks of them. So a fault is "at the n-th call of this activity", and calls are also the places where two activities
+interleave.
 """
 
 from __future__ import annotations

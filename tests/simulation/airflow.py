@@ -1,7 +1,7 @@
 """A simulated Airflow: runs, tries, retries, deferral, setup and teardown, clears and marks, as Airflow 3.3.2 does them.
 
-Structure, clear subsets and templates come from Airflow's own classes; operators and triggers are the product's, executed
-as Airflow executes them.
+Structure, clear subsets and templates come from Airflow's own classes; operators and triggers are the product's,
+executed as Airflow executes them.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ class ConfigAccount:
     Args:
         configs: what was set before us: all of it is another client's.
         broken: called with the invariant and the words when we change what is not ours.
-        looks_like_ours: the rates and entries that our journals call ours wherever they show up, by config: another client's of the
-            same value cannot be distinguished from one of ours.
+        looks_like_ours: the rates and entries that our journals call ours wherever they show up, by config: another
+            client's of the same value cannot be distinguished from one of ours.
     """
 
     def __init__(
@@ -35,8 +35,8 @@ class ConfigAccount:
         self.acceptable: dict[ConfigKey, set[str | None]] = {}
         """Rates of before another client's change: one of them may be restored instead of the last one."""
         self.of_either: dict[ConfigKey, set[str]] = {}
-        """Entries that were ours, and that others removed and set again, or that a write of ours may set at any time; and rates
-        of others which one of ours that is under way may set: nobody can tell whose they are."""
+        """Entries that were ours, and that others removed and set again, or that a write of ours may set at any time;
+        and rates of others which one of ours that is under way may set: nobody can tell whose they are."""
         self.our_rates: set[ConfigKey] = set()
         self._set_by_us: dict[ConfigKey, list[str]] = {}
         """Every value that we have set since a rate became ours, the latest last."""

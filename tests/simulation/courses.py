@@ -139,7 +139,8 @@ def end_of(cluster: ClusterPort, store: RecordStore, record: Record, topics: Map
         cluster: that it was about.
         store: with its record.
         record: of the reassignment.
-        topics: by the name on the cluster, the name in the script; the others are left out. All under their own name when None.
+        topics: by the name on the cluster, the name in the script; the others are left out. All under their own name
+            when None.
     """
     states = cluster.describe_partitions(None if topics is None else sorted(topics))
     names = topics or {p.topic: p.topic for p in states}

@@ -101,7 +101,8 @@ def is_damaged(play: Play, name: str) -> bool:
 def still_blocked(play: Play) -> list[Violation]:
     """I5: what was damaged for good is named where reassignments are listed, and does not block its cluster.
 
-    The person frees the cluster by the command line, as every message about a lock says, and asks for another reassignment.
+    The person frees the cluster by the command line, as every message about a lock says, and asks for another
+    reassignment.
     """
     world, found = play.world, []
     truth = world.truth

@@ -1,6 +1,7 @@
 """Scripts that lead to a state and let a group of actions meet it there: every second seed, so that chance leaves no hole.
 
-Seed after seed takes the next state; after the last state comes the next group of actions. ``a_round`` seeds have them all.
+Seed after seed takes the next state; after the last state comes the next group of actions. ``a_round`` seeds have them
+all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The exhaustive pass: every task dies, or loses an answer, at every one of its calls, with fresh and with late metadata.
 
-Small courses, run to their ends each time (``exhaustive_courses.py``): after a single fault, Airflow's retries alone must lead to the
-same cluster, with nothing owed and no lock left.
+Small courses, run to their ends each time (``exhaustive_courses.py``): after a single fault, Airflow's retries alone
+must lead to the same cluster, with nothing owed and no lock left.
 """
 
 from __future__ import annotations

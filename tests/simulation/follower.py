@@ -24,8 +24,8 @@ REACTION = 300.0
 """Seconds from a task's turning red until the person acts."""
 
 BOUND = 16 * 24 * 3600.0
-"""Virtual seconds in which the next batch, or all, must have ended once nothing goes wrong any more: a week until a slow measurement is
-too old to count, a week for the next window, and copies."""
+"""Virtual seconds in which the next batch, or all, must have ended once nothing goes wrong any more: a week until a
+slow measurement is too old to count, a week for the next window, and copies."""
 
 MOST_ROUNDS = 40
 SAME_ADVICE = 5
@@ -43,8 +43,8 @@ class Follower:
     Args:
         play: after its faults are healed. An error without advice is a violation.
 
-    ``corrections`` are errors that only ask to correct what a person gave: they are ends. ``followed`` counts the errors
-    whose advice was carried out.
+    ``corrections`` are errors that only ask to correct what a person gave: they are ends. ``followed`` counts the
+    errors whose advice was carried out.
     """
 
     def __init__(self, play: Play) -> None:

@@ -2,13 +2,13 @@
 
 Words used here:
 
-* *because of us*: a replica that the product's own request added, until its partition has reached what the product asked
-  for with that replica in the ISR, or the product took its throttle away while it was in the ISR, or another client moved
-  the partition. Replicas that fall out of the ISR later copy because of Kafka.
-* *one poll interval*: ``POLL_SECONDS``, the time between two looks of the slowest waiting task, and ``SLACK_SECONDS`` for
-  a look. It counts only while nothing is wrong with brokers, the store and Airflow (nobody can
-  look then), and while a task of that reassignment, or of the one that took the cluster over, runs or waits, be it for an
-  answer: nobody looks for a reassignment that stands red, so there it is a violation only when the product itself took the
+* *because of us*: a replica that the product's own request added, until its partition has reached what the product
+  asked for with that replica in the ISR, or the product took its throttle away while it was in the ISR, or another
+  client moved the partition. Replicas that fall out of the ISR later copy because of Kafka.
+* *one poll interval*: ``POLL_SECONDS``, the time between two looks of the slowest waiting task, and ``SLACK_SECONDS``
+  for a look. It counts only while nothing is wrong with brokers, the store and Airflow (nobody can look then), and
+  while a task of that reassignment, or of the one that took the cluster over, runs or waits, be it for an answer:
+  nobody looks for a reassignment that stands red, so there it is a violation only when the product itself took the
   throttle away. The time in which a retry is waited for alone does not count.
 * *by our doing*: what a call of the product changed, judged by what the same task or trigger was shown before it, so
   that a lost race is no violation; what the call leaves behind is judged by the cluster as it is.

@@ -50,7 +50,8 @@ class Ledger:
     Args:
         cluster: the simulated one.
         now: virtual time.
-        owner: the reassignment that has the lock of the cluster, by the record; where that is damaged, which had it before.
+        owner: the reassignment that has the lock of the cluster, by the record; where that is damaged, which had it
+            before.
         limit: by reassignment, broker and side, the highest rate that was asked for; None when unthrottled.
         targets: what the plan of a reassignment asks for.
         found: where the plan of a reassignment has found its partitions.

@@ -18,7 +18,8 @@ UNKNOWN = timedelta(minutes=3)
 def _moments(windows: tuple[str, ...], time_zone: str, hour: datetime) -> tuple[datetime, ...]:
     """Return the moments from an hour of UTC on at which one of these windows may open or close, in order.
 
-    Days of the week are left out: a moment too many is only a look too many. None are known where a window has another form.
+    Days of the week are left out: a moment too many is only a look too many. None are known where a window has another
+    form.
     """
     found: set[datetime] = set()
     zone = ZoneInfo(time_zone)

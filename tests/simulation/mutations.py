@@ -1,7 +1,7 @@
 """The known faults, put back: without the mend of a fault its script has to break.
 
-The first line of each mutation says what it takes out of the product. Scripts that one mend holds share a mutation. Where a fault
-is held by several mends, all of them are taken out.
+The first line of each mutation says what it takes out of the product. Scripts that one mend holds share a mutation.
+Where a fault is held by several mends, all of them are taken out.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ def a_dead_broker_blocks(patch: Patch) -> None:
 
 @puts_back("B2")
 def all_time_counts(patch: Patch) -> None:
-    """Takes out that only time in which bytes moved is measured, that a measurement which may pass is no reason to refuse, and that
-    nobody is sent to raise a rate at which the batch fits.
+    """Takes out that only time in which bytes moved is measured, that a measurement which may pass is no reason to
+    refuse, and that nobody is sent to raise a rate at which the batch fits.
     """
     ended, fits = Record.finished, admission_window.fits
 

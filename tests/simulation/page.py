@@ -1,14 +1,14 @@
 """I6 for the page: what the page and the list of reassignments say is what is.
 
-They are read at chosen moments: when a run has ended, when something of the script has happened, and at the end; at some of them (``EVERY``), because there are many seeds. While nothing
-is wrong with the record they are read as if the store had no faults, and compared with the cluster, the runs of Airflow and
-what was asked for. While the store is away or an object is damaged they are read as they are: they must show what can be
-read, or say plainly why they cannot.
+They are read at chosen moments: when a run has ended, when something of the script has happened, and at the end; at
+some of them (``EVERY``), because there are many seeds. While nothing is wrong with the record they are read as if the
+store had no faults, and compared with the cluster, the runs of Airflow and what was asked for. While the store is away
+or an object is damaged they are read as they are: they must show what can be read, or say plainly why they cannot.
 
 Words used here:
 
-* *said to be finished*: a batch in the list of finished ones, or a reassignment whose status is finished. It is judged when it
-  is first seen, by where its partitions are then: later others may move them.
+* *said to be finished*: a batch in the list of finished ones, or a reassignment whose status is finished. It is judged
+  when it is first seen, by where its partitions are then: later others may move them.
 * *red*: the run of the current batch has failed, and it was neither marked nor cleared by a person.
 * *in force because of us*: a rate or an entry that our calls set and that is there now.
 """

@@ -95,7 +95,8 @@ class Truth:
     def limit(self, reassignment_id: str, broker: int, side: str) -> float | None:
         """Return the highest rate that a broker may be set to; None when the reassignment is to be unthrottled.
 
-        What is left in flight of a reassignment that was stopped is under the rate of the one that took the cluster over.
+        What is left in flight of a reassignment that was stopped is under the rate of the one that took the cluster
+        over.
         """
         if self._limits_at != self._disk.changes:
             self._limits_at = self._disk.changes
@@ -126,8 +127,8 @@ class Truth:
     def looks_like_ours(self) -> dict[tuple[ConfigResource, str], set[str]]:
         """Return what a journal calls ours wherever it shows up, by config.
 
-        Rates and entries that tries have journalled and may still request; and entries that are owed: they may have been removed
-        by a request whose answer or note was lost.
+        Rates and entries that tries have journalled and may still request; and entries that are owed: they may have
+        been removed by a request whose answer or note was lost.
         """
         found: dict[tuple[ConfigResource, str], set[str]] = {}
         for record in (r for journal in self.journals().values() for r in journal.lists):

@@ -1,8 +1,9 @@
 """Two tries of one task at once: one stands still right before a call, Airflow starts another, and later the first goes on.
 
-A worker that hangs and comes back, a request that a broker takes up late, two schedulers. The first try stands still before one
-of its calls to the cluster or one of its writes to the record. The second one is started by Airflow, and the world goes on until
-one of ``MOMENTS``. Then the first try goes on, or its call alone takes effect. Kafka has no number that would refuse such a call.
+A worker that hangs and comes back, a request that a broker takes up late, two schedulers. The first try stands still
+before one of its calls to the cluster or one of its writes to the record. The second one is started by Airflow, and the
+world goes on until one of ``MOMENTS``. Then the first try goes on, or its call alone takes effect. Kafka has no number
+that would refuse such a call.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """I2 for the clock: a batch is submitted only while a maintenance window of its request is open.
 
-When windows are open is worked out here from the clocks of the time zone alone, minute by minute, not as the product does it.
-What is in flight when a window closes is completed: the product's estimates may be wrong, and what copies cannot be paused.
-What was admitted in a window may be submitted ``MOST_LATE`` after its end: two tasks run in between.
+When windows are open is worked out here from the clocks of the time zone alone, minute by minute, not as the product
+does it. What is in flight when a window closes is completed: the product's estimates may be wrong, and what copies
+cannot be paused. What was admitted in a window may be submitted ``MOST_LATE`` after its end: two tasks run in between.
 """
 
 from __future__ import annotations

@@ -149,8 +149,8 @@ class World:
     def longest_pause(self, asked: float, last: float) -> float:
         """Return how long something that looked in vain may sleep, after a pause of so many seconds before.
 
-        Where every look is simulated, as long as it asks for; longer each time where few are, while nothing moves, and once
-        ``EVERY_LOOK_UNTIL`` is over: a copy that takes days would be looked at thousands of times.
+        Where every look is simulated, as long as it asks for; longer each time where few are, while nothing moves, and
+        once ``EVERY_LOOK_UNTIL`` is over: a copy that takes days would be looked at thousands of times.
         """
         if self.looks == "few":
             return min(max(4 * last, asked), LONGEST_PAUSE)
@@ -160,8 +160,8 @@ class World:
     def poll(self, asked: float, longest: float, *, by: datetime | None = None) -> None:
         """Let something that looked in vain sleep: for the time it asks for, or longer while a look would see no change.
 
-        It looks at a time at which it would look anyway, and never later than the first one after something happened, or after
-        the moment ``by``.
+        It looks at a time at which it would look anyway, and never later than the first one after something happened,
+        or after the moment ``by``.
         """
         if longest <= asked:
             self.time.poll(asked, asked)

@@ -38,7 +38,8 @@ def verify(
 ) -> None:
     """Say whether each partition is at its target and in sync, with nothing in flight and no throttle left.
 
-    What a broker that is down still has of a reassignment's throttle is named, and it is complete all the same. Changes nothing. Exit code 0: it is complete; 1: it is not.
+    What a broker that is down still has of a reassignment's throttle is named, and it is complete all the same. Changes
+    nothing. Exit code 0: it is complete; 1: it is not.
     """
     if reassignment_json_file is not None and reassignment is not None:
         raise InvalidRequestError("Expected either --reassignment or --reassignment-json-file. Give one of them")

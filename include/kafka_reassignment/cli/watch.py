@@ -49,7 +49,8 @@ def watch(
 ) -> None:
     """Watch a reassignment until it is over: bytes left, speed, time left, and why it waits. Changes nothing.
 
-    On a terminal it is one live view; piped it is a line per change. Exit code 0: it is finished; 1: it has ended otherwise.
+    On a terminal it is one live view; piped it is a line per change. Exit code 0: it is finished; 1: it has ended
+    otherwise.
     """
     with opened_cluster(bootstrap_server, connection) as cluster:
         looks = _looks(Watch(cluster, optional_store(record_uri), reassignment), interval, once=once)

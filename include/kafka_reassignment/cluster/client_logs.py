@@ -23,8 +23,8 @@ class _HideLogins(logging.Filter):
 def client_logger(name: str, *below: str) -> logging.Logger:
     """Return a client's logger, silent unless an operator has set its level.
 
-    What fails is raised by this package with its reason: the client's own lines, one for each try to connect, would bury
-    the task's log.
+    What fails is raised by this package with its reason: the client's own lines, one for each try to connect, would
+    bury the task's log.
 
     Args:
         name: of the logger.

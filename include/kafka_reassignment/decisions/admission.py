@@ -54,10 +54,11 @@ def health(
 ) -> Health:
     """Return the unhealthy partitions, without what the reassignment itself repairs.
 
-    A replica that is being added does not count as missing (F32, KIP-352). A replica that the reassignment takes away does
-    not count either, because it is replaced; nor does a partition under min ISR that has enough replicas then. Where
-    ``min.insync.replicas`` is more than there are replicas, brokers ask for all of them (``Partition.effectiveMinIsr``, 4.3.1).
-    An offline partition always counts: without a leader there is nothing to copy from.
+    A replica that is being added does not count as missing (F32, KIP-352). A replica that the reassignment takes away
+    does not count either, because it is replaced; nor does a partition under min ISR that has enough replicas then.
+    Where ``min.insync.replicas`` is more than there are replicas, brokers ask for all of them
+    (``Partition.effectiveMinIsr``, 4.3.1). An offline partition always counts: without a leader there is nothing to
+    copy from.
 
     Args:
         seen: the partitions.

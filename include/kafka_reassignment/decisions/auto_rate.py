@@ -45,9 +45,9 @@ KEPT_SECONDS = 120.0
 class Signals:
     """What a look has seen.
 
-    ``slow`` has the slowest message of each round of canary messages that took longer than the limit, in seconds. ``lags`` are messages that groups are
-    behind. ``out_of_sync`` counts, by live broker, its replicas that are out of the ISR though their partitions do not move.
-    ``not_seen`` says what could not be seen, and why.
+    ``slow`` has the slowest message of each round of canary messages that took longer than the limit, in seconds.
+    ``lags`` are messages that groups are behind. ``out_of_sync`` counts, by live broker, its replicas that are out of
+    the ISR though their partitions do not move. ``not_seen`` says what could not be seen, and why.
     """
 
     slow: tuple[float, ...] = ()
@@ -161,8 +161,8 @@ def out_of_sync(
 ) -> dict[int, int]:
     """Count the replicas of each live broker that are out of the ISR though their partition does not move.
 
-    Replicas of a dead broker say nothing about the rate. A broker that comes back was not counted before, so that its count
-    does not grow by what it has to catch up.
+    Replicas of a dead broker say nothing about the rate. A broker that comes back was not counted before, so that its
+    count does not grow by what it has to catch up.
     """
     counts = dict.fromkeys(sorted(live), 0)
     for partition, state in partitions.items():

@@ -33,8 +33,8 @@ def check_brokers_known(named: Iterable[int], known: Collection[int], *, subject
 def excluded_in_vain(excluded: Iterable[int], known: Collection[int]) -> str:
     """Say which excluded brokers the cluster does not have; empty where it has all.
 
-    Not refused: a broker that has died and hosts nothing any more is not there either, and must get nothing when it is back. But
-    another one may be meant.
+    Not refused: a broker that has died and hosts nothing any more is not there either, and must get nothing when it is
+    back. But another one may be meant.
 
     Args:
         excluded: broker ids of a request.
@@ -71,7 +71,8 @@ def check_racks_left(rack_of: Mapping[int, str | None], job: Job, named: Collect
         rack_of: rack of each live broker; None where it names none.
         job: of the request.
         named: its ``brokers``.
-        most_racks: the most racks that a partition has replicas in now, among those with a replica that has to leave its broker.
+        most_racks: the most racks that a partition has replicas in now, among those with a replica that has to leave
+            its broker.
 
     Raises:
         InfeasiblePlanError: a rack would keep no live broker, and fewer racks would be left than that.

@@ -78,7 +78,8 @@ def cancels(
 def _settles(flight: InFlight, step: Step, whole: Reassignment, *, lists_adding: bool) -> bool:
     """Whether a move in flight is what ``settling`` submits: it goes to an end, order included, and adds nothing.
 
-    What is listed as adding tells another client's move apart, which copies again what was dropped; not on every controller.
+    What is listed as adding tells another client's move apart, which copies again what was dropped; not on every
+    controller.
     """
     ends = {step.reassignment.current, whole.current, whole.target}
     return flight.target in ends and not (lists_adding and flight.adding)
@@ -87,10 +88,10 @@ def _settles(flight: InFlight, step: Step, whole: Reassignment, *, lists_adding:
 def to_free(steps: Iterable[Step], seen: View) -> Mapping[TopicPartition, str]:
     """Return moves of ours that lead nowhere and that a cancel ends safely, with what the cancel leaves.
 
-    A step looks at the partition right before it submits. When another client starts a move in between, what is submitted
-    supersedes that move, and Kafka 4.3.1 hangs (F34); the try may die before it undoes that. The cancel returns to the replicas
-    before, from where the same can be submitted again. An expansion that came after the drop copies again what was dropped,
-    without a throttle. The cancel returns to the target.
+    A step looks at the partition right before it submits. When another client starts a move in between, what is
+    submitted supersedes that move, and Kafka 4.3.1 hangs (F34); the try may die before it undoes that. The cancel
+    returns to the replicas before, from where the same can be submitted again. An expansion that came after the drop
+    copies again what was dropped, without a throttle. The cancel returns to the target.
     """
     in_flight = [s for s in steps if s.partition in seen.in_flight]
     stuck = [s for s in in_flight if never_completes(seen.in_flight[s.partition]) or adds_again(s.reassignment, seen)]
@@ -101,12 +102,12 @@ def to_free(steps: Iterable[Step], seen: View) -> Mapping[TopicPartition, str]:
 class Settling:
     """How stopped steps are settled: each partition ends at its original or at its target replicas, and nothing is copied.
 
-    ``cancels`` are about moves in flight. ``to_submit`` are partitions in between: back to the original replicas when all
-    of these are there and in sync, else on to the target when all of that is. The latter also ends moves that are carried
-    on. ``stranded`` says why neither is safe now; that may change later. ``without_brokers`` are those of them that nothing but
-    brokers that are down keeps from either end, and what to say where they stay so. ``left`` are partitions that stay in between,
-    because either end would take copies. ``settled`` need nothing. ``above`` says for each partition, in flight or not,
-    which replication factor remains above the one before the reassignment (KIP-455).
+    ``cancels`` are about moves in flight. ``to_submit`` are partitions in between: back to the original replicas when
+    all of these are there and in sync, else on to the target when all of that is. The latter also ends moves that are
+    carried on. ``stranded`` says why neither is safe now; that may change later. ``without_brokers`` are those of them
+    that nothing but brokers that are down keeps from either end, and what to say where they stay so. ``left`` are
+    partitions that stay in between, because either end would take copies. ``settled`` need nothing. ``above`` says for
+    each partition, in flight or not, which replication factor remains above the one before the reassignment (KIP-455).
     """
 
     cancels: Cancels = field(default_factory=Cancels)
@@ -168,7 +169,8 @@ def settling(
         wholes: the whole reassignment of partitions that take several steps (KIP-435).
         foreign_too: as in ``cancels``.
         onward: what is in between goes on to its target where both ends can be reached, so that no copy is lost.
-        ends: at which end a partition is wanted, where that is known; it goes to another one only where it cannot reach that.
+        ends: at which end a partition is wanted, where that is known; it goes to another one only where it cannot reach
+            that.
         lists_adding: as the controller says.
     """
     in_flight: list[Step] = []

@@ -21,10 +21,11 @@ from kafka_reassignment.text import format_brokers
 class CatchUp:
     """How far the replicas of a batch have caught up.
 
-    ``waiting`` has the target's brokers that are not in sync yet; ``blocked`` says for some of these why that
-    does not change by itself, and ``held_up_by_kept`` names those in which a replica that stays is out of sync (F11).
+    ``waiting`` has the target's brokers that are not in sync yet; ``blocked`` says for some of these why that does not
+    change by itself, and ``held_up_by_kept`` names those in which a replica that stays is out of sync (F11).
     ``not_submitted`` has what nobody has submitted, ``in_sync`` what has the whole target in sync. ``stale`` and
-    ``cancelled_by_other`` mean that another client interfered. A partition that does not exist any more is in none of them.
+    ``cancelled_by_other`` mean that another client interfered. A partition that does not exist any more is in none of
+    them.
     """
 
     in_sync: tuple[TopicPartition, ...] = ()

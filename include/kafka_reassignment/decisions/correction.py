@@ -1,9 +1,9 @@
 """By how much rates have to be set differently, so that brokers copy as much as was asked for.
 
-A follower is charged for whole fetches, also for the part of the last producer batch in them that it throws away, and sleeps
-for a second when it has had its share (F40). So what arrives is 0.76-0.97 of what is set (measured on Kafka 4.3.1:
-docs/decisions/0027-rates-are-corrected.md), depending on the producers' batches and on how many partitions a broker receives. No constant fits all of
-them: what arrives is measured.
+A follower is charged for whole fetches, also for the part of the last producer batch in them that it throws away, and
+sleeps for a second when it has had its share (F40). So what arrives is 0.76-0.97 of what is set (measured on Kafka
+4.3.1: docs/decisions/0027-rates-are-corrected.md), depending on the producers' batches and on how many partitions a
+broker receives. No constant fits all of them: what arrives is measured.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ HOLDS_TO = 1.1
 """No throttle in place lets more than so much of what is set arrive, but for what one fetch brings beyond it."""
 
 FETCH_BYTES_OF_REPLICA, FETCH_BYTES = 1_048_576, 10_485_760
-"""What one fetch brings at most by Kafka's defaults, of each replica and in all (``replica.fetch.max.bytes``, ``.response.max.bytes``).
-A broker lets the next one through as long as what it copied is below its rate, however little."""
+"""What one fetch brings at most by Kafka's defaults, of each replica and in all (``replica.fetch.max.bytes``,
+``.response.max.bytes``). A broker lets the next one through as long as what it copied is below its rate, however
+little."""
 
 LOWEST = 0.5
 
@@ -43,8 +44,8 @@ LARGEST_RAISE = 1.03
 """What a raise brings at once is eleven seconds of the difference: a third of a second of the whole rate."""
 
 HIGHEST: Mapping[Side, float] = {Side.LEADER: 1.03, Side.FOLLOWER: 1.087}
-"""What is thrown away is on the wire too, and cannot be seen in what arrives. On the wire a follower takes 0.90-0.97 of what is set,
-and a leader sends 0.95-0.99: with these factors both stay at what was asked for."""
+"""What is thrown away is on the wire too, and cannot be seen in what arrives. On the wire a follower takes 0.90-0.97 of
+what is set, and a leader sends 0.95-0.99: with these factors both stay at what was asked for."""
 
 SMALLEST_CHANGE = 0.01
 
@@ -54,9 +55,9 @@ def corrections_due(
 ) -> tuple[Correction, ...]:
     """Return the corrections that what was measured asks for.
 
-    Measured is the growth of the new replicas that a broker receives, or sends as their leader, while the same rate was set
-    and there was data to copy all the time. Nothing is known of a leader that has lost or won a partition meanwhile. More than a throttle
-    lets through says nothing about the rate: the throttle was away for a while.
+    Measured is the growth of the new replicas that a broker receives, or sends as their leader, while the same rate was
+    set and there was data to copy all the time. Nothing is known of a leader that has lost or won a partition
+    meanwhile. More than a throttle lets through says nothing about the rate: the throttle was away for a while.
 
     Args:
         batch: what copies.

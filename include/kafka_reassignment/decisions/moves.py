@@ -134,16 +134,16 @@ def drop_hangs(move: Reassignment, seen: View) -> bool:
 def adds_again(move: Reassignment, seen: View) -> bool:
     """Whether a move in flight copies again what the step has dropped: its expansion was submitted a second time, and too late.
 
-    A try that stood still, or a request that was on its way for long. Controllers that take several moves at once only list what
-    is not there yet as adding.
+    A try that stood still, or a request that was on its way for long. Controllers that take several moves at once only
+    list what is not there yet as adding.
     """
     flight = seen.in_flight.get(move.partition)
     return flight is not None and bool(set(flight.adding) & set(move.removing))
 
 
 def _phase_in_flight(move: Reassignment, flight: InFlight, in_sync: frozenset[int]) -> StepState:
-    # The order tells our expansion from another client's move to the same replicas. What is listed as adding tells nothing:
-    # below 2.4 that is every replica out of sync, one that stays included.
+    # The order tells our expansion from another client's move to the same replicas. What is listed as adding tells
+    # nothing: below 2.4 that is every replica out of sync, one that stays included.
     expands = bool(move.adding) and flight.target == move.expanded
     ours = expands or flight.target == move.target
     heading = f"in flight to {format_brokers(flight.target)}"
@@ -278,8 +278,8 @@ def changed_before(batch: Batch, seen: View) -> Mapping[TopicPartition, str]:
 class Drops:
     """Which targets can be submitted safely now; ``waiting`` says of each other step why not.
 
-    Some of ``to_submit`` may only change the order: they copy and remove nothing (F29). What is submitted already, done or deleted
-    is in neither.
+    Some of ``to_submit`` may only change the order: they copy and remove nothing (F29). What is submitted already, done
+    or deleted is in neither.
     """
 
     to_submit: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
@@ -363,8 +363,8 @@ def reason_blocked(move: Reassignment, seen: View) -> str | None:
 def producers_wait_in_words(batch: Batch, seen: View) -> str:
     """Say for which topics producers with acks=all wait while the batch copies; empty where they do not.
 
-    Brokers ask for ``min.insync.replicas`` in sync, at most for as many as there are, and a new replica counts from the submission
-    on: so producers wait for the copy of what has fewer replicas than that.
+    Brokers ask for ``min.insync.replicas`` in sync, at most for as many as there are, and a new replica counts from the
+    submission on: so producers wait for the copy of what has fewer replicas than that.
     """
     topics: set[str] = set()
     for step in batch.steps:

@@ -32,8 +32,8 @@ def to_wait_for_moves(step: str) -> tuple[Advice, ...]:
 def refused(refusal: Refusal, doing: str, asked: Mapping[str, Any], step: str) -> ReassignmentError:
     """Return the error of a refusal by the cluster; ``step`` is the one that asked.
 
-    Below Kafka 2.4 the cluster adds no partitions, to whatever topic, while anything is being reassigned: another run of the
-    same request would meet the same.
+    Below Kafka 2.4 the cluster adds no partitions, to whatever topic, while anything is being reassigned: another run
+    of the same request would meet the same.
     """
     if refusal.code != "REASSIGNMENT_IN_PROGRESS":
         return error_of(refusal, doing, to_plan_again(asked))

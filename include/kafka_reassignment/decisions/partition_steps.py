@@ -8,20 +8,20 @@ The KIP describes the step three times, and the three disagree. Its worked examp
     (5, 6, 7, 8, 4)       +7,8 -2,3
     (5, 6, 7, 8, 9)       +9 -4: the target, in its order
 
-* The prose lets the first step exceed R where that is needed to reach ``min.insync.replicas``; the pseudocode
-  takes ``min(min.insync.replicas, R)``. We follow the prose: producers are blocked below min ISR. A plan cannot know who
-  will be in sync, so only ``next_step`` exceeds R for that. Replicas on dead brokers that are to go all go with the first step,
-  and as many are added as that takes: they protect nothing, and no step whose target has one can be carried out.
+* The prose lets the first step exceed R where that is needed to reach ``min.insync.replicas``; the pseudocode takes
+  ``min(min.insync.replicas, R)``. We follow the prose: producers are blocked below min ISR. A plan cannot know who will
+  be in sync, so only ``next_step`` exceeds R for that. Replicas on dead brokers that are to go all go with the first
+  step, and as many are added as that takes: they protect nothing, and no step whose target has one can be carried out.
 * The pseudocode would fill the leader's step up to R (5 and 6); the example adds the leader alone. We do too.
 * The example's second step adds one replica though R is two. It shows the bound that the KIP does not write
   down: while a step runs, never more than max(size of current, size of target) + R replicas. The leader's step
   left one too many, so one fewer is added next.
 * The pseudocode's n = max(R, size(FTR) - size(CR)) is used nowhere; neither here.
 
-Where the example is silent we take the fewest steps that keep the bounds. When no more than R replicas are to be
-added a single step does it (the KIP would move the leader in a step of its own even then; ``leader_first`` does where that is asked). With R = 1 the leader's
-step also removes a replica: without that the bound would leave no room for another one. When nothing is left to
-add, what is left to remove goes at once, since removing copies nothing.
+Where the example is silent we take the fewest steps that keep the bounds. When no more than R replicas are to be added
+a single step does it (the KIP would move the leader in a step of its own even then; ``leader_first`` does where that is
+asked). With R = 1 the leader's step also removes a replica: without that the bound would leave no room for another one.
+When nothing is left to add, what is left to remove goes at once, since removing copies nothing.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ def steps_of(
 ) -> tuple[Replicas, ...]:
     """Return the assignment after each step; the last is the target, and nothing when there is nothing to do.
 
-    Each step adds its new replicas first, then drops, so at any moment there are at most
-    max(len(current), len(target)) + R replicas, and never fewer than min(len(current), len(target)). One that gets more
-    replicas drops none on a live broker before it has as many as the target. The
-    preferred leader is first from the first step on. Replicas on dead brokers go with the first step, which adds more than R
-    where that takes it. Of the others, those stay longest that are alone in their rack, and then those last in ``current``.
+    Each step adds its new replicas first, then drops, so at any moment there are at most max(len(current), len(target))
+    + R replicas, and never fewer than min(len(current), len(target)). One that gets more replicas drops none on a live
+    broker before it has as many as the target. The preferred leader is first from the first step on. Replicas on dead
+    brokers go with the first step, which adds more than R where that takes it. Of the others, those stay longest that
+    are alone in their rack, and then those last in ``current``.
 
     Args:
         current: replicas now.
@@ -166,9 +166,10 @@ def next_step(
 ) -> Replicas | NoNextStep:
     """Return the assignment to go to next from a partition as it is now, or why it has to wait.
 
-    With everything in sync this is the next step of ``steps_of``. Otherwise brokers that are down are not added
-    now, replicas out of sync are removed first, those on dead brokers at once as ``steps_of`` says, and while fewer than ``min_insync`` replicas are in sync as many are added
-    as that takes, more than R if need be, and nothing in sync is removed, so that producers can go on soonest.
+    With everything in sync this is the next step of ``steps_of``. Otherwise brokers that are down are not added now,
+    replicas out of sync are removed first, those on dead brokers at once as ``steps_of`` says, and while fewer than
+    ``min_insync`` replicas are in sync as many are added as that takes, more than R if need be, and nothing in sync is
+    removed, so that producers can go on soonest.
 
     Args:
         current: replicas now, nothing in flight.
@@ -249,7 +250,8 @@ def _first_to_go(
 ) -> list[int]:
     """Which of the excess replicas go next: in their order, but one that is alone in its rack after one that is not.
 
-    Else the step would have fewer racks than the target, and if a rack fails before the next batch, more than one replica is lost.
+    Else the step would have fewer racks than the target, and if a rack fails before the next batch, more than one
+    replica is lost.
     """
     rest = [b for b in excess if b not in gone]
     if rack_of is None:

@@ -9,8 +9,8 @@ partition in turn takes, replica by replica, the broker that
 4. holds the fewest replicas, then has the lowest id.
 
 What the racks forced at first may be uneven in the end, so new replicas then move by 2 and 3 while that evens them out.
-Last, of each partition's brokers the one leads that is preferred leader of the fewest partitions of the topic, then
-of all topics. Example: brokers 1, 2, 3 in a rack each, partitions on (1,2) and (2,1), one more wanted: 3 holds none of the
+Last, of each partition's brokers the one leads that is preferred leader of the fewest partitions of the topic, then of
+all topics. Example: brokers 1, 2, 3 in a rack each, partitions on (1,2) and (2,1), one more wanted: 3 holds none of the
 topic and is taken first; of 1 and 2, equal in the topic, the one with fewer bytes joins it; 3 leads.
 """
 

@@ -1,8 +1,8 @@
 """How long a drop may keep producers with acks=all waiting, by the settings of the brokers (docs/speed.md has measurements).
 
 A drop makes a new leader epoch. A follower that hears of it before its leader is refused, and stays away for
-``replica.fetch.backoff.ms``. One that is waiting for data at the leader comes back after ``replica.fetch.wait.max.ms`` at the latest.
-Until its followers are back, a leader acknowledges no message of that partition with acks=all.
+``replica.fetch.backoff.ms``. One that is waiting for data at the leader comes back after ``replica.fetch.wait.max.ms``
+at the latest. Until its followers are back, a leader acknowledges no message of that partition with acks=all.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ SLOW_SHARE = 0.5
 """Below this part of its fair share of the rate a replica is called slow."""
 
 TURN_BYTES = 4_000_000
-"""A follower fetches up to 1 MB of a partition, then of the next one. A replica whose share of the window is less than a
-few such turns may have received nothing, so its broker is judged instead."""
+"""A follower fetches up to 1 MB of a partition, then of the next one. A replica whose share of the window is less than
+a few such turns may have received nothing, so its broker is judged instead."""
 
 
 class Motion(StrEnum):

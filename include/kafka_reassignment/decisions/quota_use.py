@@ -42,8 +42,9 @@ class Copying:
 def copied_between(batch: Batch, seen: View, samples: Sequence[Sample]) -> dict[tuple[int, Side], Copying]:
     """Return by broker and side what was copied from the first sample to the last; what is not known of a broker leaves that side out.
 
-    Copied is what the new replicas that a broker receives, or sends as their leader, have grown by. Replicas that were complete at the
-    first sample do not count. Where a partition had several leaders since, nobody knows what each of them sent.
+    Copied is what the new replicas that a broker receives, or sends as their leader, have grown by. Replicas that were
+    complete at the first sample do not count. Where a partition had several leaders since, nobody knows what each of
+    them sent.
 
     Args:
         batch: what copies.
@@ -138,8 +139,8 @@ def quota_uses(
 def _since_submission(batch: Batch, seen: View, sample: Sample, now: datetime, seconds: float) -> tuple[QuotaUse, ...]:
     """Return the same by one sample, as if what is new had nothing when it was submitted, so many seconds ago.
 
-    A side that grew much faster than its rate allows had something, and one that has all of it may have had that for long:
-    nothing is known of them.
+    A side that grew much faster than its rate allows had something, and one that has all of it may have had that for
+    long: nothing is known of them.
     """
     new = {step.partition: step.reassignment.adding for step in batch.steps}
     sizes = {p: {b: size for b, size in sizes.items() if b not in new.get(p, ())} for p, sizes in sample.sizes.items()}
@@ -192,8 +193,8 @@ def used_up(
     """Return what rates may be set to at once, in bytes per second: all but ``ROOM_SECONDS`` is used up by what was copied lately.
 
     A broker that has copied at its whole rate until five seconds ago counts six seconds of it. At six parts in
-    ``QUOTA_SECONDS`` it copies at its whole rate again, as fast as these leave the window; at one part it copies nothing
-    for five seconds.
+    ``QUOTA_SECONDS`` it copies at its whole rate again, as fast as these leave the window; at one part it copies
+    nothing for five seconds.
     """
     counted = {(u.broker, u.side): u.bytes_counted(now) for u in uses}
     found = {}

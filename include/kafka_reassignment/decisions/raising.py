@@ -17,8 +17,9 @@ def low_at_first(
 ) -> WantedThrottle:
     """Return the throttle at which copies begin: rates that are not in place yet are set to one part in ``QUOTA_SECONDS``.
 
-    A leader counts every fetch of a follower, one that brings nothing too (F39). So it has ``QUOTA_SECONDS`` of its rate left when
-    copies begin, and sent them at once: six times the rate for two seconds (docs/decisions/0024-raises-in-parts.md).
+    A leader counts every fetch of a follower, one that brings nothing too (F39). So it has ``QUOTA_SECONDS`` of its
+    rate left when copies begin, and sent them at once: six times the rate for two seconds
+    (docs/decisions/0024-raises-in-parts.md).
 
     A lower rate of another client stays as it is.
 
@@ -56,7 +57,8 @@ def _low(wanted: WantedThrottle, is_low: Callable[[BrokerRate], bool]) -> Wanted
 def to_raise(wanted: WantedThrottle, journal: Journal) -> WantedThrottle:
     """Return the rates that are or may be lower than they are wanted, and than another client allows, by the journal alone.
 
-    One that was journalled as it is wanted may be lower where no broker has shown it yet: its try may have died before it was set.
+    One that was journalled as it is wanted may be lower where no broker has shown it yet: its try may have died before
+    it was set.
     """
     records = {(r.broker, r.side): r for r in journal.rates}
     theirs = {(r.broker, r.side): r.bytes_per_second for r in journal.lower_rates}
@@ -92,12 +94,12 @@ Raises = Mapping[tuple[ConfigResource, str], Raise]
 def raises(changes: Iterable[ConfigChange], seen: SeenConfigs, earlier: Raises, part: int) -> Raises:
     """Return the rates that these changes raise by so much that brokers would burst.
 
-    A broker that copied at a low rate has not used a higher one for ``QUOTA_SECONDS``, and makes up for it at once:
-    one that was raised from 1 to 20 MB/s copied 187 MB in the next second (docs/decisions/0024-raises-in-parts.md). A raise by one part in
-    ``QUOTA_SECONDS`` of the new rate makes up for one second.
+    A broker that copied at a low rate has not used a higher one for ``QUOTA_SECONDS``, and makes up for it at once: one
+    that was raised from 1 to 20 MB/s copied 187 MB in the next second (docs/decisions/0024-raises-in-parts.md). A raise
+    by one part in ``QUOTA_SECONDS`` of the new rate makes up for one second.
 
-    A raise goes on while it leads to the same rate. To another rate, and of a broker that joins or was set lower since, it begins at
-    what is seen.
+    A raise goes on while it leads to the same rate. To another rate, and of a broker that joins or was set lower since,
+    it begins at what is seen.
 
     Args:
         changes: to the whole rates.
@@ -146,7 +148,8 @@ def partly_raised(
             done.append(change)
             continue
         old, whole, share = its.old, its.whole, its.done_with(part)
-        # What was copied lately leaves the window meanwhile, and makes room for as much: until then the rate need not grow.
+        # What was copied lately leaves the window meanwhile, and makes room for as much: until then the rate need not
+        # grow.
         in_part = old + (whole - old) * share if key not in at_once else max(old, at_once[key], whole * share)
         value = str(min(whole, round(in_part)))
         # The whole rate stays among what may be ours: a batch that begins meanwhile sets it at once.

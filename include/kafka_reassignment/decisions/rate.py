@@ -44,7 +44,8 @@ def rate_due(request: ReassignmentRequest, journal: Journal, found: Health) -> R
     Args:
         request: has the rate for an unhealthy cluster, and how many unhealthy partitions it allows.
         journal: has the rates in force, and whether the cluster's health has lowered them.
-        found: unhealthy partitions, without those that the reassignment itself causes, and those of the batch under way.
+        found: unhealthy partitions, without those that the reassignment itself causes, and those of the batch under
+            way.
     """
     slow, in_force = request.bytes_per_second_while_unhealthy, rates_in_force(request, journal)
     if slow is None or in_force is None:
@@ -98,7 +99,8 @@ def latest_change_in_words(journal: Journal) -> str:
 def rate_of_all_brokers(request: ReassignmentRequest, journal: Journal) -> int | None:
     """Return what all brokers together were last asked to keep to, in bytes per second; None when unthrottled.
 
-    The rates of single brokers do not count, nor does a rate lowered for an unhealthy cluster. Where its sides differ it is the lower one.
+    The rates of single brokers do not count, nor does a rate lowered for an unhealthy cluster. Where its sides differ
+    it is the lower one.
     """
     changes = tuple(change for change in healthy(journal).rate_changes if change.brokers is None)
     return rate_in_force(request, journal.model_copy(update={"rate_changes": changes}))
@@ -152,8 +154,8 @@ def rates_to_reach(
 ) -> tuple[RateChange, ...]:
     """Return what raises these brokers and sides to what they need at least, in bytes per second, and lowers none.
 
-    It is one change of all brokers where they all have one rate. Else a person has set some apart: then it is one for each side and
-    rate that these have now, so that a protected broker gets no more than it needs.
+    It is one change of all brokers where they all have one rate. Else a person has set some apart: then it is one for
+    each side and rate that these have now, so that a protected broker gets no more than it needs.
     """
     requested, rates = request.throttle_bytes_per_second, rates_in_force(request, journal)
     if requested is None or rates is None or not needed:
@@ -219,7 +221,8 @@ def change_rates(
         brokers: only these; all when None.
         sides: leader, follower, or both.
         allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
-        rate_before_slowdown_bytes_per_second: the highest rate before, where it is lowered because the cluster is unhealthy.
+        rate_before_slowdown_bytes_per_second: the highest rate before, where it is lowered because the cluster is
+            unhealthy.
         at: when it was asked for.
         because: why; empty where a person asks for it.
 
@@ -235,7 +238,8 @@ def change_rates(
         at=at,
         because=because,
     )
-    # What a person asked for is kept below a change that nobody asked for: it says which order was the last one. So are caps.
+    # What a person asked for is kept below a change that nobody asked for: it says which order was the last one. So are
+    # caps.
     kept = tuple(
         old
         for old in journal.rate_changes

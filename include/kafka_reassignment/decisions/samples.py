@@ -111,7 +111,8 @@ class ReplicaMeasurement:
     """What the samples say about one adding replica. ``pace`` is None until the window is long enough.
 
     ``messages_behind`` is the measured offset lag, else estimated from the bytes, None when neither is known.
-    ``failed_log_dirs`` are the errors of its broker's log dirs by path, where it is not reported any more, or for a whole window.
+    ``failed_log_dirs`` are the errors of its broker's log dirs by path, where it is not reported any more, or for a
+    whole window.
     """
 
     bytes_left: int
@@ -157,8 +158,8 @@ def _pace(
 def bytes_left(step: Step, broker: int, leader: int | None, sample: Sample) -> tuple[int, int, int]:
     """Return the bytes that a new replica has left to copy, those of a complete copy, and those already there.
 
-    A complete copy is as large as the leader's now, else as the largest old replica, else as the plan found it. A replica that
-    is not reported now has what it had.
+    A complete copy is as large as the leader's now, else as the largest old replica, else as the plan found it. A
+    replica that is not reported now has what it had.
     """
     sizes = sample.sizes.get(step.partition, {})
     old = [sizes[b] for b in step.reassignment.current if b in sizes]

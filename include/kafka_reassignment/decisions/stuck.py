@@ -55,8 +55,8 @@ def copies_nothing(found: Progress, lowest_rate: int | None) -> frozenset[tuple[
 
     Args:
         found: the progress of a batch.
-        lowest_rate: of the brokers, in bytes per second; None where none is throttled. Under one that lets a replica have no more than
-            a few turns of a fetch in the time that is measured, it may only wait for its turn.
+        lowest_rate: of the brokers, in bytes per second; None where none is throttled. Under one that lets a replica
+            have no more than a few turns of a fetch in the time that is measured, it may only wait for its turn.
     """
     if lowest_rate is not None and lowest_rate * SPEED_WINDOW_SECONDS < TURN_BYTES:
         return frozenset()

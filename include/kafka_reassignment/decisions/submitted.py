@@ -15,8 +15,8 @@ class Distorted:
     """Submissions that became something else, with what is in flight instead.
 
     ``to_cancel`` would drop replicas that were to stay, or never complete: a cancel brings back what was there, before
-    anything is lost. ``late`` came when the partition had been carried on: they copy again what was dropped, and a cancel ends
-    that. ``foreign`` are moves that another client submitted over ours; they are left alone.
+    anything is lost. ``late`` came when the partition had been carried on: they copy again what was dropped, and a
+    cancel ends that. ``foreign`` are moves that another client submitted over ours; they are left alone.
     """
 
     to_cancel: Mapping[TopicPartition, str] = field(default_factory=dict)
@@ -31,8 +31,8 @@ def distorted(
 
     Kafka 4.3.1 overwrites the adding and the removing replicas of a move that is superseded only where the new ones are
     not empty. So an expansion that races another client's move may drop what that move was to drop (F36), and a drop
-    may never complete (F34). A submission that comes after such a move removes what that one has added. What is not in flight
-    any more has completed.
+    may never complete (F34). A submission that comes after such a move removes what that one has added. What is not in
+    flight any more has completed.
 
     Args:
         targets: what the controller accepted.

@@ -1,8 +1,8 @@
 """KIP-236: a new target for a partition that is already in flight, and which replicas of the old move may be dropped.
 
-A replica that the superseded move added and that the new target does not want is an *intermediate* replica. Kafka keeps it until
-the new move completes, and in one case for ever (F34), so the old move is cancelled before the new one is submitted.
-A cancel takes all its adding replicas away at once; the KIP's rule decides whether that is safe.
+A replica that the superseded move added and that the new target does not want is an *intermediate* replica. Kafka keeps
+it until the new move completes, and in one case for ever (F34), so the old move is cancelled before the new one is
+submitted. A cancel takes all its adding replicas away at once; the KIP's rule decides whether that is safe.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ class Verification:
     """The end state compared with the plan.
 
     ``elsewhere`` has a sentence for a partition that is neither in flight nor at its target, order included: Kafka's
-    own, or that only old replicas are left to be dropped. ``under_replicated`` (with the brokers out of sync), ``leaderless``
-    and ``wrong_leader`` (with a sentence) are about partitions that are at their target.
+    own, or that only old replicas are left to be dropped. ``under_replicated`` (with the brokers out of sync),
+    ``leaderless`` and ``wrong_leader`` (with a sentence) are about partitions that are at their target.
     """
 
     at_target: tuple[TopicPartition, ...] = ()

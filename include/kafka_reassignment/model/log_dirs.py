@@ -28,8 +28,8 @@ class LogReplica:
 class LogDir:
     """One log dir of one broker; byte counts are None where the broker does not report them (KIP-827).
 
-    ``cordoned``: the broker puts no new replica there (KIP-1066). When all of a broker's log dirs are, Kafka 4.3.1 gives
-    the broker no new partitions by itself, but takes a reassignment to it as any other.
+    ``cordoned``: the broker puts no new replica there (KIP-1066). When all of a broker's log dirs are, Kafka 4.3.1
+    gives the broker no new partitions by itself, but takes a reassignment to it as any other.
     """
 
     broker: int

@@ -35,8 +35,8 @@ ALL_AT_ONCE = 2**31 - 1
 class BegunBatch:
     """A batch that was submitted.
 
-    ``left_out`` are the partitions (``topic-0``) that were not submitted with it, ``half_way`` those that are between the two ends of
-    their step now: a part of that step would not begin where they are.
+    ``left_out`` are the partitions (``topic-0``) that were not submitted with it, ``half_way`` those that are between
+    the two ends of their step now: a part of that step would not begin where they are.
     """
 
     number: int
@@ -58,9 +58,9 @@ def invert(
 ) -> PlanSummary:
     """Write the plan that undoes these batches in the order given, and return its summary.
 
-    Each step is undone, with current and target exchanged. So a partition ends at the replicas it had before
-    the first of them, in the same order. What one batch has done is undone by one as well, or by several where it is too much
-    for the limits: other limits may be asked for now, and a step that has copied little may copy much when it is undone.
+    Each step is undone, with current and target exchanged. So a partition ends at the replicas it had before the first
+    of them, in the same order. What one batch has done is undone by one as well, or by several where it is too much for
+    the limits: other limits may be asked for now, and a step that has copied little may copy much when it is undone.
 
     Args:
         begun: batches to undo, the newest first.

@@ -44,15 +44,16 @@ from kafka_reassignment.request import Limits
 class RemainingPlan:
     """What is left of a plan after a batch.
 
-    ``retried_later`` are partitions (``topic-0``) that were left out of that batch and are moved after all others. Where that
-    ``is_planned`` already, they go from where the pending batches take them up, else from the replicas before their step in that batch.
-    ``from_start`` are moved after all others too, from their original replicas, to which a stop took them back.
-    ``left_open`` are the steps that were submitted and that their batches went on without, and those of partitions that are half-way
-    and retried: they stay as they are, because the controller has them so, and come after these. Only ``went_behind``, those of both
-    that let others go first, come last: before the left open ones they would let these go first again and again. ``unhealthy`` are the steps of partitions that are planned again because of what is out of sync, before all others.
-    ``begun`` are partitions of the first pending batch, which a stop has cancelled, that are not where their step begins any more:
-    that step stays as it is, and all of these are in that batch, whatever the limits are.
-    ``new_limits`` are None when the pending batches may stay as they are.
+    ``retried_later`` are partitions (``topic-0``) that were left out of that batch and are moved after all others.
+    Where that ``is_planned`` already, they go from where the pending batches take them up, else from the replicas
+    before their step in that batch. ``from_start`` are moved after all others too, from their original replicas, to
+    which a stop took them back. ``left_open`` are the steps that were submitted and that their batches went on without,
+    and those of partitions that are half-way and retried: they stay as they are, because the controller has them so,
+    and come after these. Only ``went_behind``, those of both that let others go first, come last: before the left open
+    ones they would let these go first again and again. ``unhealthy`` are the steps of partitions that are planned again
+    because of what is out of sync, before all others. ``begun`` are partitions of the first pending batch, which a stop
+    has cancelled, that are not where their step begins any more: that step stays as it is, and all of these are in that
+    batch, whatever the limits are. ``new_limits`` are None when the pending batches may stay as they are.
     """
 
     after: int

@@ -44,8 +44,8 @@ T = TypeVar("T")
 class PlanRef:
     """Where a plan is, and the hashes that were frozen together with that: what is read of it is checked against them.
 
-    Where a function takes a plain path or URL instead, nothing is compared with what was frozen: for a caller that has just
-    written the plan. ``instead`` says what to do when the plan is damaged; it is asked only then.
+    Where a function takes a plain path or URL instead, nothing is compared with what was frozen: for a caller that has
+    just written the plan. ``instead`` says what to do when the plan is damaged; it is asked only then.
     """
 
     uri: str

@@ -20,7 +20,8 @@ from kafka_reassignment.versioned import Versioned
 class BrokerSummary(BaseModel):
     """One broker before and after; ``share_bytes`` is its fair share afterwards, None for brokers that take no part.
 
-    ``bytes_sent_alone`` is the part of ``bytes_sent`` that no other replica could send: no other one is alive and stays.
+    ``bytes_sent_alone`` is the part of ``bytes_sent`` that no other replica could send: no other one is alive and
+    stays.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -93,11 +94,10 @@ class MoveSummary(BaseModel):
 class PlanSummary(Versioned):
     """A plan; ``plan_hash`` identifies it.
 
-    ``lower_bound_bytes``: no plan that reaches the goal copies less (racks and sizes left aside).
-    ``biggest_moves``: those that copy most, in that order.
-    ``racks`` are those of the brokers in a plan that no planner made: it has no ``brokers``.
-    ``producers_wait`` are topics whose producers with acks=all wait for their copies, ``below_min_insync`` those of which nothing moves.
-    ``fewer_racks`` are the partitions whose replicas will be in fewer racks than now.
+    ``lower_bound_bytes``: no plan that reaches the goal copies less (racks and sizes left aside). ``biggest_moves``:
+    those that copy most, in that order. ``racks`` are those of the brokers in a plan that no planner made: it has no
+    ``brokers``. ``producers_wait`` are topics whose producers with acks=all wait for their copies, ``below_min_insync``
+    those of which nothing moves. ``fewer_racks`` are the partitions whose replicas will be in fewer racks than now.
     ``outside_before`` and ``outside_after`` count brokers outside the tolerance around their fair share.
     """
 
@@ -233,9 +233,9 @@ def fewer_racks(changes: pa.Table, rack_of: Mapping[int, str | None]) -> int:
 def short_of_min_insync(changes: pa.Table, least: Mapping[str, int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Say by topic where producers with acks=all wait for the copies, and what is not moved, because of ``min.insync.replicas``.
 
-    Brokers ask for that many replicas in sync, at most for as many as there are; and a new replica counts from the submission on
-    (``Partition.effectiveMinIsr``, 4.3.1). So producers wait for the copy of a partition that has fewer replicas than that. Where
-    replicas are taken away, and fewer than that are left, nothing is moved at all.
+    Brokers ask for that many replicas in sync, at most for as many as there are; and a new replica counts from the
+    submission on (``Partition.effectiveMinIsr``, 4.3.1). So producers wait for the copy of a partition that has fewer
+    replicas than that. Where replicas are taken away, and fewer than that are left, nothing is moved at all.
 
     Args:
         changes: ``TARGET``.

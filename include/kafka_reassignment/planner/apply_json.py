@@ -61,7 +61,8 @@ def assignment_from_json(
         min_insync_replicas=snapshot.min_insync_replicas,
         asks_about=request.asks_about,
         excluded_brokers=request.exclude_brokers,
-        # This job names no brokers, so a live one takes replicas unless it is excluded, which was refused before, or cordoned.
+        # This job names no brokers, so a live one takes replicas unless it is excluded, which was refused before, or
+        # cordoned.
         cordoned_brokers=frozenset(fleet.ids[fleet.alive & ~fleet.takes].tolist()),
     )
     _check_space(named, resolved)

@@ -22,8 +22,9 @@ ELSEWHERE = "or let the task 'plan' run where it is there ([kafka_reassignment] 
 def require_pyspark() -> None:
     """Make sure that PySpark is installed, and is itself.
 
-    ``pyspark-client``, which apache-airflow-providers-apache-spark installs, has files of the same names. Whichever is installed
-    last replaces those of the other, and no tool notices. Those of one version are the same (seen with 4.2.0).
+    ``pyspark-client``, which apache-airflow-providers-apache-spark installs, has files of the same names. Whichever is
+    installed last replaces those of the other, and no tool notices. Those of one version are the same (seen with
+    4.2.0).
 
     Raises:
         PlannerMissingError: it is missing, or its files are those of another version.

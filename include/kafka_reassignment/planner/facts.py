@@ -48,8 +48,8 @@ def with_request(
         session: where the topic names are joined.
         sized: the partitions.
         topics_in_scope: topics the request is about; None for all.
-        wanted_replicas: replication factor of the partitions in scope; None leaves it as it is, or gives a partition back the
-            factor that it is to keep.
+        wanted_replicas: replication factor of the partitions in scope; None leaves it as it is, or gives a partition
+            back the factor that it is to keep.
     """
     if topics_in_scope is None:
         scoped = sized.withColumn("in_scope", sql.lit(True))

@@ -38,7 +38,8 @@ def fair_shares(bytes_by_wanted: Longs, brokers_by_rack: Longs) -> Floats:
     brokers = np.concatenate([[0], np.cumsum(brokers_by_rack[order])]).astype(np.float64)
     wanted = np.arange(len(bytes_by_wanted))
     copies = bytes_by_wanted.astype(np.float64)
-    # At index a: what the a smallest racks must hold. With more replicas than racks, each rack has one, the others are anywhere.
+    # At index a: what the a smallest racks must hold. With more replicas than racks, each rack has one, the others are
+    # anywhere.
     must_hold = np.array(
         [
             float((copies * np.where(wanted <= racks, np.maximum(0, wanted - (racks - a)), a)).sum())

@@ -28,10 +28,10 @@ MAXIMA = (LARGEST, MOST_RACKS)
 class Measures:
     """Sums over all partitions; arrays are by broker unless said otherwise. Bytes count every replica.
 
-    ``surplus_bytes`` are those of replicas that go without a copy, because fewer are wanted.
-    ``leaving_bytes`` and ``leaving_leaders`` are the part of a broker's load that must leave it;
-    ``wanted_bytes[n]`` are the bytes (of one copy) of partitions that are to have n replicas. ``most_racks`` is the most
-    racks with a live replica that a partition has, of those with a replica that must leave its broker.
+    ``surplus_bytes`` are those of replicas that go without a copy, because fewer are wanted. ``leaving_bytes`` and
+    ``leaving_leaders`` are the part of a broker's load that must leave it; ``wanted_bytes[n]`` are the bytes (of one
+    copy) of partitions that are to have n replicas. ``most_racks`` is the most racks with a live replica that a
+    partition has, of those with a replica that must leave its broker.
     """
 
     partitions: int

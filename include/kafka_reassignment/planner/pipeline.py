@@ -41,7 +41,8 @@ def plan(
         snapshot_dir: what ``write_snapshot`` wrote; Spark's executors must be able to read it if it is on a disk.
         request: what to plan.
         out_dir: directory of the plan (``plan.store`` has the layout); files of an earlier plan are replaced.
-        driver_partitions: up to so many partitions are measured and placed on the driver; it changes nothing in the plan.
+        driver_partitions: up to so many partitions are measured and placed on the driver; it changes nothing in the
+            plan.
 
     Raises:
         InvalidRequestError: or a subclass, when the request cannot be met; nothing is written then.

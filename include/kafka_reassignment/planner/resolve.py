@@ -165,7 +165,8 @@ def _check_replication_factor(
     wanted = request.replication_factor
     if wanted is None:
         return
-    # An excluded or cordoned broker keeps its replicas. Where too few others may take one, the placement names the partition.
+    # An excluded or cordoned broker keeps its replicas. Where too few others may take one, the placement names the
+    # partition.
     live = int(fleet.alive.sum())
     if wanted > live:
         raise InvalidReplicationFactorError(

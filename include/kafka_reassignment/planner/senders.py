@@ -1,9 +1,9 @@
 """Which replica each copy is read from: among plans of equal bytes, the one whose busiest sender sends least.
 
-A new replica is read from the partition's leader. So a broker that leads much of what changes sends much, and a broker that
-is decommissioned sends all that it leads. Where another current replica stays, it can become the leader first, in a step
-that copies nothing, and send in its place. That lowers the busiest sender as far as to what the busiest receiver gets:
-below that nothing ends earlier.
+A new replica is read from the partition's leader. So a broker that leads much of what changes sends much, and a broker
+that is decommissioned sends all that it leads. Where another current replica stays, it can become the leader first, in
+a step that copies nothing, and send in its place. That lowers the busiest sender as far as to what the busiest receiver
+gets: below that nothing ends earlier.
 """
 
 from __future__ import annotations
@@ -161,8 +161,9 @@ def levelled_senders(
 ) -> Senders:
     """Choose leaders that move first, as few as bring the busiest sender down to the busiest receiver.
 
-    First among partitions whose leader changes anyway, the largest first. Then the leaders of up to ``MORE_LEADER_CHANGES`` of
-    the changed partitions change for it. No broker leads more than the one that leads most without that.
+    First among partitions whose leader changes anyway, the largest first. Then the leaders of up to
+    ``MORE_LEADER_CHANGES`` of the changed partitions change for it. No broker leads more than the one that leads most
+    without that.
 
     Args:
         changes: what changes (``TARGET``); what is copied stays the same.

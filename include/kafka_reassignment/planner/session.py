@@ -37,8 +37,8 @@ appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 """
-"""Log4j's, for the driver: errors only. With ``spark.log.level`` instead, or without a level for PySpark's main class, Spark
-writes to stderr that it sets a level; in Airflow such lines stand as errors above real ones."""
+"""Log4j's, for the driver: errors only. With ``spark.log.level`` instead, or without a level for PySpark's main class,
+Spark writes to stderr that it sets a level; in Airflow such lines stand as errors above real ones."""
 
 _JVM_END_SECONDS = 120
 """Archiving the classes at the end takes half a minute."""

@@ -1,7 +1,7 @@
 """Placement in shards: a hash assigns partitions to shards, and each shard is placed on its own.
 
-The hash is of names only, so that any number of cores or machines gives the same plan. A single shard is measured and placed
-on the driver: a Python worker of Spark would hold all of it as well, and takes seconds to start.
+The hash is of names only, so that any number of cores or machines gives the same plan. A single shard is measured and
+placed on the driver: a Python worker of Spark would hold all of it as well, and takes seconds to start.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def of_shard(facts: Facts, number: int, shards: int) -> DataFrame:
 def placed(facts: Facts, goals: ShardGoals, shards: int) -> pa.Table:
     """Decide the new replicas of every partition.
 
-    Out: ``TARGET`` and ``impossible string``, null for a partition that can be placed; partitions that need no change are
-    left out.
+    Out: ``TARGET`` and ``impossible string``, null for a partition that can be placed; partitions that need no change
+    are left out.
     """
     if facts.on_driver:
         return _place_shard(facts.rows, goals.for_shard(0, 1))

@@ -136,8 +136,8 @@ def _assumptions(
 def _hidden_topics(partitions: Collection[TopicPartition], replicas: Collection[LogReplica]) -> tuple[str, ...]:
     """Say which topics the log dirs alone show: brokers leave what a user may not describe out of the metadata, without a word.
 
-    No refusal, because a topic that is being created or deleted looks the same, and what is moved without them is not lost:
-    a decommission is red at its end while they are there.
+    No refusal, because a topic that is being created or deleted looks the same, and what is moved without them is not
+    lost: a decommission is red at its end while they are there.
     """
     hidden = sorted({r.partition.topic for r in replicas} - {p.topic for p in partitions})
     if not hidden:

@@ -24,7 +24,8 @@ FREE_UNKNOWN = 2**55
 class Space:
     """By broker: the bytes it can take until its fullest log dir reaches the margin, and its usable log dirs (at least 1).
 
-    ``cordoned``: whether the broker reported log dirs of which none takes replicas: each is cordoned (KIP-1066) or offline.
+    ``cordoned``: whether the broker reported log dirs of which none takes replicas: each is cordoned (KIP-1066) or
+    offline.
     """
 
     free: Longs

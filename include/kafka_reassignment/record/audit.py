@@ -1,7 +1,7 @@
 """The audit trail: one immutable event for each try of each task, chained by hashes.
 
-Each event is one small object, named by its number and created at most once. It names the hash of the event before
-it, so that a missing or altered event shows. The head, in another folder, has the number and the hash of the last one: so
+Each event is one small object, named by its number and created at most once. It names the hash of the event before it,
+so that a missing or altered event shows. The head, in another folder, has the number and the hash of the last one: so
 it shows too when the last events are cut off, or all are written again with new hashes. Events contain no secrets: they
 are built from partitions, replicas, throttle configs and texts only.
 """
@@ -56,8 +56,8 @@ class Actor(BaseModel):
 class AuditEvent(Versioned):
     """What one try of one step saw, decided and did. Times are UTC; ``facts`` depends on the step.
 
-    ``follows`` is the number of the last event before one of a step ``BESIDE`` that is of no such step: whoever looks for how far
-    the reassignment is goes on there. It is None in all others, and in those of earlier versions.
+    ``follows`` is the number of the last event before one of a step ``BESIDE`` that is of no such step: whoever looks
+    for how far the reassignment is goes on there. It is None in all others, and in those of earlier versions.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -132,7 +132,8 @@ class AuditLog:
     def _bring_head_up_to(self, number: int, as_written: str) -> None:
         """Write the head if it is behind an event; a store that refuses it fails nothing, and the next event makes up for it.
 
-        One that is damaged is replaced: restored from a copy later, it would be far behind. Another writer may be faster: then the head that was just written is of an event before its, so it is brought up once more.
+        One that is damaged is replaced: restored from a copy later, it would be far behind. Another writer may be
+        faster: then the head that was just written is of an event before its, so it is brought up once more.
         """
         with suppress(RecordUnavailableError, RecordDamagedError):
             head = None

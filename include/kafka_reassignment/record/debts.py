@@ -17,9 +17,9 @@ CONNECTION = "connection.txt"
 class Debts:
     """What a cluster is owed: ``owing`` are the reassignments that owe it configs.
 
-    ``connection_ids`` are those that its records name: of what owes something first, then of the others; none is looked for
-    where nothing is owed. ``damaged_journals`` are the errors of journals whose debts are not known, ``damaged_requests``
-    those of requests whose connections are not.
+    ``connection_ids`` are those that its records name: of what owes something first, then of the others; none is looked
+    for where nothing is owed. ``damaged_journals`` are the errors of journals whose debts are not known,
+    ``damaged_requests`` those of requests whose connections are not.
     """
 
     cluster_id: str

@@ -87,7 +87,8 @@ class LockSeries:
         """Make sure that the store would have refused the object in force if it had existed.
 
         Raises:
-            RecordStoreUnusableError: it would have replaced it; the object is removed, so that the cluster is not locked.
+            RecordStoreUnusableError: it would have replaced it; the object is removed, so that the cluster is not
+                locked.
             RecordUnavailableError: the store does not answer.
         """
         number = self.last_number()

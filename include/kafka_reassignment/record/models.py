@@ -82,8 +82,9 @@ class RecordedRequest(BaseRecordedRequest):
 class FrozenPlan(Versioned):
     """The plan that may be carried out: what is not at this place, or has another hash, does not run.
 
-    ``place`` is below the record. ``target_hash`` is that of the target assignment. ``notes_found`` says that no batch of it is
-    submitted without a note of how it was found (``FoundBatch``); not so where an earlier version has frozen it.
+    ``place`` is below the record. ``target_hash`` is that of the target assignment. ``notes_found`` says that no batch
+    of it is submitted without a note of how it was found (``FoundBatch``); not so where an earlier version has frozen
+    it.
     """
 
     plan_hash: str
@@ -106,10 +107,10 @@ class PlanTry(Versioned):
 class FoundBatch(Versioned):
     """How a batch was found right before a request for it; the last note of a batch is in force.
 
-    ``partitions`` are those of which something may have been submitted by then or is submitted now: what is half-way of them is
-    this reassignment's doing, until a stop settles it. ``changed_by_others`` are those that another client had brought half-way,
-    and where it had: nothing of them is submitted, nor settled by a stop. ``run_command`` is the number of the last order to stop or
-    to go on by then, 0 where there was none.
+    ``partitions`` are those of which something may have been submitted by then or is submitted now: what is half-way of
+    them is this reassignment's doing, until a stop settles it. ``changed_by_others`` are those that another client had
+    brought half-way, and where it had: nothing of them is submitted, nor settled by a stop. ``run_command`` is the
+    number of the last order to stop or to go on by then, 0 where there was none.
     """
 
     at: datetime
@@ -121,15 +122,16 @@ class FoundBatch(Versioned):
 class SubmittedBatch(Versioned):
     """Which partitions of a batch the controller accepted, and which were left out and why.
 
-    ``retried_later`` are those of ``left_out`` that a later batch tries again, because the reason may pass; ``went_behind`` are
-    those of them that only let later batches go first, because these could move and they could not.
-    ``changed_by_others`` are those that another client moved or cancelled: they stay left out when the batch is submitted
-    again. ``given_up`` are those that were waited for in vain for as long as the request allows: no partition that was left
-    could move. ``left_open`` are those that the batch goes on without because a broker of theirs is dead, and why: they were
-    submitted, their moves stay as they are, and a later batch takes them up again. ``only_blocked_since`` is when the batch
-    began to wait for nothing but dead brokers. ``run_command`` is the number of the last order to stop or to go on when it was
-    submitted, 0 where there was none; None in a file that was written before there was this field. ``done_before`` are those of
-    ``accepted`` that were at the step's target before anything of it was submitted: nothing of them is copied.
+    ``retried_later`` are those of ``left_out`` that a later batch tries again, because the reason may pass;
+    ``went_behind`` are those of them that only let later batches go first, because these could move and they could not.
+    ``changed_by_others`` are those that another client moved or cancelled: they stay left out when the batch is
+    submitted again. ``given_up`` are those that were waited for in vain for as long as the request allows: no partition
+    that was left could move. ``left_open`` are those that the batch goes on without because a broker of theirs is dead,
+    and why: they were submitted, their moves stay as they are, and a later batch takes them up again.
+    ``only_blocked_since`` is when the batch began to wait for nothing but dead brokers. ``run_command`` is the number
+    of the last order to stop or to go on when it was submitted, 0 where there was none; None in a file that was written
+    before there was this field. ``done_before`` are those of ``accepted`` that were at the step's target before
+    anything of it was submitted: nothing of them is copied.
     """
 
     submitted_at: datetime
@@ -165,9 +167,10 @@ class SupersededNote(Versioned):
 class FinishedBatch(Versioned):
     """A batch that is at its target, with its throttle cleared, but for ``left_out``: those left open are among these.
 
-    ``partitions`` are those at their target, and ``bytes_copied`` is what the plan had to copy of them: of neither what was
-    deleted, and no bytes of what was at its target before. ``copied`` is for the estimates of later batches. ``left_open`` is what is left open at its end, and by which batch; None in a
-    file that was written before there was this field.
+    ``partitions`` are those at their target, and ``bytes_copied`` is what the plan had to copy of them: of neither what
+    was deleted, and no bytes of what was at its target before. ``copied`` is for the estimates of later batches.
+    ``left_open`` is what is left open at its end, and by which batch; None in a file that was written before there was
+    this field.
     """
 
     number: int
@@ -196,10 +199,11 @@ class ProgressNote(Versioned):
     ``ends_at`` is when the last batch is expected to end, None when that is not known; ``shown`` is for people, while
     the batch copies. ``goes_on_at`` is when it goes on without what dead brokers hold up, ``advice`` what brings on
     what does not get on. ``waits`` has the reasons for which the batch is not started yet; ``outpaced_since`` is when
-    the present one began that producers write faster than the rate, ``hung_since`` that a move of another client does not end by
-    itself, ``blocked_since`` that nothing of the batch can be moved. ``quota_uses`` is what brokers count in their quotas
-    when the batch has ended: the next one begins by it. ``partitions_measured`` is of how many partitions ``bytes_left`` is: what leaves
-    the batch was not copied. ``partitions_blocked`` is how many do not get on by themselves, so that nobody knows the end.
+    the present one began that producers write faster than the rate, ``hung_since`` that a move of another client does
+    not end by itself, ``blocked_since`` that nothing of the batch can be moved. ``quota_uses`` is what brokers count in
+    their quotas when the batch has ended: the next one begins by it. ``partitions_measured`` is of how many partitions
+    ``bytes_left`` is: what leaves the batch was not copied. ``partitions_blocked`` is how many do not get on by
+    themselves, so that nobody knows the end.
     """
 
     model_config = ConfigDict(extra="ignore")

@@ -82,8 +82,8 @@ def create_object(path: UPath, content: bytes) -> bool:
     """Create the object unless it exists; return whether this call created it.
 
     On local disks by a hard link to a file that is complete: a reader never sees a part of it. On object stores by one
-    request that the store refuses if the object exists (docs/decisions/0033). A client that repeats a request whose answer
-    was lost is refused by its own object: where that matters, a caller that is refused reads who wrote it.
+    request that the store refuses if the object exists (docs/decisions/0033). A client that repeats a request whose
+    answer was lost is refused by its own object: where that matters, a caller that is refused reads who wrote it.
 
     Raises:
         RecordStoreUnusableError: the disk knows no hard links.
@@ -239,7 +239,8 @@ def read_object(path: UPath) -> bytes | None:
     """
     try:
         with store_errors("read", path, (FileNotFoundError, NotADirectoryError)):
-            # On object stores one request; opened as a file, an object is looked up in a listing first, which may be old.
+            # On object stores one request; opened as a file, an object is looked up in a listing first, which may be
+            # old.
             return path.read_bytes() if _is_local(path) else path.fs.cat_file(path.path)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -283,8 +284,8 @@ def _listed(folder: UPath, *, detail: bool) -> list[Any]:
 def _newly_listed(folder: UPath, *, detail: bool) -> list[Any]:
     """List a folder, and forget what the client has listed of it, before and after.
 
-    Clients of object stores keep listings. An old one hides what others wrote since, also from a read by name: s3fs 2026.9
-    answers that by the listing it has.
+    Clients of object stores keep listings. An old one hides what others wrote since, also from a read by name: s3fs
+    2026.9 answers that by the listing it has.
     """
     files, path = folder.fs, folder.path
     files.invalidate_cache(path)
@@ -318,8 +319,8 @@ def read_model(path: UPath, model: type[M]) -> M | None:
 class ReadOnce:
     """Objects that never change once they are there: what was read or written is not read again.
 
-    Only for what is created exclusively and never removed. An object that is not there yet is looked for each time. It lives
-    as long as a try of a task or a trigger, so a new process reads everything from the store.
+    Only for what is created exclusively and never removed. An object that is not there yet is looked for each time. It
+    lives as long as a try of a task or a trigger, so a new process reads everything from the store.
 
     Args:
         most: how many are kept, those used last.

@@ -39,8 +39,9 @@ class WithdrawCommand(_Command):
 class SettledNote(Versioned):
     """Where partitions were when a cancel, or what superseded the reassignment, found them settled; ``at`` is in UTC.
 
-    What comes of them from then on is not this reassignment's doing. ``run_command`` is the number of the order to stop that
-    holds then: a resume makes the note void. For partitions that were withdrawn it is None: they take no further part at all.
+    What comes of them from then on is not this reassignment's doing. ``run_command`` is the number of the order to stop
+    that holds then: a resume makes the note void. For partitions that were withdrawn it is None: they take no further
+    part at all.
     """
 
     at: datetime
@@ -57,8 +58,8 @@ class LimitsCommand(_Command):
 class Revision(Versioned):
     """The batches from ``first_batch`` on are those at ``place``; the target assignment is that of the frozen plan.
 
-    ``place`` is below the record, and was frozen together with ``plan_hash``. ``batches`` is the number of all batches, those before ``first_batch`` included.
-    ``left_open`` are the partitions that earlier batches have left open.
+    ``place`` is below the record, and was frozen together with ``plan_hash``. ``batches`` is the number of all batches,
+    those before ``first_batch`` included. ``left_open`` are the partitions that earlier batches have left open.
     """
 
     at: datetime

@@ -60,8 +60,8 @@ END = ".done.json"
 class Record:
     """The record of one reassignment.
 
-    What is written once and never changes (the request, the frozen plan, the end of a batch, numbered objects) is read once
-    and kept by this object. All else is read from the store each time.
+    What is written once and never changes (the request, the frozen plan, the end of a batch, numbered objects) is read
+    once and kept by this object. All else is read from the store each time.
     """
 
     def __init__(self, root: UPath, cluster_id: str, reassignment_id: str) -> None:
@@ -114,8 +114,8 @@ class Record:
     def require_records(self) -> None:
         """Make sure that the store is there, where something of a reassignment that has begun was not found.
 
-        A share that is not mounted looks like an empty folder, and so does a bucket that does not exist. But who begins a
-        reassignment locks the cluster, and nothing of a lock is ever removed.
+        A share that is not mounted looks like an empty folder, and so does a bucket that does not exist. But who begins
+        a reassignment locks the cluster, and nothing of a lock is ever removed.
 
         Raises:
             RecordsMissingError: there is neither the request nor a lock of the cluster.
@@ -327,8 +327,8 @@ class Record:
     def rolled_back_by(self) -> str | None:
         """Return the last reassignment that has begun to move back what this one has moved; None where there is none.
 
-        One that had begun before this one was resumed does not count: this one has moved on since. Nor does one that was rolled
-        back to its end itself: what it had moved back is where this one has put it.
+        One that had begun before this one was resumed does not count: this one has moved on since. Nor does one that
+        was rolled back to its end itself: what it had moved back is where this one has put it.
         """
         order = self.run_commands.last()[1] if (noted := self._noted_roll_backs()) else None
         resumed_at = order.at if order is not None and not order.stopped else None
@@ -460,8 +460,8 @@ class Record:
     def finished_batches(self) -> frozenset[int]:
         """Return the numbers of the batches that are finished.
 
-        Batches end in order, and what is finished stays so. The folder is listed once. What a listing does not show, because it
-        is late or from before, is asked for by its name.
+        Batches end in order, and what is finished stays so. The folder is listed once. What a listing does not show,
+        because it is late or from before, is asked for by its name.
         """
         if self._finished is None:
             ends = [name.removesuffix(END) for name in names_in(self.root / "batches") if name.endswith(END)]

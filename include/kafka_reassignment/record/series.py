@@ -22,8 +22,8 @@ class Series(Generic[M]):
     No object is ever replaced, so two writers cannot lose each other's objects. A writer that decides on the ground
     of the last object names its number, and is refused when another one was written in between.
 
-    An object is read once and kept. The folder is listed once: from then on the next number is asked for by its name, so that
-    what others write is seen at once, with one call.
+    An object is read once and kept. The folder is listed once: from then on the next number is asked for by its name,
+    so that what others write is seen at once, with one call.
 
     Args:
         folder: of these objects alone.
@@ -55,7 +55,8 @@ class Series(Generic[M]):
     def last_number(self) -> int:
         """Return the number of the last object; 0 when there is none.
 
-        What a listing does not show yet is found by its name: a stop that is hidden for a second is a stop all the same.
+        What a listing does not show yet is found by its name: a stop that is hidden for a second is a stop all the
+        same.
         """
         number = max(last_number(self._folder), self._count_earlier()) if self._seen is None else self._seen
         while self.content(number + 1) is not None:
@@ -75,8 +76,8 @@ class Series(Generic[M]):
     def change(self, decide: Callable[[M | None], tuple[M | None, T]]) -> T:
         """Write what is decided on the ground of the last object, and return what else ``decide`` returned.
 
-        ``decide`` is called with the last object (None when there is none), and again with each that another writer wrote in
-        between. It returns no object when nothing is to be written.
+        ``decide`` is called with the last object (None when there is none), and again with each that another writer
+        wrote in between. It returns no object when nothing is to be written.
 
         Raises:
             RecordDamagedError: the last object is not readable.

@@ -18,8 +18,8 @@ from kafka_reassignment.record.series import Series
 class SettledNotes:
     """Where partitions were when they were found settled, by partition, and that all is settled.
 
-    A note has the number of the order to stop that its look began with, and holds while that is the last order: it may have
-    been resumed while the look was still under way, and what was settled is its own again.
+    A note has the number of the order to stop that its look began with, and holds while that is the last order: it may
+    have been resumed while the look was still under way, and what was settled is its own again.
 
     Args:
         root: of the record.
@@ -45,8 +45,8 @@ class SettledNotes:
 
         Args:
             ends: by partition, the replicas that it has now.
-            stop: number of the order to stop that was read before the look; None where they were withdrawn, so that the note holds
-                for good.
+            stop: number of the order to stop that was read before the look; None where they were withdrawn, so that the
+                note holds for good.
             at: now, in UTC.
         """
         known = self.partitions()

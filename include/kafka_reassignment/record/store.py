@@ -77,7 +77,8 @@ class RecordStore:
     def records(self, cluster_id: str) -> Iterator[Record]:
         """Yield every record of a cluster that has a request or a throttle journal, in no order.
 
-        A record without a readable request is named by its folder: that of a throttle for moves of other clients has none.
+        A record without a readable request is named by its folder: that of a throttle for moves of other clients has
+        none.
 
         Raises:
             RecordUnavailableError: the store does not answer.
@@ -90,8 +91,8 @@ class RecordStore:
     def open_journals(self, cluster_id: str) -> OpenJournals:
         """Return the journals of a cluster that have something in place, owed or under way. Only journals are read.
 
-        A journal that is damaged, or was written by a newer version, is left out and named: no reassignment of the cluster
-        has to wait for it.
+        A journal that is damaged, or was written by a newer version, is left out and named: no reassignment of the
+        cluster has to wait for it.
 
         Raises:
             RecordUnavailableError: the store does not answer.
@@ -145,7 +146,8 @@ class RecordStore:
 
         Raises:
             ReassignmentInProgressError: another reassignment has locked it.
-            RecordStoreUnusableError: the store does not create objects exclusively, so that nothing can be locked by it.
+            RecordStoreUnusableError: the store does not create objects exclusively, so that nothing can be locked by
+                it.
         """
         owner = self._acquire(cluster_id, lock, instead_of, then)
         self.lock(cluster_id).require_exclusive_creation()
@@ -183,8 +185,8 @@ class RecordStore:
     def release_by_force(self, cluster_id: str, number: int, *, at: datetime, by: str) -> bool:
         """Unlock the cluster from any owner, or if its lock is damaged; return whether it was, and ``number`` in force still.
 
-        Nothing is written where nobody has the lock: below the place of a share that is not mounted, that would look like
-        the store of a cluster that was never locked.
+        Nothing is written where nobody has the lock: below the place of a share that is not mounted, that would look
+        like the store of a cluster that was never locked.
         """
         series = self.lock(cluster_id)
         is_it = series.last_number() == number and series.is_locked_by(number)

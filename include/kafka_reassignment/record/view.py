@@ -17,9 +17,9 @@ T = TypeVar("T")
 class RecordView:
     """What the record shows in one look: each object that may change is read once, when it is first asked for.
 
-    A look makes one and hands it on, so that all of the look is decided on the ground of one state. What has to be as it is
-    now is asked of the record itself: a stop right before a submission, what is changed and written back. The lock is never
-    part of a view. The methods are those of ``Record``.
+    A look makes one and hands it on, so that all of the look is decided on the ground of one state. What has to be as
+    it is now is asked of the record itself: a stop right before a submission, what is changed and written back. The
+    lock is never part of a view. The methods are those of ``Record``.
 
     Args:
         record: with which the step reads and writes; ``journal`` has what the step itself has changed since.

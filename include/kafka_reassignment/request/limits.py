@@ -19,8 +19,8 @@ PACES: Mapping[str, Mapping[str, int]] = {
 }
 """What the limits are that a request leaves open. A pace says how much one batch does, never how fast it copies: that is the rate.
 
-A small batch leaves little to finish or to take back when it is stopped, and few leaders change at once. A large one spends
-less of its time between batches. Only the numbers are kept.
+A small batch leaves little to finish or to take back when it is stopped, and few leaders change at once. A large one
+spends less of its time between batches. Only the numbers are kept.
 """
 
 UNITS: Mapping[str, int] = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}

@@ -67,18 +67,18 @@ def admit(
 ) -> WaitResult:
     """Let the batch in when there is no reason to wait; ``Waiting`` names every reason.
 
-    A batch of which no partition can be moved now is let in all the same while a later one can move on: its partitions are
-    left for the end. So is one of which a partition can go on by other steps, around a dead broker. When none can, it waits for
-    as long as a batch may take, from ``started_at`` (by default now), and is let in then. With ``rules`` (the first look of a
-    try) a plan that has to be approved, and is not, is refused: this run may have been triggered by hand while people were asked.
+    A batch of which no partition can be moved now is let in all the same while a later one can move on: its partitions
+    are left for the end. So is one of which a partition can go on by other steps, around a dead broker. When none can,
+    it waits for as long as a batch may take, from ``started_at`` (by default now), and is let in then. With ``rules``
+    (the first look of a try) a plan that has to be approved, and is not, is refused: this run may have been triggered
+    by hand while people were asked.
 
     ``Failed`` with:
-        NotApprovedError: the plan has to be approved, and is not.
-        BatchIncompleteError: an earlier batch is not finished.
-        InvalidRequestError: only a validation was asked for.
-        StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
-        InfeasiblePlanError, DeadlinePassedError: the maintenance windows never let it in.
-        ReassignmentInProgressError: another client's move does not end by itself, or copies under this reassignment's throttle,
+        NotApprovedError: the plan has to be approved, and is not. BatchIncompleteError: an earlier batch is not
+        finished. InvalidRequestError: only a validation was asked for. StoppedError, ReassignmentInProgressError: this
+        reassignment must not change anything now. InfeasiblePlanError, DeadlinePassedError: the maintenance windows
+        never let it in. ReassignmentInProgressError: another client's move does not end by itself, or copies under this
+        reassignment's throttle,
             and the time that a batch may take is over.
         InvalidThrottleError: producers write faster than the rate, and that time is over.
     """
@@ -143,10 +143,11 @@ def admit(
 class Held:
     """Why a batch cannot start now: every reason, and the moves of other clients among them that do not end by themselves.
 
-    ``is_blocked``: none of its partitions can be moved now; ``goes_without``: and that is no reason. ``outpaced`` has the reasons why a rate
-    can never finish, by side and broker, and ``new_writes`` what each would have to copy of new writes alone, in bytes per second.
-    ``throttled`` is what moves of other clients copy that this reassignment began: its rate decides how long they take.
-    ``about_producers`` says whose producers wait for the copies; that is no reason to wait.
+    ``is_blocked``: none of its partitions can be moved now; ``goes_without``: and that is no reason. ``outpaced`` has
+    the reasons why a rate can never finish, by side and broker, and ``new_writes`` what each would have to copy of new
+    writes alone, in bytes per second. ``throttled`` is what moves of other clients copy that this reassignment began:
+    its rate decides how long they take. ``about_producers`` says whose producers wait for the copies; that is no reason
+    to wait.
     """
 
     reasons: tuple[str, ...]
@@ -176,7 +177,8 @@ def why_held(
         recorded: what its record shows.
         batch: to start.
         samples: of earlier looks.
-        goes_without_blocked: whether to start although none of its partitions can be moved now, as is seen; asked only then.
+        goes_without_blocked: whether to start although none of its partitions can be moved now, as is seen; asked only
+            then.
 
     Raises:
         InfeasiblePlanError: it can never start within the request's maintenance windows.

@@ -45,7 +45,8 @@ def outpaced_too_long(
     run: RunContext, recorded: RecordView, batch: Batch, outpaced: Mapping[tuple[Side, int], str], written: Ends
 ) -> InvalidThrottleError:
     """Return the error of a batch that waits for producers to write less, which they may never do: a person has to choose."""
-    # Half of the rate is left for what is behind. It replaces a slow-down, and is no lower than what was asked for before that.
+    # Half of the rate is left for what is behind. It replaces a slow-down, and is no lower than what was asked for
+    # before that.
     needed = {(broker, side): ceil(2 * written[side, broker] / MEGABYTE) * round(MEGABYTE) for side, broker in outpaced}
     return InvalidThrottleError(
         f"Batch {batch.number} waited {run.request.catch_up_timeout_minutes} min in vain: {'; '.join(outpaced.values())}",

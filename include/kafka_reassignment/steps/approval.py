@@ -75,8 +75,8 @@ def answered(
 ) -> Answered:
     """Record a person's answer; an approved plan that may not run yet is to be approved by another person as well.
 
-    An approval counts for the frozen plan alone, by its hash: other batches of it need no other one. A rejection releases the
-    cluster's lock, unless batches of it have begun.
+    An approval counts for the frozen plan alone, by its hash: other batches of it need no other one. A rejection
+    releases the cluster's lock, unless batches of it have begun.
     """
     plan_hash, reason = run.record.plan_ref().plan_hash, reason.strip()[:LONGEST_REASON]
     with run.audited("approve") as event:

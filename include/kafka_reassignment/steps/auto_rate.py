@@ -35,8 +35,8 @@ CANARY_SECONDS = 10.0
 def adjust_rate_to_signals(run: RunContext, recorded: RecordView, batch: Batch) -> tuple[str, Watch | None]:
     """Lower or raise the rate by what is seen, where the request asks for it, with an audit event of its own.
 
-    A signal that cannot be seen fails nothing: then the rate is not raised. A person's change of the rate ends auto rate,
-    and it waits while the cluster's health has lowered the rate.
+    A signal that cannot be seen fails nothing: then the rate is not raised. A person's change of the rate ends auto
+    rate, and it waits while the cluster's health has lowered the rate.
 
     Args:
         run: its record has the journal.

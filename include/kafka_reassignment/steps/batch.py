@@ -226,8 +226,8 @@ def _done_before(recorded: RecordView, batch: Batch, view: View, earlier: Submit
 def _refuse_overtaken(run: RunContext, number: int, earlier: SubmittedBatch | None) -> None:
     """Make sure that no other try has submitted the batch since this one looked.
 
-    It may have been dropped since: then its expansion would copy again what was dropped. Or a part of it was left open or left out
-    since: then the record of this try would hide it.
+    It may have been dropped since: then its expansion would copy again what was dropped. Or a part of it was left open
+    or left out since: then the record of this try would hide it.
 
     Raises:
         OvertakenError: one has.
@@ -247,8 +247,8 @@ LATE_SECONDS = 600.0
 def _require_open_window(run: RunContext, recorded: RecordView, batch: Batch, view: View) -> None:
     """Refuse to begin what ends outside the request's maintenance windows; what has begun is completed at any time.
 
-    The batch was admitted in a window that is long enough, but that may be long ago: its task died or failed since, and runs again.
-    It may end ``LATE_SECONDS`` after the window.
+    The batch was admitted in a window that is long enough, but that may be long ago: its task died or failed since, and
+    runs again. It may end ``LATE_SECONDS`` after the window.
     """
     spec, now = run.request.maintenance, run.now()
     beginning = to_begin(batch, view, supersede=run.request.supersede)
@@ -286,8 +286,8 @@ def _too_late(spec: MaintenanceWindows, now: datetime, expected: float | None) -
 def next_batch(run: RunContext, number: int, failed_tasks: Sequence[str] = ()) -> int | None:
     """Return the number of the batch to start next, or None when there is none to start.
 
-    A rerun days later starts it as well, so that a chain that was cut goes on; but not where this reassignment was stopped, has
-    lost the cluster's lock or is another Airflow's, and not what is finished.
+    A rerun days later starts it as well, so that a chain that was cut goes on; but not where this reassignment was
+    stopped, has lost the cluster's lock or is another Airflow's, and not what is finished.
 
     Args:
         run: of the reassignment.
@@ -363,7 +363,8 @@ def root_failure(latest: Iterable[AuditEvent], batch: int, note: ProgressNote | 
     Args:
         latest: the last ``LATEST_EVENTS`` of the reassignment, newest first; no more are taken than it needs.
         batch: its number.
-        note: its latest progress: one that is later than all that failed was left by a step that was run again, and waits.
+        note: its latest progress: one that is later than all that failed was left by a step that was run again, and
+            waits.
     """
     of_batch = (e for e in latest if e.batch == batch and e.step in BATCH_STEPS)
     failed = list(takewhile(lambda e: e.outcome == "failed", of_batch))

@@ -1,9 +1,9 @@
 """Partitions that cannot move now: how often and for how long they are taken up again.
 
-They go behind all other batches while one of those can move on. When nothing that is left can move, the batch waits at its
-admission for the time of the request. After that it is given up, and so is what is blocked behind it, without a wait of its
-own. So a reassignment ends, however many batches its blocked partitions are in. What waits for a dead broker that only leaves
-later is cut again instead, and waits for nothing.
+They go behind all other batches while one of those can move on. When nothing that is left can move, the batch waits at
+its admission for the time of the request. After that it is given up, and so is what is blocked behind it, without a
+wait of its own. So a reassignment ends, however many batches its blocked partitions are in. What waits for a dead
+broker that only leaves later is cut again instead, and waits for nothing.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from kafka_reassignment.steps.view import observe
 from kafka_reassignment.steps.waiting import deadline_of
 
 MOST_TRIES = 3
-"""In so many batches a partition is tried that the controller refuses, that another client moves, that was left open, or that
-is blocked since its batch was admitted. That it went behind others is no try: they got on meanwhile."""
+"""In so many batches a partition is tried that the controller refuses, that another client moves, that was left open,
+or that is blocked since its batch was admitted. That it went behind others is no try: they got on meanwhile."""
 
 
 WAITED = "waited"
@@ -65,8 +65,8 @@ def has_waited(run: RunContext, number: int) -> bool:
 def can_others_move(run: RunContext, recorded: RecordView, number: int, own: Collection[TopicPartition]) -> bool:
     """Whether a later batch has a partition that can move now, beside those of this batch.
 
-    A later step of which a target broker is down is not looked at: it cannot move. So where a dead broker blocks a thousand
-    batches, the cluster is asked once and for all.
+    A later step of which a target broker is down is not looked at: it cannot move. So where a dead broker blocks a
+    thousand batches, the cluster is asked once and for all.
     """
     live = run.cluster.describe_cluster().live_brokers
     candidates = (

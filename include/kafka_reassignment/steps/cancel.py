@@ -49,8 +49,9 @@ def stop(run: RunContext, scope: CancelScope, *, by: str, reason: str = "", roll
     says that it is rolled back afterwards.
 
     Raises:
-        InvalidRequestError: there is no such reassignment, and nothing foreign is asked for, or a roll back; or this run has
-            stopped it before, and it was resumed since; or moves of others are meant too, and the controller cannot cancel.
+        InvalidRequestError: there is no such reassignment, and nothing foreign is asked for, or a roll back; or this
+            run has stopped it before, and it was resumed since; or moves of others are meant too, and the controller
+            cannot cancel.
         UnknownTopicOrPartitionError: a name fits nothing.
     """
     with run.audited("stop") as event:
@@ -150,9 +151,10 @@ def cancel_moves(run: RunContext, scope: CancelScope) -> CancelResult:
 def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> WaitResult:
     """Wait until everything in scope is settled, at its current or at its target replicas.
 
-    Each look cancels and submits what can be settled now, with an audit event of its own. When nothing of a whole reassignment is left
-    but what waits for brokers that are down, and none of that is in flight, it waits ``wait_for_broker_minutes`` more: that stays
-    between two assignments then, so that another reassignment can replace these brokers.
+    Each look cancels and submits what can be settled now, with an audit event of its own. When nothing of a whole
+    reassignment is left but what waits for brokers that are down, and none of that is in flight, it waits
+    ``wait_for_broker_minutes`` more: that stays between two assignments then, so that another reassignment can replace
+    these brokers.
 
     ``Failed`` with:
         InvalidRequestError: the reassignment was resumed; its moves are not for this step to cancel.

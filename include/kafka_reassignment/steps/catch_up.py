@@ -52,14 +52,15 @@ from kafka_reassignment.text import format_brokers
 def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, samples: SizeSamples) -> WaitResult:
     """Wait until the ISR of every partition of the batch holds its whole target; ``Waiting`` has the progress line.
 
-    Each look puts the throttle back where it is missing, adjusts the rate to the cluster's health, or by what auto rate sees, where
-    the request asks for that, and replaces the progress note of the record. Partitions that another client moved or cancelled are left
-    out of the batch; the rest goes on. So does it without partitions of which a broker is dead, after a while (``leave_open``).
+    Each look puts the throttle back where it is missing, adjusts the rate to the cluster's health, or by what auto rate
+    sees, where the request asks for that, and replaces the progress note of the record. Partitions that another client
+    moved or cancelled are left out of the batch; the rest goes on. So does it without partitions of which a broker is
+    dead, after a while (``leave_open``).
 
     ``Failed`` with:
-        StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
-        NotSubmittedError: the batch was never submitted.
-        CatchUpTimeoutError: the time that the request and the copies at their rate allow, counted from ``started_at``, is over.
+        StoppedError, ReassignmentInProgressError: this reassignment must not change anything now. NotSubmittedError:
+        the batch was never submitted. CatchUpTimeoutError: the time that the request and the copies at their rate
+        allow, counted from ``started_at``, is over.
     """
     if done := finished_batch(run, number):
         return done

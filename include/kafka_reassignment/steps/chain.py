@@ -21,8 +21,8 @@ from kafka_reassignment.steps.waiting import LONGEST_WAIT, Done, Waiting, WaitRe
 def first_batch(run: RunContext, rules: ApprovalRules | None = None) -> int | None:
     """Return the first batch that is not finished, or None when all are.
 
-    Takes the lock of the cluster for a reassignment that is not finished, also when all its batches are: it may have been
-    stopped and resumed, or have ended with something left, and others may have run in between.
+    Takes the lock of the cluster for a reassignment that is not finished, also when all its batches are: it may have
+    been stopped and resumed, or have ended with something left, and others may have run in between.
 
     Args:
         run: the reassignment.

@@ -37,14 +37,14 @@ from kafka_reassignment.text import format_brokers
 def clear_throttle(run: RunContext, number: int) -> None:
     """Restore what the throttle replaced where nothing needs it; refuse while the batch copies, fail when it is not done.
 
-    What other batches and other reassignments of the cluster still need stays, and so does what the batch's own partitions
-    need that it has left open.
+    What other batches and other reassignments of the cluster still need stays, and so does what the batch's own
+    partitions need that it has left open.
 
     Raises:
         ThrottleInUseError: something of this batch copies because of us; nothing was cleared.
         BatchIncompleteError: cleared, but the batch is not at its target.
-        NotSettledError: what a cancel has taken out of the batch still copies, and nothing was cleared; or it is half-way. The cancel
-            finds that by the batch, as long as the batch is not finished.
+        NotSettledError: what a cancel has taken out of the batch still copies, and nothing was cleared; or it is
+            half-way. The cancel finds that by the batch, as long as the batch is not finished.
     """
     if is_finished_batch(run, "clear_throttle", number):
         return

@@ -85,11 +85,12 @@ class AuditDraft:
 class RunContext:
     """One try of one step: the cluster it acts on, the record it writes, and who asked.
 
-    What never changes during a run (``controller``, ``recorded``, ``request``) is read once per try. ``now`` and ``sleep`` are
-    given so that tests need not wait. ``instance`` is the Airflow that this is a run of: several may share a record store.
-    ``described`` is what the cluster said of itself when the try began, where it was asked. ``has_run`` says whether Airflow still
-    has the run of the reassignment, given the DAG that it is of; it is asked only where an error's advice names a task of that run.
-    ``has_task`` says whether that run has a task, given its id: a DAG of one's own need not have all of them.
+    What never changes during a run (``controller``, ``recorded``, ``request``) is read once per try. ``now`` and
+    ``sleep`` are given so that tests need not wait. ``instance`` is the Airflow that this is a run of: several may
+    share a record store. ``described`` is what the cluster said of itself when the try began, where it was asked.
+    ``has_run`` says whether Airflow still has the run of the reassignment, given the DAG that it is of; it is asked
+    only where an error's advice names a task of that run. ``has_task`` says whether that run has a task, given its id:
+    a DAG of one's own need not have all of them.
     """
 
     cluster: ClusterPort

@@ -22,8 +22,8 @@ from kafka_reassignment.steps.waiting import SizeSamples
 def correct_rates(run: RunContext, recorded: RecordView, batch: Batch, view: View, samples: SizeSamples) -> None:
     """Set rates so that what is asked for is copied, journal first, with an audit event of its own; later batches keep it.
 
-    Nothing is set where another rate was asked for since the look began: what was measured is about the one before, and a raise is
-    done in parts.
+    Nothing is set where another rate was asked for since the look began: what was measured is about the one before, and
+    a raise is done in parts.
 
     Args:
         run: its record has the journal.

@@ -15,8 +15,8 @@ from kafka_reassignment.steps.context import RunContext
 def cut_from_now(run: RunContext, steps: Sequence[Step], view: View) -> dict[TopicPartition, tuple[Step, ...]]:
     """Return by partition its steps from the replicas that are there to its whole target, by the limits that are asked for.
 
-    The first one begins where the given step does, so that a stop and a roll back lead to there, also where that step is half-way.
-    What is in flight, elsewhere, or has to wait is not among them.
+    The first one begins where the given step does, so that a stop and a roll back lead to there, also where that step
+    is half-way. What is in flight, elsewhere, or has to wait is not among them.
     """
     if not steps:
         return {}

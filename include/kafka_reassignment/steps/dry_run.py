@@ -1,6 +1,7 @@
 """A reassignment up to its first change: the steps of ``kafka_reassignment`` with ``validate_only``, in a folder of their own.
 
-The same preflight, planner and description of what would be done; neither the cluster nor the records of others are changed.
+The same preflight, planner and description of what would be done; neither the cluster nor the records of others are
+changed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How a batch was found before its requests: what another client had made of its partitions is never ours.
 
-A partition between the two ends of its step looks the same, whoever brought it there: another client has raised its replication
-factor, or its topic was deleted and made anew. So what a request is sent for is noted before, and what is half-way though nothing of
-it was submitted is left alone.
+A partition between the two ends of its step looks the same, whoever brought it there: another client has raised its
+replication factor, or its topic was deleted and made anew. So what a request is sent for is noted before, and what is
+half-way though nothing of it was submitted is left alone.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from kafka_reassignment.steps.view import CONFIRM_SECONDS, observe
 class Found:
     """How tries until now have found a batch.
 
-    ``number`` is that of the last note. ``begun`` are the partitions of which something may have been submitted; None where an
-    earlier version may have submitted any of them. ``changed_by_others`` are those that it goes on without, and why.
+    ``number`` is that of the last note. ``begun`` are the partitions of which something may have been submitted; None
+    where an earlier version may have submitted any of them. ``changed_by_others`` are those that it goes on without,
+    and why.
     """
 
     number: int
@@ -86,7 +87,8 @@ def changed_already(batch: Batch, found: Found, earlier: SubmittedBatch | None) 
 def begins_with(batch: Batch, view: View, wanted: Expansions, found: Found) -> frozenset[str]:
     """Return the partitions of a batch that are submitted now, or are in flight or half-way because of us.
 
-    What was at its target before anything was submitted is not among them, unless an earlier version may have brought it there.
+    What was at its target before anything was submitted is not among them, unless an earlier version may have brought
+    it there.
     """
     steps = {s.partition: s for s in batch.steps}
     begins = {*wanted.to_submit, *wanted.already, *(p for p in wanted.waiting if is_half_way(steps[p], view))}

@@ -15,8 +15,8 @@ from kafka_reassignment.steps.throttle_configs import observe_listed
 def clear_idle_throttle(run: RunContext, recorded: RecordView, number: int) -> None:
     """Restore what a throttle replaced that was set for a batch which is not submitted, with an audit event of its own.
 
-    Its leaders would stay at the low rate with which copies begin, and its lists name replicas that are there: one that restarts
-    meanwhile would come back slowly. Nothing is done while anything copies that the journal lists.
+    Its leaders would stay at the low rate with which copies begin, and its lists name replicas that are there: one that
+    restarts meanwhile would come back slowly. Nothing is done while anything copies that the journal lists.
     """
     journal = recorded.journal()
     if journal.is_settled or submission(recorded, number) is not None:

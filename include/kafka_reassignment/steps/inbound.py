@@ -22,8 +22,8 @@ LONGEST_GAP_SECONDS = 30.0
 def note_sizes(run: RunContext, number: int, *, again: bool = True) -> None:
     """Note the sizes of a batch that is about to be started, so that its admission need not wait for a second sample.
 
-    Nobody relies on the note, so an error of the cluster is only logged. Without ``again`` a fresh note of all its partitions
-    is kept: one from the end of the batch before is old enough for a growth to be seen.
+    Nobody relies on the note, so an error of the cluster is only logged. Without ``again`` a fresh note of all its
+    partitions is kept: one from the end of the batch before is old enough for a growth to be seen.
     """
     try:
         batch = run.batch(number)

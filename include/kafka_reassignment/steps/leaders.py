@@ -26,8 +26,8 @@ BETWEEN_TRIES_SECONDS = 5
 class Elections:
     """What came of the elections.
 
-    ``refused`` are the partitions that another try may help, with the reason; ``too_cold`` keep their leader because the
-    preferred one has too little of their tiered topic on its own disk.
+    ``refused`` are the partitions that another try may help, with the reason; ``too_cold`` keep their leader because
+    the preferred one has too little of their tiered topic on its own disk.
     """
 
     elected: list[TopicPartition] = field(default_factory=list)
@@ -60,7 +60,8 @@ class Elections:
 def elect_leaders(run: RunContext) -> None:
     """Make the preferred leader of every planned partition lead that is at its target.
 
-    Waits a moment for those that cannot lead now. Partitions that are elsewhere (another client moved them) keep their leader.
+    Waits a moment for those that cannot lead now. Partitions that are elsewhere (another client moved them) keep their
+    leader.
 
     Raises:
         StoppedError, ReassignmentInProgressError, LockLostError: this reassignment must not change anything now.

@@ -17,7 +17,8 @@ BETWEEN_LOOKS_SECONDS = 5
 class LeavingBrokers:
     """What brokers that were to be emptied host all the same.
 
-    ``hosted`` is by the metadata, ``hidden`` by their log dirs alone; ``silent`` says why of those that are alive and do not tell.
+    ``hosted`` is by the metadata, ``hidden`` by their log dirs alone; ``silent`` says why of those that are alive and
+    do not tell.
     """
 
     hosted: Sequence[TopicPartition] = ()
@@ -34,9 +35,9 @@ def observe_leaving(
 ) -> LeavingBrokers:
     """Look at the brokers that a decommission was to empty.
 
-    New topics land on them until they are cordoned. Topics that a user may not describe are left out of the metadata by the
-    brokers, without a word. A topic that is created or deleted at this moment may be in one of the two alone, so what only log
-    dirs show is looked at twice.
+    New topics land on them until they are cordoned. Topics that a user may not describe are left out of the metadata by
+    the brokers, without a word. A topic that is created or deleted at this moment may be in one of the two alone, so
+    what only log dirs show is looked at twice.
 
     Args:
         cluster: the cluster.

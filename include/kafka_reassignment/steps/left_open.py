@@ -1,7 +1,8 @@
 """Partitions that their batch goes on without, because a broker of theirs has died since they were submitted.
 
-Their moves stay as they are: they are not cancelled, the old replicas stay, and so does their throttle. The rest of the batch
-drops its old replicas and clears its throttle, later batches go on, and a batch after all others takes them up again.
+Their moves stay as they are: they are not cancelled, the old replicas stay, and so does their throttle. The rest of the
+batch drops its old replicas and clears its throttle, later batches go on, and a batch after all others takes them up
+again.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ def leave_open(
 ) -> tuple[Batch, datetime | None]:
     """Return the batch without the partitions that it goes on without from now on, and when it goes on without others.
 
-    It waits for the time of the request once nothing but dead brokers holds it up. Then it goes on without these partitions,
-    if that lets anything get on: the rest of the batch, a later one, or a later step of these, cut again without the dead broker.
-    None is left open more than twice, so that a broker that comes and goes does not keep the reassignment from ending. A
-    controller that takes one batch at a time would take no other meanwhile, so nothing is left open there.
+    It waits for the time of the request once nothing but dead brokers holds it up. Then it goes on without these
+    partitions, if that lets anything get on: the rest of the batch, a later one, or a later step of these, cut again
+    without the dead broker. None is left open more than twice, so that a broker that comes and goes does not keep the
+    reassignment from ending. A controller that takes one batch at a time would take no other meanwhile, so nothing is
+    left open there.
 
     Args:
         run: of the reassignment.
@@ -115,7 +117,8 @@ def left_open_by(recorded: RecordView) -> dict[str, int]:
     last = recorded.record.finished(finished[-1])
     if last is not None and last.left_open is not None:
         return last.left_open
-    # A file of an earlier version. The plan is revised when a batch leaves anything open, at the latest before the next one begins.
+    # A file of an earlier version. The plan is revised when a batch leaves anything open, at the latest before the next
+    # one begins.
     latest = recorded.submitted(finished[-1])
     if not has_left_open(recorded) and not (latest and latest.left_open):
         return {}

@@ -32,8 +32,8 @@ def _is_ordered_since(recorded: RecordView, submitted: SubmittedBatch) -> bool:
 def leave_out_disturbed(run: RunContext, recorded: RecordView, batch: Batch, view: View) -> Batch:
     """Return the batch without the partitions that another client has its hand on; they are recorded with the reason.
 
-    Nothing is taken for another client's doing that this reassignment's own stop or withdrawal has done. Does nothing to
-    a batch that was not submitted.
+    Nothing is taken for another client's doing that this reassignment's own stop or withdrawal has done. Does nothing
+    to a batch that was not submitted.
 
     Raises:
         StoppedError: the reassignment was stopped.

@@ -66,11 +66,11 @@ def keep_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Replicas
 def to_move_what_is_left(run: RunContext, targets: Mapping[TopicPartition, Replicas]) -> tuple[Advice, ...]:
     """Return the advice by which a new reassignment moves what is left, as the cluster is now.
 
-    What such a reassignment would be refused for, or wait for, comes first: brokers that are down, moves of other clients,
-    another owner of the cluster's lock. Of an offline partition those brokers are to come back that the ISR still names, or
-    all where it names none: the one that was in sync last has every message. A new reassignment cannot move what gets fewer
-    replicas than min.insync.replicas, nor what has no leader though all its brokers are up (F19): that is for a person to
-    correct, and is all that the advice asks for when nothing else is left.
+    What such a reassignment would be refused for, or wait for, comes first: brokers that are down, moves of other
+    clients, another owner of the cluster's lock. Of an offline partition those brokers are to come back that the ISR
+    still names, or all where it names none: the one that was in sync last has every message. A new reassignment cannot
+    move what gets fewer replicas than min.insync.replicas, nor what has no leader though all its brokers are up (F19):
+    that is for a person to correct, and is all that the advice asks for when nothing else is left.
 
     Args:
         run: of the reassignment that leaves it.
@@ -113,8 +113,9 @@ def split_by_factor(
 ) -> tuple[dict[TopicPartition, Replicas], dict[TopicPartition, Replicas]]:
     """Return the targets that are still to be reached, and the replicas of partitions that have another factor than the plan knows.
 
-    The topic was made anew, or another client has changed its replication factor: the target would undo that, which nobody asked for.
-    What looks half-way is so too where its batch has found it changed, unless that is back where its step begins.
+    The topic was made anew, or another client has changed its replication factor: the target would undo that, which
+    nobody asked for. What looks half-way is so too where its batch has found it changed, unless that is back where its
+    step begins.
 
     Args:
         run: of the reassignment that leaves them.

@@ -32,7 +32,8 @@ def change_limits(
 ) -> Limits:
     """Order other limits for the batches that have not begun; the ones not named stay as they were asked for last.
 
-    Gives way to what a person has asked for later. That is no error in the run of the reassignment itself, which could never get past it.
+    Gives way to what a person has asked for later. That is no error in the run of the reassignment itself, which could
+    never get past it.
 
     Args:
         run: of the running reassignment.
@@ -117,11 +118,11 @@ def check_limits(limits: Limits, description: ClusterDescription) -> None:
 def revise(run: RunContext, after: int, event: AuditDraft) -> None:
     """Re-batch what is left after one batch where that is due.
 
-    It is when other limits were asked for, when partitions of the batch are retried or left open, and when partitions of the next batch
-    have several steps left and a replica out of sync: KIP-435 then drops that one first, and adds as many as reach
-    ``min.insync.replicas``. Does nothing when that was done already, by the limits that are asked for now, or when the next batch
-    has begun. One that a stop has cancelled since is re-batched where other limits were asked for; what the stop has left
-    elsewhere than at its beginning stays in it as it is.
+    It is when other limits were asked for, when partitions of the batch are retried or left open, and when partitions
+    of the next batch have several steps left and a replica out of sync: KIP-435 then drops that one first, and adds as
+    many as reach ``min.insync.replicas``. Does nothing when that was done already, by the limits that are asked for
+    now, or when the next batch has begun. One that a stop has cancelled since is re-batched where other limits were
+    asked for; what the stop has left elsewhere than at its beginning stays in it as it is.
     """
     record, recorded = run.record, RecordView(run.record)
     number, last = record.revisions.last()
@@ -237,7 +238,8 @@ def _steps_of_unhealthy(
 ) -> tuple[Step, ...]:
     """The steps of the next batch's partitions from what is in sync now, where these differ from the planned ones.
 
-    Where all steps are cut again, also those that do not differ, and last ones: they would be cut as if all were in sync.
+    Where all steps are cut again, also those that do not differ, and last ones: they would be cut as if all were in
+    sync.
     """
     if number > run.plan().batches:
         return ()
@@ -278,8 +280,8 @@ def _begun_before_stop(
 ) -> tuple[str, ...]:
     """The partitions of a batch that are not where their step begins, though a stop has cancelled the batch.
 
-    A stop carries on to the target what it cannot take back, and a resume may come before all is settled: what is in flight or
-    half-way is looked after as part of its batch, and a step that is done must not be cut again.
+    A stop carries on to the target what it cannot take back, and a resume may come before all is settled: what is in
+    flight or half-way is looked after as part of its batch, and a step that is done must not be cut again.
     """
     if number > run.plan().batches:
         return ()
@@ -309,8 +311,8 @@ def _went_behind(record: Record, batch: int) -> tuple[str, ...]:
 def _left_open_steps(record: Record, batch: int) -> tuple[tuple[Step, ...], int]:
     """The steps that this batch and earlier ones have left open, and how many of them are of this batch.
 
-    Not those that were planned from the start since, because a stop has taken them back: nothing of them is open any more. Nor
-    those that a batch has left out since: they are retried, or were tried often enough.
+    Not those that were planned from the start since, because a stop has taken them back: nothing of them is open any
+    more. Nor those that a batch has left out since: they are retried, or were tried often enough.
     """
     recorded = RecordView(record)
     submitted = recorded.submitted(batch)
@@ -368,8 +370,8 @@ def _name(step: Step) -> str:
 def _require_batches_left(run: RunContext) -> int:
     """Return the number of the last batch that has begun; refuse where that is the last of all.
 
-    One that a stop has cancelled has not: it begins again when the reassignment is resumed. Batches are submitted in order, so what
-    was submitted of one is read, not of all.
+    One that a stop has cancelled has not: it begins again when the reassignment is resumed. Batches are submitted in
+    order, so what was submitted of one is read, not of all.
     """
     batches, finished = run.plan().batches, run.record.finished_batches()
     begun = next(n for n in range(1, batches + 2) if n not in finished) - 1

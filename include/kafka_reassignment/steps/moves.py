@@ -80,17 +80,17 @@ def submit(
     """Submit in slices and return the refusals.
 
     KIP-860's guard is on for each partition whose number of replicas stays the same; not where the controller takes one
-    request at a time: Kafka has no guard there, and the second request would meet the first. When the controller stays busy with an
-    earlier submission, that is the refusal, and the remaining slices are not submitted. After each slice what is in
-    flight is compared with what was meant: where another client's move made something else of it, ours is cancelled at
-    once, and ``RACED`` is the refusal.
+    request at a time: Kafka has no guard there, and the second request would meet the first. When the controller stays
+    busy with an earlier submission, that is the refusal, and the remaining slices are not submitted. After each slice
+    what is in flight is compared with what was meant: where another client's move made something else of it, ours is
+    cancelled at once, and ``RACED`` is the refusal.
 
     Args:
         run: of the reassignment.
         view: on the ground of which it was decided.
         targets: to submit.
-        of: the batch. None settles a reassignment that was stopped, and does not wait for a busy controller: its next look
-            tries again.
+        of: the batch. None settles a reassignment that was stopped, and does not wait for a busy controller: its next
+            look tries again.
 
     Raises:
         OvertakenError: another try has carried the batch on since; what was submitted after that is cancelled.
@@ -134,8 +134,9 @@ def _undo_raced(
 ) -> dict[TopicPartition, Refusal]:
     """Cancel accepted submissions that became something else than was meant; return them as refused.
 
-    Those that came after the batch was finished, or this reassignment had lost the go-ahead, are cancelled, and so are those that
-    copy again what was there. Another try has dropped that; where none has gone on, the topic was deleted and made anew.
+    Those that came after the batch was finished, or this reassignment had lost the go-ahead, are cancelled, and so are
+    those that copy again what was there. Another try has dropped that; where none has gone on, the topic was deleted
+    and made anew.
 
     Raises:
         ReassignmentError: why they came too late.
@@ -198,7 +199,8 @@ def _put_in_order(
 ) -> None:
     """Give what was cancelled the order of its replicas back: that of the submission stays otherwise.
 
-    Below Kafka 4.1 KIP-860's guard goes by metadata, which may show what was cancelled a moment ago: what it refuses is asked again.
+    Below Kafka 4.1 KIP-860's guard goes by metadata, which may show what was cancelled a moment ago: what it refuses is
+    asked again.
     """
     ends = {s.partition: (s.reassignment.target, s.reassignment.current) for s in of.batch.steps} if of else {}
     due = {p: end for p in cancelled for end in ends.get(p, ()) if set(end) == set(were_in_flight[p].original)}

@@ -103,7 +103,8 @@ def plan_placement(run: RunContext) -> str:
 
     Raises:
         InfeasiblePlanError: the rules cannot be met; the message says which and what would relax it.
-        InvalidReplicationFactorError: partitions differ in replicas, and the controller wants another number than most have.
+        InvalidReplicationFactorError: partitions differ in replicas, and the controller wants another number than most
+            have.
         PolicyViolationError, InvalidAssignmentError, InvalidPartitionsError, …: the cluster refuses the placement.
     """
     with run.audited("plan_placement") as event:
@@ -123,7 +124,8 @@ def create_partitions(run: RunContext) -> bool:
     False is only returned where validation was all that was asked for.
 
     Raises:
-        StalePlanError: the topic has grown since, to less than the wanted count, or a planned broker may not be used any more.
+        StalePlanError: the topic has grown since, to less than the wanted count, or a planned broker may not be used
+            any more.
         ReassignmentInProgressError: partitions of the topic are being reassigned.
         ClusterUnavailableError: no answer; the next try finds out whether they were added.
         PolicyViolationError, InvalidAssignmentError, …: the cluster refuses.

@@ -165,8 +165,8 @@ def check_nothing_moves(run: RunContext, topic: str, step: str) -> View:
 def look_at_moves(run: RunContext, topic: str) -> tuple[View, frozenset[TopicPartition]]:
     """Return what is seen of a topic, and which of its partitions are being reassigned: in flight, or half-way.
 
-    Half-way are those that a reassignment has between its expansion and its drop: nothing of them is in flight, and they have
-    old and new replicas.
+    Half-way are those that a reassignment has between its expansion and its drop: nothing of them is in flight, and
+    they have old and new replicas.
 
     Raises:
         RecordDamagedError: as ``check_nothing_moves``.

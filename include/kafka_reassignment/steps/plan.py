@@ -39,9 +39,9 @@ TOPIC_KEYS = (MIN_ISR, REMOTE_STORAGE)
 def make_plan(run: RunContext, *, master: str, spark_settings: Mapping[str, str] | None = None) -> str:
     """Take a snapshot, plan on Spark, freeze, write the JSON files and the report; return the plan in words.
 
-    Each try plans at a place of its own, and the first one that freezes its plan is the one whose plan runs. A frozen plan
-    is kept as it is, and what people see is read from it. An error that does not pass releases the cluster's lock while
-    nothing was started.
+    Each try plans at a place of its own, and the first one that freezes its plan is the one whose plan runs. A frozen
+    plan is kept as it is, and what people see is read from it. An error that does not pass releases the cluster's lock
+    while nothing was started.
 
     Args:
         run: the reassignment.
@@ -120,8 +120,8 @@ def _plan_on_spark(
     master: str,
     spark_settings: Mapping[str, str] | None,
 ) -> PlanSummary:
-    # Imported here, so that the other steps need neither PySpark nor Java; and before Spark starts in another thread: two
-    # threads that import PySpark at once find it half imported.
+    # Imported here, so that the other steps need neither PySpark nor Java; and before Spark starts in another thread:
+    # two threads that import PySpark at once find it half imported.
     require_pyspark()
     require_hadoop(master)
     from kafka_reassignment.planner.pipeline import plan  # noqa: PLC0415
@@ -222,10 +222,11 @@ def _rolled_back(run: RunContext) -> Record:
 def take_snapshot(run: RunContext, uri: str, *, as_if_cancelled: bool = False) -> None:
     """Write what the planner needs to know of the cluster into a folder.
 
-    With ``as_if_cancelled`` a partition in flight counts as being where a cancel leaves it (KIP-236), and what the superseded
-    reassignment has left between two assignments as being at one of them: that is where the batches will find it. What can reach
-    neither is to have as many replicas as before. Where the controller cannot cancel, a move in flight ends at its target, and
-    its original replicas are not known. Without it nothing may be in flight, as in ``preflight``, which may be long ago.
+    With ``as_if_cancelled`` a partition in flight counts as being where a cancel leaves it (KIP-236), and what the
+    superseded reassignment has left between two assignments as being at one of them: that is where the batches will
+    find it. What can reach neither is to have as many replicas as before. Where the controller cannot cancel, a move in
+    flight ends at its target, and its original replicas are not known. Without it nothing may be in flight, as in
+    ``preflight``, which may be long ago.
 
     Raises:
         ReassignmentInProgressError: another client has begun moves, and they are not to be cancelled.

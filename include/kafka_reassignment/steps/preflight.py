@@ -48,8 +48,9 @@ def preflight(run: RunContext, fields: dict[str, Any], requested_by: str) -> Non
     """Read the request, check it against the cluster, open the record and lock the cluster.
 
     Everything that can refuse comes first; a refusal leaves its audit event behind and nothing else. Then the request
-    is recorded, so that kafka_reassignment_cancel knows the reassignment, and then the cluster is locked. Where the plan
-    is frozen already, the lock is only looked at: start_batches takes it. In a run without that task it is taken here.
+    is recorded, so that kafka_reassignment_cancel knows the reassignment, and then the cluster is locked. Where the
+    plan is frozen already, the lock is only looked at: start_batches takes it. In a run without that task it is taken
+    here.
 
     Raises:
         OtherAirflowError: another Airflow has begun a reassignment of this id.
@@ -152,8 +153,8 @@ def _owner_to_supersede(run: RunContext, request: ReassignmentRequest) -> Cluste
     """KIP-236: return the lock of the reassignment whose place this one takes; None where the cluster is not locked, or by this one.
 
     Raises:
-        ReassignmentInProgressError: another reassignment has the lock, and is not to be superseded; or a step has it for some
-            seconds, such as a sweep: to take it would let both write throttle configs.
+        ReassignmentInProgressError: another reassignment has the lock, and is not to be superseded; or a step has it
+            for some seconds, such as a sweep: to take it would let both write throttle configs.
     """
     owner, cluster_id = run.lock_of_another(), run.record.cluster_id
     if owner is None:

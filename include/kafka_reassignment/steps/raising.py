@@ -47,8 +47,8 @@ Decide = Callable[[str, Journal], ThrottleSetting]
 def raise_to_whole(run: RunContext, recorded: RecordView, batch: Batch, event: AuditDraft) -> bool:
     """Raise the rates of a batch that are set lower than they are wanted; return whether anything had to be set.
 
-    It ends as soon as nothing is left to copy. A batch begins at a low rate; what its brokers copied of the batch before uses up the
-    most of a higher one. Whatever was cut off while it was raised, the next look takes up here.
+    It ends as soon as nothing is left to copy. A batch begins at a low rate; what its brokers copied of the batch
+    before uses up the most of a higher one. Whatever was cut off while it was raised, the next look takes up here.
 
     Raises:
         OvertakenError: another reassignment has taken the rates over.
@@ -119,12 +119,12 @@ def set_in_parts(
 ) -> tuple[ThrottleSetting, dict[ConfigResource, Refusal]]:
     """Set rates, journal first; return what the last part was, and its refusals. A large raise takes ``QUOTA_SECONDS``.
 
-    Each part is decided on what is seen then: another client may lower the rate meanwhile, a person may ask for another one, and
-    a broker may join. What is raised further then, or later, has its own first part. A part is set ``PART`` after the one
-    before, never earlier: two parts in one second are a burst. What is a whole part late is made up for, two parts at once.
-    A part that is cleared before it is set is not set, and one that is set too late is taken back where nothing needs it; what is
-    left to raise is decided again then. An error between two parts ends the setting: each of its requests has been answered. One of a
-    request leaves it under way, since the request may still come.
+    Each part is decided on what is seen then: another client may lower the rate meanwhile, a person may ask for another
+    one, and a broker may join. What is raised further then, or later, has its own first part. A part is set ``PART``
+    after the one before, never earlier: two parts in one second are a burst. What is a whole part late is made up for,
+    two parts at once. A part that is cleared before it is set is not set, and one that is set too late is taken back
+    where nothing needs it; what is left to raise is decided again then. An error between two parts ends the setting:
+    each of its requests has been answered. One of a request leaves it under way, since the request may still come.
 
     Args:
         run: its record has the journal.
@@ -189,8 +189,8 @@ def _set_unless_cleared(
 ) -> dict[ConfigResource, Refusal] | None:
     """Make the changes and return the refusals; None where something of them was cleared since they were journalled.
 
-    Then nothing is set, or what came too late is taken back. Who cleared it may as well be another reassignment that has taken the
-    rates over and needs them: so they are owed again, and what nothing needs is restored.
+    Then nothing is set, or what came too late is taken back. Who cleared it may as well be another reassignment that
+    has taken the rates over and needs them: so they are owed again, and what nothing needs is restored.
     """
     if not setting.changes:
         return {}

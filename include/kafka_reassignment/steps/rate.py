@@ -60,13 +60,14 @@ NEXT_TIME = Correct("give 'throttle_mb_per_second' with the next reassignment")
 def adjust_rate_to_health(run: RunContext, recorded: RecordView, own: Collection[TopicPartition]) -> None:
     """Change the rate where the cluster's health asks for it, with an audit event of its own.
 
-    Nothing is looked at unless the request has ``mb_per_second_while_unhealthy``. A broker with a lower rate of its own keeps it.
+    Nothing is looked at unless the request has ``mb_per_second_while_unhealthy``. A broker with a lower rate of its own
+    keeps it.
 
     Args:
         run: of the reassignment.
         recorded: what its record shows.
-        own: partitions of the batch. Their leaders are throttled, so a replica of theirs that is out of sync would come back
-            more slowly at a lower rate, or never where producers write as fast.
+        own: partitions of the batch. Their leaders are throttled, so a replica of theirs that is out of sync would come
+            back more slowly at a lower rate, or never where producers write as fast.
     """
     request = run.request
     if request.mb_per_second_while_unhealthy is None:
@@ -98,9 +99,9 @@ def rates_to_raise(
 ) -> tuple[Advice, ...]:
     """Return the advice about rates that are too low for what is waited for.
 
-    Lower ones of another client are left to a person. Ours is to be doubled where nothing else holds a replica up: the lowest of those
-    that what is waited for copies at, not that of another broker. While the cluster's
-    health holds it down, a higher one would be lowered at the next look, and be what is asked for afterwards: so its end is waited for.
+    Lower ones of another client are left to a person. Ours is to be doubled where nothing else holds a replica up: the
+    lowest of those that what is waited for copies at, not that of another broker. While the cluster's health holds it
+    down, a higher one would be lowered at the next look, and be what is asked for afterwards: so its end is waited for.
 
     Args:
         run: of the reassignment.
@@ -160,19 +161,19 @@ def change_rate(
     """Change the rate of a reassignment while it runs, journal first, and return what is in force now; later batches take it too.
 
     A rate of another client that is lower stays, and the text says so. A broker that is down gets it when it is back. A
-    raise takes eleven seconds: done at once, brokers would burst. Where it is cut off, the next look of the batch goes on
-    with it.
+    raise takes eleven seconds: done at once, brokers would burst. Where it is cut off, the next look of the batch goes
+    on with it.
 
     Where the reassignment ends during a raise, the text says so: what was raised is restored with its throttle.
 
-    A person's change ends auto rate. It gives way to what a person has asked for later, also while it raises the rate. That is no
-    error in the run of the reassignment itself, which could never get past it. A change that nobody asked for (``decided_on``) gives
-    way to any other that came since.
+    A person's change ends auto rate. It gives way to what a person has asked for later, also while it raises the rate.
+    That is no error in the run of the reassignment itself, which could never get past it. A change that nobody asked
+    for (``decided_on``) gives way to any other that came since.
 
     Args:
         run: of the running reassignment.
-        asked_bytes_per_second: what each of the brokers may send or receive; None is what it was before the cluster's health
-            lowered it.
+        asked_bytes_per_second: what each of the brokers may send or receive; None is what it was before the cluster's
+            health lowered it.
         brokers: only these; all when None.
         sides: what they send (leader), what they receive (follower), or both.
         allow_low: accept less than 1 MB/s, which Kafka cannot hold accurately (F9).
@@ -182,7 +183,8 @@ def change_rate(
         because: the reason, for the journal and the audit trail; empty where a person asks for it.
 
     Raises:
-        InvalidRequestError: this reassignment has not the lock, or another rate was asked for later, not by its own run.
+        InvalidRequestError: this reassignment has not the lock, or another rate was asked for later, not by its own
+            run.
         InvalidThrottleError: the rate is too low, or the reassignment runs without a throttle.
         UnknownBrokerError: a broker is not part of the cluster.
         ThrottleMissingError: brokers did not take it; it is journalled, and the batch's next look sets it.

@@ -61,7 +61,8 @@ def planned_batch(recorded: RecordView, number: int) -> Batch:
 def begun_batch(recorded: RecordView, number: int) -> Batch:
     """Return the part of a batch, withdrawn partitions included, of which something may have been submitted; none before its first request.
 
-    What another client has brought half-way is no part of it, and nothing that a stop has settled before it was resumed.
+    What another client has brought half-way is no part of it, and nothing that a stop has settled before it was
+    resumed.
 
     Raises:
         RecordError: there is no plan yet, or it has no such batch.

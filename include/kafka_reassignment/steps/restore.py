@@ -57,9 +57,9 @@ One of them is that which deletes the lists that the one before has emptied.
 class Restored:
     """What restoring left: ``owed`` in words, and the partitions that still copy and keep their throttle.
 
-    ``hung`` are those of them whose moves do not end by themselves, and why; ``advice`` is what ends these. Where no batch waits
-    for such a move, nothing else tells of it. ``stuck`` are those of ``hung`` that have nothing left to copy: Kafka 3.9 to 4.2
-    completes such a move when all is in sync.
+    ``hung`` are those of them whose moves do not end by themselves, and why; ``advice`` is what ends these. Where no
+    batch waits for such a move, nothing else tells of it. ``stuck`` are those of ``hung`` that have nothing left to
+    copy: Kafka 3.9 to 4.2 completes such a move when all is in sync.
     """
 
     owed: tuple[str, ...]
@@ -85,8 +85,9 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
     """Take back what the journal says is ours and nothing needs any more; return what is left.
 
     What any move of ours still needs stays, of whatever batch or reassignment of the cluster; so does all that the
-    reassignment has in place which has the cluster's lock. The journal keeps a record until the cluster shows its earlier
-    value, so a crash at any point loses nothing. What was not seen at all is looked for twice: a broker may be behind.
+    reassignment has in place which has the cluster's lock. The journal keeps a record until the cluster shows its
+    earlier value, so a crash at any point loses nothing. What was not seen at all is looked for twice: a broker may be
+    behind.
     """
     others = _other_journals(run)
     their_journals = [theirs for _, theirs in others]
@@ -194,8 +195,9 @@ def _with_what_arrived(run: RunContext, others: Collection[Journal]) -> Journal:
 def adopt_debts(run: RunContext) -> tuple[str, ...]:
     """Take over what earlier reassignments of this cluster still owe its configs (KIP-179); return from which ones.
 
-    This reassignment has the lock of the cluster: it looks after what of theirs still copies from now on. Their journals
-    lose exactly what was taken over; what a late task of theirs journals meanwhile is taken over as well, or stays.
+    This reassignment has the lock of the cluster: it looks after what of theirs still copies from now on. Their
+    journals lose exactly what was taken over; what a late task of theirs journals meanwhile is taken over as well, or
+    stays.
     """
     return tuple(r.reassignment_id for r, _ in _other_journals(run) if _take_over(run, r))
 

@@ -18,9 +18,9 @@ from kafka_reassignment.steps.stopped_steps import begun_partitions
 def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True, dag_id: str = DAG_ID) -> None:
     """Let a reassignment go on that was stopped, or whose run was deleted.
 
-    It goes on from its first unfinished batch, when its batches are started again. Partitions that the stop took back to
-    their original replicas, though first steps of theirs were finished, are moved from there after all others. Does nothing
-    in a run that has done it before, and died after it. One run lifts one stop: not what is ordered after that.
+    It goes on from its first unfinished batch, when its batches are started again. Partitions that the stop took back
+    to their original replicas, though first steps of theirs were finished, are moved from there after all others. Does
+    nothing in a run that has done it before, and died after it. One run lifts one stop: not what is ordered after that.
 
     Args:
         run: the reassignment.
@@ -32,8 +32,8 @@ def resume(run: RunContext, *, by: str, reason: str = "", has_run: bool = True, 
     Raises:
         OtherAirflowError: another Airflow has begun it, and has its run.
         ReassignmentInProgressError: another one has the lock of the cluster.
-        InvalidRequestError: it is not stopped and has its run, be it of another DAG, or nothing of it is left to do; or it was
-            stopped since this run has resumed it.
+        InvalidRequestError: it is not stopped and has its run, be it of another DAG, or nothing of it is left to do; or
+            it was stopped since this run has resumed it.
     """
     run.refuse_other_airflow(f"trigger {RESUME_DAG_ID} in the Airflow {{instance}}")
     with run.audited("resume") as event:
@@ -87,7 +87,8 @@ def _refuse_while_locked(run: RunContext) -> None:
 def _has_resumed_before(run: RunContext) -> bool:
     """Whether an earlier try has resumed what was not stopped.
 
-    Only the audit trail says so: its batch goes on meanwhile, and what was submitted before a command counts as cancelled.
+    Only the audit trail says so: its batch goes on meanwhile, and what was submitted before a command counts as
+    cancelled.
     """
     own = run.actor.run_id
     if not own:

@@ -64,7 +64,8 @@ def act(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[Canc
 
     What a busy controller refuses is stranded for now, for its reason.
 
-    A cancel starts a new leader epoch as a drop does (F38), so both have the same pace: a slice, each right after a look at it.
+    A cancel starts a new leader epoch as a drop does (F38), so both have the same pace: a slice, each right after a
+    look at it.
     """
     stopped = stopped_steps(run, recorded, scope)
     view = confirmed_view(run, stopped.steps)

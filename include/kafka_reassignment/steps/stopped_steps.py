@@ -28,7 +28,8 @@ class StoppedSteps:
     """Steps to settle, and the whole reassignment of those partitions that take several steps (KIP-435).
 
     ``of_owner`` are partitions that are left to the reassignment which has the cluster's lock, and why. ``back`` are
-    partitions of a damaged plan that is superseded: where they were before it is known best, so that is where they go if they can.
+    partitions of a damaged plan that is superseded: where they were before it is known best, so that is where they go
+    if they can.
     """
 
     steps: tuple[Step, ...] = ()
@@ -40,10 +41,10 @@ class StoppedSteps:
 def stopped_steps(run: RunContext, recorded: RecordView, scope: CancelScope) -> StoppedSteps:
     """Return what a cancel is about: no other steps can be in flight or half-way.
 
-    What the reassignments that it has superseded have left, and it does not move, is settled with it: nobody else would. What the
-    plan of another reassignment that has the cluster's lock moves is that one's, also where both have the same
-    targets: an old cancel that is cleared must not take its moves, nor the copies that it has made. So is what one that has
-    superseded this one has moved, with the lock or without.
+    What the reassignments that it has superseded have left, and it does not move, is settled with it: nobody else
+    would. What the plan of another reassignment that has the cluster's lock moves is that one's, also where both have
+    the same targets: an old cancel that is cleared must not take its moves, nor the copies that it has made. So is what
+    one that has superseded this one has moved, with the lock or without.
     """
     ours = StoppedSteps()
     if recorded.record.exists:
@@ -88,7 +89,8 @@ def _owner(run: RunContext) -> Record | None:
 def steps_of_owner(run: RunContext) -> tuple[Step, ...]:
     """Return the steps of another reassignment, which has the cluster's lock, that may be in flight or half-way.
 
-    One that was stopped has the lock until all of it is settled. What it has superseded, and not settled yet, is among them.
+    One that was stopped has the lock until all of it is settled. What it has superseded, and not settled yet, is among
+    them.
 
     Raises:
         RecordDamagedError: the lock is not readable, or nobody can tell which these are.
@@ -115,10 +117,12 @@ def known_steps_of_superseded(run: RunContext) -> StoppedSteps:
 def steps_of_superseded(run: RunContext) -> StoppedSteps:
     """Return what the reassignments that this one has superseded have left in flight or half-way, and this one does not move.
 
-    Before its first batch that is also what its plan moves. What one of them had superseded in its turn is in it as well.
+    Before its first batch that is also what its plan moves. What one of them had superseded in its turn is in it as
+    well.
 
     Raises:
-        RecordDamagedError: nobody can tell what one of them has left. To go on would leave replicas too many without a word.
+        RecordDamagedError: nobody can tell what one of them has left. To go on would leave replicas too many without a
+            word.
     """
     return _steps_of_superseded(run, run.record)
 
@@ -312,9 +316,9 @@ def moves_of_others(run: RunContext, recorded: RecordView, scope: CancelScope) -
 def begun_partitions(recorded: RecordView) -> frozenset[TopicPartition]:
     """Return the partitions whose first steps are in finished batches, and whose last one is not.
 
-    A step that its batch has left out, or that was withdrawn before its batch, was not made, unless another client has made
-    something else of the partition. One that was withdrawn before its batch had ended may have been taken back since it was
-    submitted, so its last step does not count as made.
+    A step that its batch has left out, or that was withdrawn before its batch, was not made, unless another client has
+    made something else of the partition. One that was withdrawn before its batch had ended may have been taken back
+    since it was submitted, so its last step does not count as made.
     """
     finished = sorted(recorded.finished_batches())
     withdrawn = _withdrawn_at(recorded.record) if finished else {}

@@ -30,8 +30,8 @@ def to_get_on(
         waiting: by partition, the brokers whose replicas are waited for.
         view: what was seen of them.
         stuck: the brokers of which some get nowhere: no rate is raised for these.
-        blocked: partitions that something else holds up. No rate of ours is raised for them, but a lower one of another client may
-            be what keeps a replica that stays out of sync.
+        blocked: partitions that something else holds up. No rate of ours is raised for them, but a lower one of another
+            client may be what keeps a replica that stays out of sync.
     """
     nowhere = {
         (partition, one.broker)

@@ -1,8 +1,8 @@
 """A new target over moves in flight (KIP-236): cancel them where that is safe, then the usual steps begin.
 
-What the superseded reassignment has in flight or half-way is settled before the first batch, to where the plan counts on it: else
-it would complete meanwhile, and nobody would ever drop the replicas that are too many. What cannot be settled then is asked for
-again at the end.
+What the superseded reassignment has in flight or half-way is settled before the first batch, to where the plan counts
+on it: else it would complete meanwhile, and nobody would ever drop the replicas that are too many. What cannot be
+settled then is asked for again at the end.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ def left_between(run: RunContext) -> LeftBetween:
 def give_back(run: RunContext) -> tuple[str, str]:
     """Release the lock of a reassignment that ends before its first batch; return what the superseded one has left, and its id.
 
-    That one is stopped, and nobody else would say that its moves are still in flight or half-way. Both are empty where nothing is.
+    That one is stopped, and nobody else would say that its moves are still in flight or half-way. Both are empty where
+    nothing is.
     """
     left = _left_by_superseded(run)
     run.release_lock()
@@ -130,11 +131,12 @@ def _left_by_superseded(run: RunContext) -> tuple[str, str]:
 def settle_superseded(run: RunContext, event: AuditDraft) -> Mapping[TopicPartition, str]:
     """Settle what the superseded reassignment has left: nobody else would. Return what cannot be settled now, and why.
 
-    Each partition goes to where the plan counts on it, else to either end of its reassignment: moves in flight are cancelled
-    where that is safe, and what is between two assignments goes to one of them; nothing is copied. A slice at a time, each right
-    after a look at its ISR, as drops are. A move in flight that is planned again, and that no cancel brings to where it is planned
-    from, is left to its batch. So is, before the first batch, what is half-way and planned from elsewhere than the end that it would
-    go to: there its steps would be stale. Without the lock of the cluster this only looks.
+    Each partition goes to where the plan counts on it, else to either end of its reassignment: moves in flight are
+    cancelled where that is safe, and what is between two assignments goes to one of them; nothing is copied. A slice at
+    a time, each right after a look at its ISR, as drops are. A move in flight that is planned again, and that no cancel
+    brings to where it is planned from, is left to its batch. So is, before the first batch, what is half-way and
+    planned from elsewhere than the end that it would go to: there its steps would be stale. Without the lock of the
+    cluster this only looks.
 
     Raises:
         RecordDamagedError: nobody can tell what it has left.

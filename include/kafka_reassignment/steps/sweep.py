@@ -30,9 +30,9 @@ LONGEST_HELD = timedelta(hours=1)
 class Sweep:
     """By reassignment: what became of its debts, in words; ``left`` are those that still owe something.
 
-    ``for_a_person`` are the errors that no later sweep gets over: objects that cannot be read (what is owed by them is not
-    known, or its payment not recorded), moves that Kafka never completes, which keep a throttle in place, and the lock of a
-    step that died with it.
+    ``for_a_person`` are the errors that no later sweep gets over: objects that cannot be read (what is owed by them is
+    not known, or its payment not recorded), moves that Kafka never completes, which keep a throttle in place, and the
+    lock of a step that died with it.
     """
 
     summaries: dict[str, str]
@@ -43,10 +43,11 @@ class Sweep:
 def sweep(run: RunContext, *, by: str) -> Sweep:
     """Restore the throttle configs of every reassignment of this cluster that is over and still owes some.
 
-    The cluster is locked during the sweep, so that no reassignment begins in between; where one is at work nothing is restored,
-    because it pays the debts of earlier ones itself. What that one has in flight is made sure to be throttled: its last task may
-    have failed, or been stopped, and then nobody else looks. What still copies because of an earlier one keeps its throttle. A
-    damaged object of one reassignment, or a move that never ends, keeps none of the others waiting.
+    The cluster is locked during the sweep, so that no reassignment begins in between; where one is at work nothing is
+    restored, because it pays the debts of earlier ones itself. What that one has in flight is made sure to be
+    throttled: its last task may have failed, or been stopped, and then nobody else looks. What still copies because of
+    an earlier one keeps its throttle. A damaged object of one reassignment, or a move that never ends, keeps none of
+    the others waiting.
 
     Raises:
         RecordDamagedError: the lock of the cluster is not readable.
@@ -95,8 +96,8 @@ def _pay(run: RunContext, record: Record) -> str:
     """Restore what one reassignment owes, and say what is left.
 
     Raises:
-        ThrottleInUseError: a move that Kafka never completes keeps some of it in place, whoever's it is. What still copies, or
-            waits for a broker that is down, is waited for.
+        ThrottleInUseError: a move that Kafka never completes keeps some of it in place, whoever's it is. What still
+            copies, or waits for a broker that is down, is waited for.
     """
     own = replace(run, record=record)
     with own.audited("sweep_throttle") as event:

@@ -41,8 +41,8 @@ def left_open_not_settled(run: RunContext) -> dict[TopicPartition, str]:
 def still_copying(steps: Collection[Step], view: View) -> tuple[TopicPartition, ...]:
     """Return the partitions of which a move of ours is in flight, or has left an extra replica that is not in sync yet.
 
-    A partition at its target is not among them, nor one that another client moves: what a throttle of theirs is needed for
-    stays all the same.
+    A partition at its target is not among them, nor one that another client moves: what a throttle of theirs is needed
+    for stays all the same.
     """
     copying = needed_replicas(replicas_listed(steps), view).copying
     at = {s.partition: phase(s, view) for s in steps}

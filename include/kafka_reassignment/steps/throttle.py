@@ -70,9 +70,9 @@ def ensure_throttle(run: RunContext, batch: Batch, event: AuditDraft) -> bool:
 
     Nothing is set for an unthrottled request.
 
-    Rates begin low (``low_at_first``); ``raise_to_whole`` raises them when the batch is submitted. Brokers that are down take no
-    part: nothing moves to or from them until they are back, and the next look puts the throttle on them. No rate of ours that
-    is in place is raised: what was taken over from an earlier reassignment may still copy.
+    Rates begin low (``low_at_first``); ``raise_to_whole`` raises them when the batch is submitted. Brokers that are
+    down take no part: nothing moves to or from them until they are back, and the next look puts the throttle on them.
+    No rate of ours that is in place is raised: what was taken over from an earlier reassignment may still copy.
 
     Raises:
         ThrottleMissingError: it could not be put in place; data must not move.
@@ -102,18 +102,21 @@ def ensure_throttle(run: RunContext, batch: Batch, event: AuditDraft) -> bool:
 def keep_throttled(run: RunContext, recorded: RecordView, batch: Batch | None, *advice: Advice) -> str:
     """Make sure that whatever copies because of this reassignment is under its throttle; return what a person should know.
 
-    Every look of a waiting step calls this first, before it refuses or fails for any other reason. What copies is read off
-    the journal (all batches, and what was taken over) and what was submitted of ``batch``, and off the cluster: moves in
-    flight, extra replicas that are not in sync yet, brokers that are back. The text names rates of other clients that are lower; it is empty, or
-    begins with a semicolon. An audit event of its own is left where something had to be set, or such a rate was found.
+    Every look of a waiting step calls this first, before it refuses or fails for any other reason. What copies is read
+    off the journal (all batches, and what was taken over) and what was submitted of ``batch``, and off the cluster:
+    moves in flight, extra replicas that are not in sync yet, brokers that are back. The text names rates of other
+    clients that are lower; it is empty, or begins with a semicolon. An audit event of its own is left where something
+    had to be set, or such a rate was found.
 
-    What was taken over from an earlier reassignment keeps the rates that were set last, at most those asked for, until a batch raises
-    them. For an unthrottled request only that is looked after, without what its batch moves itself. Nothing is done while another
-    reassignment has the cluster's lock: what this one had in place is looked after by that one.
+    What was taken over from an earlier reassignment keeps the rates that were set last, at most those asked for, until
+    a batch raises them. For an unthrottled request only that is looked after, without what its batch moves itself.
+    Nothing is done while another reassignment has the cluster's lock: what this one had in place is looked after by
+    that one.
 
     Raises:
-        ThrottleMissingError: something could not be put in place; the rest of it is. ``advice`` says how the step is done
-            again. It passes also where brokers refuse it for good: what copies ends, and the rest is looked after until then.
+        ThrottleMissingError: something could not be put in place; the rest of it is. ``advice`` says how the step is
+            done again. It passes also where brokers refuse it for good: what copies ends, and the rest is looked after
+            until then.
     """
     asked, journal = run.request.throttle_bytes_per_second, recorded.journal()
     if _is_locked_by_another(run):
@@ -204,8 +207,8 @@ def put_in_place(
         run: its record has the journal.
         wanted: the throttle.
         event: gets the changes as facts.
-        only_missing: set what is missing, as it was set last, raise no rate that is in place, and leave out lists that would be
-            longer than Kafka takes.
+        only_missing: set what is missing, as it was set last, raise no rate that is in place, and leave out lists that
+            would be longer than Kafka takes.
         begin_low: the sides whose rates begin low where they are not in place.
         recorded: of the look that asks; where nothing is due by its journal, the journal is not read again.
         live_brokers: of the look that asks.

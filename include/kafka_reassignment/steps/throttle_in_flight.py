@@ -41,8 +41,9 @@ def throttle_in_flight(
     """Throttle moves in flight that other clients started, journal first, and return what is throttled.
 
     The throttle stays until the moves have landed: then a sweep, or the next reassignment of the cluster, restores what
-    was there before. A broker's rate that another client set lower stays. A rate of ours that is in place is raised in parts, while
-    something that is meant is in flight: done at once, brokers would burst. A broker whose rate was asked for later keeps that one.
+    was there before. A broker's rate that another client set lower stays. A rate of ours that is in place is raised in
+    parts, while something that is meant is in flight: done at once, brokers would burst. A broker whose rate was asked
+    for later keeps that one.
 
     Args:
         run: its record gets the journal.
@@ -107,8 +108,8 @@ def _refuse_id_of_a_reassignment(run: RunContext) -> None:
 def _note_order(run: RunContext, batch: Batch, asked_bytes_per_second: int, at: datetime) -> tuple[RateChange, ...]:
     """Journal what is asked for; return it among what was asked for of moves in flight before and since, the last one at the end.
 
-    Before the debts of others are taken over, since the journals that have lost them are not looked at any more. What a journal
-    says that owes nothing is over.
+    Before the debts of others are taken over, since the journals that have lost them are not looked at any more. What a
+    journal says that owes nothing is over.
     """
     others = run.store.open_journals(run.record.cluster_id).found
     known = [o for record, journal in others if not record.exists for o in journal.rate_changes]

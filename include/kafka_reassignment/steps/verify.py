@@ -60,9 +60,10 @@ PASSING_SECONDS = 60
 def verify(run: RunContext) -> None:
     """Compare the cluster with the plan, and the throttle journal with what is still owed.
 
-    What may pass within a minute (a replica out of sync, an election that was refused, a move in flight) is looked at again
-    until then. What brokers that are down still have of the throttle is told, and left to the sweep. A failure releases the
-    cluster's lock when nothing of this reassignment is in flight, so that the reassignment that it advises can run.
+    What may pass within a minute (a replica out of sync, an election that was refused, a move in flight) is looked at
+    again until then. What brokers that are down still have of the throttle is told, and left to the sweep. A failure
+    releases the cluster's lock when nothing of this reassignment is in flight, so that the reassignment that it advises
+    can run.
 
     Raises:
         VerificationError: something is not as planned; the message names it and the next step.
@@ -81,7 +82,8 @@ def verify(run: RunContext) -> None:
             _look_at_what_came_back(run, came_back, found)
         came_since = [p for p in leaving.hosted if p not in planned and str(p) not in withdrawn]
         withdrawn_there = [p for p in leaving.hosted if str(p) in withdrawn]
-        # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go at this point.
+        # What the last batch had to keep, because a broker was away or a replica out of sync, can mostly go at this
+        # point.
         restored, owed_by_down = Restored(()), tuple[str, ...]()
         if not run.record.journal().is_over:
             restored, owed_by_down = _restored(run, event)

@@ -1,9 +1,9 @@
 """How a look of a waiting step ends, and what is kept between looks.
 
-Six steps wait: the throttle before the first batch, the admission of a batch, the catch-up of its ISR, the drop of its old
-replicas, the chain of batches, and settling after a cancel. Each is one function that looks, does what is due (the throttle,
-the rate, a drop, the progress note) and returns ``Done``, ``Waiting`` or ``Failed``. The task calls it and so does the task's
-trigger, so that both decide alike.
+Six steps wait: the throttle before the first batch, the admission of a batch, the catch-up of its ISR, the drop of its
+old replicas, the chain of batches, and settling after a cancel. Each is one function that looks, does what is due (the
+throttle, the rate, a drop, the progress note) and returns ``Done``, ``Waiting`` or ``Failed``. The task calls it and so
+does the task's trigger, so that both decide alike.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def bounded_step(
 def deadline_of(run: RunContext, started_at: datetime, copying: int | None = None) -> datetime:
     """Return until when a step of a batch that began to wait then may wait: the request says how long.
 
-    What copies as fast as it was asked to is not late. So a batch that copies has ``COPIES_TIMES`` the time that its copies take at
-    the rate in force, where that is longer; it is looked up once the time of the request is over.
+    What copies as fast as it was asked to is not late. So a batch that copies has ``COPIES_TIMES`` the time that its
+    copies take at the rate in force, where that is longer; it is looked up once the time of the request is over.
 
     Args:
         run: of the reassignment.
@@ -177,7 +177,8 @@ def audited_look(
 class SizeSamples:
     """The sizes of replicas that one task or trigger saw; speeds are measured between its looks.
 
-    A task or trigger that looks several times passes the same object each time. ``clock`` is in seconds and must not jump.
+    A task or trigger that looks several times passes the same object each time. ``clock`` is in seconds and must not
+    jump.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

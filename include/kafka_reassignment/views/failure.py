@@ -34,11 +34,12 @@ def failure_of(
     """Return the event of the step at which a reassignment stands; None where it goes on, or has ended well.
 
     Args:
-        latest: its last ``LATEST_EVENTS``, newest first; no more are taken than are needed, since an old one may be damaged.
+        latest: its last ``LATEST_EVENTS``, newest first; no more are taken than are needed, since an old one may be
+            damaged.
         batch: the current one; None where there is none.
         note: its latest progress.
-        order: the last one to stop it or to let it go on. Its batches fail because of a stop, so only the cancel counts then;
-            and of what was resumed, only what has failed since.
+        order: the last one to stop it or to let it go on. Its batches fail because of a stop, so only the cancel counts
+            then; and of what was resumed, only what has failed since.
     """
     if order is not None and order.stopped:
         return _failure_of_cancel(latest, order)

@@ -40,11 +40,12 @@ SHOWN = 20
 class Verified:
     """What was compared. ``wrong`` says of each partition why it is not complete, ``throttles`` what is left of throttles.
 
-    ``gone`` were deleted since the plan was made, ``withdrawn`` are not moved any more: neither counts. ``led_by_others`` are at
-    their target with another leader than the preferred one, which an election changes without a copy. ``still_hosted`` is what the
-    brokers that a decommission empties host, whether or not the plan moves it. ``silent`` says why of brokers that do not tell: what they
-    host, or, without a reassignment, which rates they have.
-    ``owed_by_down`` is what is left of throttles on brokers that are down: the sweep pays it, and it is complete without that.
+    ``gone`` were deleted since the plan was made, ``withdrawn`` are not moved any more: neither counts.
+    ``led_by_others`` are at their target with another leader than the preferred one, which an election changes without
+    a copy. ``still_hosted`` is what the brokers that a decommission empties host, whether or not the plan moves it.
+    ``silent`` says why of brokers that do not tell: what they host, or, without a reassignment, which rates they have.
+    ``owed_by_down`` is what is left of throttles on brokers that are down: the sweep pays it, and it is complete
+    without that.
     """
 
     cluster_id: str
@@ -113,7 +114,8 @@ def verify_reassignment(
 ) -> Verified:
     """Compare a cluster with the plan in a record, and the throttle journal with what is still to be restored.
 
-    Of a decommission also what its brokers host: it is complete when they are empty, whatever was withdrawn or was made since.
+    Of a decommission also what its brokers host: it is complete when they are empty, whatever was withdrawn or was made
+    since.
 
     Args:
         cluster: the cluster.
@@ -143,9 +145,9 @@ def verify_targets(
 ) -> Verified:
     """Compare a cluster with the targets of a kafka-reassign-partitions file, whoever carries it out.
 
-    A partition that does not exist is not complete. Throttles left are the lists that name one of its partitions and, while
-    nothing at all is in flight in the cluster, every broker's rate and the default of all. A broker that does not answer may have one,
-    also one that is down: it has it when it is back.
+    A partition that does not exist is not complete. Throttles left are the lists that name one of its partitions and,
+    while nothing at all is in flight in the cluster, every broker's rate and the default of all. A broker that does not
+    answer may have one, also one that is down: it has it when it is back.
 
     Raises:
         InvalidRequestError: none of the partitions exists, so that the file is for another cluster.

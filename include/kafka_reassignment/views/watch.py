@@ -1,7 +1,7 @@
 """One look after the other at a reassignment: what it does, what is left, how fast, until when, and why it waits.
 
-The record says what Airflow has seen and decided; replicas are measured in the cluster. So it goes on while Airflow is down.
-Only reads, as ``describe``.
+The record says what Airflow has seen and decided; replicas are measured in the cluster. So it goes on while Airflow is
+down. Only reads, as ``describe``.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ AT_WORK = frozenset({ReassignmentStatus.ACTIVE, ReassignmentStatus.UNLOCKED, Rea
 class Look:
     """A reassignment at one moment; without one it is all that is in flight. Bytes, bytes per second, seconds.
 
-    ``batch`` is None before there is a plan and after the last batch. ``progress`` is of its replicas, None while nothing is
-    submitted. ``waits`` says why it does not get on, empty while it does. ``unreadable`` says what of that cannot be read. ``ends_at`` is the expected end of all batches.
+    ``batch`` is None before there is a plan and after the last batch. ``progress`` is of its replicas, None while
+    nothing is submitted. ``waits`` says why it does not get on, empty while it does. ``unreadable`` says what of that
+    cannot be read. ``ends_at`` is the expected end of all batches.
     """
 
     at: datetime

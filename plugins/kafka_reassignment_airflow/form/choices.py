@@ -41,8 +41,8 @@ WORDS: Mapping[str, Mapping[str, str]] = {
 def known_connections() -> dict[str, str]:
     """Return Kafka connections by id with what they are for; empty words where nobody has said.
 
-    Those of ``[kafka_reassignment] connections``, else those of type ``kafka`` in this process's environment. A DAG file
-    cannot list the connections of Airflow's database, and reads nothing here that may be slow or away.
+    Those of ``[kafka_reassignment] connections``, else those of type ``kafka`` in this process's environment. A DAG
+    file cannot list the connections of Airflow's database, and reads nothing here that may be slow or away.
     """
     given = setting("connections")
     if given:

@@ -159,8 +159,8 @@ def _param(name: str, field: dict[str, Any]) -> Param:
 def _as_text(pattern: str, examples: list[str], otherwise: str) -> dict[str, Any]:
     """Return what makes a line of text of a field whose JSON value Airflow would show in an editor, or without a unit.
 
-    The text comes first among the types, because the form goes by the first one; and there are examples, because a field
-    of several types without any becomes an editor for JSON.
+    The text comes first among the types, because the form goes by the first one; and there are examples, because a
+    field of several types without any becomes an editor for JSON.
     """
     return {"type": ["null", "string", otherwise], "pattern": pattern, "examples": examples}
 

@@ -25,7 +25,8 @@ class KafkaReassignmentHook(BaseHook):
     """Open the cluster behind an Airflow connection.
 
     The connection is of type ``kafka``, which Airflow's Apache Kafka provider registers with its form. Its extra holds
-    librdkafka keys, and for clusters below Kafka 2.4 a ``zookeeper`` section. ``oauth_cb`` is the name of a function there.
+    librdkafka keys, and for clusters below Kafka 2.4 a ``zookeeper`` section. ``oauth_cb`` is the name of a function
+    there.
 
     :param kafka_conn_id: id of the connection.
     """

@@ -34,8 +34,8 @@ def record_store() -> RecordStore:
 def open_place(uri: str) -> UPath:
     """Return the place of a URI that names an Airflow connection, with the credentials of the connection.
 
-    They stay in the client library's memory. A process keeps what it has opened: a connection that is changed later is in
-    force in new processes.
+    They stay in the client library's memory. A process keeps what it has opened: a connection that is changed later is
+    in force in new processes.
 
     :param uri: such as ``s3://my_conn@bucket/path``.
     :raises RecordStoreUnusableError: the provider of the store is not installed, or too old.

@@ -58,9 +58,9 @@ class SubmitBatchOperator(BatchStepOperator):
 class DropOldReplicasOperator(DeferringBatchOperator):
     """Submit the batch's targets, by which the removing replicas are dropped, and wait until all are reached.
 
-    Looks at the ISR, min.insync.replicas and the next leader of each partition right before. Where they do not allow it now,
-    the partition keeps its replicas, and the next look tries again; the task's trigger drops as well. Left behind when it
-    dies half-way: some partitions at their target, the others with all replicas, old and new.
+    Looks at the ISR, min.insync.replicas and the next leader of each partition right before. Where they do not allow it
+    now, the partition keeps its replicas, and the next look tries again; the task's trigger drops as well. Left behind
+    when it dies half-way: some partitions at their target, the others with all replicas, old and new.
 
     .. seealso:: :class:`~kafka_reassignment_airflow.base.BatchStepOperator` and
         :class:`~kafka_reassignment_airflow.base.DeferringStepOperator` for the parameters.

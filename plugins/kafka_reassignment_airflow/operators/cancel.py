@@ -71,7 +71,8 @@ class StopOperator(CancelStepOperator, OrderOperator):
     """Order that the reassignment does nothing more, or that some of its partitions take no further part.
 
     Changes nothing in the cluster, so nothing is left behind. Safe to retry: the order is given once. Cleared later, it
-    stops nothing that has begun or was resumed since. The result is the id of the reassignment, for the tasks that follow.
+    stops nothing that has begun or was resumed since. The result is the id of the reassignment, for the tasks that
+    follow.
 
     :param reason: why, for the audit trail (templated).
     :param roll_back: whether a roll back follows, so that there has to be something to roll back (templated).
@@ -96,8 +97,8 @@ class StopOperator(CancelStepOperator, OrderOperator):
 class CancelMovesOperator(CancelStepOperator):
     """Cancel what is in flight where the old replicas are alive and in sync (KIP-455); the result says what each leaves.
 
-    What cannot be cancelled safely is carried on. Safe to retry: it decides from what the cluster shows. Left behind when
-    it dies half-way: moves in flight, under the throttle.
+    What cannot be cancelled safely is carried on. Safe to retry: it decides from what the cluster shows. Left behind
+    when it dies half-way: moves in flight, under the throttle.
 
     .. seealso:: :class:`CancelStepOperator` for the parameters.
     """
@@ -213,11 +214,11 @@ class StartRollBackOperator(RunningReassignmentOperator, TriggerReassignmentRunO
 class ResumeOperator(RunningReassignmentOperator, TriggerReassignmentRunOperator):
     """Let a reassignment go on that was stopped, or whose run was deleted.
 
-    Its run starts over, or is created again with the request that is recorded. It keeps its plan, and begins with its first
-    unfinished batch.
+    Its run starts over, or is created again with the request that is recorded. It keeps its plan, and begins with its
+    first unfinished batch.
 
-    Safe to retry: the stop is lifted once, and the run starts over again. Left behind when it dies half-way: the stop is
-    lifted, and the run not started over.
+    Safe to retry: the stop is lifted once, and the run starts over again. Left behind when it dies half-way: the stop
+    is lifted, and the run not started over.
 
     :param reason: why, for the audit trail (templated).
     :param trigger_dag_id: the DAG of reassignments (templated).

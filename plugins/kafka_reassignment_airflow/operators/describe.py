@@ -42,8 +42,8 @@ class DescribeReassignmentOperator(RunningReassignmentOperator):
     :param partitions: partitions to describe, such as ``orders-3``; a list or JSON of one (templated).
     :param topics: topics by name or pattern whose partitions in reassignment are described; a list or JSON of one
         (templated).
-    :param reassignment_json: content of a kafka-reassign-partitions file: reports the status of each partition and broker
-        in it; a dict or JSON of one (templated).
+    :param reassignment_json: content of a kafka-reassign-partitions file: reports the status of each partition and
+        broker in it; a dict or JSON of one (templated).
     :param watch_seconds: how long speeds are measured, in seconds; at least 20, or 0 for no speeds (templated).
     """
 

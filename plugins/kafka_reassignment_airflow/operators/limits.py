@@ -18,11 +18,12 @@ from kafka_reassignment_airflow.running import OrderOperator
 class ChangeLimitsOperator(OrderOperator):
     """Change KIP-435's limits of a running reassignment from its next batch on; what is None or empty stays as it is.
 
-    The limits that were asked for last win, by the time of the DAG runs: a retry, or a run that is cleared later, does not replace them.
-    In the run of the reassignment itself an order that a person has overtaken is passed over; elsewhere it fails.
+    The limits that were asked for last win, by the time of the DAG runs: a retry, or a run that is cleared later, does
+    not replace them. In the run of the reassignment itself an order that a person has overtaken is passed over;
+    elsewhere it fails.
 
-    Changes nothing in the cluster. Left behind when it dies half-way: nothing, or the order for the next batch. The result
-    is the limits that are in force from then on.
+    Changes nothing in the cluster. Left behind when it dies half-way: nothing, or the order for the next batch. The
+    result is the limits that are in force from then on.
 
     :param pace: ``gentle``, ``normal`` or ``fast``: changes those of the next four that are not given (templated).
     :param batch_minutes: how long one batch copies, about (templated).

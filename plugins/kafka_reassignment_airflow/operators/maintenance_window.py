@@ -29,12 +29,13 @@ class ChooseRequestsOperator(BaseOperator):
 
     A cluster is left out while a reassignment has its lock: that one has to end, or to be cancelled
     (``kafka_reassignment_cancel``), before another one is started. A request whose cluster does not answer, or whose
-    lock is damaged, is started: its own run says so, and keeps none of the others waiting. Changes nothing, so nothing is
-    left behind. The result is ``conf`` and ``trigger_run_id`` of the runs to trigger.
+    lock is damaged, is started: its own run says so, and keeps none of the others waiting. Changes nothing, so nothing
+    is left behind. The result is ``conf`` and ``trigger_run_id`` of the runs to trigger.
 
-    :param requests: requests, each with the fields of ``kafka_reassignment``, at most one per connection; a list, JSON of
-        one, or a text as :func:`~kafka_reassignment.request.written_requests` reads it (templated). When None, those of the
-        Airflow variable ``kafka_maintenance_requests``, which is JSON or such a text; it has to be there, and may be empty.
+    :param requests: requests, each with the fields of ``kafka_reassignment``, at most one per connection; a list, JSON
+        of one, or a text as :func:`~kafka_reassignment.request.written_requests` reads it (templated). When None, those
+        of the Airflow variable ``kafka_maintenance_requests``, which is JSON or such a text; it has to be there, and
+        may be empty.
     """
 
     template_fields: Sequence[str] = ("requests",)
@@ -95,8 +96,8 @@ class ChooseRequestsOperator(BaseOperator):
 class OpenReassignmentOperator(TriggerDagRunOperator):
     """Trigger the run of one request; red while its DAG is paused, where runs would pile up in green.
 
-    Not by ``fail_when_dag_is_paused``: the standard provider before 1.14 refuses that in every Airflow 3. Safe to retry and to
-    clear with ``skip_when_already_exists``. Nothing is left behind when it dies before the run is there.
+    Not by ``fail_when_dag_is_paused``: the standard provider before 1.14 refuses that in every Airflow 3. Safe to retry
+    and to clear with ``skip_when_already_exists``. Nothing is left behind when it dies before the run is there.
     """
 
     def execute(self, context: Context) -> Any:
@@ -109,8 +110,8 @@ class OpenReassignmentOperator(TriggerDagRunOperator):
 def _run_id(run_id: str, position: int) -> str:
     """Return the id of the run of one request.
 
-    It begins with a word of its own: Airflow 3.2 takes a run that an operator triggers for a manual one, and refuses it an id
-    that begins as those of scheduled runs do.
+    It begins with a word of its own: Airflow 3.2 takes a run that an operator triggers for a manual one, and refuses it
+    an id that begins as those of scheduled runs do.
     """
     return f"maintenance__{run_id}__{position}"
 

@@ -20,8 +20,9 @@ class PartitionCountPreflightOperator(ReassignmentStepOperator):
     Nothing is written to the cluster, and no lock is taken. Left behind when it dies half-way: nothing, or the
     record, which its rerun finds to be its own.
 
-    :param request: fields of ``PartitionCountRequest``: ``topic``, ``partitions`` and, where wanted, ``exclude_brokers``,
-        ``validate_only``; a dict or JSON of one (templated). Another ``kafka_conn_id`` than the task's own is refused.
+    :param request: fields of ``PartitionCountRequest``: ``topic``, ``partitions`` and, where wanted,
+        ``exclude_brokers``, ``validate_only``; a dict or JSON of one (templated). Another ``kafka_conn_id`` than the
+        task's own is refused.
     """
 
     template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "request")

@@ -22,8 +22,9 @@ BOTH = "both"
 class ChangeRateOperator(OrderOperator):
     """Change the rate of a running reassignment at once and for its later batches, journal first (KIP-179).
 
-    The rate that was asked for last wins, by the time of the DAG runs: a retry, or a run that is cleared later, does not replace it.
-    In the run of the reassignment itself an order that a person has overtaken is passed over; elsewhere it fails.
+    The rate that was asked for last wins, by the time of the DAG runs: a retry, or a run that is cleared later, does
+    not replace it. In the run of the reassignment itself an order that a person has overtaken is passed over; elsewhere
+    it fails.
 
     Left behind when it dies half-way: the new rate on some brokers, all of it in the journal; the batch's next
     look sets the rest.

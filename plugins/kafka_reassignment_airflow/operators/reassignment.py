@@ -51,12 +51,13 @@ KEEP_ANSWER_PAUSE_SECONDS = 5
 class PreflightOperator(ReassignmentStepOperator):
     """Check the request against the cluster and take the cluster's lock for this reassignment.
 
-    No replica, throttle or config is changed. A request with a canary topic writes messages to it, and one that supersedes orders the
-    other reassignment to stop; a validation does neither. Left behind when it dies half-way: the lock of the cluster, which its rerun finds to
-    be its own.
+    No replica, throttle or config is changed. A request with a canary topic writes messages to it, and one that
+    supersedes orders the other reassignment to stop; a validation does neither. Left behind when it dies half-way: the
+    lock of the cluster, which its rerun finds to be its own.
 
     :param request: fields of ``ReassignmentRequest``, such as ``{"job": "rebalance", "throttle_mb_per_second": 50}``; a
-        dict or JSON of one (templated). An unknown field is refused, and so is another ``kafka_conn_id`` than the task's own.
+        dict or JSON of one (templated). An unknown field is refused, and so is another ``kafka_conn_id`` than the
+        task's own.
     :param batch_dag_id: the DAG of the batches, which must not be paused; None where the batch is run in this DAG
         (templated).
     """
@@ -90,7 +91,8 @@ class PlanOperator(ReassignmentStepOperator):
     tables. Safe to retry: a frozen plan is kept, an unfinished one is planned again. Left behind when it dies
     half-way: an unfrozen plan, which nothing carries out.
 
-    :param spark_conn_id: Spark connection whose host is the master, its extra Spark's settings; ``local[*]`` when None (templated).
+    :param spark_conn_id: Spark connection whose host is the master, its extra Spark's settings; ``local[*]`` when None
+        (templated).
     """
 
     template_fields: Sequence[str] = (*ReassignmentStepOperator.template_fields, "spark_conn_id")
@@ -110,11 +112,13 @@ class PlanOperator(ReassignmentStepOperator):
 class ApprovePlanOperator(ReassignmentStepOperator, ApprovalOperator):
     """Ask a person to approve the plan, when the request, the plan's size or the settings want that; end here when it only validates.
 
-    With a second approver the question stays until two different people have approved. Rejecting fails the task, so that
-    nothing after it runs, and so does an answer that does not come in time; both release the cluster's lock. Left behind when
-    it dies half-way: the lock. An answer that comes just then is lost with it: the next try asks, and tells people, again.
+    With a second approver the question stays until two different people have approved. Rejecting fails the task, so
+    that nothing after it runs, and so does an answer that does not come in time; both release the cluster's lock. Left
+    behind when it dies half-way: the lock. An answer that comes just then is lost with it: the next try asks, and tells
+    people, again.
 
-    :param subject: the question (templated), as in Airflow's ``ApprovalOperator``, whose other parameters it has as well.
+    :param subject: the question (templated), as in Airflow's ``ApprovalOperator``, whose other parameters it has as
+        well.
     :param body: what is to be approved, in Markdown (templated).
     """
 
@@ -217,8 +221,9 @@ class StartBatchesOperator(TriggerReassignmentRunOperator):
     """Trigger the DAG run of the first batch that is not finished; from there each batch starts the next one.
 
     Safe to retry and to rerun days later: finished batches are not started again, and a batch whose run exists and is
-    neither queued nor running is cleared, so that it goes on from what the cluster shows. Fails where the plan has to be
-    approved, by its request or the settings, and is not: whatever became of the task that asks. Leaves nothing behind.
+    neither queued nor running is cleared, so that it goes on from what the cluster shows. Fails where the plan has to
+    be approved, by its request or the settings, and is not: whatever became of the task that asks. Leaves nothing
+    behind.
 
     :param trigger_dag_id: the DAG of the batches (templated).
     """
@@ -245,8 +250,8 @@ class StartBatchesOperator(TriggerReassignmentRunOperator):
 class ElectLeadersOperator(ReassignmentStepOperator):
     """Make the preferred leaders of the moved partitions lead (KIP-460), in slices.
 
-    Safe to retry: partitions already led by their preferred leader are left alone. Left behind when it dies half-way: some
-    partitions with another leader than their preferred one.
+    Safe to retry: partitions already led by their preferred leader are left alone. Left behind when it dies half-way:
+    some partitions with another leader than their preferred one.
 
     .. seealso:: :class:`~kafka_reassignment_airflow.base.ReassignmentStepOperator` for the parameters.
     """
@@ -259,9 +264,9 @@ class ElectLeadersOperator(ReassignmentStepOperator):
 class VerifyOperator(ReassignmentStepOperator):
     """Compare the cluster with the plan: replicas in order, ISR, nothing in flight, no throttle owed.
 
-    Restores what the throttle of this reassignment still owes, and settles what superseded ones left. Fails with what is not as
-    planned, and releases the cluster's lock then where nothing of this reassignment is in flight. Left behind when it dies
-    half-way: what its rerun finds in the journal.
+    Restores what the throttle of this reassignment still owes, and settles what superseded ones left. Fails with what
+    is not as planned, and releases the cluster's lock then where nothing of this reassignment is in flight. Left behind
+    when it dies half-way: what its rerun finds in the journal.
 
     .. seealso:: :class:`~kafka_reassignment_airflow.base.ReassignmentStepOperator` for the parameters.
     """

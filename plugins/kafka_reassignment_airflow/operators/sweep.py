@@ -41,16 +41,16 @@ from kafka_reassignment_airflow.settings import instance
 class SweepThrottlesOperator(ReassignmentStepOperator):
     """Restore the throttle configs of reassignments that are over and still owe some (KIP-179), in every cluster.
 
-    Each cluster that the records show in debt is opened by the connection that its reassignments were asked for with. One
-    that cannot be opened keeps none of the others waiting, nor does a damaged object of the record, nor a move that Kafka never
-    completes and that keeps a throttle in place; the task then fails and names it. A cluster that no connection here leads to is left
-    to the Airflow that has a reassignment at work there.
+    Each cluster that the records show in debt is opened by the connection that its reassignments were asked for with.
+    One that cannot be opened keeps none of the others waiting, nor does a damaged object of the record, nor a move that
+    Kafka never completes and that keeps a throttle in place; the task then fails and names it. A cluster that no
+    connection here leads to is left to the Airflow that has a reassignment at work there.
 
     Left behind when it dies: the lock of the cluster, until Airflow's retry; debts stay in their journals.
 
     :param kafka_conn_id: only the cluster of this connection; every cluster when empty (templated).
-    :param reassignment_id: the name by which it locks a cluster (templated). A run id alone would not do: Airflow makes that of a
-        scheduled run from its time, so a reassignment may have the same one.
+    :param reassignment_id: the name by which it locks a cluster (templated). A run id alone would not do: Airflow makes
+        that of a scheduled run from its time, so a reassignment may have the same one.
     """
 
     is_of_reassignment: ClassVar[bool] = False
@@ -76,8 +76,8 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
         """Sweep one cluster; return what came of each reassignment's debts.
 
         Raises:
-            ReassignmentError: an object of its record is damaged, or a move that never ends keeps a throttle; what can be
-                restored is.
+            ReassignmentError: an object of its record is damaged, or a move that never ends keeps a throttle; what can
+                be restored is.
         """
         done = self._sweep(run, context, str(self.kafka_conn_id))
         if done.for_a_person:
@@ -89,8 +89,8 @@ class SweepThrottlesOperator(ReassignmentStepOperator):
 
         Raises:
             RecordUnavailableError: the store does not answer.
-            ReassignmentError: a cluster could not be swept, an object of its record is damaged, or a move that never ends keeps a
-                throttle; the others are done.
+            ReassignmentError: a cluster could not be swept, an object of its record is damaged, or a move that never
+                ends keeps a throttle; the others are done.
         """
         store = record_store()
         done: list[Sweep] = []

@@ -18,11 +18,12 @@ from kafka_reassignment_airflow.base import RECORD_OF_NO_REASSIGNMENT, Reassignm
 class ThrottleInFlightOperator(ReassignmentStepOperator):
     """Throttle moves in flight that other clients started, such as kafka-reassign-partitions or Cruise Control (KIP-73).
 
-    Sets the rates of the brokers that take part, and lists the moving replicas, journal first. The moves of a reassignment
-    of this project have their own throttle: ``ChangeRateOperator`` changes its rate, and this operator refuses while such
-    a reassignment has the lock of the cluster. Safe to retry, and to run again with another rate; a higher one is raised to
-    in eleven seconds, so that brokers do not burst. Of each broker the rate that was asked for last wins, by the time of the DAG runs: a
-    retry, or a run that is cleared later, does not replace it. The result says what is throttled.
+    Sets the rates of the brokers that take part, and lists the moving replicas, journal first. The moves of a
+    reassignment of this project have their own throttle: ``ChangeRateOperator`` changes its rate, and this operator
+    refuses while such a reassignment has the lock of the cluster. Safe to retry, and to run again with another rate; a
+    higher one is raised to in eleven seconds, so that brokers do not burst. Of each broker the rate that was asked for
+    last wins, by the time of the DAG runs: a retry, or a run that is cleared later, does not replace it. The result
+    says what is throttled.
 
     Left behind, on purpose: the throttle, until its moves have landed. ``SweepThrottlesOperator`` (the DAG
     ``kafka_throttle_sweep``, every hour) then restores what was there before, by the journal in the record of this run.
@@ -31,11 +32,11 @@ class ThrottleInFlightOperator(ReassignmentStepOperator):
     :param throttle_mb_per_second: what each of the brokers may send, and what it may receive, in MB (10^6 bytes) per
         second (templated).
     :param partitions: which moves, by partition, such as ``orders-3``; a list or JSON of one (templated).
-    :param topics: topics, or patterns of topics, all of whose moves are meant; a list or JSON of one (templated). All that
-        is in flight is meant when both are empty.
+    :param topics: topics, or patterns of topics, all of whose moves are meant; a list or JSON of one (templated). All
+        that is in flight is meant when both are empty.
     :param allow_low_throttle: accept less than 1 MB/s, which Kafka cannot hold accurately (templated).
-    :param reassignment_id: the name of its record, by which it locks the cluster (templated). The id of a reassignment is refused.
-        A run id alone would not do, as for ``SweepThrottlesOperator``.
+    :param reassignment_id: the name of its record, by which it locks the cluster (templated). The id of a reassignment
+        is refused. A run id alone would not do, as for ``SweepThrottlesOperator``.
     """
 
     template_fields: Sequence[str] = (

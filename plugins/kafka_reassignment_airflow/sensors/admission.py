@@ -19,9 +19,9 @@ from kafka_reassignment_airflow.triggers.admission import AdmissionTrigger
 class AdmitBatchSensor(DeferringBatchOperator):
     """Let the batch in when there is no reason to wait; the log names every reason while there is one.
 
-    Reasons are the maintenance window, unhealthy partitions, moves of other clients, disk space, a broker that is down, a
-    rate that producers outrun. Submits nothing. While it waits it keeps the throttle of earlier copies in place, and restores one
-    under which nothing copies. Left behind when it dies half-way: what its rerun finds in the journal.
+    Reasons are the maintenance window, unhealthy partitions, moves of other clients, disk space, a broker that is down,
+    a rate that producers outrun. Submits nothing. While it waits it keeps the throttle of earlier copies in place, and
+    restores one under which nothing copies. Left behind when it dies half-way: what its rerun finds in the journal.
 
     .. seealso:: :class:`~kafka_reassignment_airflow.base.BatchStepOperator` and
         :class:`~kafka_reassignment_airflow.base.DeferringStepOperator` for the parameters.

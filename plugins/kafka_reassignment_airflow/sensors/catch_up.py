@@ -15,8 +15,8 @@ from kafka_reassignment_airflow.triggers.catch_up import CatchUpTrigger
 class IsrCatchUpSensor(DeferringBatchOperator):
     """Wait until every adding replica of the batch is in the ISR.
 
-    Each look sets the throttle again where it is missing: a rerun of this task alone starts after the throttle was cleared.
-    Leaves nothing else behind; when it fails the copies go on, under the throttle.
+    Each look sets the throttle again where it is missing: a rerun of this task alone starts after the throttle was
+    cleared. Leaves nothing else behind; when it fails the copies go on, under the throttle.
 
     .. seealso:: :class:`~kafka_reassignment_airflow.base.BatchStepOperator` and
         :class:`~kafka_reassignment_airflow.base.DeferringStepOperator` for the parameters.

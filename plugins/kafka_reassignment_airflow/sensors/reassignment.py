@@ -21,8 +21,8 @@ from kafka_reassignment_airflow.triggers.reassignment import (
 class BatchesSensor(DeferringStepOperator):
     """Wait until every batch of the reassignment is finished.
 
-    A failed batch does not fail this task: a rerun of its failed step carries the reassignment on. While no run of a batch is
-    at work, its looks keep the throttle of what copies in place. Leaves nothing behind.
+    A failed batch does not fail this task: a rerun of its failed step carries the reassignment on. While no run of a
+    batch is at work, its looks keep the throttle of what copies in place. Leaves nothing behind.
 
     :param batch_dag_id: the DAG of the batches (templated).
     """
@@ -51,11 +51,11 @@ class BatchesSensor(DeferringStepOperator):
 class KeepThrottleSensor(DeferringStepOperator):
     """Keep the throttle of what an earlier reassignment has left in flight, from ``preflight`` until another task looks after it.
 
-    Ends at once where nothing was taken over. A throttle that cannot be put in place does not fail this task: its next look
-    tries again. Leaves nothing behind but the throttle, which the journal has.
+    Ends at once where nothing was taken over. A throttle that cannot be put in place does not fail this task: its next
+    look tries again. Leaves nothing behind but the throttle, which the journal has.
 
-    :param until_task_id: the task of the same run that looks after the throttle next; this one ends when that one runs, or has
-        ended without (templated).
+    :param until_task_id: the task of the same run that looks after the throttle next; this one ends when that one runs,
+        or has ended without (templated).
     """
 
     template_fields: Sequence[str] = (*DeferringStepOperator.template_fields, "until_task_id")

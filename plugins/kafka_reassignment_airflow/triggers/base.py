@@ -1,8 +1,9 @@
 """The trigger under all others: it looks now and then, and wakes the task when the wait is over.
 
 Each look is the step's own function, the one that the task calls as well, so that both decide alike and both keep the
-throttle in place. The task looks again when it is woken, because a trigger may fire twice, late, or in another triggerer
-than before. The clients block, so every look runs in a thread. The connection is kept from look to look: each one costs a login.
+throttle in place. The task looks again when it is woken, because a trigger may fire twice, late, or in another
+triggerer than before. The clients block, so every look runs in a thread. The connection is kept from look to look: each
+one costs a login.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class WaitTrigger(BaseTrigger):
     """Fire when a look returns something else than ``Waiting``, or at the deadline.
 
     :param deadline: ISO time at which the task is woken in any case; it decides what being late means.
-    :param poll_seconds: seconds between two looks, and fewer when what is waited for is expected sooner; the first look is
-        after one such time, because a trigger that fires at once races the deferral (apache/airflow#71580).
+    :param poll_seconds: seconds between two looks, and fewer when what is waited for is expected sooner; the first look
+        is after one such time, because a trigger that fires at once races the deferral (apache/airflow#71580).
     """
 
     def __init__(self, *, deadline: str, poll_seconds: float) -> None:
@@ -72,7 +73,8 @@ class WaitTrigger(BaseTrigger):
             try:
                 result = await in_a_thread(self.look)
             except Exception as error:
-                # A connection that was deleted looks like one that cannot be read now: a person has to hear of it some time.
+                # A connection that was deleted looks like one that cannot be read now: a person has to hear of it some
+                # time.
                 if is_worth_a_retry(error) and not isinstance(error, ConnectionNotFoundError):
                     failing_since = None
                     self.log.warning("Looking again in %.0f s: %s", self.poll_seconds, error)

@@ -55,8 +55,8 @@ class BatchesTrigger(StepTrigger):
 def look_at_batches(run: RunContext, batch_dag_id: str) -> WaitResult:
     """Look once at the chain of batches, for the task and its trigger; say so where the next batch is not run by anything.
 
-    A failed batch does not end the wait: a rerun of its failed step carries the chain on. Nor does a paused DAG, whose runs
-    get no further task. What copies meanwhile has no other look at its throttle than this one.
+    A failed batch does not end the wait: a rerun of its failed step carries the chain on. Nor does a paused DAG, whose
+    runs get no further task. What copies meanwhile has no other look at its throttle than this one.
     """
     recorded = RecordView(run.record)
     result = wait_for_batches(recorded, run.now())
@@ -122,8 +122,8 @@ class ThrottleTrigger(StepTrigger):
 def look_at_throttle(run: RunContext, until_task_id: str) -> WaitResult:
     """Look once at the throttle, for the task and its trigger; over once another task of the run looks, or never will.
 
-    The throttle comes first, so that no more than one poll interval passes until that task's own first look. A task that waits
-    for a retry does not look.
+    The throttle comes first, so that no more than one poll interval passes until that task's own first look. A task
+    that waits for a retry does not look.
     """
     result = keep_throttle(run)
     if not isinstance(result, Waiting):

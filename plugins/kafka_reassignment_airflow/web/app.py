@@ -1,8 +1,8 @@
 """The pages, behind Airflow's own login and its permission to read runs of ``kafka_reassignment``.
 
-Airflow mounts them under ``/kafka-reassignment``. Everything shown is escaped; nothing of a request becomes a path. Every
-request reads: no page changes anything. The threads that read are the page's own: a record store that hangs would else take
-those with which the api-server answers tasks.
+Airflow mounts them under ``/kafka-reassignment``. Everything shown is escaped; nothing of a request becomes a path.
+Every request reads: no page changes anything. The threads that read are the page's own: a record store that hangs would
+else take those with which the api-server answers tasks.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ PAGE_POLICY = f"{_NOWHERE}; form-action 'self'; script-src 'nonce-{{nonce}}'; co
 REPORT_POLICY = (
     f"sandbox allow-scripts; script-src 'nonce-{{nonce}}' 'unsafe-eval'; img-src data:; form-action 'none'; {_NOWHERE}"
 )
-"""A report draws its charts by script (Vega makes functions of expressions). It has an origin of its own, which has neither
-the cookies of Airflow nor any way to send a request, and no script runs but those that the template has."""
+"""A report draws its charts by script (Vega makes functions of expressions). It has an origin of its own, which has
+neither the cookies of Airflow nor any way to send a request, and no script runs but those that the template has."""
 
 LIVE_SECONDS = 5
 """How often a page of what is at work asks again."""

@@ -17,7 +17,8 @@ ADJUSTED = 0.1
 class Flow:
     """One side of a broker, in bytes per second.
 
-    ``seen`` is None where it was not measured, ``asked`` and ``in_force`` where there is no throttle. ``whose`` says who has set the rate.
+    ``seen`` is None where it was not measured, ``asked`` and ``in_force`` where there is no throttle. ``whose`` says
+    who has set the rate.
     """
 
     seen: float | None

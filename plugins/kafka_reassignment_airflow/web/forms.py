@@ -1,7 +1,7 @@
 """What a person can ask for about a reassignment: the DAG, its params filled in, and what will happen.
 
-Airflow's own trigger form takes no values from an address (tried with 3.3.2). So a page has the values to copy, and leads
-to the form. It changes nothing itself.
+Airflow's own trigger form takes no values from an address (tried with 3.3.2). So a page has the values to copy, and
+leads to the form. It changes nothing itself.
 """
 
 from __future__ import annotations

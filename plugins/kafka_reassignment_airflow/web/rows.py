@@ -1,8 +1,9 @@
 """The list of all reassignments: a page of rows, whose cost does not grow with the number of records or of open tabs.
 
-The page asks again every few seconds. A request never changes, so it is read once per process; nor does the row of a finished
-reassignment, but for its roll back. Other rows are kept for some seconds, for every user. To filter by state, the row of one that has no lock is
-kept until it has had the lock again, or was ordered to stop or to go on: else it does nothing.
+The page asks again every few seconds. A request never changes, so it is read once per process; nor does the row of a
+finished reassignment, but for its roll back. Other rows are kept for some seconds, for every user. To filter by state,
+the row of one that has no lock is kept until it has had the lock again, or was ordered to stop or to go on: else it
+does nothing.
 """
 
 from __future__ import annotations

@@ -48,14 +48,15 @@ SHOWN_PARTITIONS = 50
 class Page:
     """One reassignment with all that its page shows.
 
-    ``failed`` is the step at which it stands, when it is red; ``advice`` is about that, with how the lock is taken again where it was
-    lost, or about what holds up replicas.
-    ``latest_of_run`` is the last event of the reassignment's own run, ``latest`` that of any step but those beside it.
-    ``ends_at`` is when the last batch is expected to end; None where that is not known. ``bytes_per_second`` are the
-    lowest and the highest rate that were asked for last; None when unthrottled. ``rate_changed`` says when and why that was, ``auto_rate``
-    how auto rate stands; both may be empty. ``left_out`` are partitions of the current batch with their reasons, ``left_open`` those that
-    it or an earlier one goes on without: the first of ``left_open_number``. ``plan`` is None while there is none, or it cannot be read.
-    ``dag_id`` is that of its run; ``is_in_one_run`` says that its batches are part of that, as in a DAG of one's own. ``retake`` is how it takes the lock again.
+    ``failed`` is the step at which it stands, when it is red; ``advice`` is about that, with how the lock is taken
+    again where it was lost, or about what holds up replicas. ``latest_of_run`` is the last event of the reassignment's
+    own run, ``latest`` that of any step but those beside it. ``ends_at`` is when the last batch is expected to end;
+    None where that is not known. ``bytes_per_second`` are the lowest and the highest rate that were asked for last;
+    None when unthrottled. ``rate_changed`` says when and why that was, ``auto_rate`` how auto rate stands; both may be
+    empty. ``left_out`` are partitions of the current batch with their reasons, ``left_open`` those that it or an
+    earlier one goes on without: the first of ``left_open_number``. ``plan`` is None while there is none, or it cannot
+    be read. ``dag_id`` is that of its run; ``is_in_one_run`` says that its batches are part of that, as in a DAG of
+    one's own. ``retake`` is how it takes the lock again.
     """
 
     row: Row

@@ -108,7 +108,8 @@ def test_what_one_broker_needs_for_all_decides_and_batches_are_not_more_than_nee
 
 
 def test_copies_of_one_size_share_a_batch_where_partitions_are_the_limit():
-    # Two large and two small ones, all of brokers of their own: 100 + 1, where one of each in both batches would take 200.
+    # Two large and two small ones, all of brokers of their own: 100 + 1, where one of each in both batches would take
+    # 200.
     steps = copies((100, 1, 11), (1, 2, 12), (100, 3, 13), (1, 4, 14))
 
     numbers = batches_of(steps, limits(partition_movements=2), ONE_A_SECOND)

@@ -163,7 +163,8 @@ def test_our_own_move_that_is_named_is_withdrawn_whether_or_not_those_of_others_
     assert set(cluster.list_reassignments()) == {ORDERS_1}
 
 
-# The reassignment that has the lock of the cluster: an old cancel that is cleared, or asked for again, is not about its moves
+# The reassignment that has the lock of the cluster: an old cancel that is cleared, or asked for again, is not about its
+# moves
 
 
 def stopped_and_settled(reassignment):

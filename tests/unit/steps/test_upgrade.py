@@ -1,8 +1,8 @@
 """A reassignment that was begun by the version before goes on: its record is read, and its moves and throttle are taken over.
 
-``version_1/`` has what commit 805f3cb left in the middle of a decommission of broker 4: batch 1 of 5 is done, batch 2 copies
-under its throttle, operators have changed the limits and the rate and have withdrawn a partition. ``cluster.json`` is the
-cluster at that moment.
+``version_1/`` has what commit 805f3cb left in the middle of a decommission of broker 4: batch 1 of 5 is done, batch 2
+copies under its throttle, operators have changed the limits and the rate and have withdrawn a partition.
+``cluster.json`` is the cluster at that moment.
 """
 
 from __future__ import annotations

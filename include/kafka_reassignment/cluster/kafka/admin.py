@@ -135,8 +135,9 @@ class AdminConversation:
         """Return the answer to each request; an item that no broker answers has the error as its value.
 
         While a request is unanswered the client asks for metadata every 0.3 s. KRaft brokers name a live broker at
-        random as "the controller", and one that has just died still counts as alive: librdkafka 2.16 waits for it to the
-        end of the timeout (2 to 5 of 30 clients), unless new metadata names another (0 of 210, the slowest in 1.5 s).
+        random as "the controller", and one that has just died still counts as alive: librdkafka 2.16 waits for it to
+        the end of the timeout (2 to 5 of 30 clients), unless new metadata names another (0 of 210, the slowest in 1.5
+        s).
 
         Args:
             asked: futures by item.

@@ -36,7 +36,8 @@ _SLOW = frozenset(
 class CanaryConversation:
     """A producer of canary messages; a context manager.
 
-    It asks for its topics only when it needs a leader: brokers may create a topic that was deleted when they are asked for it.
+    It asks for its topics only when it needs a leader: brokers may create a topic that was deleted when they are asked
+    for it.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:

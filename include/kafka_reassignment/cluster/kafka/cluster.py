@@ -60,13 +60,12 @@ READ_AGAIN = Retrying(
 class KafkaCluster:
     """One cluster. Reads and changes of configs share a conversation by each of the two clients; each other write has its own.
 
-    Freshness: ``list_reassignments`` is the controller's own view. ``describe_partitions`` is the
-    metadata cache of one broker, which follows the controller by some 50 ms (4.3.1 on two busy cores:
-    39 of 40 moves within 61 ms, the worst 222 ms). So right after a reassignment left the list, its
-    partition is still seen as it was before: who finds "not in flight, and not at the target" must
-    look again before drawing a conclusion. A drop decided on an ISR that old loses nothing: the
-    controller (seen on 4.3.1) keeps it in flight until the whole target is in sync. A killed broker stays alive and in every ISR until the
-    controller fences it (``broker.session.timeout.ms``, 9 s).
+    Freshness: ``list_reassignments`` is the controller's own view. ``describe_partitions`` is the metadata cache of one
+    broker, which follows the controller by some 50 ms (4.3.1 on two busy cores: 39 of 40 moves within 61 ms, the worst
+    222 ms). So right after a reassignment left the list, its partition is still seen as it was before: who finds "not
+    in flight, and not at the target" must look again before drawing a conclusion. A drop decided on an ISR that old
+    loses nothing: the controller (seen on 4.3.1) keeps it in flight until the whole target is in sync. A killed broker
+    stays alive and in every ISR until the controller fences it (``broker.session.timeout.ms``, 9 s).
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
@@ -133,8 +132,8 @@ class KafkaCluster:
     ) -> dict[ConfigResource, dict[str, ConfigValue]]:
         """See the port. A broker rate that is set nowhere is left out: Kafka lists no value for it.
 
-        With ZooKeeper, a topic that the broker leaves out is asked for again while other brokers show it: a topic that is
-        gone needs no throttle, and one that is there must not pass for gone.
+        With ZooKeeper, a topic that the broker leaves out is asked for again while other brokers show it: a topic that
+        is gone needs no throttle, and one that is there must not pass for gone.
         """
         described = self.describe_configs_once(resources, keys)
         if all(r in described for r in resources if r.kind is ResourceKind.TOPIC) or self._runs_kraft():

@@ -1,7 +1,7 @@
 """Changing the dynamic default config of all brokers (KIP-226), by kafka-python.
 
-confluent-kafka 2.16.1 cannot name it: a broker resource with the name "" raises ``Invalid ConfigResource(4,)``, and with
-any name that is no number ``_INVALID_ARG``.
+confluent-kafka 2.16.1 cannot name it: a broker resource with the name "" raises ``Invalid ConfigResource(4,)``, and
+with any name that is no number ``_INVALID_ARG``.
 """
 
 from __future__ import annotations

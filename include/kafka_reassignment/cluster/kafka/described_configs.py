@@ -1,7 +1,8 @@
 """Describing dynamic configs of topics and brokers (KIP-226), by kafka-python.
 
-confluent-kafka 2.16.1 cannot name keys: it fetches all of the 340 configs of a broker and the 33 of a topic. Nor can it name
-the default of all brokers: ``Invalid ConfigResource(4,)`` for "", ``_INVALID_ARG`` for any other name that is no number.
+confluent-kafka 2.16.1 cannot name keys: it fetches all of the 340 configs of a broker and the 33 of a topic. Nor can it
+name the default of all brokers: ``Invalid ConfigResource(4,)`` for "", ``_INVALID_ARG`` for any other name that is no
+number.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Electing leaders (KIP-460).
 
-By kafka-python: confluent-kafka 2.16.1 raises SystemError when a timeout is given. Without one the controller of a cluster
-with ZooKeeper may take longer than this client waits, and the replies of all partitions are lost.
+By kafka-python: confluent-kafka 2.16.1 raises SystemError when a timeout is given. Without one the controller of a
+cluster with ZooKeeper may take longer than this client waits, and the replies of all partitions are lost.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What consumer groups have committed, asked of the group's coordinator.
 
-By kafka-python: confluent-kafka 2.16.1 ended with a segmentation fault in ``list_consumer_group_offsets`` when a cluster had had no
-group before (seen on Kafka 4.3.1).
+By kafka-python: confluent-kafka 2.16.1 ended with a segmentation fault in ``list_consumer_group_offsets`` when a
+cluster had had no group before (seen on Kafka 4.3.1).
 """
 
 from __future__ import annotations

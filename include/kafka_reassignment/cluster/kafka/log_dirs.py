@@ -77,7 +77,8 @@ def with_measured_lags(
     Args:
         conversation: by which replicas are asked.
         report: what the brokers report.
-        leaders: finds the present leaders of partitions; called after the followers were asked, so that no lag is too small.
+        leaders: finds the present leaders of partitions; called after the followers were asked, so that no lag is too
+            small.
         seconds: how long a broker may take.
     """
     hosted: dict[int, list[TopicPartition]] = {}

@@ -1,7 +1,7 @@
 """Log end offsets of replicas.
 
-By kafka-python: confluent-kafka's ``list_offsets`` gives the high watermark. With a follower that hangs it said 0 where the
-leader's log ended at 100, and it cannot ask a follower at all.
+By kafka-python: confluent-kafka's ``list_offsets`` gives the high watermark. With a follower that hangs it said 0 where
+the leader's log ended at 100, and it cannot ask a follower at all.
 """
 
 from __future__ import annotations

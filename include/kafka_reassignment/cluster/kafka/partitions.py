@@ -1,7 +1,7 @@
 """Adding partitions to a topic (KIP-195; KIP-179 wished for it as ``alterPartitionCounts``).
 
-By kafka-python: the requests of confluent-kafka 2.16.1 are of a version that brokers take against the controller's quota for
-mutations (KIP-599): at 0.1 a second it was refused none of 29, kafka-python all after the first few.
+By kafka-python: the requests of confluent-kafka 2.16.1 are of a version that brokers take against the controller's
+quota for mutations (KIP-599): at 0.1 a second it was refused none of 29, kafka-python all after the first few.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 Requests are protocol messages of ``kafka.protocol``, sent by ``kafka.net``. Neither is public API, so the range of
 kafka-python is pinned to one minor release. The public admin client of 3.0.12 hides what is needed here: it drops the
-controller's message for each refused partition and has no flag for KIP-860; it asks brokers for their log dirs one after
-the other and raises at the first dead one; it cannot ask a replica for its log end; and it keeps the controller it saw
-first, so that after that broker died every call raises ``UnknownBrokerIdError``. Each conversation is a client of its own;
-one that is kept for the next question asks who is in the cluster first, so nothing in it is older than the question.
+controller's message for each refused partition and has no flag for KIP-860; it asks brokers for their log dirs one
+after the other and raises at the first dead one; it cannot ask a replica for its log end; and it keeps the controller
+it saw first, so that after that broker died every call raises ``UnknownBrokerIdError``. Each conversation is a client
+of its own; one that is kept for the next question asks who is in the cluster first, so nothing in it is older than the
+question.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ _PAUSE_LOOK_SECONDS = 0.05
 class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
     """Reads what a broker said before it hung up, gives up where it never answers, and waits when a broker asks it to.
 
-    kafka-python 3.0.12 limits the time of a TCP connection and of a login, not of the TLS handshake in between: a broker whose
-    process stands still accepts the connection, and says nothing for ever.
+    kafka-python 3.0.12 limits the time of a TCP connection and of a login, not of the TLS handshake in between: a
+    broker whose process stands still accepts the connection, and says nothing for ever.
 
-    A broker that refuses a login holds its answer back (``connection.failed.authentication.delay.ms``, 100 ms), sends it and
-    closes at once. kafka-python 3.0.12 throws away what it read where the end of the stream comes in the same read, so that
-    refused credentials look like a broker that is not there. Here each read returns one or the other: the next one meets
-    the end again.
+    A broker that refuses a login holds its answer back (``connection.failed.authentication.delay.ms``, 100 ms), sends
+    it and closes at once. kafka-python 3.0.12 throws away what it read where the end of the stream comes in the same
+    read, so that refused credentials look like a broker that is not there. Here each read returns one or the other: the
+    next one meets the end again.
 
     A client that is over its request quota is answered, and is to wait before it asks that broker again (KIP-219).
     kafka-python 3.0.12 fails what it is asked to send meanwhile. Here it is sent after the pause, as other clients do.
@@ -211,7 +212,8 @@ class ProtocolConversation:
         results: dict[int, Message] = {}
         for broker, answer in answers.items():
             if isinstance(answer, Exception):
-                # The client would wait before it connects to that broker again. One that is not in the cluster is not tried.
+                # The client would wait before it connects to that broker again. One that is not in the cluster is not
+                # tried.
                 self._has_failed |= not isinstance(answer, kafka_errors.UnknownBrokerIdError)
                 try:
                     with self._translate_errors(f"Broker {broker}"):
@@ -255,8 +257,8 @@ class ProtocolConversation:
     async def _ask_who_is_there(self, node: int | str | None) -> None:
         """Ask one broker who is in the cluster.
 
-        A broker that has just started may answer before it knows. kafka-python 3.0.12 passes over an answer without brokers in
-        silence, and keeps those it knew before: its listeners hear of the others only.
+        A broker that has just started may answer before it knows. kafka-python 3.0.12 passes over an answer without
+        brokers in silence, and keeps those it knew before: its listeners hear of the others only.
 
         Raises:
             ClusterUnavailableError: the broker does not know yet.

@@ -56,7 +56,8 @@ class ZookeeperCluster:
     * One batch at a time in the whole cluster: while one is there, others are refused as
       ``REASSIGNMENT_IN_PROGRESS``. Asking again for what is in it is accepted.
     * No cancel: refused as ``UNSUPPORTED_VERSION``, with the way out.
-    * A batch is bound to where its partitions are: ZooKeeper writes it only while the topics are as they were looked at.
+    * A batch is bound to where its partitions are: ZooKeeper writes it only while the topics are as they were looked
+      at.
     * The znode is written once and never changed or deleted: the controller only ever notices its
       creation, and deleting it leaves replicas half moved and the controller deaf to the next batch.
 

@@ -1,13 +1,13 @@
 """Packs steps into batches, within KIP-435's P and L, so that the whole chain of batches ends early.
 
-Batches run one after the other, and each lasts as long as its busiest broker copies. So the chain takes the sum of that over
-the batches, and a few seconds more for each batch. It can't be shorter than the time that the busiest broker of the
-whole plan needs, nor than the sum of the largest copies when each batch takes P partitions of the next size.
+Batches run one after the other, and each lasts as long as its busiest broker copies. So the chain takes the sum of that
+over the batches, and a few seconds more for each batch. It can't be shorter than the time that the busiest broker of
+the whole plan needs, nor than the sum of the largest copies when each batch takes P partitions of the next size.
 
-A *copy* is a step that adds replicas: the leader sends, each new replica receives. The *height* of a batch is the time that its
-busiest sender or receiver needs. Copies are placed one after the other, large ones and those of busy brokers first, each into the
-batch whose height it raises least. Steps that copy nothing fill the rest. A batch that needs a longer list of
-throttled replicas than Kafka takes (32,767 bytes per topic and side) is cut into several.
+A *copy* is a step that adds replicas: the leader sends, each new replica receives. The *height* of a batch is the time
+that its busiest sender or receiver needs. Copies are placed one after the other, large ones and those of busy brokers
+first, each into the batch whose height it raises least. Steps that copy nothing fill the rest. A batch that needs a
+longer list of throttled replicas than Kafka takes (32,767 bytes per topic and side) is cut into several.
 """
 
 from kafka_reassignment.decisions.batching.columns import NOBODY, StepColumns

@@ -55,8 +55,8 @@ class BatchRates:
     ) -> Self:
         """Return the rates of a request, and what its limits and its maintenance windows say about the length of a batch.
 
-        With ``fits_windows`` no batch may be too long for all windows, however few are allowed. Only a plan that has not begun can be
-        refused for that, and only where a rate is asked for: else nobody knows how long a batch takes.
+        With ``fits_windows`` no batch may be too long for all windows, however few are allowed. Only a plan that has
+        not begun can be refused for that, and only where a rate is asked for: else nobody knows how long a batch takes.
         """
         window = request.maintenance.longest_seconds
         longest = [

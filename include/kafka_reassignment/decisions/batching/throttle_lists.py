@@ -28,7 +28,8 @@ def throttle_lists(topic: Longs, partition: Longs, current: Longs, adding: Longs
 def split_long_lists(lists: ThrottleLists | None, numbers: Longs) -> Longs:
     """Return the batch numbers where no batch needs a list that is too long: each that did is several in a row.
 
-    The steps of a topic are spread evenly over the parts; a partition has one step per batch, so its steps stay in order.
+    The steps of a topic are spread evenly over the parts; a partition has one step per batch, so its steps stay in
+    order.
     """
     if lists is None or not len(numbers):
         return numbers

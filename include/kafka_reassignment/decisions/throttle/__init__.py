@@ -1,8 +1,9 @@
 """The replication throttle (KIP-73): what to set, the journal of what was there before, and how to restore it (KIP-179).
 
-``wanted`` is the throttle that a batch needs, ``journal`` what has to be restored, ``needed`` what must not be restored yet;
-``set`` and ``clear`` compare them with the configs of now and return the changes that are left to make. ``underway`` keeps
-changes that may still arrive from being forgotten. ``length`` is about lists that are longer than Kafka takes.
+``wanted`` is the throttle that a batch needs, ``journal`` what has to be restored, ``needed`` what must not be restored
+yet; ``set`` and ``clear`` compare them with the configs of now and return the changes that are left to make.
+``underway`` keeps changes that may still arrive from being forgotten. ``length`` is about lists that are longer than
+Kafka takes.
 """
 
 from kafka_reassignment.decisions.throttle.clear import (

@@ -17,9 +17,9 @@ class Clearing:
     """The changes to make, and the journal of what is owed as seen *before* these changes.
 
     So a refused or lost change is not forgotten: apply ``changes``, look again, call again, and store ``journal``.
-    ``changed_by_others`` are values that are neither ours nor the earlier ones; they are left alone and no longer
-    owed. Records of brokers that did not answer stay in the journal. ``has_unseen``: something that is owed is not seen. It was
-    restored before, or the broker does not show it yet, so look again a moment later before ``journal`` is stored.
+    ``changed_by_others`` are values that are neither ours nor the earlier ones; they are left alone and no longer owed.
+    Records of brokers that did not answer stay in the journal. ``has_unseen``: something that is owed is not seen. It
+    was restored before, or the broker does not show it yet, so look again a moment later before ``journal`` is stored.
     """
 
     changes: tuple[ConfigChange, ...]
@@ -33,16 +33,16 @@ def changes_to_restore(
 ) -> Clearing:
     """Return the changes that restore every journalled config that is not needed, and the journal of what is still owed.
 
-    A rate goes back to the value the broker itself had, else it is deleted so that the layer below shows again
-    (F6). From a list our entries are subtracted; one that did not exist before is deleted once it is seen empty, so it takes a
-    second look. A deleted topic is owed nothing.
+    A rate goes back to the value the broker itself had, else it is deleted so that the layer below shows again (F6).
+    From a list our entries are subtracted; one that did not exist before is deleted once it is seen empty, so it takes
+    a second look. A deleted topic is owed nothing.
 
     Args:
         journal: what we owe.
         seen: configs of ``journal.resources`` now.
         keep: the entries that are still needed: they stay, and so does the rate of each broker that one of them names.
-        others: journals of other reassignments of the cluster: a rate that one of them set is not another client's, and is
-            owed until it is gone.
+        others: journals of other reassignments of the cluster: a rate that one of them set is not another client's, and
+            is owed until it is gone.
     """
     changes: list[ConfigChange] = []
     rates: list[RateRecord] = []

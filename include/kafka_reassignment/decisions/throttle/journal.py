@@ -60,8 +60,8 @@ class Earlier(_Frozen):
 class RateRecord(_Frozen):
     """A broker's rate that we set. ``set_values`` has every value that may be ours, the latest last.
 
-    ``was_in_place``: the broker showed the latest one since it was set, so nothing of ours can set an older one any more.
-    ``begins_low``: the latest one is a part of the rate, for a batch that is about to be submitted.
+    ``was_in_place``: the broker showed the latest one since it was set, so nothing of ours can set an older one any
+    more. ``begins_low``: the latest one is a part of the rate, for a batch that is about to be submitted.
     """
 
     broker: int
@@ -99,8 +99,8 @@ class RateRecord(_Frozen):
 class ListRecord(_Frozen):
     """A topic's list in which we need ``partition:broker`` entries.
 
-    ``added`` are those that were not there: they are ours, and owed. ``relied_on`` are those that another client had put
-    there: they are put back when they are gone while they are needed, and are not owed.
+    ``added`` are those that were not there: they are ours, and owed. ``relied_on`` are those that another client had
+    put there: they are put back when they are gone while they are needed, and are not owed.
     """
 
     topic: str
@@ -145,8 +145,8 @@ class LowerRate(_Frozen):
 class Underway(_Frozen):
     """Changes that a try has journalled and may still make: Kafka takes them however late they come.
 
-    ``rates`` and ``lists`` are what is owed once they take effect. ``earlier`` are other tries that journalled the very same before
-    and have not said either that it is made, by when.
+    ``rates`` and ``lists`` are what is owed once they take effect. ``earlier`` are other tries that journalled the very
+    same before and have not said either that it is made, by when.
     """
 
     setting: str
@@ -178,8 +178,9 @@ class Journal(Versioned):
     """Every config that we set and have not restored yet. A record leaves the journal when its config is restored.
 
     ``rate_changes`` are the rates requested while the reassignment runs, in order, ``lower_rates`` those of other
-    clients that we found, ``underway`` the changes whose try has not said yet that they are made, and ``corrections`` what was
-    measured of brokers' rates; none of them is owed. ``rate_set_by_hand``: a person has changed the rate, which ends auto rate.
+    clients that we found, ``underway`` the changes whose try has not said yet that they are made, and ``corrections``
+    what was measured of brokers' rates; none of them is owed. ``rate_set_by_hand``: a person has changed the rate,
+    which ends auto rate.
     """
 
     rates: tuple[RateRecord, ...] = ()
@@ -288,8 +289,8 @@ def union(journal: Journal, older: Journal) -> Journal:
     """Take over what an older journal still owes, of a reassignment that ended without restoring it.
 
     Where both journals have a record of a config, the earlier value is that of the older journal, unless another client
-    changed the config in between. A value that the older reassignment set is never an earlier value. The caller takes out of
-    the older journal what it took over, after writing the result.
+    changed the config in between. A value that the older reassignment set is never an earlier value. The caller takes
+    out of the older journal what it took over, after writing the result.
     """
     rates = {(r.broker, r.side): r for r in older.rates}
     for rate in journal.rates:

@@ -101,8 +101,8 @@ def listed_in(journal: Journal) -> tuple[ThrottledReplicas, ...]:
 def needed_replicas(listed: Iterable[ThrottledReplicas], seen: View) -> Needed:
     """Return which listed entries are needed now.
 
-    A new replica is throttled while it is among the replicas and out of sync, in flight or not, and as long as the move that
-    adds it is in flight. Its partition's senders are the listed replicas that are still there, and the leader.
+    A new replica is throttled while it is among the replicas and out of sync, in flight or not, and as long as the move
+    that adds it is in flight. Its partition's senders are the listed replicas that are still there, and the leader.
 
     Args:
         listed: of batches or journals; those of the followers' side name the new replicas.

@@ -47,13 +47,13 @@ def changes_to_throttle(
 ) -> tuple[Journal, list[ConfigChange]]:
     """Return the journal to store first, and then the changes that put the throttle in place.
 
-    A rate of another client that is higher than ours is lowered to ours, and restored exactly later. One that is at most as
-    high stays, whenever it appears: ``Journal.lower_rates`` has it. One that is the default of all brokers now is set on the
-    broker, because before 3.9 (KAFKA-10190) the default has no effect. One in server.properties has no effect at all (F41), so
-    it does not count. Entries that another
-    client had put on a topic's list before are not ours; a list that is ``*`` covers all and is left as it is (F4). Two
-    kinds of rates are left alone, and ``missing_throttle`` reports them: those of brokers that did not answer, and those
-    of another client that brokers before 2.6 hide, since they could not be restored (F31).
+    A rate of another client that is higher than ours is lowered to ours, and restored exactly later. One that is at
+    most as high stays, whenever it appears: ``Journal.lower_rates`` has it. One that is the default of all brokers now
+    is set on the broker, because before 3.9 (KAFKA-10190) the default has no effect. One in server.properties has no
+    effect at all (F41), so it does not count. Entries that another client had put on a topic's list before are not
+    ours; a list that is ``*`` covers all and is left as it is (F4). Two kinds of rates are left alone, and
+    ``missing_throttle`` reports them: those of brokers that did not answer, and those of another client that brokers
+    before 2.6 hide, since they could not be restored (F31).
     """
     rates = {(r.broker, r.side): r for r in journal.rates}
     known = journal.known_rates
@@ -119,8 +119,9 @@ def lower_rates(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) -> 
 def without_raises(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) -> WantedThrottle:
     """Leave out the rates of ours that are in place, and lower: as they were set last, or as they were before. Lower the others to that.
 
-    A look restores what is missing, as it was set last. It does not raise what was taken over: that copies at the rate that was
-    asked for it. Nor does it raise at once what is raised in parts: the next part is journalled a moment before brokers show it.
+    A look restores what is missing, as it was set last. It does not raise what was taken over: that copies at the rate
+    that was asked for it. Nor does it raise at once what is raised in parts: the next part is journalled a moment
+    before brokers show it.
     """
     records = {(r.broker, r.side): r for r in journal.rates}
     known = journal.known_rates
@@ -132,7 +133,8 @@ def without_raises(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs) 
             continue
         own = known[rate.broker, rate.side]
         present = seen.get(rate.resource, {}).get(rate.side.rate_key, UNSET)
-        # What would apply without us may have been lowered once more: the default of all brokers, which ours has followed.
+        # What would apply without us may have been lowered once more: the default of all brokers, which ours has
+        # followed.
         highest = min(rate.set_bytes_per_second, bytes_of(_without_us(rate, seen, own)))
         if not own.is_ours(present) or bytes_of(present) >= highest:
             kept.append(_at_most(rate, int(record.set_values[-1])))
@@ -147,7 +149,8 @@ def _at_most(rate: BrokerRate, highest: int) -> BrokerRate:
 def confirmed(wanted: WantedThrottle, journal: Journal, seen: SeenConfigs, *, arrives_from: datetime) -> Journal:
     """Return the journal with the rates that are seen in place marked so; not those that something under way may still set.
 
-    What has been under way since before ``arrives_from`` sets nothing any more. It stays in the journal: what clears it looks for it.
+    What has been under way since before ``arrives_from`` sets nothing any more. It stays in the journal: what clears it
+    looks for it.
     """
     may_change = {(r.broker, r.side) for its in journal.underway if its.since >= arrives_from for r in its.rates}
     there = {(r.broker, r.side): seen.get(r.resource, {}).get(r.side.rate_key, UNSET).value for r in wanted.rates}
@@ -212,7 +215,8 @@ def missing_entries(topic_list: ThrottledReplicas, present: ConfigValue) -> tupl
 def _without_us(rate: BrokerRate, seen: SeenConfigs, record: RateRecord | None) -> ConfigValue:
     """The rate that would apply without us; unset where it is not known, and where it is in server.properties: no broker obeys that.
 
-    Under ours is what the broker itself had, else the default of all brokers as it is now; as it was before us where it is not seen.
+    Under ours is what the broker itself had, else the default of all brokers as it is now; as it was before us where it
+    is not seen.
     """
     key = rate.side.rate_key
     without = seen.get(rate.resource, {}).get(key, UNSET)

@@ -1,8 +1,8 @@
 """Changes on their way to the cluster: Kafka takes a change of a config however late it comes, and nothing can refuse it.
 
-A try stands still right before its request, Airflow starts another, the throttle is cleared, and then the request arrives. So a
-setting is journalled as under way before its changes are made, and leaves the journal when its try has seen them. In between
-nothing that is cleared is forgotten: what shows up after all is owed again.
+A try stands still right before its request, Airflow starts another, the throttle is cleared, and then the request
+arrives. So a setting is journalled as under way before its changes are made, and leaves the journal when its try has
+seen them. In between nothing that is cleared is forgotten: what shows up after all is owed again.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ LATEST_ARRIVAL = timedelta(hours=1)
 def begun(journal: Journal, changes: Collection[ConfigChange], setting: str, at: datetime) -> Journal:
     """Return the journal to store before changes are made: with them as under way. Values that are put back are not among them.
 
-    Where a try before has the very same under way, it is journalled once: a look that fails each time adds its name alone, for as
-    long as its change may arrive.
+    Where a try before has the very same under way, it is journalled once: a look that fails each time adds its name
+    alone, for as long as its change may arrive.
     """
     made = {(c.resource, c.key): c for c in changes}
     rates = tuple(
@@ -52,8 +52,8 @@ def begun(journal: Journal, changes: Collection[ConfigChange], setting: str, at:
 def ended(journal: Journal, setting: str) -> tuple[Journal, bool]:
     """Return the journal when the changes of a setting have been made, and whether they came too late.
 
-    They did where something has been cleared since they were journalled. Then it is owed again. Where the next batch has set its own
-    rate since, what came late is one more value of ours.
+    They did where something has been cleared since they were journalled. Then it is owed again. Where the next batch
+    has set its own rate since, what came late is one more value of ours.
     """
     its = next((u for u in journal.underway if u.is_of(setting)), None)
     if its is None:

@@ -50,8 +50,8 @@ class Side(StrEnum):
 class RateChange(BaseModel):
     """A rate requested while moves run, for some brokers (all when None) and sides; later batches use it too.
 
-    ``rate_before_slowdown_bytes_per_second`` is the earlier rate, where the cluster's health and no person lowered it: such a
-    slow-down raises no rate. ``because`` is empty where a person asked for it.
+    ``rate_before_slowdown_bytes_per_second`` is the earlier rate, where the cluster's health and no person lowered it:
+    such a slow-down raises no rate. ``because`` is empty where a person asked for it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -175,10 +175,10 @@ def throttle_for(
 ) -> WantedThrottle:
     """Return the throttle under which a batch may copy.
 
-    Every current replica may come to lead, so each is listed on the leaders' side and its broker gets a leader
-    rate (F10). On the followers' side only adding replicas are listed: an old one that drops out of the ISR must
-    come back at full speed (F8). ``asked_bytes_per_second`` is what each broker may send and may receive;
-    ``rate_changes`` (of the journal) override it, the last one that concerns a broker and side wins; a slow-down only lowers.
+    Every current replica may come to lead, so each is listed on the leaders' side and its broker gets a leader rate
+    (F10). On the followers' side only adding replicas are listed: an old one that drops out of the ISR must come back
+    at full speed (F8). ``asked_bytes_per_second`` is what each broker may send and may receive; ``rate_changes`` (of
+    the journal) override it, the last one that concerns a broker and side wins; a slow-down only lowers.
 
     Raises:
         InvalidThrottleError: the rate is below 1 byte per second.

@@ -1,7 +1,7 @@
 """Estimates how long a batch takes, before it starts, because its window may close before it ends.
 
-What counts is time in which bytes moved, compared with the rates that were in force then: time in which a batch had failed,
-waited, or had a dead broker says nothing about the next one.
+What counts is time in which bytes moved, compared with the rates that were in force then: time in which a batch had
+failed, waited, or had a dead broker says nothing about the next one.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ Rates: TypeAlias = Mapping[tuple[Side, int], int]
 class Copied(BaseModel):
     """What was seen to be copied of a batch, over the time in which bytes moved.
 
-    ``busiest_bytes`` is the share of it that its busiest sender or receiver had; ``seconds_at_rates`` is how long that takes
-    at the rates that were in force, None when unthrottled.
+    ``busiest_bytes`` is the share of it that its busiest sender or receiver had; ``seconds_at_rates`` is how long that
+    takes at the rates that were in force, None when unthrottled.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -91,8 +91,8 @@ class Pace:
 class Estimate:
     """How long a batch takes: ``seconds`` at the pace of the latest batches, None when unknown; at least ``least_seconds``.
 
-    The latter is without what passes by itself: the pace, and the slow-down of an unhealthy cluster. What a person has asked for a
-    single broker stays. ``seconds_at_rates`` is without the pace alone, None when unthrottled.
+    The latter is without what passes by itself: the pace, and the slow-down of an unhealthy cluster. What a person has
+    asked for a single broker stays. ``seconds_at_rates`` is without the pace alone, None when unthrottled.
     """
 
     seconds: float | None

@@ -52,8 +52,8 @@ def fits(
         spec: the windows of the request.
         now: a moment with a zone.
         seconds_needed: how long the batch takes; None when unknown: it may then start in any window.
-        least_seconds: how long it takes at best, where ``seconds_needed`` is a measurement that may pass: only what never
-            fits at its best can never start.
+        least_seconds: how long it takes at best, where ``seconds_needed`` is a measurement that may pass: only what
+            never fits at its best can never start.
 
     Raises:
         DeadlinePassedError: ``must_end_by`` is past.
