@@ -27,7 +27,8 @@ from kafka_reassignment.record.store import RecordStore
 from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.admission import admit
 from kafka_reassignment.steps.batch import BATCH_STEPS, next_batch, set_throttle, submit_batch
-from kafka_reassignment.steps.cancel import settle_moves
+from kafka_reassignment.steps.cancel import cancel_moves, clear_after_stop, settle_moves, stop
+from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.catch_up import sense_isr_catch_up
 from kafka_reassignment.steps.chain import first_batch
@@ -35,8 +36,12 @@ from kafka_reassignment.steps.clear import clear_throttle
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.drop import drop_old_replicas
 from kafka_reassignment.steps.leaders import elect_leaders
+from kafka_reassignment.steps.settle import CancelResult
 from kafka_reassignment.steps.verify import verify, write_report
 from kafka_reassignment.steps.waiting import Done, Failed, SizeSamples, Waiting, WaitResult, audited_look
+
+WHOLE = CancelScope()
+"""All of a reassignment."""
 
 _STEPS: dict[str, Callable[..., object]] = {
     step.__name__: step for step in (set_throttle, submit_batch, clear_throttle, next_batch)
@@ -199,6 +204,15 @@ class Run:
             StillWaiting: something is not settled.
         """
         require_done(settle_moves(self.context, scope, started_at or self.clock.now))
+
+    def stop_all(self, scope: CancelScope = WHOLE) -> CancelResult:
+        """Do what the tasks of ``kafka_reassignment_cancel`` do; return what was cancelled at once."""
+        stop(self.context, scope, by="bob", reason="weekend is over")
+        outcome = cancel_moves(self.context, scope)
+        self.until_settled(scope)
+        clear_after_stop(self.context, scope)
+        report_stop(self.context, scope)
+        return outcome
 
     def until_settled(self, scope: CancelScope) -> Done:
         """Look and act until what was stopped is settled."""

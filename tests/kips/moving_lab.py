@@ -22,12 +22,8 @@ from kafka_reassignment.model import (
 )
 from kafka_reassignment.record.audit import Actor
 from kafka_reassignment.record.store import RecordStore
-from kafka_reassignment.steps import cancel
-from kafka_reassignment.steps.cancel_report import report_stop
-from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.rate import change_rate
-from kafka_reassignment.steps.settle import CancelResult
 
 SLOW_MB = 0.02
 """A throttle under which a partition of 8 MB is in flight for minutes."""
@@ -104,16 +100,6 @@ class MovingLab(KafkaLab):
 def speed_up(run: Run) -> None:
     """Let what is in flight finish."""
     change_rate(run.context, asked_bytes_per_second=round(FAST_MB * 1_000_000))
-
-
-def stop_all(run: Run, scope: CancelScope) -> CancelResult:
-    """What the tasks of ``kafka_reassignment_cancel`` do."""
-    cancel.stop(run.context, scope, by="bob")
-    outcome = cancel.cancel_moves(run.context, scope)
-    run.until_done(lambda: run.settle(scope))
-    cancel.clear_after_stop(run.context, scope)
-    report_stop(run.context, scope)
-    return outcome
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.contract.lab import eventually, set_rates
-from tests.kips.moving_lab import MovingLab, speed_up, stop_all
+from tests.kips.moving_lab import MovingLab, speed_up
 from tests.steps_lab import move
 
 from kafka_reassignment.errors import UnknownTopicOrPartitionError
@@ -81,7 +81,7 @@ def test_some_of_ours_are_cancelled_and_the_rest_goes_on(moving: MovingLab, coun
     run.do_all("admit", "set_throttle", "submit_batch")
     assert set(moving.cluster.list_reassignments()) == set(partitions)
     cancelled = partitions[:count]
-    outcome = stop_all(run, CancelScope(tuple(map(str, cancelled))))
+    outcome = run.stop_all(CancelScope(tuple(map(str, cancelled))))
     assert set(outcome.cancelled) == set(map(str, cancelled))
     assert set(moving.cluster.list_reassignments()) == set(partitions[count:])
     speed_up(run)
@@ -97,7 +97,7 @@ def test_all_of_ours_are_cancelled_and_moves_of_others_left_alone(moving: Moving
     run = moving.run(moves(ours, (1, 2), (1, 3)))
     run.do_all("set_throttle", "submit_batch")
     moving.move_elsewhere(foreign, (4, 5, 6))
-    outcome = stop_all(run, CancelScope())
+    outcome = run.stop_all()
     assert set(outcome.cancelled) == set(map(str, ours))
     assert set(moving.cluster.list_reassignments()) == {foreign}
     assert [moving.replicas(p) for p in ours] == [(1, 2), (1, 2)]

@@ -147,6 +147,11 @@ class SubmittedBatch(Versioned):
     done_before: tuple[str, ...] = ()
 
     @property
+    def order(self) -> int:
+        """The number of the last order to stop or to go on when it was submitted; 0 where there was none, or nobody knows."""
+        return self.run_command or 0
+
+    @property
     def made(self) -> frozenset[str]:
         """The partitions whose step of this batch was submitted, and was not left out or left open since."""
         return frozenset({*self.accepted} - {*self.left_out, *self.left_open})

@@ -439,6 +439,10 @@ class Record:
             self._found[batch] = Series(self.root / "batches" / f"{batch:04d}.found", FoundBatch, kept=2)
         return self._found[batch]
 
+    def found_once(self, batch: int) -> FoundBatch | None:
+        """Return how a batch was found, as a version noted it that did so once; None where it did not."""
+        return self._written_once.read(self._batch(batch, "found"), FoundBatch)
+
     def submitted(self, batch: int) -> SubmittedBatch | None:
         """Return what was submitted of a batch, or None when its submission was never recorded."""
         return read_model(self._batch(batch, "submitted"), SubmittedBatch)

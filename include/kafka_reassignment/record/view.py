@@ -63,6 +63,15 @@ class RecordView:
         command = self.last_run_command()
         return command if command is not None and command.stopped else None
 
+    def lifted_since(self, order: int) -> frozenset[str]:
+        """Return the partitions that a stop has settled which was lifted since; of stops after an order of this number.
+
+        Nothing of them is this reassignment's doing any more, until something is submitted again.
+        """
+        if self.numbered_run_command()[0] <= order:
+            return frozenset()
+        return self._once(("lifted", order), lambda: self.record.settled.lifted_since(order))
+
     def is_settled(self) -> bool:
         """Return whether it is stopped, and all of it was settled since."""
         return self.stopped() is not None and self._once("settled", self.record.settled.has_all)
@@ -82,7 +91,12 @@ class RecordView:
 
     def numbered_found(self, batch: int) -> tuple[int, FoundBatch | None]:
         """Return the number of the last note of how a batch was found, and the note; 0 and None when there is none."""
-        return self._once(("found", batch), self.record.found_notes(batch).last)
+
+        def read() -> tuple[int, FoundBatch | None]:
+            number, note = self.record.found_notes(batch).last()
+            return number, note or self.record.found_once(batch)
+
+        return self._once(("found", batch), read)
 
     def submitted(self, batch: int) -> SubmittedBatch | None:
         """Return what was submitted of a batch."""

@@ -37,7 +37,7 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.cut_again import cut_around_dead
 from kafka_reassignment.steps.estimates import end_in_words, estimate_of
 from kafka_reassignment.steps.finished import is_finished_batch, refuse_finished
-from kafka_reassignment.steps.found import Begin, begins_with, changed_already, changed_by_others, found_until_now
+from kafka_reassignment.steps.found import Begin, changed_already, changed_by_others, found_until_now, under_way
 from kafka_reassignment.steps.idle_throttle import clear_idle_throttle, refuse_unlisted
 from kafka_reassignment.steps.inbound import as_large_as_now, note_sizes, take_sizes
 from kafka_reassignment.steps.left_open import changed_since, has_left_open, left_open_by
@@ -127,7 +127,7 @@ def submit_batch(run: RunContext, number: int, rules: ApprovalRules | None = Non
         if wanted.to_submit:
             ensure_throttle(run, left, event)
         to_submit = run.controller.submissions(batch, view, wanted.to_submit) if wanted.to_submit else {}
-        begin = Begin(run, batch, view, found, begins_with(batch, view, wanted, found), others)
+        begin = Begin(run, batch, view, found, under_way(batch, view, wanted, found), others)
 
         def check() -> None:
             _refuse_overtaken(run, number, earlier)

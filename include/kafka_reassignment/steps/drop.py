@@ -191,7 +191,7 @@ def _drop_now(run: RunContext, batch: Batch) -> _Looked:
         wanted = drops_to_submit(part, now)
         looked.kept |= wanted.waiting
         looked.refused |= submit(
-            run, now, wanted.to_submit, Submitting(batch, lambda: require_unfinished(run, batch.number))
+            run, now, wanted.to_submit, Submitting(batch, lambda _: require_unfinished(run, batch.number))
         )
         looked.dropped |= wanted.to_submit
         if looked.refused and run.controller.busy_message(looked.refused):

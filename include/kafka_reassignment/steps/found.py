@@ -8,16 +8,16 @@ half-way though nothing of it was submitted is left alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka_reassignment.decisions.moves import Expansions, Phase, changed_before, is_half_way, phase
-from kafka_reassignment.errors import RACED, NothingSentError, overtaken
+from kafka_reassignment.errors import RACED, NotAuthorizedError, NothingSentError, overtaken
 from kafka_reassignment.model import Batch, Refusal, Replicas, TopicPartition, View
 from kafka_reassignment.record.models import FoundBatch, SubmittedBatch
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.left_open import left_open_by
+from kafka_reassignment.steps.left_open import still_open
 from kafka_reassignment.steps.moves import Submitting, as_texts, submit
 from kafka_reassignment.steps.recorded_batch import begun_names, without
 from kafka_reassignment.steps.stopped_steps import left_by, steps_of_superseded, superseded_by, taken_up
@@ -84,15 +84,14 @@ def changed_already(batch: Batch, found: Found, earlier: SubmittedBatch | None) 
     return before | {p: why for p, why in found.changed_by_others.items() if p in ours}
 
 
-def begins_with(batch: Batch, view: View, wanted: Expansions, found: Found) -> frozenset[str]:
-    """Return the partitions of a batch that are submitted now, or are in flight or half-way because of us.
+def under_way(batch: Batch, view: View, wanted: Expansions, found: Found) -> frozenset[str]:
+    """Return the partitions of a batch that are in flight or half-way because of us, before anything is submitted now.
 
-    What was at its target before anything was submitted is not among them, unless an earlier version may have brought
-    it there.
+    What was at its target before anything was submitted is not among them, unless an earlier version may have brought it there.
     """
     steps = {s.partition: s for s in batch.steps}
-    begins = {*wanted.to_submit, *wanted.already, *(p for p in wanted.waiting if is_half_way(steps[p], view))}
-    return frozenset(str(p) for p in begins if found.begun is None or phase(steps[p], view).phase is not Phase.DONE)
+    begun = {*wanted.already, *(p for p in (*wanted.to_submit, *wanted.waiting) if is_half_way(steps[p], view))}
+    return frozenset(str(p) for p in begun if found.begun is None or phase(steps[p], view).phase is not Phase.DONE)
 
 
 @dataclass
@@ -104,7 +103,7 @@ class Begin:
         batch: what takes part in it.
         view: on the ground of which it was decided.
         found: how tries until now have found it.
-        begins: what is submitted now, or is in flight or half-way because of us.
+        under_way: what is in flight or half-way because of us.
         others: what the batch goes on without from now on, because another client has changed it before, and why.
     """
 
@@ -112,7 +111,7 @@ class Begin:
     batch: Batch
     view: View
     found: Found
-    begins: frozenset[str]
+    under_way: frozenset[str]
     others: Mapping[str, str]
     requests: int = 0
     run_command: int = 0
@@ -133,54 +132,59 @@ class Begin:
             OvertakenError: another try has found the batch otherwise since, or has carried it on.
             StoppedError, ReassignmentInProgressError: this reassignment must not change anything now.
         """
-        fresh = self.begins - (self.found.begun or frozenset())  # no earlier try has sent anything of these
+        before = self.found.begun or frozenset()
+        asked: Collection[TopicPartition] = ()
 
-        def go_ahead() -> None:
+        def go_ahead(partitions: Collection[TopicPartition]) -> None:
+            nonlocal asked
             self.run.require_go_ahead()
             self._take_order()
             check()
-            self._note()
+            asked = partitions
+            # Also where it says no more than the last one: what another try takes back then does not count for this one.
+            self._note(partitions, again=not self.requests)
             self.requests += 1
 
         try:
             refused = submit(self.run, self.view, targets, Submitting(self.batch, go_ahead))
-        except NothingSentError:
-            if self.requests == 1:
-                self._take_back(fresh, targets)
+        except (NothingSentError, NotAuthorizedError):
+            self._take_back(before, asked)
             raise
-        self._take_back(fresh, [p for p, refusal in refused.items() if refusal.code != RACED])
+        self._take_back(before, [p for p, refusal in refused.items() if refusal.code != RACED])
         if not targets:
             self._take_order()
-            self._note()
+            self._note(())
         return refused
 
     def _take_order(self) -> None:
         if not self.requests:
             self.run_command = self.run.record.run_commands.last_as_read()[0]
 
-    def _note(self) -> None:
+    def _note(self, asked: Collection[TopicPartition], *, again: bool = False) -> None:
         known, changed = self.found.begun or frozenset(), {**self.found.changed_by_others, **self.others}
-        if self.found.number and known >= self.begins and self.found.changed_by_others == changed:
+        begun = known | self.under_way | {*map(str, asked)}
+        if self.found.number and begun == known and self.found.changed_by_others == changed and not again:
             return
-        begun, number = known | self.begins, self.found.number + 1
-        if not self._append(begun, changed):
+        while not self._append(begun, changed):
             number, theirs = self.run.record.found_notes(self.batch.number).last()
             if theirs is None or not begun.issubset(theirs.partitions) or theirs.changed_by_others != changed:
                 raise overtaken(f"it has begun batch {self.batch.number} since; nothing is submitted")
-        self.found = Found(number, begun, changed)
+            self.found = replace(self.found, number=number)
+        self.found = Found(self.found.number + 1, begun, changed)
 
-    def _take_back(self, fresh: frozenset[str], partitions: Collection[TopicPartition]) -> None:
-        """Note that nothing of partitions was submitted, where nothing was there of it before.
+    def _take_back(self, before: frozenset[str], partitions: Collection[TopicPartition]) -> None:
+        """Note that nothing of partitions was submitted, where nothing was there of them and no earlier try had begun with them.
 
-        Not where another try has noted something since: that one may have submitted them.
+        Not where another try has noted something since: that one may submit them.
         """
-        begin_there = {
+        never = {
             str(s.partition)
             for s in self.batch.steps
             if s.partition in partitions and phase(s, self.view).phase is Phase.NOT_SUBMITTED
         }
-        if self.found.begun is not None and not begin_there.isdisjoint(fresh):
-            self._append(self.found.begun - (begin_there & fresh), self.found.changed_by_others)
+        begun = self.found.begun or frozenset()
+        if taken_back := never & (begun - before):
+            self._append(begun - taken_back, self.found.changed_by_others)
 
     def _append(self, begun: frozenset[str], changed: Mapping[str, str]) -> bool:
         """Write the next note; return whether no other try had written it."""
@@ -197,8 +201,8 @@ def _left_by_earlier(
     run: RunContext, recorded: RecordView, number: int, half_way: Collection[TopicPartition], view: View
 ) -> set[TopicPartition]:
     """Return which partitions are half-way because of an earlier batch, or of a reassignment that the plan goes on from."""
-    opened = {*_left_open(recorded), *_begun_and_cut_again(recorded, number)}
-    ours = {p for p in half_way if str(p) in opened}
+    opened, cut_again = still_open(recorded), _begun_and_cut_again(recorded, number)
+    ours = {p for p in half_way if p in opened or str(p) in cut_again}
     submitted = taken_up([run.record])
     rest = {p for p in half_way if p not in ours and str(p) not in submitted}
     if rest and run.request.supersede:
@@ -209,17 +213,6 @@ def _left_by_earlier(
         ours |= rest & {s.partition for s in left_by(run, rolled_back).steps}
         ours |= _settled_there([rolled_back], rest, view)
     return ours
-
-
-def _left_open(recorded: RecordView) -> set[str]:
-    """The partitions that earlier batches have left open, and that no stop has settled before it was lifted."""
-    opened = left_open_by(recorded)
-    submitted = {batch: recorded.submitted(batch) for batch in {*opened.values()}}
-    lifted = {
-        batch: recorded.record.settled.lifted_since((it.run_command or 0) if it else 0)
-        for batch, it in submitted.items()
-    }
-    return {p for p, batch in opened.items() if p not in lifted[batch]}
 
 
 def _begun_and_cut_again(recorded: RecordView, number: int) -> set[str]:

@@ -100,7 +100,19 @@ def goes_on_in_words(goes_on_at: datetime | None) -> str:
 
 def left_open(recorded: RecordView) -> dict[TopicPartition, LeftOpen]:
     """Return the steps that finished batches have left open and that no later one has taken up again."""
+    return _steps_of(recorded, left_open_by(recorded))
+
+
+def still_open(recorded: RecordView) -> dict[TopicPartition, LeftOpen]:
+    """Return the steps that are left open and that no stop has settled which was lifted since: what is there of them is ours."""
     opened = left_open_by(recorded)
+    if opened and recorded.numbered_run_command()[0]:
+        orders = {n: s.order if (s := recorded.submitted(n)) else 0 for n in {*opened.values()}}
+        opened = {p: n for p, n in opened.items() if p not in recorded.lifted_since(orders[n])}
+    return _steps_of(recorded, opened)
+
+
+def _steps_of(recorded: RecordView, opened: Mapping[str, int]) -> dict[TopicPartition, LeftOpen]:
     found: dict[TopicPartition, LeftOpen] = {}
     for number in sorted(set(opened.values())):
         for step in whole_batch(recorded, number).steps:

@@ -68,10 +68,13 @@ def confirmed_view(
 
 @dataclass(frozen=True, slots=True)
 class Submitting:
-    """What is submitted of a batch, and ``go_ahead``: called right before each request, raises where nothing may be submitted any more."""
+    """What is submitted of a batch.
+
+    ``go_ahead`` is called right before each request with what that asks for, and raises where nothing may be submitted any more.
+    """
 
     batch: Batch
-    go_ahead: Callable[[], None]
+    go_ahead: Callable[[Collection[TopicPartition]], None]
 
 
 def submit(
@@ -119,7 +122,7 @@ def _submit_when_free(
     refused: dict[TopicPartition, Refusal] = {}
     while True:
         if of is not None:
-            of.go_ahead()
+            of.go_ahead(asked)
         replies = run.cluster.alter_reassignments(asked, allow_replication_factor_change=changes, expected=expected)
         refused = {p: r for p, r in refused.items() if p not in asked}
         refused |= refusals(replies)
@@ -183,7 +186,7 @@ def _overtaken_since(late: Mapping[TopicPartition, str], of: Submitting | None) 
     if of is None:
         return error
     try:
-        of.go_ahead()
+        of.go_ahead(())
     except (OvertakenError, RecordUnavailableError):
         return error
     except ReassignmentError as refusal:

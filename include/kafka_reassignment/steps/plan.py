@@ -29,7 +29,7 @@ from kafka_reassignment.request import Job, ReassignmentRequest
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.estimates import end_in_words
 from kafka_reassignment.steps.preflight import refuse_moves_in_flight
-from kafka_reassignment.steps.recorded_batch import begun_batch
+from kafka_reassignment.steps.recorded_batch import begun_batch, begun_names
 from kafka_reassignment.steps.supersede import LeftBetween, give_back, left_between
 from kafka_reassignment.steps.view import MIN_ISR, REMOTE_STORAGE, log_dirs_and_cordons, min_insync_replicas, observe
 
@@ -157,6 +157,7 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
         if (submitted := earlier.submitted(number)) is not None:
             left_out = back | _not_made(submitted, taken_up)
             left_out |= withdrawn - {*submitted.accepted, *submitted.left_open}  # taken out before its batch
+            left_out |= recorded.lifted_since(submitted.order) - (begun_names(recorded, number) or frozenset())
             half_way: set[str] = set()
             if earlier.finished(number) is None:
                 half_way = _half_way(*_steps_now(run, plan_of(number), number))

@@ -80,19 +80,22 @@ def begun_batch(recorded: RecordView, number: int) -> Batch:
 def begun_names(recorded: RecordView, number: int) -> frozenset[str] | None:
     """Return the partitions of which something may have been submitted with a batch, also before it was cut again.
 
-    None where nobody can tell: an earlier version, which left no note, may have submitted any of them.
+    None where nobody can tell: an earlier version, which left no note, may have submitted any of them. It can only be the batch that
+    was under way when that version was replaced.
 
     Raises:
         RecordDamagedError: how it was found is not readable.
     """
     found, submitted = recorded.found(number), recorded.submitted(number)
     if found is None:
-        plan = recorded.plan_in_force()
-        return frozenset() if submitted is None and plan is not None and plan.notes_found else None
-    begun = frozenset(found.partitions) - {*(submitted.changed_by_others if submitted else ())}
-    if recorded.numbered_run_command()[0] > found.run_command:
-        begun -= recorded.record.settled.lifted_since(found.run_command)
-    return begun
+        return frozenset() if submitted is None and _notes_are_kept(recorded, number) else None
+    changed = {*(submitted.changed_by_others if submitted else ())}
+    return frozenset(found.partitions) - changed - recorded.lifted_since(found.run_command)
+
+
+def _notes_are_kept(recorded: RecordView, number: int) -> bool:
+    plan = recorded.plan_in_force()
+    return plan is not None and (plan.notes_found or (number > 1 and recorded.found(number - 1) is not None))
 
 
 def taking_part(recorded: RecordView, batch: Batch) -> Batch:

@@ -18,7 +18,7 @@ from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
-from kafka_reassignment.steps.left_open import left_open
+from kafka_reassignment.steps.left_open import still_open
 from kafka_reassignment.steps.recorded_batch import begun_batch
 from kafka_reassignment.steps.view import observe
 
@@ -313,8 +313,10 @@ def moves_of_others(run: RunContext, recorded: RecordView, scope: CancelScope) -
     return flights - {s.partition for s in under_way if phase(s, view).ours}
 
 
-def begun_partitions(recorded: RecordView) -> frozenset[TopicPartition]:
+def begun_partitions(recorded: RecordView) -> dict[TopicPartition, int]:
     """Return the partitions whose first steps are in finished batches, and whose last one is not.
+
+    With each comes the number of the last order to stop or to go on when the last of these steps was submitted.
 
     A step that its batch has left out, or that was withdrawn before its batch, was not made, unless another client has
     made something else of the partition. One that was withdrawn before its batch had ended may have been taken back
@@ -323,6 +325,7 @@ def begun_partitions(recorded: RecordView) -> frozenset[TopicPartition]:
     finished = sorted(recorded.finished_batches())
     withdrawn = _withdrawn_at(recorded.record) if finished else {}
     ended: dict[TopicPartition, bool] = {}
+    orders: dict[TopicPartition, int] = {}
     for plan, numbers in groupby(finished, recorded.plan_refs()) if finished else ():
         first, *others = numbers
         for number, partition, is_last in read_steps_of_several(plan, first, others[-1] if others else first):
@@ -332,9 +335,10 @@ def begun_partitions(recorded: RecordView) -> frozenset[TopicPartition]:
             if str(partition) in submitted.made:
                 at = withdrawn.get(str(partition))
                 ended[partition] = is_last and (at is None or not _had_not_ended(recorded.record, number, at))
+                orders[partition] = submitted.order
             elif str(partition) in submitted.changed_by_others:
                 ended[partition] = True
-    return frozenset(p for p, is_over in ended.items() if not is_over)
+    return {p: orders[p] for p, is_over in ended.items() if not is_over}
 
 
 def _withdrawn_at(record: Record) -> dict[str, datetime]:
@@ -359,7 +363,11 @@ def _ours(run: RunContext, recorded: RecordView, scope: CancelScope, *, late_too
         return scope.is_whole or (scope.has(partition) and str(partition) in withdrawn)
 
     under_way = {s.partition: s for s in _steps_under_way(recorded) if is_stopped(s.partition)}
-    begun = {p for p in begun_partitions(recorded) if is_stopped(p)}
+    begun = {
+        p
+        for p, order in begun_partitions(recorded).items()
+        if is_stopped(p) and str(p) not in recorded.lifted_since(order)
+    }
     several = begun | {p for p, s in under_way.items() if s.steps > 1}
     wholes = read_targets_of(recorded.plan_ref(), several) if several else {}
     between = (Step(wholes[p]) for p in sorted(begun - under_way.keys()) if p in wholes)
@@ -381,7 +389,7 @@ def _steps_under_way(recorded: RecordView) -> list[Step]:
     plan = recorded.plan_in_force()
     finished = recorded.finished_batches()
     number = next((n for n in range(1, (plan.batches if plan else 0) + 1) if n not in finished), None)
-    steps = {partition: it.step for partition, it in left_open(recorded).items()}
+    steps = {partition: it.step for partition, it in still_open(recorded).items()}
     if number is not None:
         steps |= {s.partition: s for s in begun_batch(recorded, number).steps}
     return list(steps.values())

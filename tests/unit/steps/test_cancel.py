@@ -37,15 +37,6 @@ BEFORE = {"orders-0": (1, 2), "orders-1": (2, 3), "orders-2": (3, 1), "orders-3"
 WHOLE = CancelScope()
 
 
-def stop_all(run, scope=WHOLE):
-    cancel.stop(run.context, scope, by="bob", reason="weekend is over")
-    outcome = cancel.cancel_moves(run.context, scope)
-    run.until_done(lambda: run.settle(scope))
-    cancel.clear_after_stop(run.context, scope)
-    report_stop(run.context, scope)
-    return outcome
-
-
 @pytest.mark.parametrize(
     "done", [(), ("admit",), ("admit", "set_throttle"), ("admit", "set_throttle", "submit_batch")], ids=len
 )
@@ -53,7 +44,7 @@ def test_a_reassignment_is_stopped_anywhere_and_all_is_as_before(reassignment, d
     run = reassignment(MOVES)
     configs = run.configs("orders")
     run.do_all(*done) if done else None
-    stop_all(run)
+    run.stop_all()
     assert run.replicas() == BEFORE
     assert run.configs("orders") == configs
     assert run.cluster.list_reassignments() == {}
@@ -65,7 +56,7 @@ def test_a_cancel_says_what_it_leaves(reassignment, cluster):
     run = reassignment([move("orders", 0, (1, 2), (3, 4)), MOVES[1]])
     run.do_all("admit", "submit_batch")
     cluster.catch_up(ORDERS_0, 3)
-    outcome = stop_all(run)
+    outcome = run.stop_all()
     assert outcome.cancelled == {
         "orders-0": "replicas 1,2; 3 had joined the ISR and is deleted again",
         "orders-1": "replicas 2,3",
@@ -75,7 +66,7 @@ def test_a_cancel_says_what_it_leaves(reassignment, cluster):
 def test_what_had_all_joined_is_taken_back_too(reassignment, cluster):
     run = reassignment(MOVES)
     run.do_all("admit", "submit_batch", "sense_isr_catch_up")
-    outcome = stop_all(run)
+    outcome = run.stop_all()
     assert outcome.settled == {"orders-0": [1, 2], "orders-1": [2, 3]}
     assert run.replicas() == BEFORE
 
@@ -93,7 +84,7 @@ def test_a_move_whose_old_replica_is_lost_is_carried_on_to_its_target(reassignme
         cancel.clear_after_stop(run.context, WHOLE)
     followers = run.configs("orders")[ConfigResource.topic("orders")]["follower.replication.throttled.replicas"]
     assert followers.value == "1:4", "what copies keeps its throttle, the rest is cleared"
-    stop_all(run)
+    run.stop_all()
     assert run.replicas() == BEFORE | {"orders-0": (1, 3), "orders-1": (4, 3)}
 
 
@@ -170,10 +161,10 @@ def test_a_broker_that_is_back_in_time_leaves_nothing_half_way(half_way, cluster
 def test_what_a_stop_has_left_half_way_is_settled_by_the_next_one_once_its_broker_is_back(half_way, cluster):
     run = half_way
     run.when_waiting = lambda: run.clock.sleep(60)
-    stop_all(run)
+    run.stop_all()
     cluster.restart(1)
     cluster.catch_up_all()
-    stop_all(run)
+    run.stop_all()
     assert run.replicas() == BEFORE
 
 
@@ -220,7 +211,7 @@ def test_a_stop_ends_a_submission_that_is_under_way(reassignment, cluster, monke
 def test_a_stopped_reassignment_goes_on_where_it_was_when_resumed(reassignment):
     run = reassignment([MOVES[0]], [MOVES[1]])
     run.do_all()
-    stop_all(run)
+    run.stop_all()
     resume(run.context, by="bob", reason="next weekend")
     assert run.start() == 2
     run.do_all(batch=2)
@@ -230,7 +221,7 @@ def test_a_stopped_reassignment_goes_on_where_it_was_when_resumed(reassignment):
 def test_a_resume_that_died_after_it_lifted_the_stop_does_nothing_when_it_runs_again(reassignment):
     run = reassignment([MOVES[0]], [MOVES[1]])
     run.do_all()
-    stop_all(run)
+    run.stop_all()
     context = replace(run.context, actor=Actor(run_id="resume_1"))
     resume(context, by="bob")
     resume(context, by="bob")
@@ -288,7 +279,7 @@ def test_only_what_is_stopped_can_be_resumed(reassignment):
 def test_one_partition_is_cancelled_and_the_rest_goes_on(reassignment):
     run = reassignment(MOVES)
     run.do_all("admit", "set_throttle", "submit_batch")
-    outcome = stop_all(run, CancelScope(("orders-0",)))
+    outcome = run.stop_all(CancelScope(("orders-0",)))
     assert set(outcome.cancelled) == {"orders-0"}
     assert set(run.cluster.list_reassignments()) <= {ORDERS_1}
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle")
@@ -298,7 +289,7 @@ def test_one_partition_is_cancelled_and_the_rest_goes_on(reassignment):
 
 def test_a_partition_of_a_later_batch_is_withdrawn_too(reassignment):
     run = reassignment([MOVES[0]], [MOVES[1], move("orders", 2, (3, 1), (3, 4))])
-    stop_all(run, CancelScope(("orders-1",)))
+    run.stop_all(CancelScope(("orders-1",)))
     run.run_batches()
     assert run.replicas() == BEFORE | {"orders-0": (1, 3), "orders-2": (3, 4)}
 
@@ -399,7 +390,7 @@ def test_a_partition_and_a_topic_of_the_same_name_are_not_mixed_up(reassignment,
     cluster.catch_up_all()
     run = reassignment([*MOVES, move("orders-0", 0, (1, 2), (1, 3)), move("orders-0", 1, (2, 1), (2, 3))])
     run.do_all("admit", "set_throttle", "submit_batch")
-    outcome = stop_all(run, scope)
+    outcome = run.stop_all(scope)
     assert set(outcome.cancelled) == withdrawn
     assert run.record.withdrawn_partitions() == withdrawn
 
@@ -428,7 +419,7 @@ def test_a_stop_between_two_steps_leaves_no_partition_with_more_replicas(three_s
     run = three_steps
     run.do_all()
     assert run.replicas()["events-0"] == (4, 1, 2, 3)
-    outcome = stop_all(run)
+    outcome = run.stop_all()
     assert outcome.settled == {"events-0": [1, 2, 3]}
     assert run.replicas()["events-0"] == (1, 2, 3)
 
@@ -438,7 +429,7 @@ def test_a_stop_in_a_later_step_takes_the_partition_back_as_well(three_steps):
     run.do_all()
     run.start()
     run.do_all("admit", "set_throttle", "submit_batch", batch=2)
-    stop_all(run)
+    run.stop_all()
     assert run.replicas()["events-0"] == (1, 2, 3)
     assert run.cluster.list_reassignments() == {}
 
@@ -454,7 +445,7 @@ def test_a_partition_whose_last_step_was_left_for_later_is_taken_back_too(reassi
     cluster.kill(5)
     run.do_all(batch=2)
     assert run.record.finished(2).left_out.keys() == {"events-0"}
-    stop_all(run)
+    run.stop_all()
     assert run.replicas()["events-0"] == (1, 2)
 
 
@@ -497,7 +488,7 @@ def test_a_replica_too_many_that_cannot_go_now_is_told_and_keeps_the_lock_until_
 def test_a_partition_taken_back_by_a_stop_is_moved_from_the_start_when_resumed(three_steps):
     run = three_steps
     run.do_all()
-    stop_all(run)
+    run.stop_all()
     resume(run.context, by="bob")
     run.run_batches()
     assert run.replicas()["events-0"] == (4, 5, 6)
@@ -507,7 +498,7 @@ def test_a_partition_taken_back_by_a_stop_is_moved_from_the_start_when_resumed(t
 def test_a_withdrawn_partition_between_two_steps_is_taken_back_too(three_steps):
     run = three_steps
     run.do_all()
-    stop_all(run, CancelScope(("events-0",)))
+    run.stop_all(CancelScope(("events-0",)))
     assert run.replicas()["events-0"] == (1, 2, 3)
 
 
@@ -544,7 +535,7 @@ def test_what_was_taken_back_right_after_its_last_step_was_submitted_is_said_by_
     cluster.alter_reassignments({TopicPartition("events", 0): None})
     run.do_all("sense_isr_catch_up", "drop_old_replicas", "clear_throttle", batch=2)
     assert run.replicas()["events-0"] == (3, 1)
-    stop_all(run)
+    run.stop_all()
     assert "events-0: replicas 3,1; either end would take copies" in report_stop(run.context, WHOLE)
 
 
@@ -572,7 +563,7 @@ def test_the_stop_of_an_old_cancel_stops_nothing_that_was_resumed_and_a_new_one_
 def test_a_task_of_an_old_cancel_ends_nothing_of_a_reassignment_that_was_resumed(reassignment, cluster, task):
     """Before, cancel_moves cancelled the moves of the batch at work, and report_stop gave its lock away, in a green run."""
     run = reassignment(MOVES)
-    stop_all(run)
+    run.stop_all()
     resume(run.context, by="ann")
     run.start()
     run.do_all("admit", "set_throttle", "submit_batch")

@@ -29,7 +29,6 @@ from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import parse_request
 from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.batch import next_batch
-from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.limits import change_limits
@@ -286,25 +285,49 @@ def test_a_stop_settles_what_was_left_open_and_a_resume_moves_it(chain, cluster)
     assert run.replicas()["orders-2"] == (3, 6)
 
 
-def test_what_others_make_of_what_was_left_open_after_a_stop_has_settled_it_is_theirs(chain, cluster):
+@pytest.fixture
+def raised_after_a_stop(chain, cluster):
+    """What was left open was settled by a stop, which was lifted, and another client has given it a replica more since."""
     run = chain([TO_4, TO_5], [LATER])
     leave_open(run, cluster)
     assert next_batch(run.context, 1) == 2
-    cancel.stop(run.context, CancelScope(), by="bob")
-    run.until_settled(CancelScope())
-    cancel.clear_after_stop(run.context, CancelScope())
-    report_stop(run.context, CancelScope())
+    run.stop_all()
     assert run.replicas()["orders-0"] == (1, 2)
     cluster.restart(4)
     cluster.another_client().alter_reassignments({ORDERS_0: (1, 2, 4)}, allow_replication_factor_change=True)
     cluster.catch_up_all()
     resume(run.context, by="bob")
+    return run
+
+
+def test_what_others_make_of_what_a_lifted_stop_has_settled_is_left_alone(raised_after_a_stop):
+    run = raised_after_a_stop
     number = first_batch(run.context)
     while number is not None:
         run.do_all(batch=number)
         number = next_batch(run.context, number)
     assert run.replicas()["orders-0"] == (1, 2, 4)
     assert run.replicas()["orders-2"] == (3, 6)
+
+
+@pytest.mark.parametrize("scope", [CancelScope(), CancelScope(partitions=("orders-0",))], ids=["stop", "withdrawal"])
+def test_what_others_make_of_what_a_lifted_stop_has_settled_is_not_taken_back(raised_after_a_stop, scope):
+    raised_after_a_stop.stop_all(scope)
+    assert raised_after_a_stop.replicas()["orders-0"] == (1, 2, 4)
+
+
+def test_what_others_make_of_a_partition_between_two_steps_that_a_lifted_stop_has_taken_back_is_theirs(wide, cluster):
+    first, then = move("wide", 0, (2, 1, 3), (4, 2, 1, 3)), move("wide", 0, (4, 2, 1, 3), (4, 5, 3))
+    run = wide([replace(first, steps=2)], [LATER], [replace(then, step=2, steps=2)])
+    run.do_all()
+    assert next_batch(run.context, 1) == 2
+    run.stop_all()
+    assert run.replicas()["wide-0"] == (2, 1, 3)
+    resume(run.context, by="bob")
+    cluster.another_client().alter_reassignments({WIDE_0: (2, 1, 3, 4)}, allow_replication_factor_change=True)
+    cluster.catch_up_all()
+    run.stop_all()
+    assert run.replicas()["wide-0"] == (2, 1, 3, 4)
 
 
 def test_a_partition_that_was_left_open_can_be_withdrawn(chain, cluster):

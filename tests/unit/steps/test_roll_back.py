@@ -26,6 +26,7 @@ from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.recorded_batch import whole_batch
+from kafka_reassignment.steps.resume import resume
 
 FIRST, SECOND = move("orders", 0, (1, 2), (3, 4)), move("orders", 1, (2, 3), (4, 3))
 BEFORE = {"orders-0": (1, 2), "orders-1": (2, 3), "orders-2": (3, 1), "orders-3": (1, 2)}
@@ -326,3 +327,16 @@ def test_an_altered_plan_cannot_be_rolled_back_and_the_cluster_is_free_then(reas
         RollBack(run)
     assert error.value.advice == (Correct("restore its files from a copy"), Rerun("preflight"))
     assert run.store.lock_owner(run.cluster_id) is None
+
+
+def test_what_others_have_moved_since_a_lifted_stop_has_settled_it_stays(reassignment, cluster):
+    run = reassignment([FIRST, SECOND])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    run.stop_all()
+    resume(run.context, by="bob")
+    target = FIRST.reassignment.target
+    cluster.another_client().alter_reassignments({FIRST.partition: target}, allow_replication_factor_change=True)
+    cluster.catch_up_all()
+    run.stop_all()
+    RollBack(run).go()
+    assert run.replicas()[str(FIRST.partition)] == target
