@@ -113,6 +113,8 @@ def tell(record: Record, context: Context, event: Happened, text: str, *, what: 
         return
     try:
         message = message_of(event, Opened(record.cluster_id, record.reassignment_id), text, what)
+        if record.has_file(_note_to_all(event, once)):
+            return
         for entry, note in _notes(given, event, once):
             if not record.has_file(note) and _has_taken(entry, context, message):
                 record.write_file(note, text.encode())
@@ -123,9 +125,15 @@ def tell(record: Record, context: Context, event: Happened, text: str, *, what: 
 def was_told(record: Record, event: Happened, once: str) -> bool:
     """Whether people were told of it, through one notifier at least."""
     try:
-        return any(record.has_file(note) for _, note in _notes(configured(), event, once))
+        notes = (_note_to_all(event, once), *(note for _, note in _notes(configured(), event, once)))
+        return any(record.has_file(note) for note in notes)
     except InvalidRequestError:
         return False
+
+
+def _note_to_all(event: Happened, once: str) -> str:
+    """Return the file of the record by which an earlier version says that all notifiers took a message."""
+    return f"told {event} {once}"
 
 
 def _notes(given: str, event: Happened, once: str) -> list[tuple[dict[str, Any], str]]:
@@ -143,7 +151,7 @@ def _notes(given: str, event: Happened, once: str) -> list[tuple[dict[str, Any],
     for entry in entries(given):
         classpath = str(entry.get("classpath", ""))
         seen[classpath] += 1
-        notes.append((entry, f"told {event} {once} {classpath} {seen[classpath]}"))
+        notes.append((entry, f"{_note_to_all(event, once)} {classpath} {seen[classpath]}"))
     return notes
 
 
@@ -270,29 +278,29 @@ def _not_usable(error: Exception, which: str = "") -> InvalidRequestError:
 def _has_taken(entry: Mapping[str, Any], context: Context, message: Message) -> bool:
     """Send a message through a notifier; return whether it took it. One that fails or hangs keeps no other one from it."""
     try:
-        _send_in_time(entry, context, message)
+        return _send_in_time(entry, context, message)
     except Exception:
         log.exception("%s did not take the message %r", entry.get("classpath"), message.subject)
         return False
-    return True
 
 
-def _send_in_time(entry: Mapping[str, Any], context: Context, message: Message) -> None:
-    """Send a message through one notifier.
+def _send_in_time(entry: Mapping[str, Any], context: Context, message: Message) -> bool:
+    """Send a message through one notifier; return whether it is for this event.
 
     Raises:
         TimeoutError: it has not taken it in time; its thread goes on, and ends with the process at the latest.
     """
-    done: Future[None] = Future()
+    done: Future[bool] = Future()
 
     def send() -> None:
         try:
-            if (notifier := notifier_of(entry, message.event)) is not None:
+            notifier = notifier_of(entry, message.event)
+            if notifier is not None:
                 notifier({**context, "told": asdict(message)})
-            done.set_result(None)
+            done.set_result(notifier is not None)
         except Exception as error:  # noqa: BLE001 - it is raised where the end is waited for
             done.set_exception(error)
 
     # A daemon: the threads of a pool are waited for when the process ends.
     Thread(target=contextvars.copy_context().run, args=(send,), daemon=True).start()
-    done.result(timeout=SEND_SECONDS)
+    return done.result(timeout=SEND_SECONDS)

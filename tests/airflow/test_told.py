@@ -132,6 +132,24 @@ def test_a_rerun_tries_the_notifier_that_failed_and_tells_nothing_through_the_ot
     assert was_told(run.record, Happened.HELD, "batch 1"), "people are told that it goes on"
 
 
+def test_a_notifier_that_is_not_for_an_event_has_not_told_it(told, two_batches, monkeypatch):
+    sent, run = told(), two_batches()
+    away = {"classpath": f"{__name__}.Away", "events": ["held"]}
+    kept = {"classpath": f"{__name__}.Kept", "events": ["resumed"]}
+    monkeypatch.setenv(SETTING, json.dumps([away, kept]))
+    tell(run.record, {}, Happened.HELD, "no room", once="batch 1")
+    assert sent == []
+    assert not was_told(run.record, Happened.HELD, "batch 1"), "so nobody is told that it goes on"
+
+
+def test_what_an_earlier_version_has_told_is_not_told_again(told, two_batches):
+    sent, run = told(), two_batches()
+    run.record.write_file("told held batch 1", b"no room")
+    tell(run.record, {}, Happened.HELD, "no room", once="batch 1")
+    assert sent == []
+    assert was_told(run.record, Happened.HELD, "batch 1")
+
+
 class NotMade(BaseNotifier):
     """Cannot be made, as one whose template is a file that this worker has not."""
 

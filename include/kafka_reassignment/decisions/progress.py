@@ -94,6 +94,11 @@ class Progress:
         """Return the replicas in this state."""
         return tuple(r for r in self.replicas if r.motion is motion)
 
+    @property
+    def is_copying(self) -> bool:
+        """Whether any of them gets nearer to its leader."""
+        return any(r.motion in {Motion.MOVING, Motion.SLOW} for r in self.replicas)
+
     def __str__(self) -> str:
         """Return one line for people: ``12 of 48 partitions in sync, 1.2 GB left at 9.8 MB/s, about 2 min 5 s``."""
         text = f"{self.partitions_in_sync} of {self.partitions} partitions in sync"

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafka_reassignment.errors import RecordDamagedError, RecordError
-from kafka_reassignment.record.audit import LATEST_EVENTS
+from kafka_reassignment.record.audit import LATEST_EVENTS, AuditEvent
 from kafka_reassignment.record.models import ClusterLock, RecordedRequest
 from kafka_reassignment.record.objects import OWN_NAMES, names_in
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.record.store import READERS, RecordStore
 
-_BEGINNING = frozenset({"preflight", "plan", "approve", "start_batches"})
-"""Steps of the run of a reassignment that come before its first batch."""
+_BEGINNING = frozenset({"preflight", "plan", "approve"})
+"""Steps of the run of a reassignment that come before it starts its first batch; one that could not start yet may be started again."""
 
 
 class ReassignmentStatus(StrEnum):
@@ -171,9 +171,19 @@ def _is_half_way(record: Record) -> bool:
     return has_begun or _is_to_begin(record)
 
 
+def waits_for_approval(record: Record) -> bool:
+    """Whether a person is asked to approve the plan, or another one still is."""
+    last = _last_before_batches(record)
+    return last is not None and (last.step, last.outcome) == ("approve", "waiting")
+
+
+def _last_before_batches(record: Record) -> AuditEvent | None:
+    return next((e for e in record.audit.latest(LATEST_EVENTS, []) if e.batch is None and e.step in _BEGINNING), None)
+
+
 def _is_to_begin(record: Record) -> bool:
     """Whether nobody has refused the plan, and nothing has failed: then the first batch takes the lock, be it days later, once approved."""
-    last = next((e for e in record.audit.latest(LATEST_EVENTS, []) if e.batch is None and e.step in _BEGINNING), None)
+    last = _last_before_batches(record)
     if last is None or last.outcome in {"failed", "refused"}:
         return False
     with suppress(RecordDamagedError):  # that hides nothing else

@@ -82,15 +82,15 @@ def sense_isr_catch_up(run: RunContext, number: int, started_at: datetime, sampl
         raise never_submitted(batch, seen.not_submitted)
     batch, goes_on_at = leave_open(run, recorded, batch, view, seen.waiting, started_at)
     seen = catch_up(batch, view, submitted=submitted)
-    deadline = deadline_of(run, started_at, copying=number)
     if seen.complete:
         if unfinished := run.controller.unfinished(view):
-            return _waits_for_controller(run, recorded, number, unfinished, view, started_at, deadline)
+            return _waits_for_controller(run, recorded, number, unfinished, view, started_at)
         seen = catch_up(batch, view, submitted=submitted, controller=run.controller)
     if seen.complete:
         return Done(f"batch {number}: {len(seen.in_sync)} partitions have their whole target in sync")
     now = run.now()
     copied = _progress(run, recorded, batch, view, samples)
+    deadline = deadline_of(run, started_at, copying=number if copied.is_copying else None)
     if seen.blocked:  # the whole batch waits for it, however little is left to copy
         copied = replace(copied, seconds_left=None)
     nowhere = copies_nothing(copied, _lowest_rate(recorded))
@@ -152,13 +152,13 @@ def _waits_for_controller(
     unfinished: Unfinished,
     view: View,
     started_at: datetime,
-    deadline: datetime,
 ) -> Waiting:
     """Wait until the controller has finished a batch whose targets are all in sync.
 
     Raises:
         CatchUpTimeoutError: the time that the request allows is over.
     """
+    deadline = deadline_of(run, started_at)
     text = f"batch {number}: every target is in sync, but {unfinished.reason}"
     advice = to_let_catch_up(unfinished.held_up, view)
     if run.now() >= deadline:

@@ -69,10 +69,7 @@ def leave_open(
         _note_since(run, batch.number, submitted, None)
         return batch, None
     since = submitted.only_blocked_since or run.now()
-    until = min(
-        since + timedelta(minutes=run.request.wait_for_broker_minutes),
-        deadline_of(run, started_at, copying=batch.number),
-    )
+    until = min(since + timedelta(minutes=run.request.wait_for_broker_minutes), deadline_of(run, started_at))
     if run.now() < until:
         _note_since(run, batch.number, submitted, since)
         return batch, until

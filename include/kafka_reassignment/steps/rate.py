@@ -39,7 +39,7 @@ from kafka_reassignment.errors import (
     name_some,
 )
 from kafka_reassignment.model import DEFAULT_OF_BROKERS, ConfigResource, Replicas, TopicPartition, View
-from kafka_reassignment.record.catalogue import ReassignmentStatus, SeenLock, status_of
+from kafka_reassignment.record.catalogue import ReassignmentStatus, SeenLock, status_of, waits_for_approval
 from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import LOWEST_RATE_MB, MEGABYTE, ReassignmentRequest
@@ -401,12 +401,13 @@ def _without_the_lock(run: RunContext, owner: ClusterLock | None, order: Mapping
         if stop.superseded_by:  # they begin with that wait
             waits = ()
     elif status is ReassignmentStatus.UNLOCKED:
-        problem += " has lost the lock of the cluster"
-        why = "its rate cannot be changed without it"
-        ways = (
-            Rerun("start_batches", reassignment_id=own),
-            Trigger(THROTTLE_DAG_ID, {"reassignment_id": own, **order}),
-        )
+        is_asked = waits_for_approval(run.record)
+        problem += " waits for an approval of its plan" if is_asked else " has lost the lock of the cluster"
+        why = "its rate cannot be changed without the lock"
+        goes_on: Advice = WaitUntil("its plan is approved and its first batch has begun")
+        if not is_asked:
+            goes_on = Rerun("start_batches", reassignment_id=own)
+        ways = (goes_on, Trigger(THROTTLE_DAG_ID, {"reassignment_id": own, **order}))
     else:
         return _NotRunning(f"{problem} has ended", (NEXT_TIME,), why)
     return _NotRunning(

@@ -119,7 +119,7 @@ def deadline_of(run: RunContext, started_at: datetime, copying: int | None = Non
     Args:
         run: of the reassignment.
         started_at: when the wait began.
-        copying: the number of the batch, where its copies may be waited for.
+        copying: the number of the batch, where it copies.
     """
     deadline = started_at + timedelta(minutes=run.request.catch_up_timeout_minutes)
     if copying is None or run.now() < deadline:

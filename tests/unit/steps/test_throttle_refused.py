@@ -20,13 +20,16 @@ from kafka_reassignment.errors import (
     BatchIncompleteError,
     InvalidRequestError,
     InvalidThrottleError,
+    NotApprovedError,
     ThrottleInUseError,
     ThrottleMissingError,
     is_worth_a_retry,
 )
 from kafka_reassignment.model import ConfigChange, ConfigOperation, Refusal, ResourceKind
 from kafka_reassignment.steps import cancel
+from kafka_reassignment.steps.approval import answered, approval
 from kafka_reassignment.steps.cancel_scope import CancelScope
+from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.waiting import Waiting
@@ -229,6 +232,25 @@ def test_what_has_lost_the_lock_is_told_to_take_it_first_and_never_to_change_the
     with pytest.raises(InvalidRequestError, match="was stopped, and other has it") as stopped:
         change_rate(submitted.context, **changes)
     assert stopped.value.advice[1:] == (Trigger("kafka_reassignment_resume", named),)
+
+
+def test_a_plan_without_the_lock_that_waits_for_its_approval_gets_its_rate_once_that_is_given(reassignment):
+    """It was to rerun start_batches, which is refused, and was said to have ended then."""
+    run = reassignment([move("orders", 0, (1, 2), (1, 4))], require_approval=True)
+    approval(run.context)
+    run.store.release(run.cluster_id, "r")
+    for _ in range(2):
+        with pytest.raises(InvalidRequestError, match="waits for an approval of its plan: its rate cannot be") as asked:
+            change_rate(run.context, asked_bytes_per_second=20_000_000)
+        assert asked.value.advice == (
+            WaitUntil("its plan is approved and its first batch has begun"),
+            Trigger("kafka_throttle", {"reassignment_id": "r", "throttle_mb_per_second": 20}),
+        )
+        with pytest.raises(NotApprovedError):
+            first_batch(run.context)
+    answered(run.context, approved=True, by="ann")
+    assert first_batch(run.context) == 1
+    change_rate(run.context, asked_bytes_per_second=20_000_000)
 
 
 def test_what_a_clear_advises_leads_on_whatever_the_state(submitted, cluster):

@@ -181,6 +181,13 @@ def test_what_copies_at_its_rate_is_not_late(large):
     assert "1 of 1 partitions did not catch up within 20 min" in str(late.error)
 
 
+def test_what_does_not_copy_has_no_more_time_than_was_asked_for(large, cluster):
+    cluster.kill(3)
+    late = large.look("sense_isr_catch_up", started_at=large.clock.now - timedelta(minutes=2))
+    assert failure(late) is CatchUpTimeoutError
+    assert "did not catch up within 1 min" in str(late.error)
+
+
 def test_a_cluster_that_is_away_does_not_end_the_wait_of_what_copies_at_its_rate(large, cluster):
     cluster.fail("describe_partitions", ClusterUnavailableError("no broker answers"), applied=0, times=2)
     began = large.clock.now - timedelta(minutes=19)
