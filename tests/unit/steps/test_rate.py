@@ -136,7 +136,9 @@ def test_a_raise_that_loses_its_reassignment_says_how_far_it_came(moving):
     event = next(e for e in moving.record.audit if e.step == "change_rate")
     assert (event.outcome, event.summary) == ("succeeded", said)
     assert [item["do"] for item in event.facts["advice"]] == ["rerun", "trigger"]
-    with pytest.raises(InvalidRequestError, match="its rate cannot be changed without the lock, and nothing was changed"):
+    with pytest.raises(
+        InvalidRequestError, match="its rate cannot be changed without the lock, and nothing was changed"
+    ):
         change_rate(moving.context, asked_bytes_per_second=32_000_000)
 
 
