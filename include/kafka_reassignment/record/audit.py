@@ -78,6 +78,11 @@ class AuditEvent(Versioned):
     follows: int | None = Field(default=None, ge=0)
 
     @property
+    def asks_for_approval(self) -> bool:
+        """Whether a person is asked to approve the plan, or another one still is."""
+        return (self.step, self.outcome) == ("approve", "waiting")
+
+    @property
     def before(self) -> int:
         """The number of the event before this one, or before all those in a row that are of steps ``BESIDE``; 0 where there is none."""
         return self.sequence - 1 if self.follows is None else min(self.follows, self.sequence - 1)

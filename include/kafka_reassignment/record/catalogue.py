@@ -174,7 +174,7 @@ def _is_half_way(record: Record) -> bool:
 def waits_for_approval(record: Record) -> bool:
     """Whether a person is asked to approve the plan, or another one still is."""
     last = _last_before_batches(record)
-    return last is not None and (last.step, last.outcome) == ("approve", "waiting")
+    return last is not None and last.asks_for_approval
 
 
 def _last_before_batches(record: Record) -> AuditEvent | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 
@@ -60,22 +60,24 @@ class SettledNotes:
         A note that cannot be read is none: its partitions are settled once more, and those of the other notes are not.
         """
         stop, found = self._stop(), dict[str, Replicas]()
-        for number in range(self._notes.last_number(), 0, -1):
-            with suppress(RecordDamagedError):
-                note = self._notes.read(number)
-                if note.run_command in (None, stop):
-                    found |= note.ends
+        for note in self._latest_first():
+            if note.run_command in (None, stop):
+                found |= note.ends
         return found
 
     def lifted_since(self, order: int) -> frozenset[str]:
         """Return the partitions that were settled by a stop which was lifted since; of stops after an order of this number."""
         stop, found = self._stop(), set[str]()
-        for number in range(1, self._notes.last_number() + 1):
-            with suppress(RecordDamagedError):
-                note = self._notes.read(number)
-                if note.run_command not in (None, stop) and note.run_command > order:
-                    found.update(note.ends)
+        for note in self._latest_first():
+            if note.run_command not in (None, stop) and note.run_command > order:
+                found.update(note.ends)
         return frozenset(found)
+
+    def _latest_first(self) -> Iterator[SettledNote]:
+        """Yield the notes that can be read."""
+        for number in range(self._notes.last_number(), 0, -1):
+            with suppress(RecordDamagedError):
+                yield self._notes.read(number)
 
     def _stop(self) -> int | None:
         """The number of the last order, where that is to stop."""

@@ -94,7 +94,10 @@ class RecordView:
 
         def read() -> tuple[int, FoundBatch | None]:
             number, note = self.record.found_notes(batch).last()
-            return number, note or self.record.found_once(batch)
+            frozen = self.record.frozen_plan()
+            if note is None and frozen is not None and not frozen.notes_found:
+                note = self.record.found_once(batch)
+            return number, note
 
         return self._once(("found", batch), read)
 

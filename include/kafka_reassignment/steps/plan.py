@@ -157,7 +157,8 @@ def _roll_back(run: RunContext, request: ReassignmentRequest, out_uri: str) -> P
         if (submitted := earlier.submitted(number)) is not None:
             left_out = back | _not_made(submitted, taken_up)
             left_out |= withdrawn - {*submitted.accepted, *submitted.left_open}  # taken out before its batch
-            left_out |= recorded.lifted_since(submitted.order) - (begun_names(recorded, number) or frozenset())
+            if lifted := recorded.lifted_since(submitted.order):
+                left_out |= lifted - (begun_names(recorded, number) or frozenset())
             half_way: set[str] = set()
             if earlier.finished(number) is None:
                 half_way = _half_way(*_steps_now(run, plan_of(number), number))

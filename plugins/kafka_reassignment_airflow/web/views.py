@@ -102,8 +102,7 @@ class Page:
     @property
     def needs_approval(self) -> bool:
         """Whether a person is asked to approve the plan, as the last event of its run says."""
-        last = self.latest_of_run
-        return last is not None and (last.step, last.outcome) == ("approve", "waiting")
+        return self.latest_of_run is not None and self.latest_of_run.asks_for_approval
 
     @property
     def batch_run(self) -> str:

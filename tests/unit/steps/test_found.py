@@ -152,24 +152,25 @@ def as_an_earlier_version(run: Run) -> None:
     frozen.write_text(frozen.read_text().replace('"notes_found": true', '"notes_found": false'))
 
 
-@pytest.mark.parametrize("is_recorded", [True, False])
-def test_what_an_earlier_version_has_submitted_goes_on(reassignment, cluster, is_recorded):
+@pytest.fixture(params=["recorded", "not recorded"])
+def submitted_by_an_earlier_version(request, reassignment, cluster):
     run = reassignment(MOVES)
     run.do_all("admit", "set_throttle")
-    run.do("submit_batch") if is_recorded else die_at_request(cluster, run)
+    run.do("submit_batch") if request.param == "recorded" else die_at_request(cluster, run)
     as_an_earlier_version(run)
+    return run
+
+
+def test_what_an_earlier_version_has_submitted_goes_on(submitted_by_an_earlier_version, cluster):
+    run = submitted_by_an_earlier_version
     cluster.catch_up_all()
     run.do_all()
     assert run.replicas()["orders-0"] == (3, 2)
     run.finish()
 
 
-@pytest.mark.parametrize("is_recorded", [True, False])
-def test_a_stop_takes_back_what_an_earlier_version_has_submitted(reassignment, cluster, is_recorded):
-    run = reassignment(MOVES)
-    run.do_all("admit", "set_throttle")
-    run.do("submit_batch") if is_recorded else die_at_request(cluster, run)
-    as_an_earlier_version(run)
+def test_a_stop_takes_back_what_an_earlier_version_has_submitted(submitted_by_an_earlier_version, cluster):
+    run = submitted_by_an_earlier_version
     run.stop_all()
     assert not cluster.list_reassignments()
     assert run.replicas()["orders-0"] == (1, 2)
