@@ -274,10 +274,9 @@ def power_cut(play: Play, losing: str = "names") -> str | None:
     """The power of the machine with the record and the workers goes: what was not flushed is lost."""
     if play.world.disk.kind != "local":
         return None
-    for ti in play.tis():
-        if ti.state == "running":
-            play.airflow.kill_worker(ti)
     for airflow in play.world.airflows:
+        for ti in [ti for run in airflow.runs.values() for ti in run.tasks.values() if ti.state == "running"]:
+            airflow.kill_worker(ti)
         airflow.kill_triggerer()
     play.disturb(60.0)
     lost = play.world.disk.power_cut(losing)  # type: ignore[arg-type]

@@ -227,6 +227,9 @@ class PageReader:
         failed = page.failed
         if own.stopped or (failed is not None and failed.batch is None):
             return  # of the cancel, or of the run of the reassignment: the latest of what is red
+        ordered_at = play.world.truth.ordered_at(own.reassignment_id)
+        if run.state == "failed" and failed is None and ordered_at is not None and run.ended_at < ordered_at:
+            return  # of what was resumed only what has failed since counts, and no batch has been triggered since
         red = {ti.task_id: ti for ti in run.tasks.values() if ti.state == "failed"}
         if run.state == "failed":
             errors = {t: ti for t, ti in red.items() if isinstance(ti.error, ReassignmentError)}

@@ -29,7 +29,9 @@ def plan(_session: object, snapshot_dir: str, request: ReassignmentRequest, out_
     current = {p: state.replicas for p, state in snapshot.partitions.items()}
     live = snapshot.description.live_brokers
     kept = current | {
-        p: _of_size(current[p], n, sorted(live), None) for p, n in snapshot.factors.items() if p in current
+        p: _of_size(current[p], n, sorted(live), PRESENT.world.planner_rng)
+        for p, n in snapshot.factors.items()
+        if p in current
     }
     wanted = _targets(request, kept, live, snapshot.facts, PRESENT.world.planner_rng)
     sizes = _sizes(snapshot.log_dirs)

@@ -157,6 +157,16 @@ class Truth:
             self._read(("was stopped", reassignment_id), lambda: self.record(reassignment_id).run_commands.all() != [])
         )
 
+    def ordered_at(self, reassignment_id: str) -> datetime | None:
+        """When the last order was given to stop a reassignment, or to let it go on."""
+
+        def read() -> datetime | None:
+            last = self.record(reassignment_id).run_commands.last()[1]
+            return None if last is None else last.at
+
+        at: datetime | None = self._read(("ordered at", reassignment_id), read)
+        return at
+
     def is_over(self, reassignment_id: str) -> bool:
         """Whether a reassignment has ended or was stopped."""
 

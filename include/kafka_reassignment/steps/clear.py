@@ -67,7 +67,7 @@ def clear_throttle(run: RunContext, number: int) -> None:
             )
         if run.request.supersede and run.lock_of_another() is None:
             event.facts["debts_taken_over"] = list(adopt_debts(run))
-        event.summary = str(restore_configs(run, event))
+        event.summary = str(restore_configs(run, event, of_others=map(TopicPartition.parse, of_others)))
         recorded = RecordView(run.record)
         taking = leave_out_disturbed(run, recorded, taking_part(recorded, planned_batch(recorded, number)), view)
         at = {s.partition: phase(s, view) for s in taking.steps}

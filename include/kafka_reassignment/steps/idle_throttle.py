@@ -1,4 +1,4 @@
-"""The throttle of a batch that does not begin after all: its window closed, or it waits for days for the next one."""
+"""The throttle of a batch that does not begin, or go on, after all: it waits for a window, or for another client's moves."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from kafka_reassignment.errors import overtaken
 from kafka_reassignment.model import Batch
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.steps.context import AuditDraft, RunContext
-from kafka_reassignment.steps.left_out import submission
 from kafka_reassignment.steps.restore import restore_configs
 from kafka_reassignment.steps.throttle_configs import observe_listed
 
 
 def clear_idle_throttle(run: RunContext, recorded: RecordView, number: int) -> None:
-    """Restore what a throttle replaced that was set for a batch which is not submitted, with an audit event of its own.
+    """Restore what a throttle replaced that was set for a batch which waits, with an audit event of its own.
 
     Its leaders would stay at the low rate with which copies begin, and its lists name replicas that are there: one that
-    restarts meanwhile would come back slowly. Nothing is done while anything copies that the journal lists.
+    restarts meanwhile would come back slowly, and so would the copies of another client that has taken a partition over
+    since it was submitted. Nothing is done while anything copies that the journal lists.
     """
     journal = recorded.journal()
-    if journal.is_settled or submission(recorded, number) is not None:
+    if journal.is_settled:
         return
     listed = listed_in(journal)
     if needed_replicas(listed, observe_listed(run, listed)).copying:
         return
     event, began = AuditDraft(), run.now()
-    event.summary = f"batch {number} does not begin now: {restore_configs(run, event)}"
+    event.summary = f"batch {number} waits: {restore_configs(run, event)}"
     if event.facts["throttle"]["changes"]:
         run.write_event("clear_idle_throttle", number, began, event)
 

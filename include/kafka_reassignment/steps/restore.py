@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -26,7 +26,15 @@ from kafka_reassignment.decisions.throttle import (
     without_older,
 )
 from kafka_reassignment.errors import name_some
-from kafka_reassignment.model import ConfigChange, ConfigOperation, ConfigResource, ConfigValue, Refusal, TopicPartition
+from kafka_reassignment.model import (
+    ConfigChange,
+    ConfigOperation,
+    ConfigResource,
+    ConfigValue,
+    Refusal,
+    TopicPartition,
+    View,
+)
 from kafka_reassignment.ports import ClusterPort
 from kafka_reassignment.record.record import Record
 from kafka_reassignment.steps.context import AuditDraft, RunContext
@@ -81,14 +89,20 @@ class Restored:
         return f"the throttle stays for moves that do not end by themselves: {format_reasons(self.hung)}"
 
 
-def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
+def restore_configs(run: RunContext, event: AuditDraft, *, of_others: Iterable[TopicPartition] = ()) -> Restored:
     """Take back what the journal says is ours and nothing needs any more; return what is left.
 
     What any move of ours still needs stays, of whatever batch or reassignment of the cluster; so does all that the
     reassignment has in place which has the cluster's lock. The journal keeps a record until the cluster shows its
     earlier value, so a crash at any point loses nothing. What was not seen at all is looked for twice: a broker may be
     behind.
+
+    Args:
+        run: its record has the journal.
+        event: gets the changes as facts.
+        of_others: partitions that this reassignment has not moved: what copies of them does so because of others.
     """
+    not_ours = frozenset(of_others)
     others = _other_journals(run)
     their_journals = [theirs for _, theirs in others]
     journal = _with_what_arrived(run, their_journals)
@@ -98,7 +112,7 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
     changed_by_others: list[str] = []
     refused: dict[ConfigResource, Refusal] = {}
     for _ in range(RESTORE_TRIES):
-        copying = _copying(run, [journal, *their_journals])
+        copying = _copying(run, journal, their_journals, not_ours)
         keep = copying.joined(in_place)
         seen = describe_throttles(run, journal.resources)
         clearing = changes_to_restore(journal, seen, keep=keep, others=their_journals)
@@ -107,7 +121,7 @@ def restore_configs(run: RunContext, event: AuditDraft) -> Restored:
         refused |= apply_changes(run, clearing.changes)
         if clearing.changes:
             _settle(run, journal, keep, clearing.changes)
-            copying = _copying(run, [journal, *their_journals])
+            copying = _copying(run, journal, their_journals, not_ours)
             keep = copying.joined(in_place)
             refused |= apply_changes(run, changes_to_put_back(journal, clearing.changes, keep))
         if clearing.has_unseen:
@@ -230,17 +244,24 @@ def _other_journals(run: RunContext) -> list[tuple[Record, Journal]]:
     return [(record, journal) for record, journal in journals.found if record.root != run.record.root]
 
 
-def _copying(run: RunContext, journals: Collection[Journal]) -> Needed:
+def _copying(
+    run: RunContext, own: Journal, others: Collection[Journal], not_ours: Collection[TopicPartition]
+) -> Needed:
     """What copies because of these journals; seen twice unless it is in flight, as brokers show old news of what has landed."""
-    listed = [replicas for journal in journals for replicas in listed_in(journal)]
+    of_own, of_others = listed_in(own), [replicas for journal in others for replicas in listed_in(journal)]
+    listed = (*of_own, *of_others)
     if not listed:
         return NOTHING
+
+    def needed(view: View) -> Needed:
+        return needed_replicas(of_own, view).without(not_ours).joined(needed_replicas(of_others, view))
+
     view = observe_listed(run, listed)
-    needed = needed_replicas(listed, view)
-    if set(needed.copying) <= set(view.in_flight):
-        return needed
+    found = needed(view)
+    if set(found.copying) <= set(view.in_flight):
+        return found
     run.sleep(CONFIRM_SECONDS)
-    return needed_replicas(listed, observe_listed(run, listed))
+    return needed(observe_listed(run, listed))
 
 
 def _in_place_of_lock_owner(run: RunContext, others: Collection[tuple[Record, Journal]]) -> Needed:

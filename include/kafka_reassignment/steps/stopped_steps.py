@@ -20,7 +20,8 @@ from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.left_open import still_open
 from kafka_reassignment.steps.recorded_batch import begun_batch
-from kafka_reassignment.steps.view import observe
+from kafka_reassignment.steps.view import observe, observe_replicas, observe_twice
+from kafka_reassignment.text import format_brokers
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,10 +314,20 @@ def moves_of_others(run: RunContext, recorded: RecordView, scope: CancelScope) -
     return flights - {s.partition for s in under_way if phase(s, view).ours}
 
 
-def begun_partitions(recorded: RecordView) -> dict[TopicPartition, int]:
-    """Return the partitions whose first steps are in finished batches, and whose last one is not.
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The last step of a partition that finished batches have made, and that is not its last.
 
-    With each comes the number of the last order to stop or to go on when the last of these steps was submitted.
+    ``order`` is the number of the last order to stop or to go on when it was submitted. ``at`` is its target: there it
+    has left the partition. None where a cancel may have taken it back since.
+    """
+
+    order: int
+    at: Replicas | None
+
+
+def begun_partitions(recorded: RecordView) -> dict[TopicPartition, Begun]:
+    """Return the partitions whose first steps are in finished batches, and whose last one is not.
 
     A step that its batch has left out, or that was withdrawn before its batch, was not made, unless another client has
     made something else of the partition. One that was withdrawn before its batch had ended may have been taken back
@@ -325,20 +336,21 @@ def begun_partitions(recorded: RecordView) -> dict[TopicPartition, int]:
     finished = sorted(recorded.finished_batches())
     withdrawn = _withdrawn_at(recorded.record) if finished else {}
     ended: dict[TopicPartition, bool] = {}
-    orders: dict[TopicPartition, int] = {}
+    made: dict[TopicPartition, Begun] = {}
     for plan, numbers in groupby(finished, recorded.plan_refs()) if finished else ():
         first, *others = numbers
-        for number, partition, is_last in read_steps_of_several(plan, first, others[-1] if others else first):
+        for number, partition, target, is_last in read_steps_of_several(plan, first, others[-1] if others else first):
             submitted = recorded.submitted(number)
             if submitted is None:  # all of the batch was withdrawn
                 continue
             if str(partition) in submitted.made:
                 at = withdrawn.get(str(partition))
-                ended[partition] = is_last and (at is None or not _had_not_ended(recorded.record, number, at))
-                orders[partition] = submitted.order
+                is_kept = at is None or not _had_not_ended(recorded.record, number, at)
+                ended[partition] = is_last and is_kept
+                made[partition] = Begun(submitted.order, target if is_kept else None)
             elif str(partition) in submitted.changed_by_others:
                 ended[partition] = True
-    return {p: orders[p] for p, is_over in ended.items() if not is_over}
+    return {p: made[p] for p, is_over in ended.items() if not is_over}
 
 
 def _withdrawn_at(record: Record) -> dict[str, datetime]:
@@ -364,18 +376,50 @@ def _ours(run: RunContext, recorded: RecordView, scope: CancelScope, *, late_too
 
     under_way = {s.partition: s for s in _steps_under_way(recorded) if is_stopped(s.partition)}
     begun = {
-        p
-        for p, order in begun_partitions(recorded).items()
-        if is_stopped(p) and str(p) not in recorded.lifted_since(order)
+        p: its
+        for p, its in begun_partitions(recorded).items()
+        if is_stopped(p) and str(p) not in recorded.lifted_since(its.order)
     }
-    several = begun | {p for p, s in under_way.items() if s.steps > 1}
+    several = begun.keys() | {p for p, s in under_way.items() if s.steps > 1}
     wholes = read_targets_of(recorded.plan_ref(), several) if several else {}
-    between = (Step(wholes[p]) for p in sorted(begun - under_way.keys()) if p in wholes)
+    between = _as_they_were_left(
+        run, {p: its for p, its in begun.items() if p in wholes and p not in under_way}, wholes
+    )
     steps = (*under_way.values(), *between)
     noted = [s for s in steps if str(s.partition) in settled]
     view = observe(run.cluster, [s.partition for s in noted]) if noted and late_too else View(frozenset(), {})
     over = {s.partition for s in noted if s.partition not in view.in_flight or not phase(s, view).ours}
     return StoppedSteps(tuple(s for s in steps if s.partition not in over), wholes)
+
+
+def _as_they_were_left(
+    run: RunContext, begun: Mapping[TopicPartition, Begun], wholes: Mapping[TopicPartition, Reassignment]
+) -> list[Step]:
+    """Return those between two of their steps, without what another client has changed since the last one that was made.
+
+    Nothing of ours has been asked for since, but for what takes them to an end.
+    """
+
+    def is_changed(partition: TopicPartition, view: View) -> bool:
+        seen, at, whole = view.partitions.get(partition), begun[partition].at, wholes[partition]
+        if seen is None or at is None or partition in view.in_flight:
+            return False
+        return not any(set(seen.replicas) == set(ours) for ours in (at, whole.current, whole.target))
+
+    def changed(view: View) -> list[TopicPartition]:
+        return [p for p in sorted(begun) if is_changed(p, view)]
+
+    if not begun:
+        return []
+    view = observe_twice(run.cluster, [*begun], lambda view: bool(changed(view)), run.sleep, look=observe_replicas)
+    of_others = changed(view)
+    for partition in of_others:
+        run.log.warning(
+            "%s stays: another client has changed it since its last step left it at %s",
+            partition,
+            format_brokers(begun[partition].at or ()),
+        )
+    return [Step(wholes[p]) for p in sorted(begun.keys() - {*of_others})]
 
 
 def _steps_under_way(recorded: RecordView) -> list[Step]:

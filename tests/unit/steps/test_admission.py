@@ -457,6 +457,21 @@ def test_what_another_client_moves_on_under_our_throttle_is_waited_for_as_long_a
     assert error.value.advice == (Trigger("kafka_throttle", raised), Rerun("admit", batch=2))
 
 
+def test_what_another_client_has_taken_over_before_it_was_copied_is_not_under_our_throttle(reassignment, cluster):
+    """Its leader has the low rate with which copies begin, and nobody would raise it; producers may write faster."""
+    run = reassignment(MOVES)
+    before = run.configs()
+    run.do_all("set_throttle", "submit_batch")
+    for partition in (ORDERS_0, ORDERS_1):
+        cluster.alter_reassignments({partition: None})
+    cluster.alter_reassignments({ORDERS_0: (5, 1)})
+    with pytest.raises(StillWaiting, match="another client is reassigning orders-0: let it finish"):
+        run.wait("admit")
+    assert run.configs() == before
+    assert run.record.journal().is_settled
+    assert not any(copy.throttled for copy in cluster.copying())
+
+
 def slowed_down(run):
     """The cluster's health has lowered the rate during the batch before; while a batch waits, nobody raises it again."""
     slow = RateChange(asked_bytes_per_second=2_000_000, rate_before_slowdown_bytes_per_second=10_000_000)

@@ -424,6 +424,19 @@ def test_a_stop_between_two_steps_leaves_no_partition_with_more_replicas(three_s
     assert run.replicas()["events-0"] == (1, 2, 3)
 
 
+@pytest.mark.parametrize("replicas", [(1, 2, 3, 5), (5, 4, 3, 6)], ids=["back", "onward"])
+def test_what_another_client_makes_of_a_partition_between_two_steps_stays(three_steps, cluster, replicas):
+    """It would be enough for either end: but what one of our steps has left is another assignment."""
+    run = three_steps
+    run.do_all()
+    events = TopicPartition("events", 0)
+    cluster.another_client().alter_reassignments({events: replicas}, allow_replication_factor_change=True)
+    cluster.catch_up(events)
+    run.stop_all()
+    assert run.replicas()["events-0"] == replicas
+    assert run.store.lock_owner(run.cluster_id) is None
+
+
 def test_a_stop_in_a_later_step_takes_the_partition_back_as_well(three_steps):
     run = three_steps
     run.do_all()

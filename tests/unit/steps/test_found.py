@@ -101,6 +101,21 @@ def test_a_try_that_dies_at_its_request_leaves_behind_what_is_its_own(reassignme
     assert (last.partitions, last.changed_by_others) == (found.partitions, found.changed_by_others)
 
 
+def test_what_another_client_has_added_keeps_no_throttle_of_ours_when_it_falls_behind(
+    reassignment, cluster, raise_factor
+):
+    """Its lists were set before anybody knew; nothing would raise their rates any more, and it may never catch up."""
+    run = reassignment(MOVES)
+    before = run.configs()
+    run.do_all("admit", "set_throttle")
+    raise_factor()
+    run.do_all("submit_batch", "sense_isr_catch_up", "drop_old_replicas")
+    cluster.fall_behind(ORDERS_0, 3)
+    run.do("clear_throttle")
+    assert run.configs() == before
+    assert run.record.journal().is_settled
+
+
 @pytest.mark.parametrize("done", [("admit",), ("admit", "set_throttle"), ("admit", "set_throttle", "submit_batch")])
 def test_a_stop_takes_back_nothing_that_another_client_has_added_before(reassignment, raise_factor, done):
     run = reassignment(MOVES)
