@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.planner.placing_cases import NOWHERE, Case
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 
 def test_a_replica_that_must_leave_goes_to_its_rack_when_all_others_are_taken():

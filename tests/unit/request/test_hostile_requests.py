@@ -20,7 +20,7 @@ from kafka_reassignment.request.names import MAX_NAMES
 from kafka_reassignment.request.partition_count import parse_partition_count
 from kafka_reassignment.request.reassignment import GROUPS
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 GOOD = {"job": "rebalance", "throttle_mb_per_second": 10}
 HUGE = "x" * 10_000_000

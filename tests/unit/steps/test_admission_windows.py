@@ -24,7 +24,7 @@ from kafka_reassignment.steps.plan import make_plan
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.resume import resume
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 GB = 1_000_000_000
 

@@ -11,7 +11,7 @@ from kafka_reassignment.steps.auto_rate import CANARY_ROUNDS
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.waiting import Waiting
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 MOVES = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]
 ELSEWHERE = TopicPartition("orders", 3)

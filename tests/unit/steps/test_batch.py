@@ -19,7 +19,7 @@ from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps.leaders import elect_leaders
 from kafka_reassignment.steps.verify import verify, write_report
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 
 def test_a_batch_ends_at_its_target_with_the_throttle_gone(reassignment):

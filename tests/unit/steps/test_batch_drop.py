@@ -24,7 +24,7 @@ from kafka_reassignment.steps.moves import cancel
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.waiting import SizeSamples, Waiting
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 
 class RacedCluster(FakeCluster):

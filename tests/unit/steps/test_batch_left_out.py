@@ -27,7 +27,7 @@ from kafka_reassignment.steps.left_out import submission
 from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.verify import verify
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 
 class PolicedCluster(FakeCluster):

@@ -29,7 +29,7 @@ from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.waiting import Done, Waiting
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 MOVES = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]

@@ -15,7 +15,7 @@ from kafka_reassignment.steps.cancel_report import report_stop
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.resume import resume
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 WHOLE = CancelScope()

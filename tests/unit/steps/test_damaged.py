@@ -15,7 +15,7 @@ from kafka_reassignment.steps.clear import clear_throttle
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.sweep import sweep
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 MOVES = [move("orders", 0, (1, 2), (1, 3))]
 REQUEST = {"job": "rebalance", "throttle_mb_per_second": 10}

@@ -27,7 +27,7 @@ from kafka_reassignment.steps.chain import first_batch
 from kafka_reassignment.steps.limits import change_limits
 from kafka_reassignment.steps.resume import resume
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 MOVES = [move("orders", 0, (1, 2), (3, 2)), move("orders", 1, (2, 3), (4, 3))]

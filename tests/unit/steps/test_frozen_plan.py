@@ -28,7 +28,7 @@ from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.recorded_batch import whole_batch
 from kafka_reassignment.steps.verify import verify
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FROZEN = move("orders", 0, (1, 2), (1, 3))

@@ -19,7 +19,7 @@ from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.left_over import HOW
 from kafka_reassignment.steps.verify import verify
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 
 def test_another_reassignment_that_has_the_lock_is_waited_for_and_no_new_one_is_asked_for(reassignment, cluster):

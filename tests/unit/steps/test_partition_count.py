@@ -20,7 +20,7 @@ from kafka_reassignment.steps import cancel
 from kafka_reassignment.steps.cancel_scope import CancelScope
 from kafka_reassignment.steps.preflight import preflight
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 BEFORE = {0: (1, 2), 1: (2, 3)}
 PLANNED = {2: (4, 5), 3: (6, 1)}

@@ -24,7 +24,7 @@ from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.restore import adopt_debts, restore_configs
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 MOVES = [move("orders", 0, (1, 2), (1, 3)), move("orders", 1, (2, 3), (4, 3))]
 

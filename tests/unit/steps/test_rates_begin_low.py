@@ -17,7 +17,7 @@ from kafka_reassignment.steps.throttle import keep_throttled
 from kafka_reassignment.steps.view import observe_replicas
 from kafka_reassignment.steps.waiting import SizeSamples, Waiting
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 ASKED = 10_000_000
 FIRST = [move("orders", 0, (1, 2), (4, 2)), move("orders", 3, (1, 2), (1, 4))]

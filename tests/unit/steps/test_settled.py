@@ -20,7 +20,7 @@ from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.verify import verify
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 WHOLE = CancelScope()
 ORDERS_0, ORDERS_1, ORDERS_2 = (TopicPartition("orders", n) for n in range(3))

@@ -28,7 +28,7 @@ from kafka_reassignment.steps.resume import resume
 from kafka_reassignment.steps.verify import verify
 from kafka_reassignment.steps.waiting import Done
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 ORDERS_0 = TopicPartition("orders", 0)
 WHOLE = CancelScope()

@@ -43,7 +43,7 @@ from kafka_reassignment.steps.restore import adopt_debts, restore_configs
 from kafka_reassignment.steps.sweep import sweep
 from kafka_reassignment.steps.waiting import Failed, Waiting
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 
 # Clearing keeps what is needed (A1, A3)

@@ -22,7 +22,7 @@ from kafka_reassignment.errors import ThrottleMissingError
 from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.rate import change_rate
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 
 # Rates of other clients (A4)

@@ -34,7 +34,7 @@ from kafka_reassignment.steps.preflight import preflight
 from kafka_reassignment.steps.rate import change_rate
 from kafka_reassignment.steps.waiting import Waiting
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 
 # Submissions that became something else (F36)

@@ -14,7 +14,7 @@ from kafka_reassignment.steps.throttle import keep_throttle
 from kafka_reassignment.steps.verify import verify, write_report
 from kafka_reassignment.steps.waiting import Failed
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from kafka_reassignment.steps.sweep import sweep
 from kafka_reassignment.steps.throttle import put_in_place
 from kafka_reassignment.steps.verify import verify, write_report
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.longer
 
 LEADERS = [move("orders", 0, (1, 2), (2, 1)), move("orders", 1, (2, 3), (3, 2))]
 
