@@ -292,7 +292,7 @@ class Ledger:
             now = after.partitions.get(partition)
             if now is None or (was.replicas, was.adding, was.removing) == (now.replicas, now.adding, now.removing):
                 continue
-            if self._begun.get(partition) is None or self._begun[partition] != self._owner():
+            if self._begun.get(partition, "") != self._owner():
                 self._of_others[partition] = frozenset(now.replicas) - frozenset(now.removing)
             if now.in_flight:
                 self.movers[partition] = who
@@ -325,6 +325,7 @@ class Ledger:
             found, target = self._found(owner).get(partition, ()), self._targets(owner).get(partition, ())
             if self._of_others[partition] <= {*found, *target}:
                 del self._of_others[partition]
+                self._begun[partition] = owner
 
     def _judge_bare(self, before: set[Replica], call: str) -> None:
         for (partition, broker), reason in self.bare().items():

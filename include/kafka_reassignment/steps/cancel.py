@@ -35,7 +35,7 @@ from kafka_reassignment.steps.settle import (
     to_free_controller,
     what_settles,
 )
-from kafka_reassignment.steps.stopped_steps import moves_of_others, stopped_steps
+from kafka_reassignment.steps.stopped_steps import moves_of_others, note_settled, orders_to_note, stopped_steps
 from kafka_reassignment.steps.stuck import to_get_on
 from kafka_reassignment.steps.throttle import throttle_in_words
 from kafka_reassignment.steps.view import observe
@@ -138,7 +138,7 @@ def cancel_moves(run: RunContext, scope: CancelScope) -> CancelResult:
     with run.audited("cancel_moves") as event:
         recorded = RecordView(run.record)
         refuse_resumed(run, recorded, scope)
-        result, _ = act(run, recorded, scope)
+        result, *_ = act(run, recorded, scope)
         event.facts = dict(vars(result))
         if result.has_acted:
             acted = (*result.cancelled, *result.settled)
@@ -151,10 +151,10 @@ def cancel_moves(run: RunContext, scope: CancelScope) -> CancelResult:
 def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> WaitResult:
     """Wait until everything in scope is settled, at its current or at its target replicas.
 
-    Each look cancels and submits what can be settled now, with an audit event of its own. When nothing of a whole
-    reassignment is left but what waits for brokers that are down, and none of that is in flight, it waits
-    ``wait_for_broker_minutes`` more: that stays between two assignments then, so that another reassignment can replace
-    these brokers.
+    Each look cancels and submits what can be settled now, with an audit event of its own. The last one notes where they
+    are: what others make of them from then on is theirs. When nothing of a whole reassignment is left but what waits
+    for brokers that are down, and none of that is in flight, it waits ``wait_for_broker_minutes`` more: that stays
+    between two assignments then, so that another reassignment can replace these brokers.
 
     ``Failed`` with:
         InvalidRequestError: the reassignment was resumed; its moves are not for this step to cancel.
@@ -163,9 +163,17 @@ def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> W
     recorded = RecordView(run.record)
     refuse_resumed(run, recorded, scope)
     about_throttle = throttle_in_words(run, recorded)
-    result, decided = act(run, recorded, scope)
+    orders = orders_to_note(run, recorded, scope)
+    result, decided, view = act(run, recorded, scope)
+
+    def done(settled: Settling) -> Done:
+        if run.record.exists:
+            ends = settled.ends(view)  # what has more replicas than before is noted when it is reported
+            note_settled(run, recorded, scope, orders, {p: r for p, r in ends.items() if p not in settled.above})
+        return Done(_settled_text(settled), facts=vars(result))
+
     if decided.complete:
-        return Done(_settled_text(decided), facts=vars(result))
+        return done(decided)
     if result.has_acted:
         event = AuditDraft(summary=result.in_words, facts=vars(result))
         run.write_event("cancel_moves", None, run.now(), event)
@@ -174,7 +182,7 @@ def settle_moves(run: RunContext, scope: CancelScope, started_at: datetime) -> W
     ends_at = _goes_without_at(run, recorded, scope, decided) if run.record.exists else None
     if ends_at is not None:
         if run.now() >= ends_at:
-            return Done(_settled_text(decided.leaving()), facts=vars(result))
+            return done(decided.leaving())
         text = f"{_waiting_text(decided)}; they stay so from {ends_at:%H:%M:%S} UTC on{about_throttle}"
         return Waiting(text, until=ends_at)
     if run.now() >= deadline:

@@ -17,7 +17,7 @@ from kafka_reassignment.steps.context import RunContext
 from kafka_reassignment.steps.left_over import to_end_moves, to_replace_brokers
 from kafka_reassignment.steps.moves import DOUBTFUL, confirmed_view, format_reasons
 from kafka_reassignment.steps.settle import ending, refuse_resumed, to_free_controller
-from kafka_reassignment.steps.stopped_steps import note_settled, stopped_and_superseded, stopped_steps
+from kafka_reassignment.steps.stopped_steps import note_settled, orders_to_note, stopped_steps
 from kafka_reassignment.text import format_brokers
 
 
@@ -37,7 +37,7 @@ def report_stop(run: RunContext, scope: CancelScope) -> str:
         about_down: list[str] = []
         advice: tuple[Advice, ...] = ()
         if run.record.exists:
-            orders = stopped_and_superseded(run, recorded) if scope.is_whole else ()
+            orders = orders_to_note(run, recorded, scope)
             stopped = stopped_steps(run, recorded, scope)
             view = confirmed_view(run, stopped.steps, DOUBTFUL - {Phase.NOT_SUBMITTED})
             decided = ending(run, recorded, stopped, view, scope)

@@ -59,8 +59,8 @@ class CancelResult:
         return ", ".join(f"{count} {what}" for count, what in counted if count) or "nothing was in flight"
 
 
-def act(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[CancelResult, Settling]:
-    """Cancel and submit what can be settled now; return what was done, and what was decided before.
+def act(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[CancelResult, Settling, View]:
+    """Cancel and submit what can be settled now; return what was done, and what was decided before, on which view.
 
     What a busy controller refuses is stranded for now, for its reason.
 
@@ -101,6 +101,7 @@ def act(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[Canc
             refused=as_texts(refused),
         ),
         decided,
+        view,
     )
 
 

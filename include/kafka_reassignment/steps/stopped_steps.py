@@ -188,8 +188,10 @@ class Stopped:
     number: int
 
 
-def stopped_and_superseded(run: RunContext, recorded: RecordView) -> tuple[Stopped, ...]:
-    """Return this reassignment, which is stopped, and those that it has superseded, as ``superseded_by``."""
+def orders_to_note(run: RunContext, recorded: RecordView, scope: CancelScope) -> tuple[Stopped, ...]:
+    """Return whose settled partitions a cancel notes, as ``superseded_by``: of a whole one its own, and what it has superseded."""
+    if not (scope.is_whole and run.record.exists):
+        return ()
     return (Stopped(run.record, recorded.numbered_run_command()[0]), *superseded_by(run.record))
 
 

@@ -67,6 +67,19 @@ def superseding(first: Run, reassignment, *batches, **request) -> Run:
     return then
 
 
+def test_what_others_make_of_it_between_the_last_look_and_the_report_is_theirs(reassignment, cluster):
+    run = reassignment([TO_3, TO_4])
+    run.do_all("admit", "set_throttle", "submit_batch")
+    cancel.stop(run.context, WHOLE, by="bob")
+    cancel.cancel_moves(run.context, WHOLE)
+    run.until_settled(WHOLE)
+    made_by_others(run, ORDERS_0, 1, 2, 3)
+    cancel.clear_after_stop(run.context, WHOLE)
+    report_stop(run.context, WHOLE)
+    assert cancel.cancel_moves(run.context, WHOLE).settled == {}
+    assert run.replicas()["orders-0"] == (1, 2, 3)
+
+
 @pytest.mark.parametrize("left_to_others", [True, False])
 def test_a_cancel_that_is_cleared_takes_back_nothing_that_was_made_since(reassignment, cluster, left_to_others):
     run = reassignment([TO_3, TO_4])
