@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
-from kafka_reassignment.advice import (
-    CANCEL_DAG_ID,
-    DAG_ID,
-    THROTTLE_DAG_ID,
-    Advice,
-    Correct,
-    Rerun,
-    Trigger,
-    WaitUntil,
-    advice_as_data,
-    sentence,
-)
+from kafka_reassignment.advice import THROTTLE_DAG_ID, Advice, Correct, Trigger, WaitUntil
 from kafka_reassignment.decisions.brokers import check_brokers_known
 from kafka_reassignment.decisions.rate import (
     change_rates,
@@ -31,30 +19,30 @@ from kafka_reassignment.decisions.rate import (
     throttled_brokers,
 )
 from kafka_reassignment.decisions.throttle import Journal, RateChange, Side
-from kafka_reassignment.errors import (
-    InvalidRequestError,
-    InvalidThrottleError,
-    ThrottleMissingError,
-    ThrottleRefusedError,
-    name_some,
-)
+from kafka_reassignment.errors import ThrottleMissingError, ThrottleRefusedError
 from kafka_reassignment.model import DEFAULT_OF_BROKERS, ConfigResource, Replicas, TopicPartition, View
-from kafka_reassignment.record.catalogue import ReassignmentStatus, SeenLock, status_of, waits_for_approval
-from kafka_reassignment.record.models import ClusterLock
 from kafka_reassignment.record.view import RecordView
 from kafka_reassignment.request import LOWEST_RATE_MB, MEGABYTE, ReassignmentRequest
 from kafka_reassignment.request.rate import HIGHEST_RATE_MB
-from kafka_reassignment.steps.context import AuditDraft, RunContext, way_on_from_stop
+from kafka_reassignment.steps.context import AuditDraft, RunContext
 from kafka_reassignment.steps.health import cluster_health, planned_targets
 from kafka_reassignment.steps.raising import missing_of, set_in_parts
+from kafka_reassignment.steps.rate_order import (
+    ChangedMeanwhileError,
+    LaterOrderError,
+    RateOrder,
+    end_where_lost,
+    overtaken_by,
+    params_of_rate,
+    requested_rate,
+    require_running,
+)
 from kafka_reassignment.steps.throttle_configs import (
     Missing,
     ThrottleSetting,
     describe_throttles,
     facts_of,
 )
-
-NEXT_TIME = Correct("give 'throttle_mb_per_second' with the next reassignment")
 
 
 def adjust_rate_to_health(run: RunContext, recorded: RecordView, own: Collection[TopicPartition]) -> None:
@@ -131,19 +119,19 @@ def rates_to_raise(
 
 def to_change(run: RunContext, changes: Iterable[RateChange]) -> tuple[Trigger, ...]:
     """Return the advice to change rates of this reassignment, as far as kafka_throttle takes them."""
-    return tuple(Trigger(THROTTLE_DAG_ID, _params_of(run, change)) for change in changes)
-
-
-def _params_of(run: RunContext, change: RateChange) -> dict[str, object]:
-    megabytes = min(max(change.asked_bytes_per_second / MEGABYTE, LOWEST_RATE_MB), HIGHEST_RATE_MB)
-    megabytes = int(megabytes) if megabytes == int(megabytes) else megabytes
-    params: dict[str, object] = {
-        "reassignment_id": run.record.reassignment_id,
-        "throttle_mb_per_second": megabytes,
-    }
-    if change.brokers is None:
-        return params
-    return params | {"brokers": list(change.brokers), "side": str(change.sides[0])}
+    own = {"reassignment_id": run.record.reassignment_id}
+    return tuple(
+        Trigger(
+            THROTTLE_DAG_ID,
+            own
+            | params_of_rate(
+                min(max(change.asked_bytes_per_second, LOWEST_RATE_MB * MEGABYTE), HIGHEST_RATE_MB * MEGABYTE),
+                change.brokers,
+                change.sides,
+            ),
+        )
+        for change in changes
+    )
 
 
 def change_rate(
@@ -191,80 +179,43 @@ def change_rate(
         ThrottleRefusedError: the same where a person asks, and trying again is of no use.
         OvertakenError: another reassignment has taken the rates over.
     """
-    order = _params_of_order(asked_bytes_per_second, brokers, sides, allow_low=allow_low)
-    _require_running(run, order)
+    order = RateOrder(
+        asked_bytes_per_second,
+        None if brokers is None else tuple(sorted(brokers)),
+        tuple(sides),
+        asked_at or run.now(),
+        allow_low=allow_low,
+        rate_before_slowdown_bytes_per_second=rate_before_slowdown_bytes_per_second,
+        decided_on=decided_on,
+        because=because,
+    )
+    require_running(run, order)
     with run.audited("change_rate") as event:
-        requested = _requested_rate(run, asked_bytes_per_second)
-        _check_known(run, brokers or ())
-        live = run.cluster.describe_cluster().live_brokers
-        at = asked_at or run.now()
-        expected = set() if decided_on is None else {decided_on.rate_changes}
-        is_begun = False
-        first = run.record.journal()
-        ends_auto_rate = decided_on is None and run.request.auto.auto_rate and not first.rate_set_by_hand
-        held = _held_down(first, asked_bytes_per_second) if decided_on is None else None
-
-        def decide(name: str, journal: Journal) -> ThrottleSetting:
-            if (is_begun or decided_on is not None) and journal.rate_changes not in expected:
-                raise _ChangedMeanwhileError(f"until it was {latest_change_in_words(journal)}")
-            if decided_on is None and (later := later_order(journal, at, brokers, sides)) is not None:
-                raise _overtaken_by(later, is_its_own_order=run.is_its_own_order)
-            throttled = {ConfigResource.broker(b) for b, _ in throttled_brokers(journal) if b in live}
-            before = describe_throttles(run, {DEFAULT_OF_BROKERS, *throttled} if throttled else ())
-            if asked_bytes_per_second is None:
-                changed = None
-                updated, changes = end_slowdown(journal, before, requested_bytes_per_second=requested)
-            else:
-                updated, changes = change_rates(
-                    journal,
-                    before,
-                    asked_bytes_per_second=asked_bytes_per_second,
-                    brokers=brokers,
-                    sides=sides,
-                    allow_low=allow_low,
-                    rate_before_slowdown_bytes_per_second=rate_before_slowdown_bytes_per_second,
-                    at=at,
-                    because=because,
-                )
-                changed = updated.rate_changes[-1]
-            expected.add(updated.rate_changes)  # of this change, before its next part
-            wanted = rates_asked(updated, requested, of=changed).restricted_to(live)
-            return ThrottleSetting(name, wanted, journal, updated, before, tuple(changes))
-
-        def goes_on() -> bool:
-            nonlocal is_begun
-            is_begun = True
-            _end_where_lost(run, order, event)
-            return True
-
-        said = _order_in_words(asked_bytes_per_second, brokers, sides, because)
+        requested = requested_rate(run, order)
+        _check_known(run, order.brokers or ())
+        live, before = run.cluster.describe_cluster().live_brokers, run.record.journal()
+        change = _Change(run, order, requested, live, event)
         try:
-            setting, refused = set_in_parts(run, decide, goes_on, event)
-        except _LaterOrderError as later:
+            setting, refused = set_in_parts(run, change.decide, change.goes_on, event)
+        except LaterOrderError as later:
             event.outcome, event.summary = "skipped", str(later)
             return event.summary
-        except _ChangedMeanwhileError as change:
-            event.is_dropped = not is_begun
-            event.summary = f"{said}{change}"
-            return event.summary if is_begun else f"{because}: nothing changed, because the rate was changed since"
+        except ChangedMeanwhileError as changed:
+            event.is_dropped = not change.is_begun
+            event.summary = f"{order}{changed}"
+            return (
+                event.summary if change.is_begun else f"{because}: nothing changed, because the rate was changed since"
+            )
         missing = Missing(missing_of(run, setting, event), refused)
-        lower = [r for r in setting.journal.lower_rates if r.side in sides and (brokers is None or r.broker in brokers)]
+        lower = [r for r in setting.journal.lower_rates if order.is_about(r.broker, r.side)]
         event.facts["throttle"] = facts_of(setting, refused) | {"asked_bytes_per_second": asked_bytes_per_second}
         event.facts["lower_rates_of_others"] = list(map(str, lower))
-        event.summary = (
-            f"{said}{len(setting.changes)} configs in force changed at once; later batches take it too"
-            + "".join(f"; {left}" for left in lower)
-            + ("; auto rate ends with this" if ends_auto_rate else "")
-            + (
-                f"; the next look of a batch lowers it again until {_end_of_slowdown(run.request, held)}"
-                if held
-                else ""
-            )
-        )
+        configs = f"{order}{len(setting.changes)} configs in force changed at once; later batches take it too"
+        event.summary = "; ".join((configs, *map(str, lower), *_consequences(run.request, order, before)))
         for left in lower:
             run.log.warning("Left alone: %s", left)
         if missing:
-            kind = ThrottleRefusedError if missing.corrections and decided_on is None else ThrottleMissingError
+            kind = ThrottleRefusedError if missing.corrections and order.is_of_a_person else ThrottleMissingError
             raise kind(
                 f"The new rate is journalled, but not in force everywhere: {missing}",
                 *missing.corrections,
@@ -273,37 +224,69 @@ def change_rate(
         return event.summary
 
 
-class _ChangedMeanwhileError(Exception):
-    """The rate was changed since a change of it was decided or begun, or there is none any more; the message says until when it held."""
+class _Change:
+    """A change of the rate under way, part by part.
+
+    ``is_begun``: its first part is set.
+    """
+
+    def __init__(
+        self, run: RunContext, order: RateOrder, requested: int, live: frozenset[int], event: AuditDraft
+    ) -> None:
+        self.is_begun = False
+        self._run = run
+        self._order = order
+        self._requested = requested
+        self._live = live
+        self._event = event
+        self._expected = set() if order.decided_on is None else {order.decided_on.rate_changes}
+
+    def decide(self, name: str, journal: Journal) -> ThrottleSetting:
+        """Return what is to be set as a whole, by the journal and the cluster as they are now."""
+        order = self._order
+        if (self.is_begun or not order.is_of_a_person) and journal.rate_changes not in self._expected:
+            raise ChangedMeanwhileError(f"until it was {latest_change_in_words(journal)}")
+        if order.is_of_a_person and (later := later_order(journal, order.at, order.brokers, order.sides)) is not None:
+            raise overtaken_by(later, is_its_own_order=self._run.is_its_own_order)
+        throttled = {ConfigResource.broker(b) for b, _ in throttled_brokers(journal) if b in self._live}
+        before = describe_throttles(self._run, {DEFAULT_OF_BROKERS, *throttled} if throttled else ())
+        if order.asked_bytes_per_second is None:
+            changed = None
+            updated, changes = end_slowdown(journal, before, requested_bytes_per_second=self._requested)
+        else:
+            updated, changes = change_rates(
+                journal,
+                before,
+                asked_bytes_per_second=order.asked_bytes_per_second,
+                brokers=order.brokers,
+                sides=order.sides,
+                allow_low=order.allow_low,
+                rate_before_slowdown_bytes_per_second=order.rate_before_slowdown_bytes_per_second,
+                at=order.at,
+                because=order.because,
+            )
+            changed = updated.rate_changes[-1]
+        self._expected.add(updated.rate_changes)  # of this change, before its next part
+        wanted = rates_asked(updated, self._requested, of=changed).restricted_to(self._live)
+        return ThrottleSetting(name, wanted, journal, updated, before, tuple(changes))
+
+    def goes_on(self) -> bool:
+        """Make sure, before a further part, that the reassignment is still at work."""
+        self.is_begun = True
+        end_where_lost(self._run, self._order, self._event)
+        return True
 
 
-class _LaterOrderError(Exception):
-    """A person has asked for another rate since the run of the reassignment has begun, and that one stays."""
-
-
-def _overtaken_by(later: RateChange, *, is_its_own_order: bool) -> Exception:
-    problem = (
-        f"Another rate was asked for later, at {later.at:%Y-%m-%d %H:%M:%S} UTC: "
-        f"{later.asked_bytes_per_second / MEGABYTE:g} MB/s. Nothing was changed"
-    )
-    if is_its_own_order:
-        return _LaterOrderError(problem)
-    return InvalidRequestError(problem, Correct(f"trigger {THROTTLE_DAG_ID} again, if this rate is what is meant now"))
-
-
-def _order_in_words(
-    asked_bytes_per_second: int | None, brokers: Collection[int] | None, sides: Collection[Side], because: str
-) -> str:
-    whom = "all brokers" if brokers is None else f"broker {name_some(sorted(brokers), 10)}"
-    rate = "as before" if asked_bytes_per_second is None else f"{asked_bytes_per_second / MEGABYTE:g} MB/s"
-    return (f"{because}: " if because else "") + f"rate of {whom} ({' and '.join(sides)} side): {rate}, "
-
-
-def _held_down(journal: Journal, asked_bytes_per_second: int | None) -> RateChange | None:
-    """Return the slow-down that lowers this rate again at the next look, unless the cluster is healthy by then."""
-    asked = asked_bytes_per_second or 0
-    lower = (c for c in journal.rate_changes if c.is_slowdown and c.asked_bytes_per_second < asked)
-    return next(lower, None)
+def _consequences(request: ReassignmentRequest, order: RateOrder, before: Journal) -> Iterator[str]:
+    """Yield what a person's change ends, and what lowers it again at the next look, unless the cluster is healthy by then."""
+    if not order.is_of_a_person:
+        return
+    if request.auto.auto_rate and not before.rate_set_by_hand:
+        yield "auto rate ends with this"
+    asked = order.asked_bytes_per_second or 0
+    held = next((c for c in before.rate_changes if c.is_slowdown and c.asked_bytes_per_second < asked), None)
+    if held is not None:
+        yield f"the next look of a batch lowers it again until {_end_of_slowdown(request, held)}"
 
 
 def _end_of_slowdown(request: ReassignmentRequest, slow: RateChange) -> str:
@@ -312,106 +295,6 @@ def _end_of_slowdown(request: ReassignmentRequest, slow: RateChange) -> str:
     return (
         f"other partitions of the cluster are healthy again{why}: with more than {request.allowed_unhealthy_partitions} unhealthy ones "
         f"brokers copy at {slow.asked_bytes_per_second / MEGABYTE:g} MB/s at most, as 'mb_per_second_while_unhealthy' of the request asks"
-    )
-
-
-def _params(asked_bytes_per_second: int | None) -> dict[str, object]:
-    return {} if asked_bytes_per_second is None else {"throttle_mb_per_second": asked_bytes_per_second / MEGABYTE}
-
-
-def _params_of_order(
-    asked_bytes_per_second: int | None, brokers: Collection[int] | None, sides: Collection[Side], *, allow_low: bool
-) -> dict[str, object]:
-    """Return what asks for the same change once more, without the reassignment."""
-    params = _params(asked_bytes_per_second)
-    if brokers is not None:
-        params["brokers"] = sorted(brokers)
-    if len(sides) == 1:
-        params["side"] = str(next(iter(sides)))
-    return params | ({"allow_low_throttle": True} if allow_low else {})
-
-
-def _requested_rate(run: RunContext, asked_bytes_per_second: int | None) -> int:
-    """Return the rate of the request.
-
-    Raises:
-        InvalidThrottleError: it has none.
-    """
-    requested, own = run.request.throttle_bytes_per_second, run.record.reassignment_id
-    if requested is None:
-        throttled = run.request.as_fields(exclude={"unthrottled"})
-        raise InvalidThrottleError(
-            f"Reassignment {own} runs unthrottled, as its request asks: there is no rate to change",
-            Trigger(CANCEL_DAG_ID, {"reassignment_id": own}),
-            Trigger(DAG_ID, throttled | _params(asked_bytes_per_second)),
-        )
-    return requested
-
-
-def _require_running(run: RunContext, order: Mapping[str, object]) -> None:
-    if (lost := _not_running(run, order)) is not None:
-        raise InvalidRequestError(f"{lost.problem}: {lost.why}, and nothing was changed", *lost.advice)
-
-
-def _end_where_lost(run: RunContext, order: Mapping[str, object], event: AuditDraft) -> None:
-    """End a change that has begun where the lock was lost since: something was changed, and no other part of it may be."""
-    if (lost := _not_running(run, order)) is None:
-        return
-    event.facts["advice"] = advice_as_data(lost.advice)
-    problem = lost.problem[:1].lower() + lost.problem[1:]
-    raise _ChangedMeanwhileError(f"changed in part until {problem}. {sentence(lost.advice)}")
-
-
-@dataclass(frozen=True, slots=True)
-class _NotRunning:
-    """Why no rate is changed, and what to do instead."""
-
-    problem: str
-    advice: tuple[Advice, ...]
-    why: str = "there is no rate to change"
-
-
-def _not_running(run: RunContext, order: Mapping[str, object]) -> _NotRunning | None:
-    """Return why no rate is changed; this reassignment has the lock of the cluster until it ends or is stopped.
-
-    Who has named this one has not asked for the rate of another one that has the lock.
-    """
-    own, cluster_id = run.record.reassignment_id, run.record.cluster_id
-    owner = run.store.lock_owner(cluster_id)
-    if run.record.exists:
-        is_own = owner is not None and owner.reassignment_id == own
-        return None if is_own else _without_the_lock(run, owner, order)
-    if owner is None or not run.store.record(cluster_id, owner.reassignment_id).exists:
-        return _NotRunning(f"No reassignment is running on cluster {cluster_id}", (NEXT_TIME,))
-    problem = f"Reassignment {own} is not running: cluster {cluster_id} is locked by {owner.reassignment_id}"
-    if run.is_its_own_order:  # none was named: the one that runs is meant
-        return _NotRunning(problem, (Trigger(THROTTLE_DAG_ID, {"reassignment_id": owner.reassignment_id, **order}),))
-    return _NotRunning(problem, (Correct(f"correct the id: there is no reassignment {own}"),))
-
-
-def _without_the_lock(run: RunContext, owner: ClusterLock | None, order: Mapping[str, object]) -> _NotRunning:
-    """Return how a reassignment goes on that has not the lock, and gets its rate then."""
-    own, cluster_id = run.record.reassignment_id, run.record.cluster_id
-    problem, why = f"Reassignment {own} of cluster {cluster_id}", "there is no rate to change"
-    waits = run.store.locked_by(owner, cluster_id).advice if owner is not None else ()
-    status = status_of(run.record, own, SeenLock(owner))
-    if status is ReassignmentStatus.STOPPED and (stop := run.record.stopped()) is not None:
-        problem += " was stopped"
-        ways = way_on_from_stop(run.record, stop)
-        if stop.superseded_by:  # they begin with that wait
-            waits = ()
-    elif status is ReassignmentStatus.UNLOCKED:
-        is_asked = waits_for_approval(run.record)
-        problem += " waits for an approval of its plan" if is_asked else " has lost the lock of the cluster"
-        why = "its rate cannot be changed without the lock"
-        goes_on: Advice = WaitUntil("its plan is approved and its first batch has begun")
-        if not is_asked:
-            goes_on = Rerun("start_batches", reassignment_id=own)
-        ways = (goes_on, Trigger(THROTTLE_DAG_ID, {"reassignment_id": own, **order}))
-    else:
-        return _NotRunning(f"{problem} has ended", (NEXT_TIME,), why)
-    return _NotRunning(
-        problem + (f", and {owner.reassignment_id} has it" if waits and owner else ""), (*waits, *ways), why
     )
 
 

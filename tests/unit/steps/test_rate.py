@@ -130,7 +130,7 @@ def test_a_raise_that_loses_its_reassignment_says_how_far_it_came(moving):
     assert said == (
         "rate of all brokers (leader and follower side): 32 MB/s, changed in part until reassignment r of cluster fake-cluster has lost "
         "the lock of the cluster. Rerun start_batches of reassignment r and what follows, then trigger kafka_throttle with "
-        "reassignment_id r, throttle_mb_per_second 32.0"
+        "reassignment_id r, throttle_mb_per_second 32"
     )
     assert rates(moving, FOLLOWER_RATE) == {3: 12, 4: 12}
     event = next(e for e in moving.record.audit if e.step == "change_rate")
